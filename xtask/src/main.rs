@@ -1,0 +1,58 @@
+//! Tasks of the developers, run as `cargo xtask TASK`.
+#![forbid(unsafe_code)]
+
+mod figures;
+mod steps;
+mod test;
+
+use anyhow::bail;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+const HELP: &str = "\
+Tasks for developers of pbt.
+
+Usage: cargo xtask <TASK>
+
+Tasks:
+  test           Everything that CI runs, in order: format, lints, documentation, the oracles'
+                 Python environment, all tests. Stops at the first failure.
+  test --fast    Format, lints and unit tests only.
+  figures [NAME]...
+                 The accuracy figures of docs/benchmarks.md on real volumes: trains and detects
+                 in the test cases. Without names, all of them, some minutes each.
+  help           This text.
+
+Environment:
+  PBT_DATA       Folder of real volumes (see data/README.md). Tests that need it are skipped
+                 when it is not set; with CI=true they fail. `figures` needs it.
+  CI             `true` turns everything that would be skipped into a failure.";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match run(&arguments.iter().map(String::as_str).collect::<Vec<_>>()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &[&str]) -> anyhow::Result<()> {
+    match arguments {
+        ["test"] => test::run(test::Extent::Everything),
+        ["test", "--fast"] => test::run(test::Extent::Fast),
+        ["figures", names @ ..] => figures::run(names),
+        [] | ["help" | "--help" | "-h"] => {
+            println!("{HELP}");
+            Ok(())
+        }
+        other => bail!("`{}` is not a task (see `cargo xtask help`)", other.join(" ")),
+    }
+}
+
+/// The root of the checkout.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().map_or_else(|| PathBuf::from("."), Path::to_path_buf)
+}

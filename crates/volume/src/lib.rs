@@ -1,0 +1,27 @@
+//! Volumes and where they lie in the patient.
+//!
+//! Everything inside `pbt` is LPS millimetres in `f64` (x towards the patient's left, y posterior, z superior), voxel centres at
+//! integer indices, index order `(i, j, k)` with `i` fastest in memory. Other conventions exist only in the crate `pbt-io`.
+#![forbid(unsafe_code)]
+
+mod geometry;
+mod gradient;
+mod integral;
+mod intensity;
+pub mod phantom;
+mod pose;
+mod pyramid;
+mod resample;
+mod taps;
+mod volume;
+mod working;
+
+pub use geometry::{Geometry, GeometryError, PointLps, VoxelIndex};
+pub use gradient::gradient;
+pub use integral::IntegralVolume;
+pub use intensity::{IntensityError, IntensityPolicy, IntensityRange, MAX_INTENSITY};
+pub use pose::{Pose, angle_between, positive, rotation_from_vector, rotation_to_vector};
+pub use pyramid::{Pyramid, downsample2};
+pub use resample::{Padding, resample};
+pub use volume::Volume;
+pub use working::working_geometry;

@@ -1,0 +1,94 @@
+//! Coarser levels of a volume by halving.
+
+use crate::{Geometry, Volume, VoxelIndex};
+use rayon::prelude::*;
+
+/// Half the resolution: each new voxel is the mean of 2×2×2 voxels, `(sum + 4) >> 3`; at odd ends the last voxel is repeated.
+/// The shape is halved and rounded up, and the centre of the new voxel 0 lies at index ½ of the old.
+pub fn downsample2(v: &Volume<u16>) -> Volume<u16> {
+    let [nx, ny, nz] = v.shape();
+    let shape = [nx, ny, nz].map(|n| n.div_ceil(2));
+    let origin = v.geometry().to_lps(VoxelIndex::new(0.5, 0.5, 0.5));
+    let geometry = Geometry::derived(shape, v.geometry().matrix() * 2.0, origin);
+    let mut data = vec![0u16; geometry.len()];
+    data.par_chunks_mut(shape[0] * shape[1]).enumerate().for_each(|(k, plane)| {
+        for (j, to) in plane.chunks_mut(shape[0]).enumerate() {
+            let row = |dj: usize, dk: usize| {
+                let start = v.offset(0, (2 * j + dj).min(ny - 1), (2 * k + dk).min(nz - 1));
+                &v.data()[start..start + nx]
+            };
+            let rows = [row(0, 0), row(1, 0), row(0, 1), row(1, 1)];
+            let column = |i: usize| rows.iter().map(|row| u32::from(row[i])).sum::<u32>();
+            for (i, to) in to.iter_mut().enumerate() {
+                *to = ((column(2 * i) + column((2 * i + 1).min(nx - 1)) + 4) >> 3) as u16;
+            }
+        }
+    });
+    Volume::new(geometry, data)
+}
+
+/// A volume at several resolutions, each level half of the one before.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pyramid {
+    levels: Vec<Volume<u16>>,
+}
+
+impl Pyramid {
+    /// `levels` levels, at least one, the given volume being the finest.
+    pub fn new(finest: Volume<u16>, levels: usize) -> Self {
+        let mut all = vec![finest];
+        while all.len() < levels {
+            all.push(downsample2(&all[all.len() - 1]));
+        }
+        Self { levels: all }
+    }
+
+    /// The levels, finest first.
+    pub fn levels(&self) -> &[Volume<u16>] {
+        &self.levels
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::PointLps;
+    use nalgebra::Matrix3;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn is_the_rounded_mean_of_eight(
+            shape in prop::array::uniform3(1usize..8),
+            values in prop::collection::vec(any::<u16>(), 343),
+        ) {
+            let matrix = Matrix3::new(0.5, 0.1, 0.0, -0.1, 0.0, 2.0, 0.0, -0.7, 0.3);
+            let geometry = Geometry::new(shape, matrix, PointLps::new(5.0, -6.0, 7.0)).unwrap();
+            let v = Volume::new(geometry.clone(), values[..geometry.len()].to_vec());
+            let half = downsample2(&v);
+            prop_assert_eq!(half.shape(), shape.map(|n| n.div_ceil(2)));
+            Volume::from_fn(half.geometry().clone(), |i, j, k| {
+                let eight = (0..8).map(|n| [2 * i + (n & 1), 2 * j + (n >> 1 & 1), 2 * k + (n >> 2)]);
+                let sum: u32 = eight.clone().map(|[i, j, k]| u32::from(v.at_clamped(i as i64, j as i64, k as i64))).sum();
+                assert_eq!(u32::from(half.at(i, j, k)), (sum + 4) / 8);
+                // The new voxel lies in the middle of the eight.
+                let positions = eight.map(|n| geometry.to_lps(VoxelIndex::new(n[0] as f64, n[1] as f64, n[2] as f64)).0.coords);
+                let middle = positions.sum::<nalgebra::Vector3<f64>>() / 8.0;
+                let place = half.geometry().to_lps(VoxelIndex::new(i as f64, j as f64, k as f64));
+                assert!((place.0.coords - middle).norm() < 1e-12);
+                0u8
+            });
+        }
+    }
+
+    #[test]
+    fn levels_halve() {
+        let v = Volume::filled(Geometry::isotropic([9, 4, 1], 1e9).unwrap(), 4095u16);
+        let pyramid = Pyramid::new(v.clone(), 4);
+        assert_eq!(pyramid.levels()[0], v);
+        let shapes: Vec<_> = pyramid.levels().iter().map(Volume::shape).collect();
+        assert_eq!(shapes, [[9, 4, 1], [5, 2, 1], [3, 1, 1], [2, 1, 1]]);
+        assert!(pyramid.levels().iter().all(|level| level.data().iter().all(|&v| v == 4095)));
+        assert_eq!(Pyramid::new(v, 0).levels().len(), 1);
+    }
+}

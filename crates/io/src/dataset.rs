@@ -1,0 +1,339 @@
+//! Data sets: `dataset.json`, schema `pbt-dataset/1`.
+
+use crate::annotations::Annotations;
+use crate::box_from_labels::box_from_labels;
+use crate::json::{Node, parse};
+use crate::{IoError, read_labels, read_markups};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+const SCHEMA: &str = "pbt-dataset/1";
+
+/// What made the images; it chooses the default intensity policy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Modality {
+    /// Computed tomography, Hounsfield units.
+    Ct,
+    /// Magnetic resonance.
+    Mr,
+    /// Ultrasound.
+    Us,
+    /// Anything else, as the file says it.
+    Other(String),
+}
+
+impl fmt::Display for Modality {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Ct => "CT",
+            Self::Mr => "MR",
+            Self::Us => "US",
+            Self::Other(name) => name,
+        })
+    }
+}
+
+/// What is to be found of a structure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StructureKind {
+    /// Centre, orientation and size.
+    Box,
+    /// A point.
+    Landmark,
+}
+
+/// A structure of a data set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StructureSpec {
+    /// Unique name.
+    pub name: String,
+    /// Box or landmark.
+    pub kind: StructureKind,
+    /// The structure in whose frame it is found.
+    pub parent: Option<String>,
+    /// Its mirror twin.
+    pub partner: Option<String>,
+}
+
+/// A case: an image and what is known about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CaseSpec {
+    /// Unique name.
+    pub id: String,
+    /// The image's file.
+    pub image: PathBuf,
+    /// `train`, `test`, `dev` or any other word.
+    pub split: String,
+    /// Slicer markups.
+    pub annotations: Option<PathBuf>,
+    /// A label map; boxes that the annotations lack are derived from it.
+    pub labels: Option<PathBuf>,
+}
+
+/// A data set.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Dataset {
+    /// Its name.
+    pub name: String,
+    /// What made the images.
+    pub modality: Modality,
+    /// What is annotated, in the file's order.
+    pub structures: Vec<StructureSpec>,
+    /// Names of the values in label maps.
+    pub label_names: BTreeMap<u16, String>,
+    /// The cases, in the file's order.
+    pub cases: Vec<CaseSpec>,
+    /// The file that it was read from.
+    pub path: PathBuf,
+    /// Keys that are not known, which most often are slips of the pen.
+    pub warnings: Vec<String>,
+}
+
+impl Dataset {
+    /// Reads a data set from a folder with `dataset.json`, or from such a file under any name. The paths in it are relative to the file.
+    ///
+    /// # Errors
+    /// [`IoError`] naming file and field (`cases[3].image`): unknown schema or kind, missing field, a name twice, a parent or partner
+    /// that is no structure, a file that does not exist.
+    pub fn load(path: &Path) -> Result<Self, IoError> {
+        let path = if path.is_dir() { path.join("dataset.json") } else { path.to_path_buf() };
+        let value = parse(&path)?;
+        let root = Node::root(&path, &value);
+        let schema = root.get("schema")?;
+        if schema.text()? != SCHEMA {
+            let found = schema.text()?;
+            return Err(schema.error(format!("is `{found}`, not `{SCHEMA}`"), "convert the data set, or use a pbt that knows this schema"));
+        }
+        let mut warnings = Vec::new();
+        root.warn_unknown(&["schema", "name", "modality", "structures", "labels", "cases"], &mut warnings)?;
+        let structures = structures(&root.get("structures")?, &mut warnings)?;
+        let label_names = match root.optional("labels")? {
+            Some(labels) => label_names(&labels)?,
+            None => BTreeMap::new(),
+        };
+        let modality = match root.get("modality")?.text()? {
+            "CT" => Modality::Ct,
+            "MR" => Modality::Mr,
+            "US" => Modality::Us,
+            other => Modality::Other(other.to_owned()),
+        };
+        let folder = path.parent().unwrap_or(Path::new("")).to_path_buf();
+        let cases = cases(&root.get("cases")?, &folder, &mut warnings)?;
+        Ok(Self { name: root.get("name")?.text()?.to_owned(), modality, structures, label_names, cases, path, warnings })
+    }
+
+    /// The cases of a split, in the file's order.
+    pub fn split<'a>(&'a self, split: &'a str) -> impl Iterator<Item = &'a CaseSpec> {
+        self.cases.iter().filter(move |case| case.split == split)
+    }
+
+    /// What is known about the structures of a case: its markups, and, for boxes that they lack, boxes derived from its label map
+    /// (`docs/reference/boxes-from-labels.md`). Markups of other names than the data set's structures are left out.
+    ///
+    /// A structure's voxels are those of the label with its name; when no label has it and there is only one structure of kind box, all
+    /// that are not 0. A structure without voxels stays unlabelled.
+    ///
+    /// # Errors
+    /// [`IoError`] when a file cannot be read, or when a name that is a box's in the data set is a point's in the markups, or the reverse.
+    pub fn load_annotations(&self, case: &CaseSpec) -> Result<Annotations, IoError> {
+        let mut annotations = match &case.annotations {
+            Some(path) => self.of_structures(path, read_markups(path)?)?,
+            None => Annotations::default(),
+        };
+        let boxes: Vec<&str> = self.structures.iter().filter(|s| s.kind == StructureKind::Box).map(|s| s.name.as_str()).collect();
+        let missing: Vec<&str> = boxes.iter().copied().filter(|name| annotations.pose(name).is_none()).collect();
+        if let (Some(path), false) = (&case.labels, missing.is_empty()) {
+            let labels = read_labels(path)?;
+            for name in missing {
+                let values: BTreeSet<u16> = self.label_names.iter().filter(|(_, n)| *n == name).map(|(&value, _)| value).collect();
+                let pose = match (values.is_empty(), boxes.len()) {
+                    (false, _) => box_from_labels(&labels, |value| values.contains(&value)),
+                    (true, 1) => box_from_labels(&labels, |value| value != 0),
+                    (true, _) => None,
+                };
+                annotations.boxes.extend(pose.map(|pose| (name.to_owned(), pose)));
+            }
+        }
+        Ok(annotations)
+    }
+
+    fn of_structures(&self, path: &Path, mut annotations: Annotations) -> Result<Annotations, IoError> {
+        let kind = |name: &str| self.structures.iter().find(|s| s.name == name).map(|s| s.kind);
+        let wrong = |name: &str, is: &str, should: &str| {
+            let problem = format!("is {is} here and {should} in the data set");
+            IoError::input(path, name, problem, "annotate it as the data set says")
+        };
+        if let Some((name, _)) = annotations.boxes.iter().find(|(name, _)| kind(name) == Some(StructureKind::Landmark)) {
+            return Err(wrong(name, "a box", "a landmark"));
+        }
+        // A point beside a box of the same name is common (a label in the scene) and contradicts nothing.
+        let is_box = |name: &str| kind(name) == Some(StructureKind::Box);
+        if let Some(landmark) = annotations.landmarks.iter().find(|l| is_box(&l.name) && annotations.pose(&l.name).is_none()) {
+            return Err(wrong(&landmark.name, "a point", "a box"));
+        }
+        annotations.boxes.retain(|(name, _)| kind(name).is_some());
+        annotations.landmarks.retain(|landmark| kind(&landmark.name) == Some(StructureKind::Landmark));
+        Ok(annotations)
+    }
+}
+
+fn structures(list: &Node, warnings: &mut Vec<String>) -> Result<Vec<StructureSpec>, IoError> {
+    let mut structures: Vec<StructureSpec> = Vec::new();
+    for node in list.items()? {
+        node.warn_unknown(&["name", "kind", "parent", "partner"], warnings)?;
+        let name = node.get("name")?;
+        let kind = node.get("kind")?;
+        let spec = StructureSpec {
+            name: name.text()?.to_owned(),
+            kind: match kind.text()? {
+                "box" => StructureKind::Box,
+                "landmark" => StructureKind::Landmark,
+                other => return Err(kind.error(format!("is `{other}`"), "write `box` or `landmark`")),
+            },
+            parent: optional_text(&node, "parent")?,
+            partner: optional_text(&node, "partner")?,
+        };
+        if let Some(n) = structures.iter().position(|s| s.name == spec.name) {
+            return Err(name.error(format!("`{}` is the name of structures[{n}], too", spec.name), "give each structure its own name"));
+        }
+        structures.push(spec);
+    }
+    if structures.is_empty() {
+        return Err(list.error("is empty", "list what is annotated"));
+    }
+    for (node, spec) in list.items()?.iter().zip(&structures) {
+        for (key, other) in [("parent", &spec.parent), ("partner", &spec.partner)] {
+            let Some(other) = other else { continue };
+            if *other == spec.name || !structures.iter().any(|s| s.name == *other) {
+                return Err(node.child_error(
+                    key,
+                    format!("`{other}` is no other structure of the data set"),
+                    "name one of the structures",
+                ));
+            }
+        }
+        // Following parents longer than there are structures means going in a circle.
+        let parent_of = |name: &String| structures.iter().find(|s| s.name == *name).and_then(|s| s.parent.clone());
+        if std::iter::successors(spec.parent.clone(), parent_of).take(structures.len()).count() == structures.len() {
+            return Err(node.child_error("parent", "goes in a circle", "leave one structure of the circle without a parent"));
+        }
+    }
+    Ok(structures)
+}
+
+fn label_names(labels: &Node) -> Result<BTreeMap<u16, String>, IoError> {
+    let mut names = BTreeMap::new();
+    for (key, node) in labels.entries()? {
+        let value: u16 = key.parse().map_err(|_| node.error("is no label value", "use integers from 0 to 65535 as keys"))?;
+        names.insert(value, node.text()?.to_owned());
+    }
+    Ok(names)
+}
+
+fn cases(list: &Node, folder: &Path, warnings: &mut Vec<String>) -> Result<Vec<CaseSpec>, IoError> {
+    let mut seen = BTreeMap::new();
+    let mut cases = Vec::new();
+    for (n, node) in list.items()?.into_iter().enumerate() {
+        node.warn_unknown(&["id", "image", "split", "annotations", "labels"], warnings)?;
+        let id = node.get("id")?;
+        let name = id.text()?;
+        // The name of a case becomes the name of its result files.
+        if name.contains(['/', '\\']) || name.contains(char::is_control) || name == "." || name == ".." {
+            return Err(id.error(format!("`{name}` is no file name"), "leave out slashes and control characters"));
+        }
+        if let Some(first) = seen.insert(name.to_owned(), n) {
+            return Err(id.error(format!("`{name}` is the id of cases[{first}], too"), "give each case its own id"));
+        }
+        let optional_file = |key| node.optional(key)?.map(|value| existing_file(&value, folder)).transpose();
+        cases.push(CaseSpec {
+            id: name.to_owned(),
+            image: existing_file(&node.get("image")?, folder)?,
+            split: node.get("split")?.text()?.to_owned(),
+            annotations: optional_file("annotations")?,
+            labels: optional_file("labels")?,
+        });
+    }
+    if cases.is_empty() {
+        return Err(list.error("is empty", "list the cases"));
+    }
+    Ok(cases)
+}
+
+fn existing_file(node: &Node, folder: &Path) -> Result<PathBuf, IoError> {
+    let path = folder.join(node.text()?);
+    if !path.is_file() {
+        let what = if path.is_dir() { "is a folder, not a file" } else { "does not exist" };
+        return Err(node.error(format!("`{}` {what}", path.display()), "paths are relative to the data set's file"));
+    }
+    Ok(path)
+}
+
+fn optional_text(node: &Node, key: &str) -> Result<Option<String>, IoError> {
+    match node.optional(key)? {
+        Some(value) if value.raw() == &Value::String(String::new()) => Ok(None),
+        Some(value) => Ok(Some(value.text()?.to_owned())),
+        None => Ok(None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load(text: &str) -> Result<Dataset, IoError> {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("a.nii"), "").unwrap();
+        std::fs::write(folder.path().join("dataset.json"), text).unwrap();
+        Dataset::load(folder.path())
+    }
+
+    const GOOD: &str = r#"{"schema": "pbt-dataset/1", "name": "set", "modality": "PET",
+        "structures": [{"name": "skull", "kind": "box"}, {"name": "nose", "kind": "landmark", "parent": "skull"}],
+        "labels": {"3": "skull"},
+        "cases": [{"id": "a", "image": "a.nii", "split": "train"}, {"id": "b", "image": "a.nii", "split": "test"}]}"#;
+
+    #[test]
+    fn reads_what_is_there() {
+        let set = load(GOOD).unwrap();
+        assert!(set.warnings.is_empty());
+        assert_eq!(set.modality.to_string(), "PET");
+        assert_eq!(set.label_names[&3], "skull");
+        assert_eq!(set.structures[1].parent.as_deref(), Some("skull"));
+        assert_eq!(set.split("test").map(|c| c.id.as_str()).collect::<Vec<_>>(), ["b"]);
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        for (from, to, field) in [
+            ("dataset/1", "dataset/9", "schema"),
+            ("\"name\": \"set\",", "", "name"),
+            ("\"box\"", "\"cube\"", "structures[0].kind"),
+            ("\"nose\"", "\"skull\"", "structures[1].name"),
+            ("\"parent\": \"skull\"", "\"parent\": \"scull\"", "structures[1].parent"),
+            ("\"kind\": \"box\"", "\"kind\": \"box\", \"parent\": \"nose\"", "structures[0].parent"),
+            ("\"3\"", "\"-3\"", "labels.-3"),
+            ("\"id\": \"b\"", "\"id\": \"a\"", "cases[1].id"),
+            ("\"id\": \"b\"", "\"id\": \"../b\"", "cases[1].id"),
+            ("\"id\": \"b\", ", "", "cases[1].id"),
+            ("a.nii\", \"split\": \"test\"", "b.nii\", \"split\": \"test\"", "cases[1].image"),
+            ("\"split\": \"test\"", "\"split\": 4", "cases[1].split"),
+            ("\"split\": \"test\"", "\"split\": \"test\", \"labels\": \"x.nii\"", "cases[1].labels"),
+        ] {
+            assert!(GOOD.contains(from), "{from}");
+            let error = load(&GOOD.replacen(from, to, 1)).unwrap_err();
+            assert!(error.is_input() && error.to_string().contains("dataset.json: "), "{error}");
+            assert_eq!(error.field(), field, "{error}");
+        }
+        let folder = tempfile::tempdir().unwrap();
+        assert!(Dataset::load(folder.path()).unwrap_err().to_string().contains("dataset.json: file: cannot be read"));
+    }
+
+    #[test]
+    fn unknown_keys_are_warnings() {
+        let set = load(&GOOD.replacen("\"split\": \"test\"", "\"split\": \"test\", \"anotations\": \"x\"", 1)).unwrap();
+        assert_eq!(set.warnings.len(), 1);
+        assert!(set.warnings[0].contains("cases[1].anotations"), "{:?}", set.warnings);
+    }
+}

@@ -1,0 +1,156 @@
+//! Reading images of any known format.
+
+use crate::IoError;
+use crate::raw::RawImage;
+use crate::{metaimage, nifti, nrrd};
+use pbt_volume::Volume;
+use rayon::prelude::*;
+use std::path::Path;
+
+/// An image with what is known about its file.
+#[derive(Debug, Clone)]
+pub struct Image {
+    /// Real values (scaling applied) in LPS millimetres. Voxels may be NaN or infinite; a warning then says how many.
+    pub volume: Volume<f32>,
+    /// SHA-256 of the file's bytes, lower-case hexadecimal; of header and data file one after the other where there are two.
+    pub sha256: String,
+    /// What the user should know about the file, `FIELD: text` each.
+    pub warnings: Vec<String>,
+}
+
+/// An image as its file holds it.
+#[derive(Debug, Clone)]
+pub struct Loaded {
+    /// Stored voxels, scaling and geometry.
+    pub raw: RawImage,
+    /// As [`Image::sha256`].
+    pub sha256: String,
+    /// As [`Image::warnings`].
+    pub warnings: Vec<String>,
+}
+
+/// File name extensions of images, longest first where one ends another.
+const EXTENSIONS: [&str; 8] = ["nii.gz", "nii", "hdr.gz", "hdr", "mha", "mhd", "nrrd", "nhdr"];
+
+/// What [`case_name`] takes off a file name (`INTERFACES.md`).
+const CASE_EXTENSIONS: [&str; 7] = ["nii", "gz", "mha", "mhd", "nrrd", "nhdr", "zip"];
+
+/// Reads an image: NIfTI-1 or -2 (`.nii`, `.nii.gz`, `.hdr` with `.img`), MetaImage (`.mha`, `.mhd`) or NRRD (`.nrrd`, `.nhdr`).
+///
+/// # Errors
+/// [`IoError`] (an input error) when the file cannot be read, is damaged, is not one 3D volume of real numbers, or does not say where its
+/// voxels lie in the patient.
+pub fn read_image(path: &Path) -> Result<Image, IoError> {
+    let Loaded { raw, sha256, mut warnings } = read_raw(path)?;
+    let volume = raw.to_f32();
+    let not_finite = volume.data().par_iter().filter(|v| !v.is_finite()).count();
+    if not_finite > 0 {
+        warnings.push(format!("voxel data: {not_finite} of {} voxels are NaN or infinite", volume.data().len()));
+    }
+    Ok(Image { volume, sha256, warnings })
+}
+
+/// Reads an image with the voxel type of its file, to write it again without loss.
+///
+/// # Errors
+/// As [`read_image`].
+pub fn read_raw(path: &Path) -> Result<Loaded, IoError> {
+    if path.is_dir() {
+        return Err(IoError::input(path, "file", "is a folder, not an image", "convert a DICOM series with dcm2niix first"));
+    }
+    match extension(path, &[&EXTENSIONS[..], &["img.gz", "img"]].concat()) {
+        Some("mha" | "mhd") => metaimage::read(path),
+        Some("nrrd" | "nhdr") => nrrd::read(path),
+        Some(_) => nifti::read(path),
+        None if !path.exists() => Err(IoError::unreadable(path, &std::io::ErrorKind::NotFound.into())),
+        None => Err(IoError::input(
+            path,
+            "file",
+            "has no extension of a known image format",
+            "give a .nii, .nii.gz, .hdr, .mha, .mhd, .nrrd or .nhdr file",
+        )),
+    }
+}
+
+/// Reads a label map, of any format and voxel type that [`read_image`] takes.
+///
+/// # Errors
+/// As [`read_image`], and when a voxel is not an integer from 0 to 65535.
+pub fn read_labels(path: &Path) -> Result<Volume<u16>, IoError> {
+    read_raw(path)?.raw.to_labels().map_err(|value| {
+        let problem = format!("a voxel has the value {value}, which is no label");
+        IoError::input(path, "voxel data", problem, "a label map holds integers from 0 to 65535; is this an image?")
+    })
+}
+
+/// Whether the file's name is that of an image (an `.img` file is only a part of one).
+pub fn is_image_path(path: &Path) -> bool {
+    extension(path, &EXTENSIONS).is_some()
+}
+
+/// The name of a case: the file's name without `.nii`, `.gz`, `.mha`, `.mhd`, `.nrrd`, `.nhdr`, `.zip`.
+pub fn case_name(path: &Path) -> String {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let mut stem: &str = &name;
+    while let Some(extension) = CASE_EXTENSIONS.iter().find(|e| ends_with_extension(stem, e)) {
+        stem = &stem[..stem.len() - extension.len() - 1];
+    }
+    stem.to_owned()
+}
+
+fn extension<'a>(path: &Path, known: &[&'a str]) -> Option<&'a str> {
+    let name = path.file_name()?.to_string_lossy();
+    known.iter().find(|e| ends_with_extension(&name, e)).copied()
+}
+
+/// Whether `name` is something, a dot and the extension, in any case.
+pub(crate) fn ends_with_extension(name: &str, extension: &str) -> bool {
+    let Some(at) = name.len().checked_sub(extension.len() + 1).filter(|&at| at > 0) else { return false };
+    name.is_char_boundary(at) && name.as_bytes()[at] == b'.' && name[at + 1..].eq_ignore_ascii_case(extension)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_cases() {
+        for (file, case) in [
+            ("a/b/head.nii.gz", "head"),
+            ("head.NII.GZ", "head"),
+            ("head.t1.nrrd", "head.t1"),
+            ("x.mha", "x"),
+            ("x.mhd", "x"),
+            ("x.nhdr", "x"),
+            ("series.zip", "series"),
+            ("head", "head"),
+            (".nii", ".nii"),
+            ("é.nii", "é"),
+        ] {
+            assert_eq!(case_name(Path::new(file)), case);
+        }
+    }
+
+    #[test]
+    fn images_by_name() {
+        for name in ["a.nii", "a.nii.gz", "a.hdr", "a.MHA", "a.nrrd"] {
+            assert!(is_image_path(Path::new(name)), "{name}");
+        }
+        for name in ["a.img", "a.json", "a.gz", "nii", "a.mrk.json", ""] {
+            assert!(!is_image_path(Path::new(name)), "{name}");
+        }
+    }
+
+    #[test]
+    fn folders_strangers_and_missing_files_are_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let stranger = folder.path().join("notes.txt");
+        std::fs::write(&stranger, "x").unwrap();
+        for (path, word) in
+            [(folder.path().to_path_buf(), "folder"), (stranger, "extension"), (folder.path().join("a.nii"), "cannot be read")]
+        {
+            let error = read_image(&path).unwrap_err();
+            assert!(error.is_input() && error.to_string().contains(word), "{error}");
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! Files in, files out: images, annotations and data sets to the types of `pbt-volume`, results back to files.
+//!
+//! All coordinates inside `pbt` are LPS millimetres; this crate is the only place where other conventions (RAS in NIfTI, either one in
+//! Slicer markups and NRRD) are converted. Files come from strangers: whatever they hold ends as a value or as one [`IoError`] that names
+//! file and field, never as a panic or as an allocation that the file's own size does not justify.
+#![forbid(unsafe_code)]
+
+mod annotations;
+mod atomic;
+mod box_from_labels;
+mod dataset;
+mod error;
+mod image;
+mod json;
+mod markups;
+mod metaimage;
+mod nifti;
+mod nifti_header;
+mod nrrd;
+mod raw;
+mod result;
+mod source;
+mod stored;
+mod text_header;
+mod write_image;
+
+pub use annotations::{Annotations, Landmark, LandmarkState, check_annotations};
+pub use atomic::write_atomically;
+pub use box_from_labels::box_from_labels;
+pub use dataset::{CaseSpec, Dataset, Modality, StructureKind, StructureSpec};
+pub use error::IoError;
+pub use image::{Image, Loaded, case_name, is_image_path, read_image, read_labels, read_raw};
+pub use markups::{read_markups, write_markups};
+pub use raw::{RawImage, Scaling, VoxelType};
+pub use result::{
+    DetectionKind, DetectionRecord, DeviceRecord, InputRecord, ModelRecord, OrientationRecord, ResultFile, RunRecord, Status, read_result,
+    write_result,
+};
+pub use write_image::write_image;

@@ -1,0 +1,397 @@
+//! The result of one image, schema `pbt-result/1`. Everything but `run` is the same bytes for the same input and model.
+
+use crate::json::{Node, parse};
+use crate::{IoError, write_atomically};
+use pbt_volume::{Geometry, PointLps, Pose};
+use serde::de::{MapAccess, Visitor};
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io::Write;
+use std::path::Path;
+
+const SCHEMA: &str = "pbt-result/1";
+const COORDINATE_SYSTEM: &str = "LPS";
+
+/// The result of one image. Fields are written in this order.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ResultFile {
+    schema: String,
+    /// Name of the case.
+    pub case_id: String,
+    coordinate_system: String,
+    /// The image.
+    pub input: InputRecord,
+    /// The model.
+    pub model: ModelRecord,
+    /// One entry for each structure of the model, in its order.
+    pub detections: Vec<DetectionRecord>,
+    /// What the user should know.
+    pub warnings: Vec<String>,
+    /// How this run went: the only part that differs between runs.
+    pub run: RunRecord,
+}
+
+/// The image of a result.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct InputRecord {
+    /// SHA-256 of the file's bytes, lower-case hexadecimal.
+    pub sha256: String,
+    /// Voxels along i, j, k.
+    pub shape: [usize; 3],
+    /// Distance between voxel centres along i, j, k, mm.
+    pub spacing_mm: [f64; 3],
+    /// Voxel index to LPS mm, row-major.
+    pub affine_lps: [[f64; 4]; 4],
+}
+
+/// The model of a result.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelRecord {
+    /// Its name.
+    pub name: String,
+    /// SHA-256 of the file's bytes, lower-case hexadecimal.
+    pub sha256: String,
+    /// The version of its format.
+    pub version: String,
+}
+
+/// What was found of one structure.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct DetectionRecord {
+    /// Name of the structure.
+    pub name: String,
+    /// Box or landmark.
+    pub kind: DetectionKind,
+    /// Found, doubtful or absent.
+    pub status: Status,
+    /// Probability that the detection is right, 0 to 1.
+    pub score: f64,
+    /// Centre of the box, or the landmark, LPS mm; null when absent.
+    pub position_lps_mm: Option<[f64; 3]>,
+    /// Orientation of the box; null for landmarks and when absent.
+    pub orientation: Option<OrientationRecord>,
+    /// Full edge lengths of the box, mm; null for landmarks and when absent.
+    pub size_mm: Option<[f64; 3]>,
+}
+
+/// The orientation of a box, twice.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OrientationRecord {
+    /// Row-major; the columns are the box's axes in LPS.
+    pub matrix: [[f64; 3]; 3],
+    /// The same rotation as a unit quaternion, w ≥ 0.
+    pub quaternion_wxyz: [f64; 4],
+}
+
+/// Box or landmark.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DetectionKind {
+    /// Centre, orientation and size.
+    Box,
+    /// A point.
+    Landmark,
+}
+
+/// Whether a structure is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    /// It is there.
+    Found,
+    /// The geometry is the best guess; look at it.
+    Doubtful,
+    /// It is not there; no geometry.
+    Absent,
+}
+
+/// How a run went.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunRecord {
+    /// Version of the program.
+    pub pbt_version: String,
+    /// What it ran on.
+    pub device: DeviceRecord,
+    /// The image's path as given.
+    pub input_path: String,
+    /// The model's path as given.
+    pub model_path: String,
+    /// Options that differ from the defaults, by name.
+    pub options: BTreeMap<String, Value>,
+    /// Milliseconds of each stage, in the order in which they ran, and `total`.
+    #[serde(serialize_with = "write_pairs", deserialize_with = "read_pairs")]
+    pub timing_ms: Vec<(String, f64)>,
+}
+
+/// What a run ran on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceRecord {
+    /// `cpu` or `gpu`.
+    pub kind: String,
+    /// The processor's name.
+    pub name: String,
+    /// CPU threads.
+    pub threads: usize,
+}
+
+impl ResultFile {
+    /// A result of this schema.
+    pub fn new(
+        case_id: String,
+        input: InputRecord,
+        model: ModelRecord,
+        detections: Vec<DetectionRecord>,
+        warnings: Vec<String>,
+        run: RunRecord,
+    ) -> Self {
+        Self { schema: SCHEMA.into(), case_id, coordinate_system: COORDINATE_SYSTEM.into(), input, model, detections, warnings, run }
+    }
+
+    /// The first field that breaks a promise of the schema, and how.
+    fn fault(&self) -> Option<(String, String)> {
+        let finite = |values: &[f64]| values.iter().all(|v| v.is_finite());
+        let fault = |field: String, problem: &str| Some((field, problem.to_owned()));
+        if !finite(&self.input.spacing_mm) || !finite(self.input.affine_lps.as_flattened()) {
+            return fault("input".into(), "has a number that is not finite");
+        }
+        for (n, d) in self.detections.iter().enumerate() {
+            let at = |field: &str| format!("detections[{n}].{field}");
+            if !(0.0..=1.0).contains(&d.score) {
+                return fault(at("score"), "is not from 0 to 1");
+            }
+            let position = d.position_lps_mm.as_ref().is_none_or(|v| finite(v));
+            let orientation = d.orientation.as_ref().is_none_or(|o| finite(o.matrix.as_flattened()) && finite(&o.quaternion_wxyz));
+            if !position || !orientation || !d.size_mm.as_ref().is_none_or(|v| finite(v)) {
+                return fault(at("position_lps_mm, orientation, size_mm"), "have a number that is not finite");
+            }
+            let present = d.status != Status::Absent;
+            let is_box = d.kind == DetectionKind::Box && present;
+            if (d.position_lps_mm.is_some(), d.orientation.is_some(), d.size_mm.is_some()) != (present, is_box, is_box) {
+                return fault(at("status"), "and kind do not fit the geometry that is there");
+            }
+        }
+        let slow = self.run.timing_ms.iter().find(|(_, ms)| !ms.is_finite());
+        slow.and_then(|(stage, _)| fault(format!("run.timing_ms.{stage}"), "is not finite"))
+    }
+}
+
+impl InputRecord {
+    /// The record of an image.
+    pub fn new(sha256: String, geometry: &Geometry) -> Self {
+        let affine = geometry.affine();
+        let affine_lps = std::array::from_fn(|row| std::array::from_fn(|column| affine[(row, column)]));
+        Self { sha256, shape: geometry.shape(), spacing_mm: geometry.spacing_mm(), affine_lps }
+    }
+}
+
+impl DetectionRecord {
+    /// A box that is found or doubtful.
+    pub fn of_box(name: String, status: Status, score: f64, pose: &Pose) -> Self {
+        let axes = pose.axes();
+        let q = pbt_volume::positive(pose.orientation);
+        let orientation = OrientationRecord {
+            matrix: std::array::from_fn(|row| std::array::from_fn(|column| axes[(row, column)])),
+            quaternion_wxyz: [q.w, q.i, q.j, q.k],
+        };
+        Self {
+            name,
+            kind: DetectionKind::Box,
+            status,
+            score,
+            position_lps_mm: Some(pose.center.0.coords.into()),
+            orientation: Some(orientation),
+            size_mm: Some(pose.size_mm),
+        }
+    }
+
+    /// A landmark that is found or doubtful.
+    pub fn of_landmark(name: String, status: Status, score: f64, point: PointLps) -> Self {
+        let position_lps_mm = Some(point.0.coords.into());
+        Self { name, kind: DetectionKind::Landmark, status, score, position_lps_mm, orientation: None, size_mm: None }
+    }
+
+    /// A structure that is not there.
+    pub fn absent(name: String, kind: DetectionKind, score: f64) -> Self {
+        Self { name, kind, status: Status::Absent, score, position_lps_mm: None, orientation: None, size_mm: None }
+    }
+
+    /// The position; `None` when absent.
+    pub fn position(&self) -> Option<PointLps> {
+        self.position_lps_mm.map(|[x, y, z]| PointLps::new(x, y, z))
+    }
+
+    /// The box's pose; `None` for landmarks and when absent.
+    pub fn pose(&self) -> Option<Pose> {
+        let [w, i, j, k] = self.orientation.as_ref()?.quaternion_wxyz;
+        let orientation = nalgebra::UnitQuaternion::new_normalize(nalgebra::Quaternion::new(w, i, j, k));
+        Some(Pose { center: self.position()?, orientation, size_mm: self.size_mm? })
+    }
+}
+
+/// Writes a result.
+///
+/// # Errors
+/// [`IoError`] (an output error) when the file cannot be written, or when a number is not finite, a score not a probability, or geometry
+/// missing or superfluous; an older file of that name is then untouched.
+pub fn write_result(path: &Path, result: &ResultFile) -> Result<(), IoError> {
+    if let Some((field, problem)) = result.fault() {
+        return Err(IoError::unwritable(path, field, problem, "this is a mistake of the program; please report it"));
+    }
+    write_atomically(path, |writer| {
+        serde_json::to_writer_pretty(&mut *writer, result)?;
+        writer.write_all(b"\n")
+    })
+}
+
+/// Reads a result.
+///
+/// # Errors
+/// [`IoError`] naming file and field when it is no result, one of another schema, or one that breaks the schema's promises.
+pub fn read_result(path: &Path) -> Result<ResultFile, IoError> {
+    let value = parse(path)?;
+    let root = Node::root(path, &value);
+    for (key, expected) in [("schema", SCHEMA), ("coordinate_system", COORDINATE_SYSTEM)] {
+        let node = root.get(key)?;
+        if node.raw() != expected {
+            return Err(node.error(format!("is not `{expected}`"), "give a result of `pbt detect` or `pbt batch`"));
+        }
+    }
+    let result =
+        ResultFile::deserialize(&value).map_err(|error| root.error(error.to_string(), "make the result again with `pbt detect`"))?;
+    match result.fault() {
+        None => Ok(result),
+        Some((field, problem)) => Err(IoError::input(path, field, problem, "make the result again with `pbt detect`")),
+    }
+}
+
+fn write_pairs<S: Serializer>(pairs: &[(String, f64)], serializer: S) -> Result<S::Ok, S::Error> {
+    let mut map = serializer.serialize_map(Some(pairs.len()))?;
+    for (key, value) in pairs {
+        map.serialize_entry(key, value)?;
+    }
+    map.end()
+}
+
+fn read_pairs<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<(String, f64)>, D::Error> {
+    struct Pairs;
+    impl<'de> Visitor<'de> for Pairs {
+        type Value = Vec<(String, f64)>;
+
+        fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+            f.write_str("milliseconds by stage")
+        }
+
+        fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Self::Value, M::Error> {
+            let mut pairs = Vec::new();
+            while let Some(pair) = map.next_entry()? {
+                pairs.push(pair);
+            }
+            Ok(pairs)
+        }
+    }
+    deserializer.deserialize_map(Pairs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nalgebra::Vector3;
+
+    fn example() -> ResultFile {
+        let geometry = Geometry::isotropic([3, 4, 5], 0.5).unwrap();
+        let orientation = pbt_volume::rotation_from_vector(Vector3::new(0.1, 3.0, -0.4));
+        let pose = Pose { center: PointLps::new(1.0, 2.0, 3.0), orientation, size_mm: [4.0, 5.0, 6.0] };
+        ResultFile::new(
+            "case".into(),
+            InputRecord::new("00".into(), &geometry),
+            ModelRecord { name: "skull".into(), sha256: "11".into(), version: "1".into() },
+            vec![
+                DetectionRecord::of_box("skull".into(), Status::Found, 0.99, &pose),
+                DetectionRecord::of_landmark("nose".into(), Status::Doubtful, 0.4, PointLps::new(-0.1, 0.2, 1.0 / 3.0)),
+                DetectionRecord::absent("tail".into(), DetectionKind::Landmark, 0.0),
+            ],
+            vec![],
+            RunRecord {
+                pbt_version: "0.1.0".into(),
+                device: DeviceRecord { kind: "cpu".into(), name: "x".into(), threads: 2 },
+                input_path: "case.nii".into(),
+                model_path: "skull.pbt".into(),
+                options: BTreeMap::from([("rotate".into(), Value::Bool(true))]),
+                timing_ms: vec![("load".into(), 1.5), ("prepare".into(), 2.5), ("aggregate".into(), 0.1), ("total".into(), 4.1)],
+            },
+        )
+    }
+
+    #[test]
+    fn what_is_written_is_read_and_is_the_documented_shape() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("case.json");
+        write_result(&path, &example()).unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        // Order of the fields as in the interface description.
+        let keys =
+            ["schema", "case_id", "coordinate_system", "input", "sha256", "shape", "spacing_mm", "affine_lps", "model", "detections"];
+        let places: Vec<usize> = keys.iter().map(|key| text.find(&format!("\"{key}\":")).unwrap()).collect();
+        assert!(places.is_sorted(), "{places:?}");
+        assert!(
+            text.contains("\"coordinate_system\": \"LPS\"")
+                && text.contains("\"status\": \"doubtful\"")
+                && text.contains("\"kind\": \"box\"")
+        );
+        assert!(text.find("\"prepare\"").unwrap() < text.find("\"aggregate\"").unwrap());
+        let value: Value = serde_json::from_str(&text).unwrap();
+        assert!(value["detections"][2]["position_lps_mm"].is_null() && value["detections"][1]["orientation"].is_null());
+        assert!(value["detections"][0]["orientation"]["quaternion_wxyz"][0].as_f64().unwrap() >= 0.0);
+
+        let again = read_result(&path).unwrap();
+        assert_eq!(again.detections, example().detections);
+        let pose = again.detections[0].pose().unwrap();
+        for row in 0..3 {
+            for column in 0..3 {
+                let matrix = again.detections[0].orientation.as_ref().unwrap().matrix;
+                assert!((pose.axes()[(row, column)] - matrix[row][column]).abs() < 1e-12);
+            }
+        }
+    }
+
+    #[test]
+    fn what_breaks_the_schema_is_not_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("case.json");
+        let refuse = |edit: &dyn Fn(&mut ResultFile), field: &str| {
+            let mut result = example();
+            edit(&mut result);
+            let error = write_result(&path, &result).unwrap_err();
+            assert!(!error.is_input() && error.field() == field, "{error}");
+        };
+        refuse(&|r| r.detections[1].score = f64::NAN, "detections[1].score");
+        refuse(&|r| r.detections[1].score = 1.5, "detections[1].score");
+        refuse(&|r| r.detections[0].size_mm = None, "detections[0].status");
+        refuse(&|r| r.detections[2].position_lps_mm = Some([0.0; 3]), "detections[2].status");
+        refuse(&|r| r.detections[0].size_mm = Some([f64::INFINITY; 3]), "detections[0].position_lps_mm, orientation, size_mm");
+        refuse(&|r| r.run.timing_ms[0].1 = f64::NAN, "run.timing_ms.load");
+        refuse(&|r| r.input.affine_lps[0][0] = f64::NAN, "input");
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn what_is_no_result_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("case.json");
+        write_result(&path, &example()).unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        for (from, to, field) in [
+            ("pbt-result/1", "pbt-result/2", "schema"),
+            ("\"LPS\"", "\"RAS\"", "coordinate_system"),
+            ("doubtful", "perhaps", "JSON"),
+            ("\"score\": 0.4", "\"score\": 4", "detections[1].score"),
+        ] {
+            std::fs::write(&path, text.replacen(from, to, 1)).unwrap();
+            let error = read_result(&path).unwrap_err();
+            assert!(error.is_input() && error.field() == field, "{error}");
+        }
+    }
+}

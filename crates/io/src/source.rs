@@ -1,0 +1,168 @@
+//! Bytes of files: read once, hashed, inflated within bounds that are known before anything is allocated.
+
+use crate::IoError;
+use flate2::bufread::{GzDecoder, ZlibDecoder};
+use sha2::{Digest, Sha256};
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+/// Deflate turns one byte into at most 1032 (a match of 258 bytes takes two bits), so a stream's size bounds what it can hold.
+const MAX_DEFLATE_RATIO: usize = 1032;
+
+/// How far past the wanted bytes a compressed stream is followed to reach its checksum.
+const MAX_TRAILER_BYTES: u64 = 16 << 20;
+
+/// The compression of a stream of voxels.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Compression {
+    None,
+    Gzip,
+    Zlib,
+}
+
+impl Compression {
+    /// Gzip when the bytes start as gzip does: a file's name may say anything.
+    pub(crate) fn of_file(bytes: &[u8]) -> Self {
+        if bytes.starts_with(&[0x1f, 0x8b]) { Self::Gzip } else { Self::None }
+    }
+}
+
+/// The whole content of a file.
+pub(crate) fn read_file(path: &Path) -> Result<Vec<u8>, IoError> {
+    let unreadable = |error: io::Error| IoError::unreadable(path, &error);
+    let mut file = File::open(path).map_err(unreadable)?;
+    let meta = file.metadata().map_err(unreadable)?;
+    if meta.is_dir() {
+        return Err(IoError::unreadable(path, &io::ErrorKind::IsADirectory.into()));
+    }
+    if !meta.is_file() {
+        // A pipe or device has no size, and may have no end.
+        return Err(IoError::input(path, "file", "is a pipe or device", "save it as a file first"));
+    }
+    if meta.len() == 0 {
+        return Err(IoError::input(path, "file", "is empty", "copy or export it again"));
+    }
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(usize::try_from(meta.len()).unwrap_or(usize::MAX)).map_err(|_| too_large(path, meta.len()))?;
+    file.read_to_end(&mut bytes).map_err(unreadable)?;
+    Ok(bytes)
+}
+
+/// Lower-case hexadecimal SHA-256 of some buffers one after the other.
+pub(crate) fn sha256_hex(parts: &[&[u8]]) -> String {
+    let mut hasher = Sha256::new();
+    for part in parts {
+        hasher.update(part);
+    }
+    hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// At most `limit` bytes from the start of a stream; fewer when it is shorter. For headers, which are small.
+pub(crate) fn start_of(bytes: &[u8], compression: Compression, limit: usize) -> io::Result<Vec<u8>> {
+    let mut out = Vec::new();
+    match compression {
+        Compression::None => out.extend_from_slice(&bytes[..limit.min(bytes.len())]),
+        Compression::Gzip => drop(GzDecoder::new(bytes).take(limit as u64).read_to_end(&mut out)?),
+        Compression::Zlib => drop(ZlibDecoder::new(bytes).take(limit as u64).read_to_end(&mut out)?),
+    }
+    Ok(out)
+}
+
+/// Exactly `size` bytes that start at `offset` in the (inflated) stream.
+///
+/// Sizes come from headers and may be absurd: what the file cannot hold is refused before memory is asked for, and a compressed stream's
+/// checksum is verified, so that damaged voxels are not taken for real ones.
+pub(crate) fn voxel_bytes(path: &Path, bytes: &[u8], compression: Compression, offset: usize, size: usize) -> Result<Vec<u8>, IoError> {
+    let capacity = match compression {
+        Compression::None => bytes.len(),
+        _ => bytes.len().saturating_mul(MAX_DEFLATE_RATIO),
+    };
+    let end = offset.checked_add(size).filter(|&end| end <= capacity);
+    let Some(end) = end else {
+        let problem = format!("the header asks for {size} bytes from byte {offset} on, the file can hold {capacity}");
+        return Err(IoError::input(path, "voxel data", problem, "the file is cut or its header wrong; copy or export it again"));
+    };
+    if compression == Compression::None {
+        return Ok(bytes[offset..end].to_vec());
+    }
+    let mut out = Vec::new();
+    out.try_reserve_exact(end).map_err(|_| too_large(path, end as u64))?;
+    inflate(bytes, compression, end, &mut out)
+        .map_err(|error| IoError::input(path, "voxel data", format!("cannot be inflated: {error}"), "copy or export it again"))?;
+    if out.len() < end {
+        let problem = format!("the header asks for {size} bytes, {} are there", out.len().saturating_sub(offset));
+        return Err(IoError::input(path, "voxel data", problem, "the file is cut or its header wrong; copy or export it again"));
+    }
+    out.drain(..offset);
+    Ok(out)
+}
+
+/// Appends at most `end` bytes to `out`, then follows the stream to its checksum.
+fn inflate(bytes: &[u8], compression: Compression, end: usize, out: &mut Vec<u8>) -> io::Result<()> {
+    if compression == Compression::Zlib {
+        let mut decoder = ZlibDecoder::new(bytes);
+        (&mut decoder).take(end as u64).read_to_end(out)?;
+        return io::copy(&mut decoder.take(MAX_TRAILER_BYTES), &mut io::sink()).map(drop);
+    }
+    // A gzip file may be several members in a row (bgzip); what follows the last one is padding, as gzip itself treats it.
+    let mut rest = bytes;
+    while out.len() < end && rest.starts_with(&[0x1f, 0x8b]) {
+        let mut decoder = GzDecoder::new(rest);
+        (&mut decoder).take((end - out.len()) as u64).read_to_end(out)?;
+        io::copy(&mut (&mut decoder).take(MAX_TRAILER_BYTES), &mut io::sink())?;
+        rest = decoder.into_inner();
+    }
+    Ok(())
+}
+
+fn too_large(path: &Path, bytes: u64) -> IoError {
+    IoError::input(path, "file", format!("needs {bytes} bytes of memory, more than there is"), "crop or downsample the volume first")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flate2::write::GzEncoder;
+    use std::io::Write;
+
+    fn gzip(content: &[u8]) -> Vec<u8> {
+        let mut encoder = GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        encoder.write_all(content).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    fn take(bytes: &[u8], offset: usize, size: usize) -> Result<Vec<u8>, IoError> {
+        voxel_bytes(Path::new("f"), bytes, Compression::of_file(bytes), offset, size)
+    }
+
+    #[test]
+    fn takes_the_part_asked_for_across_members_and_before_padding() {
+        let content: Vec<u8> = (0..200).collect();
+        let mut file = [gzip(&content[..120]), gzip(&content[120..])].concat();
+        file.extend([0; 7]);
+        assert_eq!(take(&file, 50, 100).unwrap(), &content[50..150]);
+        assert_eq!(take(&content, 50, 100).unwrap(), &content[50..150]);
+    }
+
+    #[test]
+    fn refuses_what_is_absurd_cut_or_damaged() {
+        let file = gzip(&[7; 5000]);
+        assert!(take(&file, 0, 5000).is_ok());
+        assert!(take(&file, 0, 5001).unwrap_err().to_string().contains("5000 are there"));
+        assert!(take(&file, 0, 1 << 45).unwrap_err().to_string().contains("can hold"));
+        assert!(take(&file, usize::MAX, 2).is_err());
+        assert!(take(&file[..file.len() - 12], 0, 5000).is_err());
+        let mut damaged = file.clone();
+        let crc = damaged.len() - 6;
+        damaged[crc] ^= 1;
+        assert!(take(&damaged, 0, 10).is_err(), "the checksum is verified even when only a part is wanted");
+    }
+
+    #[test]
+    fn hash_is_the_standard_one() {
+        // FIPS 180-2, appendix B.1.
+        let expected = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert_eq!(sha256_hex(&[b"a", b"bc"]), expected);
+    }
+}

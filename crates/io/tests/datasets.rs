@@ -1,0 +1,91 @@
+//! The data sets of the real volumes: they load, and their annotations lie in their images.
+
+mod support;
+
+use nalgebra::{Quaternion, UnitQuaternion};
+use pbt_io::{Dataset, LandmarkState, StructureKind, check_annotations, read_image};
+use pbt_volume::{Pose, angle_between};
+use support::data;
+
+fn loads(file: &str, train: usize, test: usize) {
+    let Some(data) = data() else { return };
+    let set = Dataset::load(&data.join(file)).unwrap();
+    assert!(set.warnings.is_empty(), "{:?}", set.warnings);
+    assert_eq!([set.split("train").count(), set.split("test").count()], [train, test]);
+    for case in &set.cases {
+        let annotations = set.load_annotations(case).unwrap();
+        for structure in &set.structures {
+            let there = match structure.kind {
+                StructureKind::Box => annotations.pose(&structure.name).is_some(),
+                StructureKind::Landmark => annotations.landmark(&structure.name).is_some(),
+            };
+            assert!(there, "{}: {}", case.id, structure.name);
+        }
+        let file = case.annotations.as_ref().or(case.labels.as_ref()).unwrap();
+        let image = read_image(&case.image).unwrap();
+        let warnings = check_annotations(file, image.volume.geometry(), &annotations).unwrap();
+        // The README of the data names the only one: a landmark of MOLG_DnJ lies just outside.
+        assert_eq!(warnings.len(), usize::from(case.id == "MOLG_DnJ"), "{warnings:?}");
+    }
+}
+
+#[test]
+fn hippocampus() {
+    loads("hippocampus", 206, 37);
+}
+
+#[test]
+fn mouse_skull() {
+    loads("mouse_skull/dataset.json", 30, 12);
+}
+
+#[test]
+fn lumbar_spine() {
+    loads("lumbar_spine_mr", 32, 12);
+}
+
+#[test]
+fn prostate_with_boxes_from_label_maps() {
+    loads("prostate_us_mr/us.json", 8, 2);
+    loads("prostate_us_mr/mr.json", 8, 2);
+}
+
+/// Markups hold the same facts as the CSV files, which are in RAS.
+#[test]
+fn markups_agree_with_the_tables() {
+    let Some(data) = data() else { return };
+    let set = Dataset::load(&data.join("hippocampus")).unwrap();
+    let table = std::fs::read_to_string(data.join("hippocampus/landmarks.csv")).unwrap();
+    let mut compared = 0;
+    let header: Vec<&str> = table.lines().next().unwrap().split(',').collect();
+    let column = |name: &str| header.iter().position(|h| *h == name).unwrap_or_else(|| panic!("{header:?}"));
+    let [case_at, name_at, x, y, z] = ["case", "landmark", "x", "y", "z"].map(column);
+    for line in table.lines().skip(1).step_by(17) {
+        let fields: Vec<&str> = line.split(',').collect();
+        let Some(case) = set.cases.iter().find(|c| c.id == fields[case_at]) else { continue };
+        let Some(LandmarkState::At(point)) = set.load_annotations(case).unwrap().landmark(fields[name_at]) else { continue };
+        let [x, y, z] = [x, y, z].map(|n| fields[n].parse::<f64>().unwrap());
+        assert!((point.0 - nalgebra::Point3::new(-x, -y, z)).norm() < 1e-3, "{line}");
+        compared += 1;
+    }
+    assert!(compared > 50, "{compared}");
+}
+
+/// The stated rule gives one anatomy one orientation, although a prostate is nearly round.
+#[test]
+fn prostate_boxes_are_consistent() {
+    let Some(data) = data() else { return };
+    for (file, limit_degrees) in [("us.json", 15.0), ("mr.json", 6.0)] {
+        let set = Dataset::load(&data.join("prostate_us_mr").join(file)).unwrap();
+        let poses: Vec<Pose> = set.split("train").map(|case| set.load_annotations(case).unwrap().boxes[0].1).collect();
+        // The mean is the normalised sum of quaternions: these rotations are all near each other.
+        let mean = poses.iter().fold(Quaternion::identity() * 0.0, |sum, pose| sum + pose.orientation.into_inner());
+        let mean = UnitQuaternion::new_normalize(mean);
+        let angles: Vec<f64> = poses.iter().map(|pose| angle_between(&mean, &pose.orientation).to_degrees()).collect();
+        for ((case, pose), angle) in set.split("train").zip(&poses).zip(&angles) {
+            println!("{file} {}: {:.1?} mm, {angle:.1} degrees from the mean", case.id, pose.size_mm);
+            assert!(pose.size_mm.iter().all(|s| (7.0..25.0).contains(s)));
+        }
+        assert!(angles.iter().sum::<f64>() / 8.0 < limit_degrees, "{angles:?}");
+    }
+}

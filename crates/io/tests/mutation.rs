@@ -1,0 +1,130 @@
+//! Files with spoilt bytes: every outcome is a value or a one-line error, never a panic, and never memory that the file does not justify.
+
+use pbt_io::{Dataset, RawImage, Scaling, VoxelType, read_image, read_labels, read_markups, read_raw, read_result, write_image};
+use pbt_volume::Geometry;
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+use std::path::Path;
+
+/// Files to spoil, for each format.
+const ROUNDS: usize = 500;
+
+fn below(random: &mut ChaCha8Rng, n: usize) -> usize {
+    (random.next_u32() as usize) % n
+}
+
+/// Some bytes changed (bits, extremes, digits), sometimes the end cut off, a part doubled or the start swapped to the other byte order.
+fn spoil(file: &[u8], head: usize, random: &mut ChaCha8Rng) -> Vec<u8> {
+    let mut bytes = file.to_vec();
+    for _ in 0..1 + below(random, 4) {
+        // Headers decide most; half of the changes fall there.
+        let reach = if below(random, 2) == 0 { head.min(bytes.len()) } else { bytes.len() };
+        let at = below(random, reach);
+        bytes[at] = match below(random, 5) {
+            0 => bytes[at] ^ (1 << below(random, 8)),
+            1 => 0xff,
+            2 => 0x7f,
+            3 => b'0' + below(random, 10) as u8,
+            _ => random.next_u32() as u8,
+        };
+    }
+    match below(random, 8) {
+        0 => bytes.truncate(1 + below(random, file.len() - 1)),
+        1 => {
+            let at = below(random, bytes.len());
+            let copy = bytes[at..].to_vec();
+            bytes.extend(copy);
+        }
+        _ => {}
+    }
+    bytes
+}
+
+fn check(error: &pbt_io::IoError) {
+    let text = error.to_string();
+    assert!(error.is_input() && !text.contains('\n') && text.matches(": ").count() >= 2, "{text}");
+}
+
+#[test]
+fn spoilt_images_never_panic() {
+    let folder = tempfile::tempdir().unwrap();
+    let geometry = Geometry::isotropic([5, 4, 3], 1.5).unwrap();
+    let bytes = (0..120).collect();
+    let image = RawImage::new(geometry, VoxelType::I16, bytes, Some(Scaling { slope: 2.0, intercept: 1.0 })).unwrap();
+    let mut random = ChaCha8Rng::seed_from_u64(1);
+    let mut outcomes = [0usize; 2];
+    for (name, head) in [("a.nii", 352), ("a.nii.gz", 40), ("a.mha", 400), ("a.nrrd", 250)] {
+        let path = folder.path().join(name);
+        write_image(&path, &image).unwrap();
+        let good = std::fs::read(&path).unwrap();
+        for _ in 0..ROUNDS {
+            std::fs::write(&path, spoil(&good, head, &mut random)).unwrap();
+            match read_image(&path) {
+                Ok(image) => {
+                    outcomes[0] += 1;
+                    // Nothing here can hold more than the file times the best ratio of deflate.
+                    assert!(image.volume.data().len() < 1 << 20);
+                }
+                Err(error) => {
+                    outcomes[1] += 1;
+                    check(&error);
+                }
+            }
+            if let Err(error) = read_labels(&path) {
+                check(&error);
+            }
+        }
+    }
+    // Both kinds occur, so the test reaches behind the first check and the checks bite.
+    assert!(outcomes[0] > 100 && outcomes[1] > 500, "{outcomes:?}");
+}
+
+#[test]
+fn headers_of_every_size_and_byte_order_never_panic() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.nii");
+    let mut random = ChaCha8Rng::seed_from_u64(2);
+    for round in 0..ROUNDS {
+        let mut bytes = vec![0u8; 600];
+        random.fill_bytes(&mut bytes);
+        let size: i32 = if round % 2 == 0 { 348 } else { 540 };
+        bytes[..4].copy_from_slice(&if round % 4 < 2 { size.to_le_bytes() } else { size.to_be_bytes() });
+        bytes[344..348].copy_from_slice(b"n+1\0");
+        if size == 540 {
+            bytes[4..12].copy_from_slice(b"n+2\0\r\n\x1a\n");
+        }
+        // A plausible rank and type, in whichever order, lets some headers get on to the affine and the voxels.
+        for at in [40, 41, 16, 23] {
+            bytes[at] = [3, 0][round / 4 % 2];
+        }
+        std::fs::write(&path, &bytes).unwrap();
+        if let Err(error) = read_raw(&path) {
+            check(&error);
+        }
+    }
+}
+
+#[test]
+fn spoilt_json_never_panics() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    write("a.nii", "");
+    let set = r#"{"schema": "pbt-dataset/1", "name": "s", "modality": "CT", "structures": [{"name": "a", "kind": "box", "parent": "b"},
+        {"name": "b", "kind": "landmark"}], "labels": {"1": "a"}, "cases": [{"id": "x", "image": "a.nii", "split": "train"}]}"#;
+    let markups = r#"{"markups": [{"type": "ROI", "coordinateSystem": "RAS", "name": "a", "center": [1, 2, 3], "size": [4, 5, 6],
+        "orientation": [1, 0, 0, 0, 1, 0, 0, 0, 1]}, {"type": "Fiducial", "controlPoints": [{"label": "b", "position": [1, 2, 3]}]}]}"#;
+    let result = r#"{"schema": "pbt-result/1", "case_id": "x", "coordinate_system": "LPS", "detections": []}"#;
+    type Read = fn(&Path) -> Option<pbt_io::IoError>;
+    let readers: [(&str, Read); 3] =
+        [(set, |p| Dataset::load(p).err()), (markups, |p| read_markups(p).err()), (result, |p| read_result(p).err())];
+    let mut random = ChaCha8Rng::seed_from_u64(3);
+    let path = folder.path().join("spoilt.json");
+    for (text, read) in readers {
+        for _ in 0..ROUNDS {
+            std::fs::write(&path, spoil(text.as_bytes(), text.len(), &mut random)).unwrap();
+            if let Some(error) = read(&path) {
+                check(&error);
+            }
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! The learner: AdaBoost nodes, probabilistic boosting trees, forests, and their evaluation.
+//!
+//! Samples are known through feature *ids* and integer responses only ([`SampleSource`]), so a new family of features needs no change here.
+//! Whatever decides anything is an integer: bins, weights, alphas, margins, masses and scores are the same bits on every machine.
+#![forbid(unsafe_code)]
+
+mod backend;
+mod bins;
+mod block;
+mod boost;
+mod classifier;
+mod draw;
+pub mod fixed;
+mod grow;
+mod node;
+mod posterior;
+mod random_forest;
+mod reached;
+mod reference;
+mod score;
+mod source;
+mod weak;
+
+pub use backend::{Backend, ImageLayout, Patch, PoseSite, VoxelSite};
+pub use bins::{BINS, BinnedMatrix, Bounds};
+pub use boost::{
+    BoostParams, Booster, Candidate, WEIGHT_TOTAL, WeakKind, accepts, adaboost, alpha_of_error, best_of_feature, output_bins, reweight,
+};
+pub use classifier::{
+    Classifier, ClassifierError, ClassifierKind, ClassifierParams, Grower, MAX_TREES, PbtForestParams, TrainingSet, train_classifier,
+};
+pub use grow::{PbtParams, TrainError, grow_pbt};
+pub use node::{MAX_ALPHA_SUM, MAX_DEPTH, Node, Tree, TreeError, used_features};
+pub use posterior::{EvalParams, Evaluator, Masses};
+pub use random_forest::{RandomForestParams, grow_random_tree};
+pub use reference::ReferenceBooster;
+pub use score::Score;
+pub use source::SampleSource;
+pub use weak::{ALPHA_BITS, Threshold, Weak};

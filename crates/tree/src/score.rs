@@ -1,0 +1,81 @@
+//! A sample's score: one integer that ranks.
+
+use crate::fixed::{LN_BITS, ln};
+use crate::posterior::Masses;
+use serde::{Deserialize, Serialize};
+
+/// Fractional bits of the log-odds in a score.
+const LOG_ODDS_BITS: u32 = 16;
+
+/// Log-odds of the posterior in the upper 32 bits (units of 2⁻¹⁶), and in the lower 32 the margin along the dominant path
+/// (units of 2⁻¹⁶, offset by 2³¹). The order of the integers is the order of the scores: samples that end in the same leaf of a hard tree
+/// have equal log-odds and are ranked by the margin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Score(pub i64);
+
+impl Score {
+    /// Below every score of a classifier.
+    pub const LOWEST: Self = Self(i64::MIN);
+
+    /// The score of a tree's or a forest's masses.
+    pub fn from_masses(masses: Masses) -> Self {
+        let log_odds = (ln(masses.positive) - ln(masses.negative)) >> (LN_BITS - LOG_ODDS_BITS);
+        let margin = masses.margin.clamp(i32::MIN as i64, i32::MAX as i64);
+        Self((log_odds << 32) | (margin - i32::MIN as i64))
+    }
+
+    /// ln(p/(1 − p)).
+    pub fn log_odds(self) -> f64 {
+        (self.0 >> 32) as f64 / (1u32 << LOG_ODDS_BITS) as f64
+    }
+
+    /// The margin along the dominant path; 0 when the score was computed with early exit.
+    pub fn margin(self) -> f64 {
+        ((self.0 & 0xffff_ffff) + i32::MIN as i64) as f64 / (1u32 << crate::weak::ALPHA_BITS) as f64
+    }
+
+    /// The posterior p(+1), between 0 and 1.
+    pub fn posterior(self) -> f64 {
+        1.0 / (1.0 + libm::exp(-self.log_odds()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixed::MASS_ONE;
+    use proptest::prelude::*;
+
+    fn score(positive: u64, margin: i64) -> Score {
+        Score::from_masses(Masses { positive, negative: MASS_ONE - positive, margin })
+    }
+
+    proptest! {
+        #[test]
+        fn more_mass_never_ranks_lower(a in 0..=MASS_ONE, b in 0..=MASS_ONE, shift in 0u32..50) {
+            let (a, b) = (a >> shift, b >> shift);
+            let (low, high) = (a.min(b), a.max(b));
+            prop_assert!(score(low, 0) <= score(high, 0));
+            prop_assert!(score(MASS_ONE - high, 0) <= score(MASS_ONE - low, 0));
+        }
+
+        #[test]
+        fn equal_masses_are_ranked_by_the_margin(positive in 0..=MASS_ONE, a: i64, b: i64) {
+            let clamped = |m: i64| m.clamp(i32::MIN as i64, i32::MAX as i64);
+            prop_assert_eq!(score(positive, a).cmp(&score(positive, b)), clamped(a).cmp(&clamped(b)));
+            prop_assert_eq!(score(positive, a).log_odds(), score(positive, b).log_odds());
+            prop_assert_eq!(score(positive, a).margin(), clamped(a) as f64 / 65536.0);
+        }
+    }
+
+    #[test]
+    fn known_values() {
+        assert_eq!(score(MASS_ONE / 2, 0), Score(1 << 31));
+        assert_eq!(score(MASS_ONE / 2, 0).posterior(), 0.5);
+        assert!((score(MASS_ONE / 4 * 3, 0).log_odds() - 3f64.ln()).abs() < 2e-5);
+        // One part in 2⁴⁰ is told from two.
+        assert!((score(1 << 12, 0).log_odds() - score(2 << 12, 0).log_odds() + 2f64.ln()).abs() < 4e-5);
+        assert!(Score::LOWEST < score(0, i64::MIN));
+        assert!(score(MASS_ONE, i64::MAX).posterior() <= 1.0);
+    }
+}

@@ -1,0 +1,64 @@
+//! Steerable responses, scores of pose hypotheses, and patches.
+
+use crate::CpuImage;
+use pbt_features::{BoxGrid, PoseFrame, SteerableFeature};
+use pbt_tree::{Classifier, PoseSite, Score};
+use pbt_volume::{Geometry, Pose};
+use rayon::prelude::*;
+
+pub(crate) fn frame(image: &CpuImage, grid: &BoxGrid, pose: &Pose) -> PoseFrame {
+    let levels: Vec<&Geometry> = image.geometries.iter().collect();
+    PoseFrame::new(pose, grid, &levels)
+}
+
+pub(crate) fn responses(images: &[&CpuImage], grid: &BoxGrid, features: &[SteerableFeature], sites: &[PoseSite], out: &mut [i32]) {
+    // Site by site, so that a point is sampled once for all features on it; then turned, block by block, to feature-major.
+    const BLOCK: usize = 64;
+    let blocks: Vec<Vec<i32>> = sites
+        .par_chunks(BLOCK)
+        .map(|block| {
+            let mut values = vec![0; features.len() * block.len()];
+            for (s, site) in block.iter().enumerate() {
+                let image = images[site.image as usize];
+                let frame = frame(image, grid, &site.pose);
+                let mut last = None;
+                for (f, feature) in features.iter().enumerate() {
+                    let sample = match last {
+                        Some((level, point, sample)) if level == feature.level && point == feature.point => sample,
+                        _ => image.channels(feature.level).sample(frame.point(usize::from(feature.level), feature.point)),
+                    };
+                    last = Some((feature.level, feature.point, sample));
+                    values[f * block.len() + s] = feature.of_sample(sample, &frame);
+                }
+            }
+            values
+        })
+        .collect();
+    out.par_chunks_mut(sites.len().max(1)).enumerate().for_each(|(f, row)| {
+        for (part, block) in row.chunks_mut(BLOCK).zip(&blocks) {
+            let n = part.len();
+            part.copy_from_slice(&block[f * n..(f + 1) * n]);
+        }
+    });
+}
+
+pub(crate) fn score(
+    image: &CpuImage,
+    grid: &BoxGrid,
+    features: &[SteerableFeature],
+    classifier: &Classifier,
+    poses: &[Pose],
+) -> Vec<Score> {
+    poses
+        .par_iter()
+        .with_min_len(16)
+        .map(|pose| {
+            let frame = frame(image, grid, pose);
+            classifier.score(&mut |id| {
+                let feature = &features[id as usize];
+                let at = frame.point(usize::from(feature.level), feature.point);
+                feature.of_sample(image.channels(feature.level).sample(at), &frame)
+            })
+        })
+        .collect()
+}

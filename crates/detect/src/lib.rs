@@ -1,0 +1,54 @@
+//! Marginal space learning: stages, training, detection, metrics and the model file, written once against a `Backend`.
+//!
+//! An image is brought to a working pyramid ([`WorkingSpec`]). The position stage scores every voxel of a coarse level, the
+//! orientation stage position candidates × rotations; the best hypotheses are gathered into modes, the finish brings each mode to the
+//! structure, and the verification stage picks one and says how sure it is.
+#![forbid(unsafe_code)]
+
+mod case;
+mod classification;
+mod classifier;
+mod config;
+mod cover;
+mod detector;
+mod error;
+mod file;
+mod finish;
+mod metrics;
+mod model;
+mod modes;
+mod orientation;
+mod perturb;
+mod position;
+mod prior;
+mod quaternion;
+mod regression;
+mod ridge;
+mod samples;
+mod seal;
+mod stage_input;
+mod tensors;
+mod train;
+mod trust;
+mod verification;
+
+pub use case::WorkingSpec;
+pub use classification::{Round, RoundSpec, Rounds};
+pub use classifier::{HaarClassifier, PoseClassifier};
+pub use config::{
+    FinishConfig, FinishKind, OrientationConfig, Orientations, PositionConfig, RoundConfig, TrainConfig, VerificationConfig, WorkingConfig,
+};
+pub use cover::rotation_cover;
+pub use detector::{Detection, Detections, Status, Trace};
+pub use error::DetectError;
+pub use finish::Finish;
+pub use metrics::{BoxError, Summary, success_rates};
+pub use model::{Model, Provenance, StructureModel};
+pub use orientation::{OrientationSpec, OrientationStage};
+pub use perturb::{Reach, Step};
+pub use position::{Candidate, PositionSpec, PositionStage};
+pub use prior::Prior;
+pub use regression::{Cascade, OUTPUTS, Regressor, RegressorSpec};
+pub use train::{FEWEST_CASES, Observer, StageFigure, Trained, TrainingData, train};
+pub use trust::Trust;
+pub use verification::{Calibration, VerificationSpec, VerificationStage};

@@ -1,0 +1,160 @@
+//! A trained model: what detection needs of every structure, and where it came from.
+
+use crate::case::WorkingSpec;
+use crate::config::TrainConfig;
+use crate::finish::Finish;
+use crate::orientation::OrientationStage;
+use crate::position::PositionStage;
+use crate::prior::Prior;
+use crate::verification::VerificationStage;
+use serde::{Deserialize, Serialize};
+
+/// A model: one or more structures.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Model {
+    /// Where the model came from.
+    pub provenance: Provenance,
+    /// The structures, in the order of detection results.
+    pub structures: Vec<StructureModel>,
+}
+
+/// Where a model came from: nothing that changes between two trainings on the same data, configuration and seed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Provenance {
+    /// Version of `pbt` that trained it.
+    pub pbt_version: String,
+    /// Name of the data set.
+    pub dataset: String,
+    /// Modality of the data set.
+    pub modality: String,
+    /// SHA-256 over the names, images and poses of the training cases.
+    pub training_sha256: String,
+    /// Number of training cases.
+    pub cases: usize,
+    /// Seed of all random streams.
+    pub seed: u64,
+    /// The configuration as it was resolved.
+    pub config: TrainConfig,
+}
+
+/// The detector of one structure.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StructureModel {
+    /// Name of the structure.
+    pub name: String,
+    /// Number of its training cases.
+    pub cases: usize,
+    /// How images are prepared.
+    pub working: WorkingSpec,
+    /// Size and orientation before any image is seen.
+    pub prior: Prior,
+    /// Where the centre may be.
+    pub position: PositionStage,
+    /// How the structure may be turned.
+    pub orientation: OrientationStage,
+    /// What brings modes to the structure.
+    pub finish: Finish,
+    /// Which converged pose is right.
+    pub verification: VerificationStage,
+}
+
+/// A structure in training: stages appear one after another.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Draft {
+    pub(crate) name: String,
+    pub(crate) cases: usize,
+    pub(crate) working: WorkingSpec,
+    pub(crate) prior: Prior,
+    pub(crate) position: Option<PositionStage>,
+    pub(crate) orientation: Option<OrientationStage>,
+    pub(crate) finish: Option<Finish>,
+    pub(crate) verification: Option<VerificationStage>,
+}
+
+impl Draft {
+    /// The finished structure; `None` while a stage is missing.
+    pub(crate) fn complete(self) -> Option<StructureModel> {
+        let Self { name, cases, working, prior, position, orientation, finish, verification } = self;
+        Some(StructureModel {
+            name,
+            cases,
+            working,
+            prior,
+            position: position?,
+            orientation: orientation?,
+            finish: finish?,
+            verification: verification?,
+        })
+    }
+}
+
+impl From<StructureModel> for Draft {
+    fn from(s: StructureModel) -> Self {
+        Self {
+            name: s.name,
+            cases: s.cases,
+            working: s.working,
+            prior: s.prior,
+            position: Some(s.position),
+            orientation: Some(s.orientation),
+            finish: Some(s.finish),
+            verification: Some(s.verification),
+        }
+    }
+}
+
+impl StructureModel {
+    /// Every classifier of the model with the name of its stage and descriptions of the features that it uses.
+    pub fn classifiers(&self) -> Vec<(String, &pbt_tree::Classifier, Vec<String>)> {
+        let pose = |c: &'_ crate::PoseClassifier| c.features.iter().map(describe_steerable).collect::<Vec<_>>();
+        let mut all = vec![
+            (
+                "position".to_owned(),
+                &self.position.classifier.classifier,
+                self.position.classifier.features.iter().map(describe_haar).collect(),
+            ),
+            ("orientation".to_owned(), &self.orientation.classifier.classifier, pose(&self.orientation.classifier)),
+        ];
+        if let Finish::Classification(rounds) = &self.finish {
+            for (n, round) in rounds.rounds.iter().enumerate() {
+                all.push((format!("round {}", n + 1), &round.classifier.classifier, pose(&round.classifier)));
+            }
+        }
+        all.push(("verification".to_owned(), &self.verification.classifier.classifier, pose(&self.verification.classifier)));
+        all
+    }
+}
+
+fn describe_haar(feature: &pbt_features::HaarFeature) -> String {
+    let cuboids: Vec<String> = feature
+        .cuboids()
+        .map(|c| {
+            let [x, y, z] = c.size;
+            let [i, j, k] = c.min;
+            format!("{:+} x {x}x{y}x{z} at ({i}, {j}, {k})", c.weight)
+        })
+        .collect();
+    format!("Haar {}", cuboids.join(", "))
+}
+
+fn describe_steerable(feature: &pbt_features::SteerableFeature) -> String {
+    let [i, j, k] = feature.point;
+    format!("{:?} {:?} at point ({i}, {j}, {k}), level {}", feature.channel, feature.modifier, feature.level)
+}
+
+impl Model {
+    /// The configuration with everything that was automatic as it was resolved for the first structure: training with it again gives
+    /// the same model where there is one structure.
+    pub fn resolved_config(&self) -> TrainConfig {
+        let mut config = self.provenance.config.clone();
+        if let Some(s) = self.structures.first() {
+            config.working.spacing_mm = Some(s.working.spacing_mm);
+            config.working.intensity = Some(s.working.intensity);
+            config.working.padding = Some(s.working.padding);
+            config.orientation.orientations =
+                if s.prior.any_orientation { crate::Orientations::Any } else { crate::Orientations::Training };
+        }
+        config
+    }
+}

@@ -1,0 +1,83 @@
+//! From many scored hypotheses to a few modes.
+
+use nalgebra::{Quaternion, UnitQuaternion, Vector3};
+use pbt_tree::Score;
+use pbt_volume::{PointLps, Pose, positive};
+
+/// How far apart modes are, and how near a mode's members.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ModeRule {
+    /// Modes differ by more than this angle, radians, or
+    pub(crate) apart: f64,
+    /// by more than this distance, mm.
+    pub(crate) apart_mm: f64,
+    /// Hypotheses that are looked at: the best ones.
+    pub(crate) keep: usize,
+    /// Most modes.
+    pub(crate) modes: usize,
+}
+
+/// Greedy modes of the best hypotheses: the best one that is not near a mode yet founds the next; each mode becomes the mean of the
+/// hypotheses within 6/7 of the distance that keeps modes apart. The mean of the best quarter is added as a last mode.
+pub(crate) fn modes(poses: &[Pose], scores: &[Score], rule: &ModeRule) -> Vec<Pose> {
+    let order = crate::position::best_indices(scores, rule.keep);
+    let near =
+        |a: &Pose, b: &Pose, part: f64| a.angle_to(b) <= rule.apart * part && a.center.distance_mm(&b.center) <= rule.apart_mm * part;
+    let mut founders: Vec<&Pose> = Vec::new();
+    for &n in &order {
+        if founders.len() == rule.modes {
+            break;
+        }
+        if !founders.iter().any(|f| near(f, &poses[n], 1.0)) {
+            founders.push(&poses[n]);
+        }
+    }
+    let mut modes: Vec<Pose> =
+        founders.iter().filter_map(|founder| mean(order.iter().map(|&n| &poses[n]).filter(|p| near(founder, p, 6.0 / 7.0)))).collect();
+    modes.extend(mean(order.iter().take(rule.keep.div_ceil(4)).map(|&n| &poses[n])));
+    modes
+}
+
+/// The mean pose: mean centre, mean quaternion (each with the sign nearest to the first one's), mean size. `None` of no poses.
+pub(crate) fn mean<'a>(poses: impl Iterator<Item = &'a Pose>) -> Option<Pose> {
+    let (mut n, mut center, mut rotation, mut size) = (0.0, Vector3::zeros(), Quaternion::new(0.0, 0.0, 0.0, 0.0), [0.0; 3]);
+    let mut first: Option<Quaternion<f64>> = None;
+    for pose in poses {
+        let q = pose.orientation.into_inner();
+        let reference = *first.get_or_insert(q);
+        rotation += if q.coords.dot(&reference.coords) < 0.0 { -q } else { q };
+        center += pose.center.0.coords;
+        for (s, p) in size.iter_mut().zip(pose.size_mm) {
+            *s += p;
+        }
+        n += 1.0;
+    }
+    let first = first?;
+    // Opposite rotations could cancel; then the best hypothesis speaks for all.
+    let orientation = if rotation.norm() > 1e-6 { UnitQuaternion::new_normalize(rotation) } else { UnitQuaternion::new_normalize(first) };
+    Some(Pose { center: PointLps((center / n).into()), orientation: positive(orientation), size_mm: size.map(|s| s / n) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cover::Random;
+    use crate::perturb::{Reach, perturbed};
+
+    #[test]
+    fn two_clusters_give_two_modes_near_their_middles() {
+        let mut random = Random::new(3, 0, 0);
+        let reach = Reach { angle: 0.2, center_mm: 1.0, log_size: 0.0 };
+        let truth = |q| Pose { center: PointLps::new(5.0, 6.0, 7.0), orientation: q, size_mm: [10.0; 3] };
+        let (a, b) = (truth(random.rotation()), truth(random.rotation()));
+        assert!(a.angle_to(&b) > 1.0);
+        let poses: Vec<Pose> = (0..200).map(|n| perturbed(if n % 2 == 0 { &a } else { &b }, &reach, &mut random)).collect();
+        let scores: Vec<Score> = (0..200).map(|n| Score(n * 7919 % 1009)).collect();
+        let rule = ModeRule { apart: 0.6, apart_mm: 4.0, keep: 200, modes: 8 };
+        let found = modes(&poses, &scores, &rule);
+        assert_eq!(found.len(), 3);
+        for truth in [a, b] {
+            assert!(found.iter().any(|m| m.angle_to(&truth) < 0.05 && m.center.distance_mm(&truth.center) < 0.3));
+        }
+    }
+}

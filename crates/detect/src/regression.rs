@@ -1,0 +1,256 @@
+//! The regression finish: a cascade of ridge regressors, each a linear map from intensities in the posed box to a step of the pose.
+
+use crate::case::TrainingCase;
+use crate::config::FinishConfig;
+use crate::cover::Random;
+use crate::orientation::{grid_for, levels_for};
+use crate::perturb::{Reach, Step, perturbed};
+use crate::ridge;
+use crate::stage_input::StageInput;
+use nalgebra::Vector3;
+use pbt_tree::{Backend, Patch, PoseSite};
+use pbt_volume::Pose;
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+/// Outputs of a regressor: rotation vector, shift, log sizes.
+pub const OUTPUTS: usize = 9;
+
+/// Fractional bits of regression targets; the units are radians, D and ln.
+const TARGET_BITS: i32 = 20;
+
+/// What a regressor looks at and how far it may go.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RegressorSpec {
+    /// What it sees of a pose.
+    pub patch: Patch,
+    /// Whether each patch is brought to one mean and deviation: for images without an absolute scale.
+    pub normalise: bool,
+    /// The perturbations that it was trained on; a step beyond is shortened.
+    pub reach: Reach,
+    /// How often it is applied.
+    pub repeats: usize,
+    /// D, the unit of shifts, mm.
+    pub scale_mm: f64,
+    /// Fractional bits of the weights by output.
+    pub weight_bits: [i32; OUTPUTS],
+    /// Mean target by output, 20 fractional bits.
+    pub bias: [i32; OUTPUTS],
+}
+
+/// A trained regressor; integers only, so that it gives the same bits everywhere.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Regressor {
+    /// What it looks at.
+    pub spec: RegressorSpec,
+    /// Mean of every feature, 12 bits.
+    pub means: Vec<i16>,
+    /// `weights[o * means.len() + f]`.
+    pub weights: Vec<i32>,
+}
+
+impl Regressor {
+    fn train<B: Backend>(
+        backend: &B,
+        cases: &[TrainingCase],
+        images: &[&B::Image],
+        mut spec: RegressorSpec,
+        config: &FinishConfig,
+        seed: u64,
+    ) -> Self {
+        let each = config.perturbations.min(config.most_samples / cases.len()).max(10);
+        let (sites, steps): (Vec<PoseSite>, Vec<Step>) = cases
+            .iter()
+            .enumerate()
+            .flat_map(|(n, case)| {
+                let mut random = Random::new(seed, 4, n as u64);
+                let reach = spec.reach;
+                (0..each).map(move |_| {
+                    let start = perturbed(&case.pose, &reach, &mut random);
+                    (PoseSite { image: n as u32, pose: start }, Step::between(&start, &case.pose))
+                })
+            })
+            .unzip();
+        let length = spec.patch.len();
+        let mut patches = vec![0i16; sites.len() * length];
+        backend.patches(images, &spec.patch, &sites, &mut patches);
+        if spec.normalise {
+            patches.par_chunks_mut(length).for_each(|values| normalise(&spec.patch, values));
+        }
+        let n = sites.len();
+        let means: Vec<i16> = (0..length)
+            .into_par_iter()
+            .map(|f| {
+                let sum: i64 = (0..n).map(|s| i64::from(patches[s * length + f])).sum();
+                sum.div_euclid(n as i64) as i16
+            })
+            .collect();
+        let mut features = vec![0i16; n * length];
+        features.par_chunks_mut(n).enumerate().for_each(|(f, column)| {
+            for (s, value) in column.iter_mut().enumerate() {
+                *value = patches[s * length + f] - means[f];
+            }
+        });
+        drop(patches);
+        let values: Vec<[i32; OUTPUTS]> = steps.iter().map(|s| spec.target(s)).collect();
+        for o in 0..OUTPUTS {
+            spec.bias[o] = (values.iter().map(|v| i64::from(v[o])).sum::<i64>().div_euclid(n as i64)) as i32;
+        }
+        let targets = (0..OUTPUTS).map(|o| values.iter().map(|v| v[o] - spec.bias[o]).collect()).collect();
+        let solution = ridge::fit(&ridge::Samples { features, targets, n }, config.ridge);
+        let mut weights = Vec::with_capacity(OUTPUTS * length);
+        for (o, w) in solution.iter().enumerate() {
+            // The largest weight gets 24 bits: errors of rounding stay below 2⁻²⁴ of it.
+            let largest = w.iter().fold(1e-12f64, |m, v| m.max(v.abs()));
+            spec.weight_bits[o] = (24 - libm::ilogb(largest)).clamp(0, 60);
+            let scale = libm::ldexp(1.0, spec.weight_bits[o]);
+            weights.extend(w.iter().map(|v| libm::round(v * scale) as i32));
+        }
+        Self { spec, means, weights }
+    }
+
+    /// Each pose moved by the regressor's steps.
+    pub fn apply<B: Backend>(&self, backend: &B, image: &B::Image, poses: &[Pose]) -> Vec<Pose> {
+        let mut poses = poses.to_vec();
+        let length = self.spec.patch.len();
+        let mut patches = vec![0i16; poses.len() * length];
+        for _ in 0..self.spec.repeats {
+            let sites: Vec<PoseSite> = poses.iter().map(|&pose| PoseSite { image: 0, pose }).collect();
+            backend.patches(&[image], &self.spec.patch, &sites, &mut patches);
+            poses.par_iter_mut().zip(patches.par_chunks_mut(length)).for_each(|(pose, values)| {
+                if self.spec.normalise {
+                    normalise(&self.spec.patch, values);
+                }
+                *pose = self.step(values).limited(&self.spec.reach.scaled(1.5)).apply(pose);
+            });
+        }
+        poses
+    }
+
+    fn step(&self, patch: &[i16]) -> Step {
+        let length = self.means.len();
+        let out: [f64; OUTPUTS] = std::array::from_fn(|o| {
+            let weights = &self.weights[o * length..(o + 1) * length];
+            let sum: i64 =
+                patch.iter().zip(&self.means).zip(weights).map(|((&x, &m), &w)| (i64::from(x) - i64::from(m)) * i64::from(w)).sum();
+            libm::ldexp(sum as f64, -self.spec.weight_bits[o] - TARGET_BITS) + libm::ldexp(f64::from(self.spec.bias[o]), -TARGET_BITS)
+        });
+        Step {
+            rotation: Vector3::new(out[0], out[1], out[2]),
+            shift_mm: Vector3::new(out[3], out[4], out[5]) * self.spec.scale_mm,
+            log_size: [out[6], out[7], out[8]],
+        }
+    }
+}
+
+impl RegressorSpec {
+    fn target(&self, step: &Step) -> [i32; OUTPUTS] {
+        let shift = step.shift_mm / self.scale_mm;
+        let values = [
+            step.rotation.x,
+            step.rotation.y,
+            step.rotation.z,
+            shift.x,
+            shift.y,
+            shift.z,
+            step.log_size[0],
+            step.log_size[1],
+            step.log_size[2],
+        ];
+        values.map(|v| libm::round(libm::ldexp(v.clamp(-0.99, 0.99), TARGET_BITS)) as i32)
+    }
+}
+
+/// Brings the values of a pose to one scale, for images without an absolute one: intensities of a level to mean 0 and standard
+/// deviation 512, edge strengths to mean 1280. Values end within ±4095.
+fn normalise(patch: &Patch, values: &mut [i16]) {
+    for (n, block) in values.chunks_mut(patch.grid.len()).enumerate() {
+        if patch.edges && n % 2 == 1 {
+            normalise_edges(block);
+        } else {
+            normalise_intensities(block);
+        }
+    }
+}
+
+/// A flat block becomes 0.
+fn normalise_intensities(block: &mut [i16]) {
+    let n = block.len() as i64;
+    let sum: i64 = block.iter().map(|&v| i64::from(v)).sum();
+    let squares: i64 = block.iter().map(|&v| i64::from(v) * i64::from(v)).sum();
+    // n²·variance, so that the mean needs no rounding.
+    let deviation = (n * squares - sum * sum).max(0).isqrt();
+    for value in block {
+        let centred = n * i64::from(*value) - sum;
+        *value = if deviation == 0 { 0 } else { (centred * 512).div_euclid(deviation).clamp(-4095, 4095) as i16 };
+    }
+}
+
+/// A block without edges stays 0.
+fn normalise_edges(block: &mut [i16]) {
+    let n = block.len() as i64;
+    let sum: i64 = block.iter().map(|&v| i64::from(v)).sum();
+    for value in block {
+        *value = if sum == 0 { 0 } else { (i64::from(*value) * n * 1280 / sum).min(4095) as i16 };
+    }
+}
+
+/// The trained cascade.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Cascade {
+    /// The regressors in the order in which they are applied.
+    pub regressors: Vec<Regressor>,
+}
+
+impl Cascade {
+    /// Trains regressors of shrinking reach on perturbed true poses; never on each other's output, which fits the training cases far
+    /// better than others.
+    pub(crate) fn train<B: Backend>(input: &StageInput<'_, B>, normalise: bool) -> Self {
+        let &StageInput { backend, cases, images, spacing_mm, prior, .. } = input;
+        let (config, seed) = (&input.config.finish, input.seed ^ 0x30);
+        let d = prior.scale_mm;
+        let grid = grid_for(prior, config.points_across, config.margin * d);
+        let size = (2.5 * prior.log_size_spread).clamp(0.08, 0.4);
+        let regressors = config
+            .regressors
+            .iter()
+            .enumerate()
+            .map(|(n, round)| {
+                let spec = RegressorSpec {
+                    patch: Patch { grid, levels: levels_for(prior, spacing_mm, cases, &round.voxels_across), edges: config.edges },
+                    normalise,
+                    reach: Reach { angle: round.degrees.to_radians(), center_mm: round.shift * d, log_size: size * round.size },
+                    repeats: round.repeats,
+                    scale_mm: d,
+                    weight_bits: [0; OUTPUTS],
+                    bias: [0; OUTPUTS],
+                };
+                Regressor::train(backend, cases, images, spec, config, seed.wrapping_add(n as u64))
+            })
+            .collect();
+        Self { regressors }
+    }
+
+    /// Each pose brought to where the cascade leads it.
+    pub fn apply<B: Backend>(&self, backend: &B, image: &B::Image, poses: &[Pose]) -> Vec<Pose> {
+        self.regressors.iter().fold(poses.to_vec(), |poses, r| r.apply(backend, image, &poses))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patches_are_normalised_to_mean_0_and_deviation_512() {
+        let mut patch: Vec<i16> = (0..1000).map(|n| (n * 37 % 4096) as i16).collect();
+        normalise_intensities(&mut patch);
+        let mean = patch.iter().map(|&v| f64::from(v)).sum::<f64>() / 1000.0;
+        let variance = patch.iter().map(|&v| (f64::from(v) - mean).powi(2)).sum::<f64>() / 1000.0;
+        assert!(mean.abs() < 1.0 && (variance.sqrt() - 512.0).abs() < 2.0);
+        let mut flat = [77i16; 8];
+        normalise_intensities(&mut flat);
+        assert_eq!(flat, [0; 8]);
+    }
+}

@@ -1,0 +1,417 @@
+//! Training: stage after stage, each on what the stages before it find in the training cases.
+
+use crate::case::{TrainingCase, WorkingSpec};
+use crate::classification::Rounds;
+use crate::config::{FinishKind, TrainConfig};
+use crate::detector::check_window;
+use crate::finish::Finish;
+use crate::model::{Draft, Model, Provenance};
+use crate::orientation::OrientationStage;
+use crate::position::PositionStage;
+use crate::prior::{Prior, level_for};
+use crate::regression::Cascade;
+use crate::stage_input::StageInput;
+use crate::trust::Trust;
+use crate::verification::VerificationStage;
+use crate::{DetectError, metrics::BoxError};
+use pbt_tree::{Backend, ImageLayout};
+use pbt_volume::{IntensityPolicy, Padding, PointLps, Pose, Volume};
+use rayon::prelude::*;
+use sha2::{Digest, Sha256};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// The data of a training, as the shells read them.
+pub trait TrainingData: Sync {
+    /// What can go wrong on reading.
+    type Error: Send + From<DetectError>;
+
+    /// Name of the data set.
+    fn name(&self) -> &str;
+
+    /// `CT`, `MR`, `US` or another word.
+    fn modality(&self) -> &str;
+
+    /// Names of the cases.
+    fn cases(&self) -> &[String];
+
+    /// Hash of a case's image file.
+    fn image_sha256(&self, case: usize) -> &str;
+
+    /// Grid of a case's image.
+    fn geometry(&self, case: usize) -> &pbt_volume::Geometry;
+
+    /// Reads the image of a case.
+    ///
+    /// # Errors
+    /// Whatever the reader says.
+    fn image(&self, case: usize) -> Result<Volume<f32>, Self::Error>;
+
+    /// The structures to train, each with the cases that have it.
+    fn structures(&self) -> Vec<(String, Vec<(usize, Pose)>)>;
+}
+
+/// Watches a training and may end it.
+pub trait Observer: Sync {
+    /// A stage begins; `done` is the share of the whole training that lies behind, 0 to 1.
+    fn stage(&self, structure: &str, stage: &str, done: f64);
+
+    /// Whether to stop at the next opportunity.
+    fn interrupted(&self) -> bool;
+
+    /// A stage is done: the draft as bytes of a model file, to resume from.
+    ///
+    /// # Errors
+    /// What kept the bytes from being written; it ends the training.
+    fn checkpoint(&self, bytes: &[u8]) -> Result<(), DetectError>;
+}
+
+/// What a stage took and reached on the training cases.
+#[derive(Debug, Clone, serde::Serialize)]
+pub struct StageFigure {
+    /// Structure and stage.
+    pub stage: String,
+    /// Seconds.
+    pub seconds: f64,
+    /// What the figure is.
+    pub what: String,
+    /// Its mean over the training cases.
+    pub mean: f64,
+    /// Its largest value.
+    pub max: f64,
+}
+
+/// A finished training.
+#[derive(Debug)]
+pub struct Trained {
+    /// The model.
+    pub model: Model,
+    /// What each stage took and reached.
+    pub figures: Vec<StageFigure>,
+}
+
+/// Fewest annotated cases of a structure.
+pub const FEWEST_CASES: usize = 2;
+
+/// Trains every structure of the data.
+///
+/// `resume` is a checkpoint of an earlier run with the same data, configuration and seed: its finished stages are taken over.
+///
+/// # Errors
+/// [`DetectError`] for data or configuration that cannot be used, and whatever reading an image gives.
+pub fn train<B: Backend, D: TrainingData>(
+    backend: &B,
+    data: &D,
+    config: &TrainConfig,
+    seed: u64,
+    resume: Option<&[u8]>,
+    observer: &dyn Observer,
+) -> Result<Trained, D::Error> {
+    config.check()?;
+    let structures = data.structures();
+    if structures.is_empty() {
+        return Err(DetectError::training("structures", "there is no structure to train").into());
+    }
+    for (name, cases) in &structures {
+        if cases.len() < FEWEST_CASES {
+            let what = format!("{} annotated training case(s); at least {FEWEST_CASES} are needed", cases.len());
+            return Err(DetectError::training(format!("structures: {name}"), what).into());
+        }
+    }
+    let provenance = Provenance {
+        pbt_version: env!("CARGO_PKG_VERSION").to_owned(),
+        dataset: data.name().to_owned(),
+        modality: data.modality().to_owned(),
+        training_sha256: training_hash(data, &structures),
+        cases: data.cases().len(),
+        seed,
+        config: config.clone(),
+    };
+    let mut drafts = match resume {
+        Some(bytes) => crate::file::read_drafts(bytes, &provenance)?,
+        None => Vec::new(),
+    };
+    let mut figures = Vec::new();
+    for (n, (name, annotated)) in structures.iter().enumerate() {
+        let mut trainer = Trainer {
+            backend,
+            data,
+            config,
+            seed: seed.wrapping_add((n as u64).wrapping_mul(0x5851_F42D_4C95_7F2D)),
+            observer,
+            provenance: &provenance,
+            name,
+            share: (n as f64 / structures.len() as f64, 1.0 / structures.len() as f64),
+            figures: &mut figures,
+        };
+        trainer.run(annotated, &mut drafts, n)?;
+    }
+    let structures = drafts.into_iter().filter_map(Draft::complete).collect();
+    Ok(Trained { model: Model { provenance, structures }, figures })
+}
+
+struct Trainer<'a, B, D> {
+    backend: &'a B,
+    data: &'a D,
+    config: &'a TrainConfig,
+    seed: u64,
+    observer: &'a dyn Observer,
+    provenance: &'a Provenance,
+    name: &'a str,
+    /// Where this structure's training begins in the whole and how long it is, as shares.
+    share: (f64, f64),
+    figures: &'a mut Vec<StageFigure>,
+}
+
+impl<B: Backend, D: TrainingData> Trainer<'_, B, D> {
+    fn run(&mut self, annotated: &[(usize, Pose)], drafts: &mut Vec<Draft>, n: usize) -> Result<(), D::Error> {
+        if drafts.get(n).is_some_and(|d| d.verification.is_some()) {
+            return Ok(());
+        }
+        self.begin("reading", 0.0)?;
+        if drafts.len() == n {
+            let poses: Vec<Pose> = annotated.iter().map(|&(_, pose)| pose).collect();
+            let middles: Vec<PointLps> = annotated.iter().map(|&(case, _)| self.data.geometry(case).center()).collect();
+            let prior = Prior::new(&poses, &middles, self.config.orientation.orientations);
+            let working = self.working(annotated, &prior)?;
+            drafts.push(Draft {
+                name: self.name.to_owned(),
+                cases: annotated.len(),
+                working,
+                prior,
+                position: None,
+                orientation: None,
+                finish: None,
+                verification: None,
+            });
+        }
+        let (working, prior) = (drafts[n].working.clone(), drafts[n].prior.clone());
+        let cases = annotated
+            .par_iter()
+            .map(|&(case, pose)| {
+                if self.observer.interrupted() {
+                    return Err(DetectError::Interrupted.into());
+                }
+                let id = &self.data.cases()[case];
+                let image = self.data.image(case)?;
+                let unusable = |e: DetectError| DetectError::training(format!("case {id}"), e.to_string());
+                let pyramid = working.pyramid(&image).map_err(unusable)?;
+                let level = pyramid.levels()[working.levels - 1].geometry();
+                check_window(level.shape(), self.config.position.haar.radius, level.spacing_mm()[0]).map_err(unusable)?;
+                Ok(TrainingCase { pyramid: Arc::new(pyramid), pose })
+            })
+            .collect::<Result<Vec<_>, D::Error>>()?;
+        let (config, seed) = (self.config, self.seed);
+
+        if drafts[n].position.is_none() {
+            self.begin("position", 0.15)?;
+            let stage = PositionStage::train(self.backend, &cases, &working, &prior, &config.position, &config.classifier, seed ^ 0x10)?;
+            drafts[n].position = Some(stage);
+            self.checkpoint(drafts)?;
+        }
+        let Some(position) = drafts[n].position.clone() else { unreachable!("the stage was trained above") };
+        self.begin("batch detection of positions", 0.4)?;
+        let layout = ImageLayout { channels: (0..working.levels).collect(), ..position.spec.layout(&working) };
+        let images: Vec<B::Image> = cases.iter().map(|c| self.backend.upload(c.pyramid.levels(), &layout)).collect();
+        let images: Vec<&B::Image> = images.iter().collect();
+        let started = Instant::now();
+        let candidates: Vec<_> = cases
+            .iter()
+            .zip(&images)
+            .map(|(case, image)| position.detect(self.backend, image, case.pyramid.levels()[position.spec.level].geometry()))
+            .collect();
+        let nearest = cases
+            .iter()
+            .zip(&candidates)
+            .map(|(case, found)| found.iter().map(|c| c.point.distance_mm(&case.pose.center)).fold(f64::INFINITY, f64::min));
+        self.figure("position", started, "nearest candidate, mm", nearest.collect());
+
+        let input = StageInput {
+            backend: self.backend,
+            cases: &cases,
+            images: &images,
+            spacing_mm: working.spacing_mm,
+            prior: &prior,
+            config,
+            seed,
+        };
+        if drafts[n].orientation.is_none() {
+            self.begin("orientation", 0.45)?;
+            let stage = OrientationStage::train(&input, &candidates)?;
+            drafts[n].orientation = Some(stage);
+            self.checkpoint(drafts)?;
+        }
+        let Some(orientation) = drafts[n].orientation.clone() else { unreachable!("the stage was trained above") };
+        self.begin("batch detection of modes", 0.6)?;
+        let started = Instant::now();
+        let modes: Vec<Vec<Pose>> = images
+            .iter()
+            .zip(&candidates)
+            .zip(&cases)
+            .map(|((image, found), case)| {
+                let middle = case.pyramid.levels()[0].geometry().center();
+                orientation.detect(self.backend, image, found, &prior, middle)
+            })
+            .collect();
+        let nearest = |found: &[Vec<Pose>], measure: &dyn Fn(&BoxError) -> f64| -> Vec<f64> {
+            let best = |(case, poses): (&TrainingCase, &Vec<Pose>)| {
+                poses.iter().map(|p| measure(&BoxError::new(p, &case.pose))).fold(f64::INFINITY, f64::min)
+            };
+            cases.iter().zip(found).map(best).collect()
+        };
+        self.figure("orientation", started, "nearest mode, degrees", nearest(&modes, &|e| e.angle_deg));
+
+        let normalise = !matches!(working.intensity, IntensityPolicy::Window { .. });
+        let train_finish = |input: &StageInput<'_, B>| -> Result<Finish, DetectError> {
+            Ok(match config.finish.kind {
+                FinishKind::Regression => Finish::Regression(Cascade::train(input, normalise)),
+                FinishKind::Classification => Finish::Classification(Rounds::train(input)?),
+            })
+        };
+        if drafts[n].finish.is_none() {
+            self.begin("finish", 0.65)?;
+            drafts[n].finish = Some(train_finish(&input)?);
+            self.checkpoint(drafts)?;
+        }
+        let Some(finish) = drafts[n].finish.clone() else { unreachable!("the stage was trained above") };
+        let started = Instant::now();
+        let converged: Vec<Vec<Pose>> = images.iter().zip(&modes).map(|(image, m)| finish.apply(self.backend, image, m)).collect();
+        self.figure("finish", started, "nearest converged pose, mm", nearest(&converged, &|e| e.center_mm));
+
+        self.begin("trust", 0.75)?;
+        let trust = Trust::measure(&input, &modes, train_finish)?;
+        self.begin("verification", 0.9)?;
+        let stage = VerificationStage::train(&input, &modes, &finish, trust)?;
+        let started = Instant::now();
+        let chosen = images.iter().zip(&converged).zip(&cases).filter_map(|((image, poses), case)| {
+            let expected = prior.expected(case.pyramid.levels()[0].geometry().center());
+            stage.best(self.backend, image, poses, expected.as_ref()).map(|(pose, _)| BoxError::new(&pose, &case.pose).center_mm)
+        });
+        self.figure("verification", started, "chosen pose, mm", chosen.collect());
+        drafts[n].verification = Some(stage);
+        self.checkpoint(drafts)
+    }
+
+    fn begin(&self, stage: &str, done: f64) -> Result<(), DetectError> {
+        if self.observer.interrupted() {
+            return Err(DetectError::Interrupted);
+        }
+        self.observer.stage(self.name, stage, self.share.0 + self.share.1 * done);
+        Ok(())
+    }
+
+    fn checkpoint(&self, drafts: &[Draft]) -> Result<(), D::Error> {
+        Ok(self.observer.checkpoint(&crate::file::write_drafts(self.provenance, drafts)?)?)
+    }
+
+    fn figure(&mut self, stage: &str, started: Instant, what: &str, values: Vec<f64>) {
+        self.figures.push(StageFigure {
+            stage: format!("{}: {stage}", self.name),
+            seconds: started.elapsed().as_secs_f64(),
+            what: what.to_owned(),
+            mean: values.iter().sum::<f64>() / values.len().max(1) as f64,
+            max: values.iter().copied().fold(0.0, f64::max),
+        });
+    }
+
+    /// The working grid: what the configuration sets, the rest from the training cases.
+    fn working(&self, annotated: &[(usize, Pose)], prior: &Prior) -> Result<WorkingSpec, D::Error> {
+        let config = &self.config.working;
+        let ct = self.data.modality().eq_ignore_ascii_case("CT");
+        let spacing_mm = config.spacing_mm.unwrap_or_else(|| {
+            let smallest = annotated
+                .iter()
+                .map(|&(case, _)| self.data.geometry(case).spacing_mm().into_iter().fold(f64::INFINITY, f64::min))
+                .fold(f64::INFINITY, f64::min);
+            // Levels are halvings, so that the finest is the image's own grid or a whole power of two coarser: no blur from
+            // resampling by odd factors.
+            let wanted = prior.scale_mm / VOXELS_ACROSS;
+            smallest * libm::exp2(libm::round(libm::log2((wanted / smallest).max(1.0))))
+        });
+        let coarsest = level_for(prior.scale_mm, spacing_mm, self.config.position.voxels_across);
+        let intensity = match config.intensity {
+            Some(policy) => policy,
+            None if ct => self.window(annotated)?,
+            None => IntensityPolicy::Percentiles { low_percent: 1.0, high_percent: 99.0 },
+        };
+        Ok(WorkingSpec {
+            spacing_mm,
+            levels: coarsest + 1,
+            padding: config.padding.unwrap_or(if ct { Padding::Zero } else { Padding::Edge }),
+            intensity,
+        })
+    }
+
+    /// A window for images with an absolute scale: from the images' 1st percentile to the 99.5th of what lies in the boxes, medians
+    /// over at most ten cases.
+    fn window(&self, annotated: &[(usize, Pose)]) -> Result<IntensityPolicy, D::Error> {
+        let mut lows = Vec::new();
+        let mut highs = Vec::new();
+        for &(case, pose) in annotated.iter().take(10) {
+            let image = self.data.image(case)?;
+            let all = IntensityPolicy::Percentiles { low_percent: 1.0, high_percent: 100.0 };
+            let range = all.range(&image).map_err(|e| DetectError::training(format!("case {}", self.data.cases()[case]), e.to_string()))?;
+            let mut inside = inside_box(&image, &pose);
+            if inside.is_empty() {
+                continue;
+            }
+            let place = (inside.len() - 1) * 995 / 1000;
+            let (_, high, _) = inside.select_nth_unstable_by(place, f32::total_cmp);
+            lows.push(range.low);
+            highs.push(f64::from(*high));
+        }
+        let median = |values: &mut Vec<f64>| {
+            values.sort_by(f64::total_cmp);
+            values.get(values.len() / 2).copied()
+        };
+        match (median(&mut lows), median(&mut highs)) {
+            (Some(low), Some(high)) if low < high => Ok(IntensityPolicy::Window { low, high }),
+            _ => Ok(IntensityPolicy::Percentiles { low_percent: 1.0, high_percent: 99.0 }),
+        }
+    }
+}
+
+/// Voxels across D on the finest level.
+const VOXELS_ACROSS: f64 = 46.0;
+
+/// The finite voxels of every other row and plane inside a box.
+fn inside_box(image: &Volume<f32>, pose: &Pose) -> Vec<f32> {
+    let geometry = image.geometry();
+    let shape = image.shape();
+    let corners = pose.corners().map(|c| geometry.to_index(c).0);
+    let range = |a: usize| {
+        let low = corners.iter().map(|c| c[a]).fold(f64::INFINITY, f64::min).floor().max(0.0) as usize;
+        let high = corners.iter().map(|c| c[a]).fold(f64::NEG_INFINITY, f64::max).ceil().max(0.0) as usize;
+        low..(high + 1).min(shape[a])
+    };
+    let mut values = Vec::new();
+    for k in range(2).step_by(2) {
+        for j in range(1).step_by(2) {
+            for i in range(0) {
+                let point: PointLps = geometry.to_lps(pbt_volume::VoxelIndex::new(i as f64, j as f64, k as f64));
+                let in_box = pose.orientation.inverse() * (point.0 - pose.center.0);
+                let value = image.at(i, j, k);
+                if (0..3).all(|a| in_box[a].abs() <= pose.size_mm[a] / 2.0) && value.is_finite() {
+                    values.push(value);
+                }
+            }
+        }
+    }
+    values
+}
+
+/// Hash over names, images and poses of the training cases.
+fn training_hash<D: TrainingData>(data: &D, structures: &[(String, Vec<(usize, Pose)>)]) -> String {
+    let mut hash = Sha256::new();
+    for (n, case) in data.cases().iter().enumerate() {
+        hash.update(format!("case {case} {}\n", data.image_sha256(n)));
+    }
+    for (name, cases) in structures {
+        hash.update(format!("structure {name}\n"));
+        for (case, pose) in cases {
+            let numbers = pose.center.0.iter().chain(pose.orientation.coords.iter()).chain(&pose.size_mm).copied().collect::<Vec<f64>>();
+            hash.update(format!("{case} {numbers:?}\n"));
+        }
+    }
+    hash.finalize().iter().map(|b| format!("{b:02x}")).collect()
+}

@@ -1,0 +1,312 @@
+//! Three orthogonal slices of a case, or of several, with boxes and landmarks, as SVG.
+
+use crate::encode::{escaped, png_data_uri};
+use crate::plane::{Plane, planes};
+use pbt_volume::{PointLps, Pose, Volume};
+use std::fmt::Write;
+
+/// Whether something drawn is the truth or a detection; it decides the colour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mark {
+    /// The annotation: green, whole lines.
+    True,
+    /// The detection: orange, dashed lines.
+    Found,
+}
+
+impl Mark {
+    const ALL: [Self; 2] = [Self::True, Self::Found];
+
+    fn colour(self) -> &'static str {
+        match self {
+            Self::True => "#3ddc84",
+            Self::Found => "#ff9f1c",
+        }
+    }
+
+    fn dash(self) -> &'static str {
+        match self {
+            Self::True => "",
+            Self::Found => " stroke-dasharray=\"6 4\"",
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::True => "true",
+            Self::Found => "found",
+        }
+    }
+}
+
+/// A box to draw.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DrawnBox {
+    /// The structure's name, shown when the pointer rests on the box.
+    pub name: String,
+    /// Where it is.
+    pub pose: Pose,
+    /// Truth or detection.
+    pub mark: Mark,
+}
+
+/// A landmark to draw; it is seen in the slices that pass within 4 mm of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DrawnPoint {
+    /// The landmark's name, shown when the pointer rests on it.
+    pub name: String,
+    /// Where it is.
+    pub point: PointLps,
+    /// Truth or detection.
+    pub mark: Mark,
+}
+
+/// One case of a picture.
+#[derive(Debug, Clone, Copy)]
+pub struct Case<'a> {
+    /// The image.
+    pub image: &'a Volume<f32>,
+    /// Intensities shown black and white.
+    pub window: (f64, f64),
+    /// The point through which the three slices go; one outside the image is brought to its border.
+    pub through: PointLps,
+    /// Boxes, drawn in this order.
+    pub boxes: &'a [DrawnBox],
+    /// Landmarks, drawn in this order, over the boxes.
+    pub points: &'a [DrawnPoint],
+    /// What the case is.
+    pub title: &'a str,
+    /// What came out, beside the title.
+    pub note: &'a str,
+}
+
+/// Why a picture could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum PictureError {
+    /// An edge of a slice has more pixels than a PNG can have.
+    #[error("a slice of {0} × {1} pixels is too large for a picture")]
+    TooLarge(usize, usize),
+    /// The slice could not be written as PNG.
+    #[error("a slice could not be encoded as PNG")]
+    Png(#[from] png::EncodingError),
+}
+
+// Layout in SVG units, of which a browser shows one a pixel.
+const PANEL: f64 = 264.0;
+const GAP: f64 = 10.0;
+const MARGIN: f64 = 22.0;
+const HEADER: f64 = 48.0;
+const CASE_HEADER: f64 = 34.0;
+const FOOTER: f64 = 40.0;
+const CASE_WIDTH: f64 = 3.0 * PANEL + 2.0 * GAP;
+const CASE_HEIGHT: f64 = CASE_HEADER + PANEL;
+/// A landmark is drawn in slices nearer than this.
+const POINT_REACH_MM: f64 = 4.0;
+const BACKGROUND: &str = "#15181d";
+const TEXT: &str = "#eceff4";
+const FAINT: &str = "#9aa4b2";
+
+/// Axial, coronal and sagittal slices of one case side by side, as an SVG document with the slices embedded.
+///
+/// Pixels keep their proportions in mm. The views follow the radiological convention (the patient's right on the viewer's left) and
+/// bear the letters R L A P S I of the nearest patient axes; slices of an oblique volume lie along its own axes.
+///
+/// # Errors
+/// [`PictureError`] when a slice is too large for a PNG.
+pub fn three_slices(case: &Case<'_>) -> Result<String, PictureError> {
+    document(None, std::slice::from_ref(case))
+}
+
+/// Several cases under one title, one a row, or two a row when there are more than four.
+///
+/// # Errors
+/// As [`three_slices`].
+pub fn sheet(title: &str, cases: &[Case<'_>]) -> Result<String, PictureError> {
+    document(Some(title), cases)
+}
+
+fn document(title: Option<&str>, cases: &[Case<'_>]) -> Result<String, PictureError> {
+    let columns = if cases.len() > 4 { 2 } else { 1 };
+    let rows = cases.len().div_ceil(columns);
+    let top = if title.is_some() { MARGIN + HEADER } else { MARGIN };
+    let width = 2.0 * MARGIN + columns as f64 * CASE_WIDTH + (columns - 1) as f64 * 2.0 * MARGIN;
+    let height = top + rows as f64 * (CASE_HEIGHT + GAP) + FOOTER;
+    let mut svg = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\" \
+         font-family=\"system-ui, 'Segoe UI', Helvetica, Arial, sans-serif\" font-size=\"13\" fill=\"{TEXT}\">\n\
+         <rect width=\"{width}\" height=\"{height}\" rx=\"12\" fill=\"{BACKGROUND}\"/>\n"
+    );
+    if let Some(title) = title {
+        text(&mut svg, [MARGIN, MARGIN + 20.0], "font-size=\"21\" font-weight=\"600\"", title);
+    }
+    for (n, case) in cases.iter().enumerate() {
+        let x = MARGIN + (n % columns) as f64 * (CASE_WIDTH + 2.0 * MARGIN);
+        let y = top + (n / columns) as f64 * (CASE_HEIGHT + GAP);
+        draw_case(&mut svg, case, n, [x, y])?;
+    }
+    legend(&mut svg, cases, [MARGIN, height - FOOTER / 2.0]);
+    svg.push_str("</svg>\n");
+    Ok(svg)
+}
+
+fn draw_case(svg: &mut String, case: &Case<'_>, number: usize, [x, y]: [f64; 2]) -> Result<(), PictureError> {
+    text(svg, [x, y + 20.0], "font-size=\"15\" font-weight=\"600\"", case.title);
+    text(svg, [x + CASE_WIDTH, y + 20.0], &format!("text-anchor=\"end\" fill=\"{FAINT}\""), case.note);
+    for (n, plane) in planes(case.image.geometry(), case.through).iter().enumerate() {
+        let clip = format!("slice-{number}-{n}");
+        draw_plane(svg, case, plane, &clip, [x + n as f64 * (PANEL + GAP), y + CASE_HEADER])?;
+    }
+    Ok(())
+}
+
+/// One slice in a square panel whose top left corner is `[x, y]`.
+fn draw_plane(svg: &mut String, case: &Case<'_>, plane: &Plane, clip: &str, [x, y]: [f64; 2]) -> Result<(), PictureError> {
+    let geometry = case.image.geometry();
+    let [width, height] = plane.shape;
+    let (Ok(w), Ok(h)) = (u32::try_from(width), u32::try_from(height)) else {
+        return Err(PictureError::TooLarge(width, height));
+    };
+    let uri = png_data_uri(w, h, &plane.pixels(case.image, case.window))?;
+    let units_per_mm = PANEL / plane.size_mm[0].max(plane.size_mm[1]);
+    let size = plane.size_mm.map(|mm| mm * units_per_mm);
+    let corner = [x + (PANEL - size[0]) / 2.0, y + (PANEL - size[1]) / 2.0];
+    let place = |p: [f64; 2]| [corner[0] + p[0] / width as f64 * size[0], corner[1] + p[1] / height as f64 * size[1]];
+
+    // Writing to a String cannot fail.
+    let _ = writeln!(
+        svg,
+        "<clipPath id=\"{clip}\"><rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{PANEL}\" height=\"{PANEL}\" rx=\"6\"/></clipPath>\n\
+         <g clip-path=\"url(#{clip})\">\n<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{PANEL}\" height=\"{PANEL}\" fill=\"#000\"/>\n\
+         <image x=\"{:.2}\" y=\"{:.2}\" width=\"{:.2}\" height=\"{:.2}\" preserveAspectRatio=\"none\" href=\"{uri}\"/>",
+        corner[0], corner[1], size[0], size[1]
+    );
+    for drawn in case.boxes {
+        let polygon = plane.intersection(geometry, &drawn.pose);
+        if polygon.is_empty() {
+            continue;
+        }
+        let points: Vec<String> = polygon.iter().map(|&p| place(p)).map(|[px, py]| format!("{px:.1},{py:.1}")).collect();
+        let (colour, dash) = (drawn.mark.colour(), drawn.mark.dash());
+        // The invisible filling lets the pointer find the name anywhere in the box.
+        let _ = writeln!(
+            svg,
+            "<polygon points=\"{}\" fill=\"{colour}\" fill-opacity=\"0\" stroke=\"{colour}\" stroke-width=\"2\" stroke-linejoin=\"round\"{dash}>\
+             <title>{}</title></polygon>",
+            points.join(" "),
+            escaped(&format!("{} ({})", drawn.name, drawn.mark.name()))
+        );
+    }
+    for drawn in case.points {
+        let (at, distance_mm) = plane.project(geometry, drawn.point);
+        if distance_mm > POINT_REACH_MM {
+            continue;
+        }
+        let [px, py] = place(at);
+        // The truth is a ring and the detection a dot, so that both are seen where they meet.
+        let style = match drawn.mark {
+            Mark::True => format!("r=\"5\" fill=\"none\" stroke=\"{}\" stroke-width=\"2\"", drawn.mark.colour()),
+            Mark::Found => format!("r=\"2.5\" fill=\"{}\"", drawn.mark.colour()),
+        };
+        let name = escaped(&format!("{} ({})", drawn.name, drawn.mark.name()));
+        let _ = writeln!(svg, "<circle cx=\"{px:.1}\" cy=\"{py:.1}\" {style}><title>{name}</title></circle>");
+    }
+    svg.push_str("</g>\n");
+    labels(svg, plane, [x, y], units_per_mm);
+    Ok(())
+}
+
+/// Letters of the sides, the name of the view and a scale bar.
+fn labels(svg: &mut String, plane: &Plane, [x, y]: [f64; 2], units_per_mm: f64) {
+    let (middle, end) = (PANEL / 2.0, PANEL - 9.0);
+    let at = [[x + 9.0, y + middle + 4.0], [x + end, y + middle + 4.0], [x + middle, y + 17.0], [x + middle, y + PANEL - 8.0]];
+    for (letter, at) in plane.letters.into_iter().zip(at) {
+        halo(svg, at, &format!("text-anchor=\"middle\" font-weight=\"600\" fill=\"{TEXT}\""), &letter.to_string());
+    }
+    halo(svg, [x + 9.0, y + 18.0], "font-size=\"12\"", plane.name);
+    // The longest round length that takes at most a third of the panel.
+    let lengths_mm = [100.0, 50.0, 20.0, 10.0, 5.0, 2.0, 1.0, 0.5, 0.2, 0.1];
+    let Some(&mm) = lengths_mm.iter().find(|&&mm| mm * units_per_mm <= PANEL / 3.0) else { return };
+    let length = mm * units_per_mm;
+    let (x1, x2, y) = (x + PANEL - 10.0 - length, x + PANEL - 10.0, y + PANEL - 10.0);
+    let _ = writeln!(
+        svg,
+        "<path d=\"M{x1:.1} {0:.1}V{y:.1}H{x2:.1}V{0:.1}\" fill=\"none\" stroke=\"{BACKGROUND}\" stroke-width=\"4\" stroke-opacity=\"0.6\"/>\
+         <path d=\"M{x1:.1} {0:.1}V{y:.1}H{x2:.1}V{0:.1}\" fill=\"none\" stroke=\"{TEXT}\" stroke-width=\"1.5\"/>",
+        y - 5.0
+    );
+    halo(svg, [x2, y - 9.0], "text-anchor=\"end\" font-size=\"11\"", &format!("{mm} mm"));
+}
+
+/// What the colours mean, for the marks that occur.
+fn legend(svg: &mut String, cases: &[Case<'_>], [x, y]: [f64; 2]) {
+    let occurs = |mark: Mark| cases.iter().any(|c| c.boxes.iter().any(|b| b.mark == mark) || c.points.iter().any(|p| p.mark == mark));
+    for (n, mark) in Mark::ALL.into_iter().filter(|&mark| occurs(mark)).enumerate() {
+        let x = x + 90.0 * n as f64;
+        let _ = writeln!(
+            svg,
+            "<line x1=\"{x:.1}\" y1=\"{y:.1}\" x2=\"{:.1}\" y2=\"{y:.1}\" stroke=\"{}\" stroke-width=\"2.5\"{}/>",
+            x + 26.0,
+            mark.colour(),
+            mark.dash()
+        );
+        text(svg, [x + 34.0, y + 4.5], "", mark.name());
+    }
+}
+
+fn text(svg: &mut String, [x, y]: [f64; 2], style: &str, content: &str) {
+    let _ = writeln!(svg, "<text x=\"{x:.1}\" y=\"{y:.1}\" {style}>{}</text>", escaped(content));
+}
+
+/// Text with a dark outline, readable on any tissue; drawn twice because not every viewer knows `paint-order`.
+fn halo(svg: &mut String, at: [f64; 2], style: &str, content: &str) {
+    text(svg, at, &format!("{style} stroke=\"#000\" stroke-opacity=\"0.7\" stroke-width=\"3\" stroke-linejoin=\"round\""), content);
+    text(svg, at, style, content);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pbt_volume::phantom::{PhantomModality, PhantomSettings, phantom};
+
+    fn picture(title: &str) -> String {
+        let settings = PhantomSettings { voxels: 32, spacing_mm: 2.4, ..PhantomSettings::new(PhantomModality::Mr) };
+        let case = phantom(PhantomModality::Mr, &settings, 1);
+        let boxes = [
+            DrawnBox { name: "hippocampus".into(), pose: case.pose, mark: Mark::True },
+            DrawnBox { name: "hippocampus".into(), pose: case.pose, mark: Mark::Found },
+        ];
+        let points = [DrawnPoint { name: "centre".into(), point: case.pose.center, mark: Mark::True }];
+        let high = case.image.data().iter().copied().fold(0.0, f32::max);
+        let through = case.pose.center;
+        let case = Case { image: &case.image, window: (0.0, f64::from(high)), through, boxes: &boxes, points: &points, title, note: "" };
+        three_slices(&case).unwrap()
+    }
+
+    #[test]
+    fn all_that_is_given_is_drawn() {
+        let svg = picture("case <1> & \"more\"");
+        assert_eq!(svg.matches("<image ").count(), 3);
+        assert_eq!(svg.matches("<polygon ").count(), 6);
+        assert_eq!(svg.matches("<circle ").count(), 3);
+        assert!(svg.contains("case &lt;1&gt; &amp; &quot;more&quot;"));
+        assert!(svg.contains(">true</text>") && svg.contains(">found</text>"));
+        for open in ["svg", "g", "text", "clipPath", "polygon", "circle", "title"] {
+            let (opened, closed) =
+                (svg.matches(&format!("<{open}>")).count() + svg.matches(&format!("<{open} ")).count(), format!("</{open}>"));
+            assert_eq!(opened, svg.matches(&closed).count(), "{open}");
+        }
+        assert_eq!(svg, picture("case <1> & \"more\""));
+    }
+
+    #[test]
+    fn an_anisotropic_volume_keeps_its_proportions() {
+        let matrix = nalgebra::Matrix3::from_diagonal(&nalgebra::Vector3::new(1.0, 1.0, 4.0));
+        let geometry = pbt_volume::Geometry::new([20, 20, 10], matrix, PointLps::new(0.0, 0.0, 0.0)).unwrap();
+        let through = geometry.center();
+        let image = Volume::filled(geometry, 1.0f32);
+        let case = Case { image: &image, window: (0.0, 1.0), through, boxes: &[], points: &[], title: "", note: "" };
+        let svg = sheet("", &[case]).unwrap();
+        // 20 mm wide and 40 mm high: half as wide as the panel.
+        assert!(svg.contains("width=\"132.00\" height=\"264.00\" preserveAspectRatio"));
+    }
+}

@@ -1,0 +1,323 @@
+//! What a user may type.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use pbt_tree::ClassifierKind;
+use std::path::PathBuf;
+
+/// Finds anatomy in 3D medical volumes.
+///
+/// Train on a few dozen annotated CT, MR or ultrasound scans in minutes, then get position, orientation and size of the structure in
+/// new ones. Start with `pbt demo`.
+#[derive(Debug, Parser)]
+#[command(name = "pbt", version, propagate_version = true, max_term_width = 110)]
+#[command(
+    after_help = "Exit codes: 0 done, 1 failure, 2 usage, 3 batch or evaluation finished but some cases failed, 4 input unreadable or invalid, \
+5 model rejected, 6 device not available, 130 ended with Ctrl-C."
+)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+    /// Options of every command.
+    #[command(flatten)]
+    pub global: Global,
+}
+
+/// Trains a model: the same as `pbt train`.
+#[derive(Debug, Parser)]
+#[command(name = "train-pbt", version, max_term_width = 110)]
+pub struct TrainPbt {
+    /// Options of training.
+    #[command(flatten)]
+    pub train: Train,
+    /// Options of every command.
+    #[command(flatten)]
+    pub global: Global,
+}
+
+/// Options of every command.
+#[derive(Debug, Clone, Args)]
+pub struct Global {
+    /// Print errors only
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    pub quiet: bool,
+    /// Print more
+    #[arg(short, long, global = true)]
+    pub verbose: bool,
+    /// Where to compute: `auto`, `cpu`, `gpu` or `gpu:N`
+    #[arg(long, global = true, default_value = "auto", value_name = "DEVICE")]
+    pub device: crate::device::Choice,
+    /// Number of CPU threads [default: all cores]; results do not depend on it
+    #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub threads: Option<u16>,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Make phantoms, train on some and find the structures in the others: see what pbt does, without data
+    Demo(Demo),
+    /// Train a model on the cases of a data set whose split is `train`
+    Train(Train),
+    /// Find the structures of a model in one image
+    Detect(Detect),
+    /// Find the structures of a model in many images: a folder of them, or a list
+    Batch(Batch),
+    /// Detect in the cases of a split and compare with the annotations
+    Evaluate(Evaluate),
+    /// Show what a model holds, or which devices can compute
+    Info(Info),
+    /// Check a data set, an image or another file and say all that is wrong with it
+    Validate(Validate),
+    /// Write an image in another format, voxels and affine exact
+    Convert(Convert),
+    /// Print a completion script for a shell
+    Completions(Completions),
+    /// Print the manual page, or write those of all commands
+    Man(Man),
+}
+
+/// `pbt train`
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "Example:\n  pbt train -i my_scans -o liver.pbt\n\nThe data set is described in docs/reference/dataset.md. \
+Beside MODEL.pbt this writes MODEL.train.toml (every setting, as resolved) and MODEL.train.json (figures by stage, times, hashes).")]
+pub struct Train {
+    /// Data set: a folder with dataset.json, or such a file
+    #[arg(short, long, value_name = "DATASET")]
+    pub input: PathBuf,
+    /// Model file to write
+    #[arg(short, long, value_name = "MODEL.pbt")]
+    pub output: PathBuf,
+    /// Train only this structure (may be given several times) [default: all boxes]
+    #[arg(long, value_name = "NAME")]
+    pub structure: Vec<String>,
+    /// Settings that differ from the defaults (TOML); MODEL.train.toml of an earlier training shows all keys
+    #[arg(long, value_name = "FILE.toml")]
+    pub config: Option<PathBuf>,
+    /// Classifier of all stages, in place of the configuration's
+    #[arg(long, value_name = "KIND")]
+    pub classifier: Option<Classifier>,
+    /// Seed of all random choices
+    #[arg(long, value_name = "S", default_value_t = 0)]
+    pub seed: u64,
+    /// Train on the first N training cases only
+    #[arg(long, value_name = "N")]
+    pub cases: Option<usize>,
+    /// Go on after the last finished stage of an interrupted training
+    #[arg(long)]
+    pub resume: bool,
+}
+
+/// Which classifier.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Classifier {
+    /// One probabilistic boosting tree
+    Pbt,
+    /// A forest of them
+    PbtForest,
+    /// A random forest
+    RandomForest,
+}
+
+impl From<Classifier> for ClassifierKind {
+    fn from(kind: Classifier) -> Self {
+        match kind {
+            Classifier::Pbt => Self::Pbt,
+            Classifier::PbtForest => Self::PbtForest,
+            Classifier::RandomForest => Self::RandomForest,
+        }
+    }
+}
+
+/// `pbt detect`
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "Example:\n  pbt detect -m liver.pbt -i scan.nii.gz -o found\n\nWrites found/scan.json (the result) and \
+found/scan.mrk.json (for 3D Slicer).")]
+pub struct Detect {
+    /// Model
+    #[arg(short, long, value_name = "MODEL.pbt")]
+    pub model: PathBuf,
+    /// Image
+    #[arg(short, long, value_name = "IMAGE")]
+    pub input: PathBuf,
+    /// Folder for the results; made if missing
+    #[arg(short, long, value_name = "FOLDER")]
+    pub output: PathBuf,
+}
+
+/// `pbt batch`
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "Examples:
+  pbt batch -m liver.pbt -i scans -o found
+  pbt batch -m liver.pbt -i list.csv -o found --resume
+  pbt batch -m liver.pbt -i scans -o found --shard 2/4
+
+The list is a CSV file with the columns case_id and path (relative to the list). For each case this writes FOLDER/CASE.json (the result) \
+and FOLDER/CASE.mrk.json (for 3D Slicer); for all of them FOLDER/detections.csv and FOLDER/detections.parquet, one row a detection, and \
+FOLDER/run.json. A case that cannot be read or used is a row with the status `failed` and the reason, and the exit code is 3 at the end.
+
+Parts (--shard) may share one folder; the tables then show what all parts have found so far. After the last one, --resume without \
+--shard tries failed cases once more and writes the tables of the whole list.")]
+pub struct Batch {
+    /// Model
+    #[arg(short, long, value_name = "MODEL.pbt")]
+    pub model: PathBuf,
+    /// Folder, of which all images are taken, those in folders within too; or a CSV file with the columns case_id and path
+    #[arg(short, long, value_name = "MANIFEST_OR_FOLDER")]
+    pub input: PathBuf,
+    /// Folder for the results; made if missing
+    #[arg(short, long, value_name = "FOLDER")]
+    pub output: PathBuf,
+    /// Only the i-th of n parts of the list, to share the work among machines
+    #[arg(long, value_name = "i/n")]
+    pub shard: Option<crate::commands::Shard>,
+    /// Leave out cases that have a result of this very model
+    #[arg(long)]
+    pub resume: bool,
+}
+
+/// `pbt evaluate`
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "Examples:
+  pbt evaluate -m liver.pbt -i my_scans --split test -o report.json
+  pbt evaluate --results found -i my_scans --split test -o report.json
+  pbt evaluate --leave-one-out -i my_scans --structure liver -o report.json
+
+The table goes to stdout and everything, case by case, into the report. Errors are those of found and doubtful structures; the shares \
+within 1, 2, 3 and 4 mm are of all annotated ones, so that a missed structure counts against them.")]
+pub struct Evaluate {
+    /// Model
+    #[arg(short, long, value_name = "MODEL.pbt", required_unless_present_any = ["results", "leave_one_out"])]
+    pub model: Option<PathBuf>,
+    /// Data set with annotations
+    #[arg(short, long, value_name = "DATASET")]
+    pub input: PathBuf,
+    /// Cases of this split
+    #[arg(long, value_name = "NAME", default_value = "test")]
+    pub split: String,
+    /// Report to write (JSON)
+    #[arg(short, long, value_name = "REPORT.json")]
+    pub output: Option<PathBuf>,
+    /// Compare results made earlier: a folder with FOLDER/CASE.json; a case without a file counts as missed
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["model", "leave_one_out"])]
+    pub results: Option<PathBuf>,
+    /// Train on all cases but one and test on that one, by turns, with the cases of all splits
+    #[arg(long, conflicts_with_all = ["model", "split"])]
+    pub leave_one_out: bool,
+    /// Only this structure (may be given several times) [default: all that are found and annotated]
+    #[arg(long, value_name = "NAME")]
+    pub structure: Vec<String>,
+    /// Only the first N cases
+    #[arg(long, value_name = "N")]
+    pub cases: Option<usize>,
+    /// Settings of the trainings (TOML), as for `pbt train`
+    #[arg(long, value_name = "FILE.toml", requires = "leave_one_out")]
+    pub config: Option<PathBuf>,
+    /// Seed of the trainings
+    #[arg(long, value_name = "S", default_value_t = 0, requires = "leave_one_out")]
+    pub seed: u64,
+}
+
+/// `pbt info`
+#[derive(Debug, Clone, Args)]
+#[command(arg_required_else_help = true)]
+#[command(after_help = "Examples:\n  pbt info liver.pbt\n  pbt info --devices --json")]
+pub struct Info {
+    /// Model: its card, sizes, and the features that it uses most
+    #[arg(value_name = "MODEL.pbt", required_unless_present = "devices")]
+    pub model: Option<PathBuf>,
+    /// The devices that can compute
+    #[arg(long)]
+    pub devices: bool,
+    /// JSON on stdout in place of text
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `pbt validate`
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "Examples:
+  pbt validate my_scans
+  pbt validate scan.nii.gz --json
+
+A data set is read whole: every image must be readable and show something, every annotation must lie in its image, every structure must \
+be annotated in at least two training cases, and no image may be in two splits. Spacings and orientations that differ from the rest and \
+structures that are not annotated are warnings. Warnings leave the exit code at 0; errors make it 4, and 5 for a model.")]
+pub struct Validate {
+    /// Data set (folder or file), image, folder of images, Slicer markups, result or model
+    #[arg(value_name = "PATH")]
+    pub path: PathBuf,
+    /// JSON on stdout in place of text
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `pbt convert`
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "Examples:
+  pbt convert scan.mha scan.nii.gz
+  pbt convert scan.nii scan.nrrd
+
+Reads .nii, .nii.gz, .hdr with .img, .mha, .mhd, .nrrd and .nhdr; writes .nii, .nii.gz, .mha and .nrrd. The voxel type and its bits stay; \
+voxels with a scaling become 64-bit numbers in .mha and .nrrd, which have no field for it. NIfTI keeps 32 bits of each number of the \
+affine; a warning says when that moves voxels.")]
+pub struct Convert {
+    /// Image to read
+    #[arg(value_name = "IN")]
+    pub input: PathBuf,
+    /// Image to write; the extension says the format
+    #[arg(value_name = "OUT")]
+    pub output: PathBuf,
+}
+
+/// `pbt completions`
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "Examples:
+  pbt completions bash > ~/.local/share/bash-completion/completions/pbt
+  pbt completions zsh > ~/.zfunc/_pbt
+  pbt completions fish > ~/.config/fish/completions/pbt.fish")]
+pub struct Completions {
+    /// The shell
+    #[arg(value_name = "SHELL")]
+    pub shell: clap_complete::Shell,
+}
+
+/// `pbt man`
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "Examples:
+  pbt man | man -l -
+  pbt man -o ~/.local/share/man/man1")]
+pub struct Man {
+    /// Folder for the pages of all commands; made if missing [default: the main page goes to stdout]
+    #[arg(short, long, value_name = "FOLDER")]
+    pub output: Option<PathBuf>,
+}
+
+/// `pbt demo`
+#[derive(Debug, Clone, Args)]
+#[command(
+    after_help = "Example:\n  pbt demo -o try\n\nThe folder gets, for each modality, a data set (try/ct, ...) and the model trained \
+on it (try/ct.pbt), and try/results with what was found in the unseen cases and the picture try/demo.svg. Nothing is downloaded."
+)]
+pub struct Demo {
+    /// Folder to write; made if missing
+    #[arg(short, long, value_name = "FOLDER", default_value = "pbt-demo")]
+    pub output: PathBuf,
+    /// Only this modality (may be given several times) [default: all]
+    #[arg(long, value_name = "MODALITY", ignore_case = true)]
+    pub modality: Vec<DemoModality>,
+    /// Number of training cases of each modality
+    #[arg(long, value_name = "N", default_value_t = 24, value_parser = clap::value_parser!(u16).range(2..=500))]
+    pub cases: u16,
+}
+
+/// What the phantoms of the demo imitate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum DemoModality {
+    /// Computed tomography of a head
+    Ct,
+    /// Magnetic resonance of a hippocampus
+    Mr,
+    /// Ultrasound of a gland
+    Us,
+}

@@ -1,0 +1,270 @@
+//! `pbt batch`
+
+mod cases;
+mod tables;
+
+use crate::Failure;
+use crate::args::{Batch, Global};
+use crate::commands::detect::{LoadedModel, detect_image, make_folder, write};
+use crate::device;
+use crate::output::{say, tell};
+use crate::progress::{catch_interrupts, count_bar, interrupted};
+use cases::batch_cases;
+use indicatif::ProgressBar;
+use pbt_detect::DetectError;
+use pbt_io::{DeviceRecord, Image, IoError, ModelRecord, ResultFile, read_image, read_result, write_atomically};
+use serde::{Deserialize, Serialize};
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::mpsc::sync_channel;
+use std::time::Instant;
+use tables::{Row, row_of_failure, rows_of_result, write_tables};
+
+pub use cases::Shard;
+pub(crate) use cases::{BatchCase, images_below};
+
+/// `OUT/run.json`, schema `pbt-run/1`.
+#[derive(Serialize)]
+struct RunFile<'a> {
+    schema: &'static str,
+    pbt_version: &'static str,
+    input: String,
+    model: &'a ModelRecord,
+    model_path: String,
+    device: &'a DeviceRecord,
+    options: Options,
+    counts: Counts,
+    /// Cases that failed in this run and, in the order of the list, those of other parts that are known to have failed with this model.
+    failed: &'a [FailedCase],
+    seconds: Seconds,
+}
+
+#[derive(Serialize)]
+struct Options {
+    shard: Option<String>,
+    resume: bool,
+}
+
+/// Numbers of cases of this run; of its own part when there is a shard.
+#[derive(Default, Serialize)]
+struct Counts {
+    cases: usize,
+    detected: usize,
+    /// Had a result of this model already.
+    resumed: usize,
+    failed: usize,
+}
+
+/// Seconds of the whole run; of loading, which goes on beside detection; and of detection, without loading.
+#[derive(Default, Serialize)]
+struct Seconds {
+    load: f64,
+    detect: f64,
+    total: f64,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct FailedCase {
+    case_id: String,
+    path: String,
+    reason: String,
+}
+
+/// What is known of a case when the tables are written.
+enum State {
+    Rows(Vec<Row>),
+    Failed(FailedCase),
+    Unknown,
+}
+
+/// An image on its way from the thread that loads to the one that detects.
+struct LoadedImage {
+    place: usize,
+    image: Result<Image, IoError>,
+    seconds: f64,
+}
+
+pub(super) fn run(args: &Batch, global: &Global) -> Result<ExitCode, Failure> {
+    let started = Instant::now();
+    let device = device::open(global.device, global.threads)?;
+    let model = LoadedModel::open(&args.model)?;
+    let cases = batch_cases(&args.input)?;
+    make_folder(&args.output)?;
+    catch_interrupts();
+
+    let mut states: Vec<State> = cases.iter().map(|_| State::Unknown).collect();
+    let mut counts = Counts::default();
+    let mut to_do = Vec::new();
+    for (place, case) in cases.iter().enumerate() {
+        if !args.shard.is_none_or(|shard| shard.has(place)) {
+            continue;
+        }
+        counts.cases += 1;
+        match args.resume.then(|| earlier_result(&args.output, case, &model)).flatten() {
+            Some(result) => {
+                counts.resumed += 1;
+                states[place] = State::Rows(rows_of_result(&result));
+            }
+            None => to_do.push(place),
+        }
+    }
+    let mut seconds = Seconds::default();
+    let bar = count_bar(global.quiet, to_do.len());
+    let detected = detect_all(&Work { cases: &cases, to_do: &to_do, model: &model, device: &device, output: &args.output }, &bar, |done| {
+        seconds.load += done.load_seconds;
+        seconds.detect += done.detect_seconds;
+        match &done.state {
+            State::Failed(_) => counts.failed += 1,
+            _ => counts.detected += 1,
+        }
+        states[done.place] = done.state;
+    });
+    bar.finish_and_clear();
+    match detected {
+        Err(failure) if !failure.is_interruption() => return Err(failure),
+        _ => {}
+    }
+
+    if args.shard.is_some() {
+        add_other_shards(&args.output, &cases, &model, &mut states);
+    }
+    let failed: Vec<FailedCase> = states.iter().filter_map(|s| if let State::Failed(f) = s { Some(f.clone()) } else { None }).collect();
+    let rows: Vec<Row> = states
+        .into_iter()
+        .flat_map(|state| match state {
+            State::Rows(rows) => rows,
+            State::Failed(f) => vec![row_of_failure(&f.case_id, &model.sha256, &f.reason)],
+            State::Unknown => Vec::new(),
+        })
+        .collect();
+    write_tables(&args.output, &rows)?;
+    seconds.total = started.elapsed().as_secs_f64();
+    let run = RunFile {
+        schema: "pbt-run/1",
+        pbt_version: env!("CARGO_PKG_VERSION"),
+        input: args.input.display().to_string(),
+        model: &model.record(),
+        model_path: args.model.display().to_string(),
+        device: &device,
+        options: Options { shard: args.shard.map(|s| s.to_string()), resume: args.resume },
+        counts,
+        failed: &failed,
+        seconds,
+    };
+    write_atomically(&args.output.join("run.json"), |w| {
+        serde_json::to_writer_pretty(&mut *w, &run)?;
+        w.write_all(b"\n")
+    })?;
+    if detected.is_err() {
+        say(global.quiet, format_args!("{}: results so far are kept; go on with --resume", args.output.display()));
+    }
+    detected?;
+    let Counts { cases, detected, resumed, failed } = run.counts;
+    let earlier = if args.resume { format!(", {resumed} had a result already") } else { String::new() };
+    let table = args.output.join("detections.csv");
+    say(
+        global.quiet,
+        format_args!("{cases} cases: {detected} done{earlier}, {failed} failed; {:.1} s; table: {}", run.seconds.total, table.display()),
+    );
+    Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::from(3) })
+}
+
+/// The result that a case has from this model, if its files are complete.
+fn earlier_result(folder: &Path, case: &BatchCase, model: &LoadedModel) -> Option<ResultFile> {
+    let result = read_result(&folder.join(format!("{}.json", case.id))).ok()?;
+    let usable = result.model.sha256 == model.sha256 && result.case_id == case.id;
+    (usable && folder.join(format!("{}.mrk.json", case.id)).is_file()).then_some(result)
+}
+
+/// What [`detect_all`] goes through.
+struct Work<'a> {
+    cases: &'a [BatchCase],
+    to_do: &'a [usize],
+    model: &'a LoadedModel,
+    device: &'a DeviceRecord,
+    output: &'a Path,
+}
+
+/// How a case went.
+struct Done {
+    place: usize,
+    state: State,
+    load_seconds: f64,
+    detect_seconds: f64,
+}
+
+/// Detects in one case after the other and writes their results, while the next image is being loaded: at most three are in memory, one in
+/// detection, one waiting, one being read.
+///
+/// # Errors
+/// What ends the whole batch: an output that cannot be written, an interruption. An image that cannot be used is a failed case.
+fn detect_all(work: &Work<'_>, bar: &ProgressBar, mut report: impl FnMut(Done)) -> Result<(), Failure> {
+    let (sender, receiver) = sync_channel::<LoadedImage>(1);
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            for &place in work.to_do {
+                let started = Instant::now();
+                let image = read_image(&work.cases[place].path);
+                let loaded = LoadedImage { place, image, seconds: started.elapsed().as_secs_f64() };
+                // Nobody receives any more when the batch ends early.
+                if sender.send(loaded).is_err() {
+                    return;
+                }
+            }
+        });
+        for loaded in receiver {
+            if interrupted() {
+                return Err(DetectError::Interrupted.into());
+            }
+            let case = &work.cases[loaded.place];
+            bar.set_message(case.id.clone());
+            let begun = Instant::now();
+            let LoadedImage { place, image, seconds: load_seconds } = loaded;
+            let result = image
+                .map_err(Failure::from)
+                .and_then(|image| detect_image(work.model, image, load_seconds * 1e3, &case.path, &case.id, work.device));
+            let state = match result {
+                Ok(result) => {
+                    write(work.output, &result)?;
+                    State::Rows(rows_of_result(&result))
+                }
+                Err(failure) => {
+                    bar.suspend(|| tell(format_args!("error: case {}: {failure}", case.id)));
+                    let path = case.path.display().to_string();
+                    State::Failed(FailedCase { case_id: case.id.clone(), path, reason: failure.to_string() })
+                }
+            };
+            report(Done { place, state, load_seconds, detect_seconds: begun.elapsed().as_secs_f64() });
+            bar.inc(1);
+        }
+        Ok(())
+    })
+}
+
+/// The other parts may have written into the same folder: the tables then show what they found, too. Parts that end at the same moment may
+/// miss each other's last cases; a batch with `--resume` and without a shard gathers everything.
+fn add_other_shards(folder: &Path, cases: &[BatchCase], model: &LoadedModel, states: &mut [State]) {
+    let failures = earlier_failures(&folder.join("run.json"), model);
+    for (case, state) in cases.iter().zip(states) {
+        if !matches!(state, State::Unknown) {
+            continue;
+        }
+        if let Some(result) = earlier_result(folder, case, model) {
+            *state = State::Rows(rows_of_result(&result));
+        } else if let Some(failure) = failures.iter().find(|f| f.case_id == case.id) {
+            *state = State::Failed(failure.clone());
+        }
+    }
+}
+
+/// The failures that an earlier run with this model recorded; none when there is no such record.
+fn earlier_failures(path: &Path, model: &LoadedModel) -> Vec<FailedCase> {
+    #[derive(Deserialize)]
+    struct Earlier {
+        model: ModelRecord,
+        failed: Vec<FailedCase>,
+    }
+    let earlier = std::fs::read(path).ok().and_then(|bytes| serde_json::from_slice::<Earlier>(&bytes).ok());
+    earlier.filter(|run| run.model.sha256 == model.sha256).map_or_else(Vec::new, |run| run.failed)
+}

@@ -1,0 +1,202 @@
+//! Which images a batch goes through: those of a manifest, or those that lie in a folder.
+
+use crate::Failure;
+use pbt_io::{case_name, is_image_path};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+/// An image of a batch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct BatchCase {
+    /// Name of its result files.
+    pub(crate) id: String,
+    /// The image.
+    pub(crate) path: PathBuf,
+}
+
+/// One of the equal parts that a batch is divided into.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shard {
+    /// Which part, from 1.
+    number: usize,
+    /// How many parts there are.
+    of: usize,
+}
+
+impl Shard {
+    /// Whether the case at this place of the whole list belongs to the part. Neighbours go to different parts, so that a folder that begins
+    /// with large images burdens all parts alike.
+    pub(super) fn has(self, place: usize) -> bool {
+        place % self.of == self.number - 1
+    }
+}
+
+impl FromStr for Shard {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (number, of) = text.split_once('/').ok_or("expected i/n, as in 1/4")?;
+        let parse = |text: &str| text.parse::<usize>().map_err(|_| format!("`{text}` is no number; expected i/n, as in 1/4"));
+        let shard = Self { number: parse(number)?, of: parse(of)? };
+        if (1..=shard.of).contains(&shard.number) { Ok(shard) } else { Err(format!("i must be from 1 to n, here 1 to {}", shard.of)) }
+    }
+}
+
+impl std::fmt::Display for Shard {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.number, self.of)
+    }
+}
+
+/// The cases of a CSV file with the columns `case_id` and `path` (relative to the file), in its order, or of all images below a folder,
+/// sorted by path.
+///
+/// # Errors
+/// A manifest or folder that cannot be read, that has no case, or two cases whose result files would have one name.
+pub(super) fn batch_cases(input: &Path) -> Result<Vec<BatchCase>, Failure> {
+    let cases = if input.is_dir() { images_below(input)? } else { manifest(input)? };
+    if cases.is_empty() {
+        let what = if input.is_dir() { "folder: holds no image (see `pbt batch --help`)" } else { "rows: there is no case" };
+        return Err(Failure::input(input, what));
+    }
+    check_names(input, &cases)?;
+    Ok(cases)
+}
+
+/// All images below a folder, sorted by path. Hidden files and folders, and links to folders, which may go in circles, are left out.
+pub(crate) fn images_below(folder: &Path) -> Result<Vec<BatchCase>, Failure> {
+    let unreadable = |path: &Path, e: std::io::Error| Failure::input(path, format!("folder: cannot be read: {e} (check the permissions)"));
+    let mut cases = Vec::new();
+    let mut folders = vec![folder.to_path_buf()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).map_err(|e| unreadable(&folder, e))? {
+            let entry = entry.map_err(|e| unreadable(&folder, e))?;
+            let path = entry.path();
+            if entry.file_name().to_string_lossy().starts_with('.') {
+                continue;
+            }
+            if entry.file_type().map_err(|e| unreadable(&path, e))?.is_dir() {
+                folders.push(path);
+            } else if is_image_path(&path) && path.is_file() {
+                cases.push(BatchCase { id: case_name(&path), path });
+            }
+        }
+    }
+    cases.sort_by(|a, b| a.path.cmp(&b.path));
+    Ok(cases)
+}
+
+/// The rows of a CSV file.
+fn manifest(path: &Path) -> Result<Vec<BatchCase>, Failure> {
+    let text = std::fs::read(path).map_err(|e| Failure::input(path, format!("file: cannot be read: {e} (check the path)")))?;
+    // Spreadsheets put a byte order mark first.
+    let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&text);
+    let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(text);
+    let headers = reader.headers().map_err(|e| Failure::input(path, format!("line 1: {e} (give a CSV file in UTF-8)")))?.clone();
+    let column = |name: &str| {
+        headers
+            .iter()
+            .position(|h| h == name)
+            .ok_or_else(|| Failure::input(path, format!("columns: there is no `{name}` (the first line must name case_id and path)")))
+    };
+    let (id_column, path_column) = (column("case_id")?, column("path")?);
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let mut cases = Vec::new();
+    for record in reader.records() {
+        let record = record.map_err(|e| Failure::input(path, format!("rows: {e}")))?;
+        let line = record.position().map_or(0, csv::Position::line);
+        let cell = |column: usize| record.get(column).unwrap_or_default();
+        let (id, image) = (cell(id_column), cell(path_column));
+        // The name of a case becomes the name of its result files.
+        if id.is_empty() || id.starts_with('.') || id.contains(['/', '\\']) || id.contains(char::is_control) {
+            let what = format!("line {line}: case_id `{id}` is no file name (leave out slashes, control characters and leading dots)");
+            return Err(Failure::input(path, what));
+        }
+        if image.is_empty() {
+            return Err(Failure::input(path, format!("line {line}: path: is empty (name the image of case `{id}`)")));
+        }
+        cases.push(BatchCase { id: id.to_owned(), path: folder.join(image) });
+    }
+    Ok(cases)
+}
+
+/// Every file that a batch writes must have its own name: `a.mrk` and `a` would both write `a.mrk.json`, and `run` the record of the run.
+fn check_names(input: &Path, cases: &[BatchCase]) -> Result<(), Failure> {
+    let mut taken: BTreeMap<String, &BatchCase> = BTreeMap::new();
+    for case in cases {
+        for file in [format!("{}.json", case.id), format!("{}.mrk.json", case.id)] {
+            if file == "run.json" {
+                return Err(Failure::input(input, "case_id: `run` is the name of the batch's own record (choose another)"));
+            }
+            if let Some(first) = taken.insert(file.clone(), case) {
+                let (a, b) = (first.path.display(), case.path.display());
+                let what = format!("case_id: {a} and {b} would both write {file} (give each case its own case_id, in a CSV manifest)");
+                return Err(Failure::input(input, what));
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ids(cases: &[BatchCase]) -> Vec<&str> {
+        cases.iter().map(|c| c.id.as_str()).collect()
+    }
+
+    #[test]
+    fn shards_share_the_cases_out() {
+        for of in 1..6 {
+            let shards: Vec<Shard> = (1..=of).map(|i| format!("{i}/{of}").parse().unwrap()).collect();
+            for place in 0..20 {
+                assert_eq!(shards.iter().filter(|s| s.has(place)).count(), 1);
+            }
+        }
+        for wrong in ["", "1", "0/3", "4/3", "1/0", "a/b", "-1/2", "1/2/3"] {
+            assert!(wrong.parse::<Shard>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn images_are_found_below_and_sorted() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(folder.path().join("b/c")).unwrap();
+        for file in ["z.nii", "b/c/y.nii.gz", "b/.x.nii", "b/notes.txt", "b/w.img", "b/w.hdr"] {
+            std::fs::write(folder.path().join(file), "").unwrap();
+        }
+        assert_eq!(ids(&batch_cases(folder.path()).unwrap()), ["y", "w.hdr", "z"]);
+        std::fs::write(folder.path().join("y.nrrd"), "").unwrap();
+        assert!(batch_cases(folder.path()).unwrap_err().to_string().contains("y.json"));
+    }
+
+    #[test]
+    fn manifests_are_read_with_their_quirks_and_faults() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("list.csv");
+        let read = |text: &str| {
+            std::fs::write(&path, text).unwrap();
+            batch_cases(&path)
+        };
+        let cases = read("\u{feff}age, path ,case_id\r\n44,\"d, e/1.nii\",one\r\n45, /abs/2.nii ,two\r\n").unwrap();
+        assert_eq!(ids(&cases), ["one", "two"]);
+        assert_eq!(cases[0].path, folder.path().join("d, e/1.nii"));
+        assert_eq!(cases[1].path, Path::new("/abs/2.nii"));
+        for (text, part) in [
+            ("case_id\na\n", "no `path`"),
+            ("case_id,path\n", "no case"),
+            ("case_id,path\na,b\na,c\n", "both write a.json"),
+            ("case_id,path\na.mrk,b\na,c\n", "both write a.mrk.json"),
+            ("case_id,path\nrun,b\n", "own record"),
+            ("case_id,path\n../a,b\n", "line 2: case_id `../a`"),
+            ("case_id,path\na,b\n,c\n", "line 3"),
+            ("case_id,path\na,\n", "line 2: path"),
+            ("case_id,path\na,b,c\n", "rows: "),
+        ] {
+            let error = read(text).unwrap_err().to_string();
+            assert!(error.contains(part) && error.contains("list.csv: "), "{error}");
+        }
+    }
+}

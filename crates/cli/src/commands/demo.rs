@@ -1,0 +1,106 @@
+//! `pbt demo`: phantoms, training, detection in unseen ones. It goes the way that a user's own data go, through the same files.
+
+mod outcome;
+mod phantoms;
+
+use crate::Failure;
+use crate::args::{Demo, DemoModality, Global};
+use crate::commands::detect::{LoadedModel, detect_file, make_folder, write};
+use crate::dataset::{TrainingCases, read_cases, wanted_boxes};
+use crate::device;
+use crate::output::{print, say};
+use crate::progress::TrainingProgress;
+use clap::ValueEnum;
+use outcome::{Outcome, Unseen, picture, tables};
+use pbt_cpu::Cpu;
+use pbt_detect::{FinishConfig, TrainConfig};
+use pbt_io::{Dataset, DeviceRecord, write_atomically};
+use phantoms::{Subject, UNSEEN, write_dataset};
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Instant;
+
+pub(super) fn run(args: &Demo, global: &Global) -> Result<ExitCode, Failure> {
+    let started = Instant::now();
+    let device = device::open(global.device, global.threads)?;
+    make_folder(&args.output)?;
+    let modalities: Vec<DemoModality> =
+        DemoModality::value_variants().iter().copied().filter(|m| args.modality.is_empty() || args.modality.contains(m)).collect();
+    say(
+        global.quiet,
+        format_args!(
+            "For each of {} modalities: make {} phantoms with known poses, train on {}, find the structure in the other {UNSEEN} ({}, {} threads).",
+            modalities.len(),
+            usize::from(args.cases) + UNSEEN,
+            args.cases,
+            device.name,
+            device.threads
+        ),
+    );
+    let outcomes: Vec<Outcome> =
+        modalities.into_iter().map(|modality| demonstrate(modality.into(), args, global, &device)).collect::<Result<_, _>>()?;
+    let svg = picture(&outcomes)?;
+    write_atomically(&args.output.join("demo.svg"), |w| w.write_all(svg.as_bytes()))?;
+    if !global.quiet {
+        print(format!("\n{}\n{}", tables(&outcomes), next_steps(&args.output, &outcomes)).as_bytes())?;
+    }
+    say(global.quiet, format_args!("\n{:.0} s in all", started.elapsed().as_secs_f64()));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A coarser and shorter finish than the default, in half of its time: a demo should take less than a minute.
+fn config() -> TrainConfig {
+    let finish = FinishConfig { points_across: 8.0, perturbations: 200, ..FinishConfig::default() };
+    TrainConfig { finish, ..TrainConfig::default() }
+}
+
+/// Data set, training and detection of one modality.
+fn demonstrate(subject: Subject, args: &Demo, global: &Global, device: &DeviceRecord) -> Result<Outcome, Failure> {
+    let name = format!("{}, {}", subject.title, subject.modality.structure());
+    let begun = Instant::now();
+    let folder = args.output.join(subject.file);
+    write_dataset(&folder, subject, usize::from(args.cases))?;
+    say(global.quiet, format_args!("{name}: phantoms in {:.1} s", begun.elapsed().as_secs_f64()));
+
+    let begun = Instant::now();
+    let dataset = Dataset::load(&folder)?;
+    let boxes = wanted_boxes(&dataset, &[])?;
+    let training: Vec<_> = dataset.split("train").cloned().collect();
+    let data = TrainingCases::new(&dataset, read_cases(&dataset, &training, &boxes)?, boxes);
+    let progress = TrainingProgress::without_checkpoint(global.quiet, subject.title);
+    let trained = pbt_detect::train(&Cpu, &data, &config(), 0, None, &progress);
+    progress.finish();
+    let bytes = trained.map_err(|failure| failure.about(&dataset.path))?.model.to_bytes()?;
+    let path = args.output.join(format!("{}.pbt", subject.file));
+    write_atomically(&path, |w| w.write_all(&bytes))?;
+    let time = begun.elapsed();
+    say(global.quiet, format_args!("{name}: trained in {:.1} s", time.as_secs_f64()));
+
+    let model = LoadedModel::open(&path)?;
+    let mut unseen = Vec::with_capacity(UNSEEN);
+    for case in dataset.split("test") {
+        let result = detect_file(&model, &case.image, &case.id, device)?;
+        write(&args.output.join("results"), &result)?;
+        let annotations = dataset.load_annotations(case)?;
+        if let Some(&truth) = annotations.pose(subject.modality.structure()) {
+            unseen.push(Unseen { case: case.clone(), truth, result });
+        }
+    }
+    Ok(Outcome { subject, training_cases: training.len(), training: time, model_bytes: bytes.len(), unseen })
+}
+
+/// What a user may do now.
+fn next_steps(folder: &Path, outcomes: &[Outcome]) -> String {
+    let shown = folder.display();
+    let mut text = format!("Look at {shown}/demo.svg in a browser: true boxes are green, found ones orange.\n");
+    if let Some((subject, first)) = outcomes.iter().find_map(|o| Some((o.subject, o.unseen.first()?))) {
+        let (file, id) = (subject.file, &first.case.id);
+        text.push_str(&format!(
+            "In 3D Slicer, open {shown}/{file}/images/{id}.nii.gz together with {shown}/results/{id}.mrk.json.\n\
+             Train it again: pbt train -i {shown}/{file} -o again.pbt; test it: pbt evaluate -m {shown}/{file}.pbt -i {shown}/{file}\n\
+             Your own scans: put them in a folder like {shown}/{file} (dataset.json, images, boxes drawn in Slicer), then pbt train.\n"
+        ));
+    }
+    text
+}

@@ -1,0 +1,129 @@
+//! `pbt detect`
+
+use crate::Failure;
+use crate::args::{Detect, Global};
+use crate::commands::train::hex;
+use crate::device;
+use crate::output::say;
+use pbt_cpu::Cpu;
+use pbt_detect::{Detection, Model, Status};
+use pbt_io::{
+    DetectionKind, DetectionRecord, DeviceRecord, Image, InputRecord, ModelRecord, ResultFile, RunRecord, case_name, read_image,
+    write_markups, write_result,
+};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Instant;
+
+/// A model with the file that it came from.
+pub struct LoadedModel {
+    /// The model.
+    pub model: Model,
+    /// Its file.
+    pub path: PathBuf,
+    /// Hash of its file.
+    pub sha256: String,
+}
+
+impl LoadedModel {
+    /// Reads and checks a model file.
+    ///
+    /// # Errors
+    /// Exit code 4 when the file cannot be read, 5 when it is not a model that this version can use.
+    pub fn open(path: &Path) -> Result<Self, Failure> {
+        if path.is_dir() {
+            return Err(Failure::input(path, "file: is a folder (give a model file)"));
+        }
+        let bytes = std::fs::read(path).map_err(|e| Failure::input(path, format!("file: cannot be read: {e} (check the path)")))?;
+        let model = Model::from_bytes(&bytes).map_err(|e| Failure::from(e).about(path))?;
+        Ok(Self { model, path: path.to_path_buf(), sha256: hex(&bytes) })
+    }
+
+    /// How results name it.
+    pub(super) fn record(&self) -> ModelRecord {
+        let name = self.path.file_stem().map_or_else(String::new, |s| s.to_string_lossy().into_owned());
+        ModelRecord { name, sha256: self.sha256.clone(), version: self.model.provenance.pbt_version.clone() }
+    }
+}
+
+/// Detects in one image file and returns its result, with nothing written.
+///
+/// # Errors
+/// Exit code 4 when the image cannot be read or used.
+pub fn detect_file(model: &LoadedModel, image: &Path, case_id: &str, device: &DeviceRecord) -> Result<ResultFile, Failure> {
+    let started = Instant::now();
+    let loaded = read_image(image)?;
+    detect_image(model, loaded, started.elapsed().as_secs_f64() * 1e3, image, case_id, device)
+}
+
+/// Detects in an image that was read from `path` in `load_ms` milliseconds.
+///
+/// # Errors
+/// Exit code 4 when the image cannot be used.
+pub(super) fn detect_image(
+    model: &LoadedModel,
+    image: Image,
+    load_ms: f64,
+    path: &Path,
+    case_id: &str,
+    device: &DeviceRecord,
+) -> Result<ResultFile, Failure> {
+    let started = Instant::now();
+    let found = model.model.detect(&Cpu, &image.volume).map_err(|e| Failure::from(e).about(path))?;
+    let mut timing_ms = vec![("load".to_owned(), load_ms)];
+    timing_ms.extend(found.timing_ms);
+    timing_ms.push(("total".to_owned(), load_ms + started.elapsed().as_secs_f64() * 1e3));
+    Ok(ResultFile::new(
+        case_id.to_owned(),
+        InputRecord::new(image.sha256, image.volume.geometry()),
+        model.record(),
+        found.detections.iter().map(record).collect(),
+        image.warnings,
+        RunRecord {
+            pbt_version: env!("CARGO_PKG_VERSION").to_owned(),
+            device: device.clone(),
+            input_path: path.display().to_string(),
+            model_path: model.path.display().to_string(),
+            options: BTreeMap::new(),
+            timing_ms,
+        },
+    ))
+}
+
+/// A detection as it is written: an absent structure has no geometry.
+fn record(detection: &Detection) -> DetectionRecord {
+    let Detection { name, status, score, pose, .. } = detection;
+    match status {
+        Status::Found => DetectionRecord::of_box(name.clone(), pbt_io::Status::Found, *score, pose),
+        Status::Doubtful => DetectionRecord::of_box(name.clone(), pbt_io::Status::Doubtful, *score, pose),
+        Status::Absent => DetectionRecord::absent(name.clone(), DetectionKind::Box, *score),
+    }
+}
+
+/// Writes `FOLDER/<case>.json` and `FOLDER/<case>.mrk.json`.
+pub(super) fn write(folder: &Path, result: &ResultFile) -> Result<(), Failure> {
+    make_folder(folder)?;
+    let boxes: Vec<_> = result.detections.iter().filter_map(|d| Some((d.name.clone(), d.pose()?))).collect();
+    write_markups(&folder.join(format!("{}.mrk.json", result.case_id)), &boxes, &[])?;
+    write_result(&folder.join(format!("{}.json", result.case_id)), result)?;
+    Ok(())
+}
+
+pub(super) fn make_folder(folder: &Path) -> Result<(), Failure> {
+    std::fs::create_dir_all(folder)
+        .map_err(|e| Failure::other(format!("{}: --output: the folder cannot be made: {e} (choose another)", folder.display())))
+}
+
+pub(super) fn run(args: &Detect, global: &Global) -> Result<ExitCode, Failure> {
+    let device = device::open(global.device, global.threads)?;
+    let model = LoadedModel::open(&args.model)?;
+    let result = detect_file(&model, &args.input, &case_name(&args.input), &device)?;
+    write(&args.output, &result)?;
+    result.warnings.iter().for_each(|w| say(global.quiet, format_args!("warning: {}: {w}", args.input.display())));
+    for d in &result.detections {
+        let place = d.position_lps_mm.map_or_else(|| "-".to_owned(), |p| format!("({:.2}, {:.2}, {:.2}) LPS mm", p[0], p[1], p[2]));
+        say(global.quiet, format_args!("{}: {}, score {:.3}, {place}", d.name, format!("{:?}", d.status).to_lowercase(), d.score));
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,102 @@
+//! Where the results that are evaluated come from: a model, a folder, or a model trained for each case.
+
+use crate::Failure;
+use crate::args::Evaluate;
+use crate::commands::detect::{LoadedModel, detect_file};
+use crate::commands::train::{hex, read_config};
+use crate::dataset::{AnnotatedCase, TrainingCases, read_cases, wanted_boxes};
+use crate::progress::TrainingProgress;
+use pbt_cpu::Cpu;
+use pbt_detect::TrainConfig;
+use pbt_io::{CaseSpec, Dataset, DeviceRecord, ResultFile, read_result};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+/// Where results come from.
+pub(super) enum Source {
+    /// Detection with a model.
+    Model(LoadedModel),
+    /// Files `FOLDER/<case>.json`.
+    Folder(PathBuf),
+    /// Detection with a model trained on all other cases.
+    LeaveOneOut(LeaveOneOut),
+}
+
+/// What trainings on all cases but one need.
+pub(super) struct LeaveOneOut {
+    config: TrainConfig,
+    seed: u64,
+    quiet: bool,
+    boxes: Vec<String>,
+    cases: Vec<AnnotatedCase>,
+}
+
+impl Source {
+    /// What the arguments ask for; `cases` are those that will be evaluated.
+    ///
+    /// # Errors
+    /// A model, folder, configuration or structure that cannot be used.
+    pub(super) fn open(args: &Evaluate, dataset: &Dataset, cases: &[CaseSpec], quiet: bool) -> Result<Self, Failure> {
+        if args.leave_one_out {
+            let config = read_config(args.config.as_deref())?;
+            let boxes = wanted_boxes(dataset, &args.structure)?;
+            // A case that cannot be read is reported when its turn comes, and no training uses it.
+            let read = |case: &CaseSpec| read_cases(dataset, std::slice::from_ref(case), &boxes).ok();
+            let cases = cases.iter().filter_map(read).flatten().collect();
+            return Ok(Self::LeaveOneOut(LeaveOneOut { config, seed: args.seed, quiet, boxes, cases }));
+        }
+        match (&args.results, &args.model) {
+            (Some(folder), _) if !folder.is_dir() => Err(Failure::input(folder, "--results: is not a folder (give one with result files)")),
+            (Some(folder), _) => Ok(Self::Folder(folder.clone())),
+            (None, Some(path)) => Ok(Self::Model(LoadedModel::open(path)?)),
+            (None, None) => Err(Failure::usage("give a model, --results or --leave-one-out")),
+        }
+    }
+
+    /// Names of the structures that the results speak of.
+    pub(super) fn structures(&self, cases: &[CaseSpec]) -> BTreeSet<String> {
+        match self {
+            Self::Model(model) => model.model.structures.iter().map(|s| s.name.clone()).collect(),
+            Self::Folder(folder) => {
+                let read = cases.iter().filter_map(|case| read_result(&result_path(folder, case)).ok());
+                read.flat_map(|result| result.detections).map(|d| d.name).collect()
+            }
+            Self::LeaveOneOut(turns) => turns.boxes.iter().cloned().collect(),
+        }
+    }
+
+    /// The result of a case; `None` when a folder has none.
+    ///
+    /// # Errors
+    /// An image or a result file that cannot be read, and whatever ends a training.
+    pub(super) fn result(&self, dataset: &Dataset, case: &CaseSpec, device: &DeviceRecord) -> Result<Option<ResultFile>, Failure> {
+        match self {
+            Self::Model(model) => detect_file(model, &case.image, &case.id, device).map(Some),
+            Self::Folder(folder) => {
+                let path = result_path(folder, case);
+                if path.exists() { Ok(Some(read_result(&path)?)) } else { Ok(None) }
+            }
+            Self::LeaveOneOut(turns) => {
+                let model = turns.train_without(dataset, case)?;
+                detect_file(&model, &case.image, &case.id, device).map(Some)
+            }
+        }
+    }
+}
+
+impl LeaveOneOut {
+    fn train_without(&self, dataset: &Dataset, case: &CaseSpec) -> Result<LoadedModel, Failure> {
+        let others = self.cases.iter().filter(|c| c.spec.id != case.id).cloned().collect();
+        let data = TrainingCases::new(dataset, others, self.boxes.clone());
+        let progress = TrainingProgress::without_checkpoint(self.quiet, &format!("without {}", case.id));
+        let trained = pbt_detect::train(&Cpu, &data, &self.config, self.seed, None, &progress);
+        progress.finish();
+        let model = trained.map_err(|failure| failure.about(&dataset.path))?.model;
+        let sha256 = hex(&model.to_bytes()?);
+        Ok(LoadedModel { model, path: PathBuf::from(format!("trained without {}", case.id)), sha256 })
+    }
+}
+
+fn result_path(folder: &Path, case: &CaseSpec) -> PathBuf {
+    folder.join(format!("{}.json", case.id))
+}

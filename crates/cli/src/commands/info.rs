@@ -1,0 +1,213 @@
+//! `pbt info`
+
+use crate::Failure;
+use crate::args::{Global, Info};
+use crate::commands::detect::LoadedModel;
+use crate::device;
+use crate::output::print;
+use crate::table::{row, table};
+use pbt_detect::{Finish, Prior, Provenance, StructureModel, WorkingSpec};
+use pbt_io::DeviceRecord;
+use pbt_tree::{ALPHA_BITS, Classifier};
+use pbt_volume::IntensityPolicy;
+use serde::Serialize;
+use std::fmt::Write;
+use std::process::ExitCode;
+
+/// So many features of a stage are shown.
+const MOST_USED: usize = 10;
+
+/// What `--json` prints, schema `pbt-info/1`.
+#[derive(Serialize)]
+struct InfoFile<'a> {
+    schema: &'static str,
+    pbt_version: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    model: Option<ModelInfo<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    devices: Option<Vec<DeviceRecord>>,
+}
+
+#[derive(Serialize)]
+struct ModelInfo<'a> {
+    path: String,
+    bytes: u64,
+    sha256: &'a str,
+    provenance: &'a Provenance,
+    structures: Vec<StructureInfo<'a>>,
+}
+
+#[derive(Serialize)]
+struct StructureInfo<'a> {
+    name: &'a str,
+    kind: &'static str,
+    cases: usize,
+    working: &'a WorkingSpec,
+    prior: &'a Prior,
+    stages: Vec<StageInfo>,
+}
+
+/// A stage in the order of detection.
+#[derive(Serialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+enum StageInfo {
+    /// Trees.
+    Classifier { stage: String, trees: usize, nodes: usize, weak_classifiers: usize, features: usize, most_used: Vec<FeatureUse> },
+    /// Linear maps from image samples in the posed box to a step of the pose.
+    Regression { stage: String, regressors: usize, features: usize },
+}
+
+#[derive(Serialize)]
+struct FeatureUse {
+    feature: String,
+    /// Weak classifiers that use it.
+    times: usize,
+    /// Sum of their weights.
+    alpha: f64,
+}
+
+pub(super) fn run(args: &Info, global: &Global) -> Result<ExitCode, Failure> {
+    let model = args.model.as_deref().map(LoadedModel::open).transpose()?;
+    let info = InfoFile {
+        schema: "pbt-info/1",
+        pbt_version: env!("CARGO_PKG_VERSION"),
+        model: model.as_ref().map(model_info).transpose()?,
+        devices: if args.devices { Some(vec![device::open(global.device, global.threads)?]) } else { None },
+    };
+    if args.json {
+        print((serde_json::to_string_pretty(&info).map_err(Failure::other)? + "\n").as_bytes())?;
+    } else {
+        print(text(&info).as_bytes())?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn model_info(loaded: &LoadedModel) -> Result<ModelInfo<'_>, Failure> {
+    let meta = std::fs::metadata(&loaded.path).map_err(|e| Failure::input(&loaded.path, format!("file: cannot be read: {e}")))?;
+    Ok(ModelInfo {
+        path: loaded.path.display().to_string(),
+        bytes: meta.len(),
+        sha256: &loaded.sha256,
+        provenance: &loaded.model.provenance,
+        structures: loaded.model.structures.iter().map(structure_info).collect(),
+    })
+}
+
+fn structure_info(s: &StructureModel) -> StructureInfo<'_> {
+    let mut stages: Vec<StageInfo> = s.classifiers().into_iter().map(|(stage, c, features)| classifier_info(stage, c, &features)).collect();
+    if let Finish::Regression(cascade) = &s.finish {
+        // The finish is the last but one.
+        let features = cascade.regressors.iter().map(|r| r.spec.patch.len()).sum();
+        let finish = StageInfo::Regression { stage: "finish".to_owned(), regressors: cascade.regressors.len(), features };
+        stages.insert(stages.len() - 1, finish);
+    }
+    StructureInfo { name: &s.name, kind: "box", cases: s.cases, working: &s.working, prior: &s.prior, stages }
+}
+
+fn classifier_info(stage: String, classifier: &Classifier, features: &[String]) -> StageInfo {
+    let weaks = || classifier.trees.iter().flat_map(|tree| &tree.weaks);
+    let mut used: Vec<(usize, usize, i64)> = (0..features.len()).map(|f| (f, 0, 0)).collect();
+    for weak in weaks() {
+        // Loading has checked that every feature is there.
+        if let Some((_, times, alpha)) = used.get_mut(weak.feature as usize) {
+            *times += 1;
+            *alpha += i64::from(weak.alpha);
+        }
+    }
+    used.sort_by_key(|&(feature, _, alpha)| (std::cmp::Reverse(alpha), feature));
+    let most_used = used.into_iter().take(MOST_USED).map(|(feature, times, alpha)| FeatureUse {
+        feature: features[feature].clone(),
+        times,
+        alpha: alpha as f64 / f64::from(1u32 << ALPHA_BITS),
+    });
+    StageInfo::Classifier {
+        stage,
+        trees: classifier.trees.len(),
+        nodes: classifier.trees.iter().map(|tree| tree.nodes.len()).sum(),
+        weak_classifiers: weaks().count(),
+        features: features.len(),
+        most_used: most_used.collect(),
+    }
+}
+
+fn text(info: &InfoFile<'_>) -> String {
+    let mut text = String::new();
+    // Writing to a String cannot fail.
+    if let Some(model) = &info.model {
+        let _ = write!(text, "{}", model_text(model));
+    }
+    for device in info.devices.iter().flatten() {
+        let _ = writeln!(text, "{}: {}, {} threads", device.kind, device.name, device.threads);
+    }
+    text
+}
+
+fn model_text(model: &ModelInfo<'_>) -> String {
+    let p = model.provenance;
+    let mut lines = vec![
+        row(["model", &model.path]),
+        row(["size".to_owned(), format!("{:.1} kB", model.bytes as f64 / 1e3)]),
+        row(["sha256", model.sha256]),
+        row(["trained by".to_owned(), format!("pbt {}, seed {}", p.pbt_version, p.seed)]),
+        row(["trained on".to_owned(), format!("{} ({}), {} cases", p.dataset, p.modality, p.cases)]),
+        row(["training hash", &p.training_sha256]),
+    ];
+    for s in &model.structures {
+        lines.push(Vec::new());
+        lines.extend(structure_lines(s));
+    }
+    let mut text = table(2, &lines);
+    for s in &model.structures {
+        let _ = write!(text, "\n{}: stages\n{}", s.name, indented(&table(1, &stage_rows(&s.stages))));
+        for stage in &s.stages {
+            let StageInfo::Classifier { stage, most_used, .. } = stage else { continue };
+            let mut rows = vec![row(["alpha", "times", "feature"])];
+            rows.extend(most_used.iter().map(|u| row([format!("{:.2}", u.alpha), u.times.to_string(), u.feature.clone()])));
+            // The last column is text: flush left without blanks after it.
+            rows.iter_mut().for_each(|r| r[0] = format!("{:>7}", r[0]));
+            rows.iter_mut().for_each(|r| r[1] = format!("{:>5}", r[1]));
+            let _ = write!(text, "\n{}: {stage}: features used most\n{}", s.name, indented(&table(3, &rows)));
+        }
+    }
+    text
+}
+
+fn structure_lines(s: &StructureInfo<'_>) -> Vec<Vec<String>> {
+    let (w, prior) = (s.working, s.prior);
+    let intensity = match w.intensity {
+        IntensityPolicy::Window { low, high } => format!("window {low:.0} to {high:.0}"),
+        IntensityPolicy::Percentiles { low_percent, high_percent } => format!("percentiles {low_percent} to {high_percent}"),
+    };
+    let orientation = match prior.any_orientation {
+        true => "any".to_owned(),
+        false => format!("as in training, {:.1} degrees from the middle one (root mean square)", prior.spread.to_degrees()),
+    };
+    let [x, y, z] = prior.mean_size_mm;
+    vec![
+        row(["structure".to_owned(), format!("{} ({}), {} cases", s.name, s.kind, s.cases)]),
+        row(["working grid".to_owned(), format!("{:.3} mm, {} levels, {intensity}", w.spacing_mm, w.levels)]),
+        row(["mean size".to_owned(), format!("{x:.1} x {y:.1} x {z:.1} mm")]),
+        row(["orientation".to_owned(), orientation]),
+    ]
+}
+
+fn stage_rows(stages: &[StageInfo]) -> Vec<Vec<String>> {
+    let mut rows = vec![row(["stage", "trees", "nodes", "weak classifiers", "features"])];
+    rows.extend(stages.iter().map(|stage| match stage {
+        StageInfo::Classifier { stage, trees, nodes, weak_classifiers, features, .. } => {
+            let mut cells = row([stage.as_str()]);
+            cells.extend([trees, nodes, weak_classifiers, features].map(|n| n.to_string()));
+            cells
+        }
+        StageInfo::Regression { stage, regressors, features } => {
+            let mut cells = row([format!("{stage} ({regressors} regressors)").as_str(), "-", "-", "-"]);
+            cells.push(features.to_string());
+            cells
+        }
+    }));
+    rows
+}
+
+fn indented(text: &str) -> String {
+    text.lines().map(|line| format!("  {line}\n")).collect()
+}

@@ -1,0 +1,37 @@
+//! The commands, one file each.
+
+mod batch;
+mod convert;
+mod demo;
+mod detect;
+mod evaluate;
+mod info;
+mod shell;
+mod train;
+mod validate;
+
+use crate::Failure;
+use crate::args::{Cli, Command};
+use std::process::ExitCode;
+
+pub use batch::Shard;
+pub use detect::{LoadedModel, detect_file};
+
+/// Runs a command.
+///
+/// # Errors
+/// [`Failure`] with the line for the user and the exit code.
+pub fn run(cli: &Cli) -> Result<ExitCode, Failure> {
+    match &cli.command {
+        Command::Demo(args) => demo::run(args, &cli.global),
+        Command::Train(args) => train::run(args, &cli.global),
+        Command::Detect(args) => detect::run(args, &cli.global),
+        Command::Batch(args) => batch::run(args, &cli.global),
+        Command::Evaluate(args) => evaluate::run(args, &cli.global),
+        Command::Info(args) => info::run(args, &cli.global),
+        Command::Validate(args) => validate::run(args, &cli.global),
+        Command::Convert(args) => convert::run(args, &cli.global),
+        Command::Completions(args) => shell::completions(args),
+        Command::Man(args) => shell::man(args),
+    }
+}

@@ -1,0 +1,137 @@
+//! `pbt validate`: reads what a training or detection would read and says all that is wrong, not only the first thing.
+
+mod dataset;
+mod images;
+
+use crate::Failure;
+use crate::args::{Global, Validate};
+use crate::commands::batch::images_below;
+use crate::commands::detect::LoadedModel;
+use crate::device;
+use crate::output::print;
+use images::ImageFacts;
+use pbt_io::{is_image_path, read_markups, read_result};
+use serde::Serialize;
+use std::fmt::{Display, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+/// What `--json` prints, schema `pbt-validation/1`.
+#[derive(Serialize)]
+struct Validation {
+    schema: &'static str,
+    path: String,
+    /// `data set`, `image`, `folder of images`, `markups`, `result` or `model`.
+    kind: &'static str,
+    errors: usize,
+    warnings: usize,
+    findings: Vec<Finding>,
+    /// The images that could be read.
+    images: Vec<ImageFacts>,
+}
+
+/// How bad a finding is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Severity {
+    /// Training, detection or evaluation would refuse it, or give figures that mean nothing.
+    Error,
+    /// It can be used; a person should look at it.
+    Warning,
+}
+
+/// Something that is wrong: `FILE: FIELD: what is wrong (what to do)`.
+#[derive(Debug, Clone, Serialize)]
+struct Finding {
+    severity: Severity,
+    message: String,
+}
+
+impl Finding {
+    fn error(message: impl Display) -> Self {
+        Self { severity: Severity::Error, message: message.to_string() }
+    }
+
+    fn warning(message: impl Display) -> Self {
+        Self { severity: Severity::Warning, message: message.to_string() }
+    }
+
+    fn of(path: &Path, text: impl Display) -> String {
+        format!("{}: {text}", path.display())
+    }
+}
+
+/// All that was found out about a path.
+struct Examination {
+    kind: &'static str,
+    findings: Vec<Finding>,
+    images: Vec<ImageFacts>,
+}
+
+pub(super) fn run(args: &Validate, global: &Global) -> Result<ExitCode, Failure> {
+    device::open(global.device, global.threads)?;
+    let Examination { kind, findings, images } = examine(&args.path)?;
+    let errors = findings.iter().filter(|f| f.severity == Severity::Error).count();
+    let warnings = findings.len() - errors;
+    let validation =
+        Validation { schema: "pbt-validation/1", path: args.path.display().to_string(), kind, errors, warnings, findings, images };
+    let text = if args.json { serde_json::to_string_pretty(&validation).map_err(Failure::other)? + "\n" } else { validation.text() };
+    print(text.as_bytes())?;
+    if errors == 0 {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let what = format!("{kind}: {errors} error(s), {warnings} warning(s) (each with what to do on stdout)");
+    Err(if kind == "model" { Failure::model(&args.path, what) } else { Failure::input(&args.path, what) })
+}
+
+/// What a path holds decides what is looked at.
+fn examine(path: &Path) -> Result<Examination, Failure> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+    let of_result = |kind, result: Result<(), String>| Examination {
+        kind,
+        findings: result.err().map(Finding::error).into_iter().collect(),
+        images: Vec::new(),
+    };
+    if path.is_dir() && !path.join("dataset.json").exists() {
+        return Ok(images::examine_folder(&images_below(path)?));
+    }
+    Ok(if path.is_dir() {
+        dataset::examine(path)
+    } else if name.ends_with(".mrk.json") {
+        of_result("markups", read_markups(path).map(drop).map_err(|e| e.to_string()))
+    } else if name.ends_with(".json") {
+        let schema = std::fs::read(path).ok().and_then(|bytes| serde_json::from_slice::<serde_json::Value>(&bytes).ok());
+        if schema.is_some_and(|value| value["schema"].as_str().is_some_and(|s| s.starts_with("pbt-result/"))) {
+            of_result("result", read_result(path).map(drop).map_err(|e| e.to_string()))
+        } else {
+            dataset::examine(path)
+        }
+    } else if name.ends_with(".pbt") {
+        of_result("model", LoadedModel::open(path).map(drop).map_err(|e| e.to_string()))
+    } else if is_image_path(path) || path.is_file() {
+        images::examine_file(path)
+    } else {
+        return Err(Failure::input(path, "file: cannot be read: no such file or directory (check the path)"));
+    })
+}
+
+impl Validation {
+    fn text(&self) -> String {
+        let mut text = String::new();
+        // Writing to a String cannot fail.
+        for finding in &self.findings {
+            let severity = if finding.severity == Severity::Error { "error" } else { "warning" };
+            let _ = writeln!(text, "{severity}: {}", finding.message);
+        }
+        if let [image] = &self.images[..] {
+            let _ = writeln!(text, "{image}");
+        }
+        let images = if self.images.len() > 1 { format!(" with {} readable images", self.images.len()) } else { String::new() };
+        let verdict = match (self.errors, self.warnings) {
+            (0, 0) => "nothing is wrong".to_owned(),
+            (errors, warnings) => format!("{errors} error(s), {warnings} warning(s)"),
+        };
+        let _ = writeln!(text, "{}: {}{images}: {verdict}", self.path, self.kind);
+        text
+    }
+}

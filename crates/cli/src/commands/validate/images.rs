@@ -1,0 +1,216 @@
+//! Images: readable, usable, and alike.
+
+use super::{Examination, Finding};
+use crate::commands::batch::BatchCase;
+use pbt_io::read_image;
+use pbt_volume::{Geometry, IntensityPolicy};
+use rayon::prelude::*;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
+
+/// A spacing that differs by more than this factor from the median of all images is worth a look.
+const UNUSUAL_SPACING: f64 = 1.5;
+
+/// What is remembered of an image.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct ImageFacts {
+    pub(super) case: String,
+    /// Split of a case of a data set, else null.
+    pub(super) split: Option<String>,
+    pub(super) path: String,
+    pub(super) shape: [usize; 3],
+    pub(super) spacing_mm: [f64; 3],
+    /// Where the axes i, j, k point, roughly: `L` or `R`, `P` or `A`, `S` or `I` each.
+    pub(super) axes: String,
+    pub(super) sha256: String,
+    #[serde(skip)]
+    pub(super) geometry: Geometry,
+}
+
+impl fmt::Display for ImageFacts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ([i, j, k], [x, y, z]) = (self.shape, self.spacing_mm);
+        write!(f, "{i} x {j} x {k} voxels of {x:.4} x {y:.4} x {z:.4} mm, axes towards {}, sha256 {}", self.axes, self.sha256)
+    }
+}
+
+/// Reads an image and looks at it alone. The facts are missing when it cannot be read.
+pub(super) fn look_at(case: &str, split: Option<&str>, path: &Path) -> (Option<ImageFacts>, Vec<Finding>) {
+    let image = match read_image(path) {
+        Ok(image) => image,
+        Err(error) => return (None, vec![Finding::error(error)]),
+    };
+    let mut findings: Vec<Finding> = image.warnings.iter().map(|w| Finding::warning(Finding::of(path, w))).collect();
+    let whole = IntensityPolicy::Percentiles { low_percent: 0.0, high_percent: 100.0 };
+    if let Err(error) = whole.range(&image.volume) {
+        findings.push(Finding::error(Finding::of(path, format_args!("voxels: {error} (export the image anew)"))));
+    }
+    let geometry = image.volume.geometry().clone();
+    let facts = ImageFacts {
+        case: case.to_owned(),
+        split: split.map(str::to_owned),
+        path: path.display().to_string(),
+        shape: geometry.shape(),
+        spacing_mm: geometry.spacing_mm(),
+        axes: axes(&geometry),
+        sha256: image.sha256,
+        geometry,
+    };
+    (Some(facts), findings)
+}
+
+pub(super) fn examine_file(path: &Path) -> Examination {
+    let (facts, findings) = look_at(&pbt_io::case_name(path), None, path);
+    Examination { kind: "image", findings, images: facts.into_iter().collect() }
+}
+
+pub(super) fn examine_folder(cases: &[BatchCase]) -> Examination {
+    let looked: Vec<_> = cases.par_iter().map(|case| look_at(&case.id, None, &case.path)).collect();
+    let (facts, findings): (Vec<_>, Vec<_>) = looked.into_iter().unzip();
+    let images: Vec<ImageFacts> = facts.into_iter().flatten().collect();
+    let mut findings: Vec<Finding> = findings.into_iter().flatten().collect();
+    if cases.is_empty() {
+        findings.push(Finding::error("the folder holds neither dataset.json nor images (give another path)"));
+    }
+    findings.extend(unlike_the_rest(&images));
+    findings.extend(duplicates(&images));
+    Examination { kind: "folder of images", findings, images }
+}
+
+/// Images whose spacing or orientation differs from that of most others.
+pub(super) fn unlike_the_rest(images: &[ImageFacts]) -> Vec<Finding> {
+    if images.len() < 3 {
+        return Vec::new();
+    }
+    let mut findings = Vec::new();
+    // Sorted, so that images stored along other axes compare.
+    let sorted = |image: &ImageFacts| {
+        let mut spacing = image.spacing_mm;
+        spacing.sort_by(f64::total_cmp);
+        spacing
+    };
+    let median: [f64; 3] = std::array::from_fn(|a| {
+        let mut all: Vec<f64> = images.iter().map(|image| sorted(image)[a]).collect();
+        all.sort_by(f64::total_cmp);
+        all[all.len() / 2]
+    });
+    for image in images {
+        let unusual = |(a, m): (f64, f64)| a / m > UNUSUAL_SPACING || m / a > UNUSUAL_SPACING;
+        if sorted(image).into_iter().zip(median).any(unusual) {
+            let ([x, y, z], [a, b, c]) = (image.spacing_mm, median);
+            findings.push(Finding::warning(format!(
+                "{}: spacing: {x:.3} x {y:.3} x {z:.3} mm, where the median of all images is {a:.3} x {b:.3} x {c:.3} mm \
+                 (check the header; if it is right, nothing is to be done)",
+                image.path
+            )));
+        }
+    }
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    images.iter().for_each(|image| *counts.entry(&image.axes).or_default() += 1);
+    let common = counts.into_iter().filter(|&(_, count)| 2 * count > images.len()).max_by_key(|&(_, count)| count);
+    if let Some((common, _)) = common {
+        for image in images.iter().filter(|image| image.axes != common) {
+            findings.push(Finding::warning(format!(
+                "{}: orientation: the axes point towards {}, those of most images towards {common} \
+                 (check in a viewer that left is left; if it is right, nothing is to be done)",
+                image.path, image.axes
+            )));
+        }
+    }
+    findings
+}
+
+/// Images that are the same file: an error where one is learned from and the other tested on.
+pub(super) fn duplicates(images: &[ImageFacts]) -> Vec<Finding> {
+    let mut first_of: BTreeMap<&str, &ImageFacts> = BTreeMap::new();
+    let mut findings = Vec::new();
+    for image in images {
+        let Some(first) = first_of.get(image.sha256.as_str()) else {
+            first_of.insert(&image.sha256, image);
+            continue;
+        };
+        if first.split == image.split {
+            findings.push(Finding::warning(format!("{}: image: the same bytes as {} (leave one out)", image.path, first.path)));
+        } else {
+            let split = |image: &ImageFacts| image.split.clone().unwrap_or_default();
+            findings.push(Finding::error(format!(
+                "{}: image: the same bytes as {}, one in the split `{}` and one in `{}` (keep each image in one split, or tests mean nothing)",
+                image.path,
+                first.path,
+                split(image),
+                split(first)
+            )));
+        }
+    }
+    findings
+}
+
+/// The world axis that each voxel axis is nearest to, each world axis once, the clearest first.
+fn axes(geometry: &Geometry) -> String {
+    const TOWARDS: [[char; 2]; 3] = [['L', 'R'], ['P', 'A'], ['S', 'I']];
+    let spacing = geometry.spacing_mm();
+    let cosine = |row: usize, column: usize| geometry.matrix()[(row, column)] / spacing[column];
+    let mut letters = ['?'; 3];
+    let mut rows_left = vec![0, 1, 2];
+    for _ in 0..3 {
+        let pairs = rows_left.iter().flat_map(|&row| (0..3).map(move |column| (row, column))).filter(|&(_, column)| letters[column] == '?');
+        let Some((row, column)) = pairs.max_by(|a, b| cosine(a.0, a.1).abs().total_cmp(&cosine(b.0, b.1).abs())) else { break };
+        letters[column] = TOWARDS[row][usize::from(cosine(row, column) < 0.0)];
+        rows_left.retain(|&r| r != row);
+    }
+    letters.iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nalgebra::{Matrix3, Rotation3, Vector3};
+    use pbt_volume::PointLps;
+
+    fn geometry(matrix: Matrix3<f64>) -> Geometry {
+        Geometry::new([4, 5, 6], matrix, PointLps::new(0.0, 0.0, 0.0)).unwrap()
+    }
+
+    #[test]
+    fn axes_are_named_by_where_they_point() {
+        assert_eq!(axes(&geometry(Matrix3::identity())), "LPS");
+        assert_eq!(axes(&geometry(Matrix3::new(0.0, 0.0, -2.0, 3.0, 0.0, 0.0, 0.0, -1.0, 0.0))), "PIR");
+        // Turned by 50 degrees about z: i is nearer to y than to x, though not by much.
+        let turned = Rotation3::from_axis_angle(&Vector3::z_axis(), 50f64.to_radians());
+        assert_eq!(axes(&geometry(turned.into_inner())), "PRS");
+    }
+
+    #[test]
+    fn what_differs_from_the_rest_is_named() {
+        let facts = |n: usize, spacing: f64, sha256: &str, split: &str| {
+            let geometry = geometry(Matrix3::identity() * spacing);
+            ImageFacts {
+                case: n.to_string(),
+                split: Some(split.to_owned()),
+                path: format!("{n}.nii"),
+                shape: geometry.shape(),
+                spacing_mm: geometry.spacing_mm(),
+                axes: if n == 1 { "RPS" } else { "LPS" }.to_owned(),
+                sha256: sha256.to_owned(),
+                geometry,
+            }
+        };
+        let images = [
+            facts(0, 1.0, "a", "train"),
+            facts(1, 1.1, "b", "train"),
+            facts(2, 1.6, "a", "test"),
+            facts(3, 0.9, "b", "train"),
+            facts(4, 1.0, "c", "x"),
+        ];
+        let messages = |findings: Vec<Finding>| findings.into_iter().map(|f| (f.severity, f.message)).collect::<Vec<_>>();
+        let unlike = messages(unlike_the_rest(&images));
+        assert_eq!(unlike.len(), 2, "{unlike:?}");
+        assert!(unlike[0].1.starts_with("2.nii: spacing: 1.600") && unlike[1].1.starts_with("1.nii: orientation: "));
+        let twice = messages(duplicates(&images));
+        assert_eq!(twice.len(), 2, "{twice:?}");
+        assert!(twice[0].0 == super::super::Severity::Error && twice[0].1.starts_with("2.nii: image: the same bytes as 0.nii"));
+        assert!(twice[1].0 == super::super::Severity::Warning && twice[1].1.starts_with("3.nii"));
+    }
+}

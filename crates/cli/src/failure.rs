@@ -1,0 +1,107 @@
+//! Errors as the user sees them: one line and a documented exit code.
+
+use pbt_detect::DetectError;
+use pbt_io::IoError;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Why a command failed. Its display is one line, `FILE: FIELD: what is wrong (what to do)`.
+#[derive(Debug)]
+pub struct Failure {
+    code: u8,
+    file: Option<PathBuf>,
+    /// Whether the error itself names the file.
+    complete: bool,
+    error: anyhow::Error,
+}
+
+impl Failure {
+    fn new(code: u8, error: impl Into<anyhow::Error>) -> Self {
+        Self { code, file: None, complete: false, error: error.into() }
+    }
+
+    /// Exit code 1: something went wrong.
+    pub fn other(what: impl fmt::Display) -> Self {
+        Self::new(1, anyhow::anyhow!("{what}"))
+    }
+
+    /// Exit code 2: the command was not used as documented.
+    pub fn usage(what: impl fmt::Display) -> Self {
+        Self::new(2, anyhow::anyhow!("{what}"))
+    }
+
+    /// Exit code 4: an input cannot be read or is invalid.
+    pub fn input(file: &Path, what: impl fmt::Display) -> Self {
+        Self::new(4, anyhow::anyhow!("{what}")).about(file)
+    }
+
+    /// Exit code 4 with a line that names its file already.
+    pub(crate) fn complete_input(line: impl fmt::Display) -> Self {
+        Self { complete: true, ..Self::new(4, anyhow::anyhow!("{line}")) }
+    }
+
+    /// Exit code 5: a model is rejected.
+    pub fn model(file: &Path, what: impl fmt::Display) -> Self {
+        Self::new(5, anyhow::anyhow!("{what}")).about(file)
+    }
+
+    /// Exit code 6: the device is not there.
+    pub fn device(what: impl fmt::Display) -> Self {
+        Self::new(6, anyhow::anyhow!("{what}"))
+    }
+
+    /// The same failure with the file that it is about, unless it names one already.
+    pub fn about(mut self, file: &Path) -> Self {
+        if !self.complete && self.file.is_none() {
+            self.file = Some(file.to_path_buf());
+        }
+        self
+    }
+
+    /// The documented exit code.
+    pub fn exit_code(&self) -> ExitCode {
+        ExitCode::from(self.code)
+    }
+
+    /// Whether an input is to blame.
+    pub(crate) fn is_input(&self) -> bool {
+        self.code == 4
+    }
+
+    /// Whether the user ended the command.
+    pub fn is_interruption(&self) -> bool {
+        self.code == INTERRUPTED
+    }
+}
+
+/// What shells report for a command that Ctrl-C ended.
+const INTERRUPTED: u8 = 130;
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(file) = &self.file {
+            write!(f, "{}: ", file.display())?;
+        }
+        // Whatever a library says, the user gets one line.
+        let text = format!("{:#}", self.error);
+        f.write_str(&text.split_whitespace().collect::<Vec<_>>().join(" "))
+    }
+}
+
+impl From<IoError> for Failure {
+    fn from(error: IoError) -> Self {
+        Self { complete: true, ..Self::new(if error.is_input() { 4 } else { 1 }, error) }
+    }
+}
+
+impl From<DetectError> for Failure {
+    fn from(error: DetectError) -> Self {
+        match error {
+            DetectError::Model { .. } => Self::new(5, error),
+            DetectError::Output(_) => Self { complete: true, ..Self::new(1, error) },
+            DetectError::Interrupted => Self { complete: true, ..Self::new(INTERRUPTED, error) },
+            DetectError::Image { .. } | DetectError::Training { .. } | DetectError::Config { .. } => Self::new(4, error),
+        }
+    }
+}

@@ -1,0 +1,6 @@
+//! `pbt`
+#![forbid(unsafe_code)]
+
+fn main() -> std::process::ExitCode {
+    pbt::main()
+}

@@ -1,0 +1,34 @@
+//! What commands print and how results are named.
+
+use crate::Failure;
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+/// People read stderr; `-q` silences all but errors.
+pub(crate) fn say(quiet: bool, text: impl std::fmt::Display) {
+    if !quiet {
+        tell(text);
+    }
+}
+
+/// A line on stderr. Where that cannot be written, there is nobody to tell, and the command goes on.
+pub(crate) fn tell(text: impl std::fmt::Display) {
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
+
+/// The file beside a model: `skull.pbt` → `skull.train.toml`.
+pub(crate) fn beside(model: &Path, extension: &str) -> PathBuf {
+    model.with_extension(extension)
+}
+
+/// Writes data to stdout. A reader that has had enough (`pbt man | head`) is no error.
+///
+/// # Errors
+/// Exit code 1 when stdout cannot be written, as on a full disk.
+pub(crate) fn print(data: &[u8]) -> Result<(), Failure> {
+    let mut stdout = std::io::stdout().lock();
+    match stdout.write_all(data).and_then(|()| stdout.flush()) {
+        Err(e) if e.kind() != ErrorKind::BrokenPipe => Err(Failure::other(format!("stdout: cannot be written: {e}"))),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,83 @@
+//! Progress of a training: a bar with the time left on a terminal, nothing elsewhere; Ctrl-C; checkpoints.
+
+use crate::output::tell;
+use indicatif::{ProgressBar, ProgressStyle};
+use pbt_detect::{DetectError, Observer};
+use pbt_io::write_atomically;
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+/// From now on the first Ctrl-C asks the running command to stop at its next step, the second ends the process.
+pub(crate) fn catch_interrupts() {
+    // Only the first call of a process can set the handler; others find it in place.
+    let _ = ctrlc::set_handler(|| {
+        if INTERRUPTED.swap(true, Ordering::SeqCst) {
+            std::process::exit(130);
+        }
+        tell("\nstopping after the current step; press Ctrl-C again to stop at once (what is finished is kept either way)");
+    });
+}
+
+/// Whether Ctrl-C was pressed since [`catch_interrupts`].
+pub(crate) fn interrupted() -> bool {
+    INTERRUPTED.load(Ordering::SeqCst)
+}
+
+/// A bar that counts cases on a terminal unless `quiet`, nothing elsewhere.
+pub(crate) fn count_bar(quiet: bool, cases: usize) -> ProgressBar {
+    let bar = if quiet || !std::io::stderr().is_terminal() { ProgressBar::hidden() } else { ProgressBar::new(cases as u64) };
+    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos} of {len}  {elapsed} gone, {eta} left  {msg}") {
+        bar.set_style(style);
+    }
+    bar
+}
+
+/// Shows a training and keeps its checkpoint.
+pub(crate) struct TrainingProgress {
+    bar: ProgressBar,
+    checkpoint: Option<PathBuf>,
+    what: String,
+}
+
+impl TrainingProgress {
+    /// A bar on a terminal unless `quiet`; checkpoints go to the file `checkpoint`.
+    pub(crate) fn new(quiet: bool, checkpoint: PathBuf) -> Self {
+        Self { checkpoint: Some(checkpoint), ..Self::without_checkpoint(quiet, "") }
+    }
+
+    /// The same for a short training, of which nothing is kept until it is done; `what` says which it is.
+    pub(crate) fn without_checkpoint(quiet: bool, what: &str) -> Self {
+        let bar = if quiet || !std::io::stderr().is_terminal() { ProgressBar::hidden() } else { ProgressBar::new(1000) };
+        if let Ok(style) = ProgressStyle::with_template("{bar:30} {percent:>3} %  {elapsed} gone, {eta} left  {msg}") {
+            bar.set_style(style);
+        }
+        bar.enable_steady_tick(Duration::from_millis(200));
+        Self { bar, checkpoint: None, what: what.to_owned() }
+    }
+
+    /// Takes the bar away.
+    pub(crate) fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+impl Observer for TrainingProgress {
+    fn stage(&self, structure: &str, stage: &str, done: f64) {
+        self.bar.set_position((done * 1000.0) as u64);
+        let what = if self.what.is_empty() { String::new() } else { format!("{}: ", self.what) };
+        self.bar.set_message(format!("{what}{structure}: {stage}"));
+    }
+
+    fn interrupted(&self) -> bool {
+        interrupted()
+    }
+
+    fn checkpoint(&self, bytes: &[u8]) -> Result<(), DetectError> {
+        let Some(path) = &self.checkpoint else { return Ok(()) };
+        write_atomically(path, |writer| writer.write_all(bytes)).map_err(|e| DetectError::Output(e.to_string()))
+    }
+}

@@ -1,0 +1,426 @@
+//! Bad input, through the command line: one clear line that names file and field, the documented exit code, earlier results intact.
+
+use crate::support::{Outcome, pbt, program, read_json, scratch, tiny, tiny_copy};
+use pbt_io::{RawImage, VoxelType, read_image, write_image};
+use pbt_volume::{Geometry, PointLps, VoxelIndex};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// All files of a folder with the hashes of their bytes.
+fn contents(folder: &Path) -> BTreeMap<PathBuf, String> {
+    let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_file());
+    let hash = |path: &Path| format!("{:x}", Sha256::digest(std::fs::read(path).unwrap()));
+    files.map(|path| (path.clone(), hash(&path))).collect()
+}
+
+/// Checks that a command failed as it should: the code, and one line as the last on stderr that holds all `parts`.
+#[track_caller]
+fn refused(outcome: Outcome, code: i32, parts: &[&str]) {
+    let outcome = outcome.exits_with(code);
+    let line = outcome.error_line();
+    assert_eq!(outcome.stderr.lines().last(), Some(line), "{}", outcome.stderr);
+    assert!(!outcome.stderr.contains("panicked"), "{}", outcome.stderr);
+    for part in parts {
+        assert!(line.contains(part), "`{part}` is missing in: {line}");
+    }
+}
+
+/// Detects in an image, which must be refused with a line that holds all `parts`, and checks that results that are there stay.
+#[track_caller]
+fn detection_refused(image: &Path, parts: &[&str]) {
+    let out = scratch();
+    for name in ["older.json", "older.mrk.json"] {
+        std::fs::write(out.path().join(name), "results of yesterday").unwrap();
+    }
+    let before = contents(out.path());
+    let model = tiny().model();
+    refused(pbt(["detect", "-m", text(&model), "-i", text(image), "-o", text(out.path())]), 4, &[&[text(image)], parts].concat());
+    assert_eq!(contents(out.path()), before);
+}
+
+fn train(data: &Path, model: &Path, more: &[&str]) -> Outcome {
+    let config = tiny().config();
+    let arguments = ["train", "-i", text(data), "-o", text(model), "--config", text(&config)];
+    pbt(arguments.iter().chain(more))
+}
+
+/// Trains on data that must be refused with a line that holds all `parts`, and checks that an older model stays and nothing is added.
+#[track_caller]
+fn training_refused(data: &Path, parts: &[&str]) {
+    let out = scratch();
+    let model = out.path().join("m.pbt");
+    std::fs::write(&model, "the model of yesterday").unwrap();
+    let before = contents(out.path());
+    refused(train(data, &model, &[]), 4, parts);
+    assert_eq!(contents(out.path()), before);
+}
+
+fn edit_dataset(folder: &Path, change: impl FnOnce(&mut Value)) {
+    let path = folder.join("dataset.json");
+    let mut dataset = read_json(&path);
+    change(&mut dataset);
+    std::fs::write(path, dataset.to_string()).unwrap();
+}
+
+/// An image of the tiny data set as the bytes of an uncompressed NIfTI file.
+fn nifti() -> Vec<u8> {
+    let folder = scratch();
+    let path = folder.path().join("a.nii");
+    pbt(["convert", text(&tiny().folder().join("c7.nii.gz")), text(&path)]).exits_with(0);
+    std::fs::read(path).unwrap()
+}
+
+/// Writes an image file whose bytes are changed first.
+fn spoilt(folder: &Path, name: &str, change: impl FnOnce(&mut Vec<u8>)) -> PathBuf {
+    let mut bytes = nifti();
+    change(&mut bytes);
+    let path = folder.join(name);
+    std::fs::write(&path, bytes).unwrap();
+    path
+}
+
+/// Field offsets of the NIfTI-1 header (nifti1.h).
+const DIM: usize = 40;
+const PIXDIM: usize = 76;
+const QFORM_CODE: usize = 252;
+const SFORM_CODE: usize = 254;
+const SROW: usize = 280;
+
+fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
+    bytes[at..at + value.len()].copy_from_slice(value);
+}
+
+#[test]
+fn files_that_are_no_images() {
+    let folder = scratch();
+    let at = |name: &str| folder.path().join(name);
+    detection_refused(&at("missing.nii.gz"), &["file: "]);
+    std::fs::create_dir(at("folder.nii")).unwrap();
+    detection_refused(&at("folder.nii"), &["file: is a folder"]);
+    std::fs::write(at("empty.nii"), "").unwrap();
+    detection_refused(&at("empty.nii"), &[]);
+    std::fs::write(at("empty.nii.gz"), "").unwrap();
+    detection_refused(&at("empty.nii.gz"), &[]);
+    for keep in [100, 348, 352, 5000] {
+        detection_refused(&spoilt(folder.path(), &format!("cut{keep}.nii"), |bytes| bytes.truncate(keep)), &[]);
+    }
+    let packed = std::fs::read(tiny().folder().join("c7.nii.gz")).unwrap();
+    for keep in [5, 200, packed.len() - 4] {
+        std::fs::write(at("cut.nii.gz"), &packed[..keep]).unwrap();
+        detection_refused(&at("cut.nii.gz"), &[]);
+    }
+}
+
+#[test]
+fn headers_that_lie() {
+    let folder = scratch();
+    // 10^12 voxels of one byte in a file of a few hundred kilobytes: refused before memory is asked for.
+    let huge = spoilt(folder.path(), "huge.nii", |bytes| put(bytes, DIM + 2, &[10_000i16; 3].map(i16::to_le_bytes).concat()));
+    detection_refused(&huge, &["voxel data: the header asks for 1000000000000 bytes"]);
+    for (name, size) in [("zero.nii", 0i16), ("negative.nii", -5)] {
+        detection_refused(&spoilt(folder.path(), name, |bytes| put(bytes, DIM + 2, &size.to_le_bytes())), &["dim"]);
+    }
+    // Spacings count where the qform places the image.
+    for (name, spacing) in [("spacing0.nii", 0.0f32), ("spacing-1.nii", -1.0), ("spacing-nan.nii", f32::NAN)] {
+        let path = spoilt(folder.path(), name, |bytes| {
+            put(bytes, QFORM_CODE, &1i16.to_le_bytes());
+            put(bytes, SFORM_CODE, &0i16.to_le_bytes());
+            put(bytes, PIXDIM + 4, &spacing.to_le_bytes());
+        });
+        detection_refused(&path, &["pixdim"]);
+    }
+    let singular = spoilt(folder.path(), "singular.nii", |bytes| {
+        put(bytes, QFORM_CODE, &0i16.to_le_bytes());
+        let row = bytes[SROW..SROW + 12].to_vec();
+        put(bytes, SROW + 16, &row);
+    });
+    detection_refused(&singular, &["sform: the affine is singular"]);
+}
+
+fn write_voxels(path: &Path, shape: [usize; 3], spacing_mm: f64, voxel: impl Fn(usize) -> f32) {
+    let geometry = Geometry::isotropic(shape, spacing_mm).unwrap();
+    let bytes = (0..geometry.len()).flat_map(|n| voxel(n).to_le_bytes()).collect();
+    write_image(path, &RawImage::new(geometry, VoxelType::F32, bytes, None).unwrap()).unwrap();
+}
+
+#[test]
+fn voxels_without_an_image() {
+    let folder = scratch();
+    let at = |name: &str| folder.path().join(name);
+    let large = [60, 60, 60];
+    for (name, value) in [("nan.nii", f32::NAN), ("infinite.nii", f32::INFINITY)] {
+        write_voxels(&at(name), large, 1.8, |_| value);
+        detection_refused(&at(name), &["voxels: the image has no finite voxel"]);
+    }
+    write_voxels(&at("constant.nii"), large, 1.8, |_| 7.0);
+    detection_refused(&at("constant.nii"), &["voxels: the image is constant"]);
+    write_voxels(&at("small.nii"), [3, 3, 3], 1.8, |n| n as f32);
+    detection_refused(&at("small.nii"), &["shape: "]);
+    write_voxels(&at("vast.nii"), [3, 3, 3], 1e6, |n| n as f32);
+    detection_refused(&at("vast.nii"), &["spacing: "]);
+}
+
+#[test]
+fn some_voxels_that_are_no_numbers_are_a_warning() {
+    let (folder, out) = (scratch(), scratch());
+    let image = read_image(&tiny().folder().join("c7.nii.gz")).unwrap().volume;
+    let bytes = image.data().iter().enumerate().flat_map(|(n, &v)| match n {
+        100 => f32::NAN.to_le_bytes(),
+        200 => f32::NEG_INFINITY.to_le_bytes(),
+        _ => v.to_le_bytes(),
+    });
+    let path = folder.path().join("holes.nii");
+    write_image(&path, &RawImage::new(image.geometry().clone(), VoxelType::F32, bytes.collect(), None).unwrap()).unwrap();
+    let outcome = pbt(["detect", "-m", text(&tiny().model()), "-i", text(&path), "-o", text(out.path())]).exits_with(0);
+    let warning = outcome.stderr.lines().find(|line| line.starts_with("warning: ")).unwrap_or_else(|| panic!("{}", outcome.stderr));
+    assert!(warning.contains(&format!("{}: voxel data: 2 of ", path.display())), "{warning}");
+    assert_eq!(read_json(&out.path().join("holes.json"))["warnings"].as_array().unwrap().len(), 1);
+}
+
+/// Puts an image of this shape round the annotated centre of a training case, so that only its voxels are wrong.
+fn replace_image(data: &Path, shape: [usize; 3], voxel: impl Fn(usize) -> u8) {
+    let center = read_json(&data.join("c2.mrk.json"))["markups"][0]["center"].clone();
+    let origin = [0, 1, 2].map(|a| center[a].as_f64().unwrap() - (shape[a] / 2) as f64);
+    let geometry = Geometry::new(shape, nalgebra::Matrix3::identity(), PointLps::new(origin[0], origin[1], origin[2])).unwrap();
+    let bytes = (0..geometry.len()).map(voxel).collect();
+    write_image(&data.join("c2.nii.gz"), &RawImage::new(geometry, VoxelType::U8, bytes, None).unwrap()).unwrap();
+}
+
+#[test]
+fn a_constant_image_cannot_be_trained_on() {
+    let data = tiny_copy();
+    replace_image(data.path(), [60, 60, 60], |_| 9);
+    training_refused(data.path(), &["dataset.json: case c2: ", "constant"]);
+}
+
+#[test]
+fn an_image_smaller_than_the_features_cannot_be_trained_on() {
+    let data = tiny_copy();
+    replace_image(data.path(), [3, 3, 3], |n| n as u8);
+    training_refused(data.path(), &["dataset.json: case c2: shape: "]);
+}
+
+#[test]
+fn annotations_outside_the_image() {
+    let data = tiny_copy();
+    let image = read_image(&data.path().join("c2.nii.gz")).unwrap().volume;
+    let last = image.shape().map(|n| (n - 1) as f64);
+    let outside_by = |voxels: f64| {
+        let point = image.geometry().to_lps(VoxelIndex::new(last[0] + voxels, last[1] / 2.0, last[2] / 2.0)).0;
+        let path = data.path().join("c2.mrk.json");
+        let mut markups = read_json(&path);
+        markups["markups"][0]["center"] = json!([point.x, point.y, point.z]);
+        std::fs::write(path, markups.to_string()).unwrap();
+    };
+    outside_by(2.1);
+    training_refused(data.path(), &["c2.mrk.json: gland: ", "2.1 voxels outside"]);
+    outside_by(1.9);
+    let out = scratch();
+    let outcome = train(data.path(), &out.path().join("m.pbt"), &[]).exits_with(0);
+    let warned =
+        outcome.stderr.lines().any(|line| line.starts_with("warning: ") && line.contains("c2.mrk.json: gland") && line.contains("is used"));
+    assert!(warned, "{}", outcome.stderr);
+}
+
+#[test]
+fn too_few_annotations() {
+    for keep in [0, 1] {
+        let data = tiny_copy();
+        edit_dataset(data.path(), |dataset| {
+            for case in dataset["cases"].as_array_mut().unwrap().iter_mut().skip(keep) {
+                case.as_object_mut().unwrap().remove("annotations");
+            }
+        });
+        training_refused(data.path(), &["dataset.json: structures: gland: ", &format!("{keep} annotated training case(s)")]);
+    }
+    let data = tiny_copy();
+    edit_dataset(data.path(), |dataset| dataset["cases"].as_array_mut().unwrap().iter_mut().for_each(|case| case["split"] = json!("test")));
+    training_refused(data.path(), &["dataset.json: cases: none has the split `train`"]);
+}
+
+#[test]
+fn data_sets_with_mistakes() {
+    type Mistake = fn(&mut Value);
+    let mistakes: [(Mistake, &[&str]); 5] = [
+        (|d| d["cases"][3]["id"] = json!("c1"), &["dataset.json: cases[3].id: ", "c1"]),
+        (|d| d["cases"][0]["image"] = json!("none.nii.gz"), &["dataset.json: cases[0].image: ", "none.nii.gz"]),
+        (|d| d["schema"] = json!("pbt-dataset/9"), &["dataset.json: schema: ", "pbt-dataset/9"]),
+        (|d| d["structures"][0]["kind"] = json!("sphere"), &["dataset.json: structures[0].kind: ", "sphere"]),
+        (|d| d["structures"] = json!([]), &["dataset.json: structures: "]),
+    ];
+    for (mistake, parts) in mistakes {
+        let data = tiny_copy();
+        edit_dataset(data.path(), mistake);
+        training_refused(data.path(), parts);
+    }
+    training_refused(&tiny().folder().join("none"), &["none: file: "]);
+    let out = scratch();
+    refused(
+        train(tiny().folder(), &out.path().join("m.pbt"), &["--structure", "glnd"]),
+        4,
+        &["dataset.json: structures: ", "`glnd`", "gland"],
+    );
+}
+
+#[test]
+fn settings_with_mistakes() {
+    let folder = scratch();
+    let config = folder.path().join("settings.toml");
+    for (settings, parts) in [
+        ("[position]\nkep = 3\n", &["settings.toml: line 2: ", "`kep`"] as &[&str]),
+        ("colour = 1\n", &["settings.toml: line 1: ", "`colour`"]),
+        ("[position]\nkeep = \"many\"\n", &["settings.toml: line 2: "]),
+        ("[position]\nkeep = 0\n", &["settings.toml: position.keep: "]),
+        ("[orientation]\nrotations = -4\n", &["settings.toml: line 2: "]),
+        ("[working]\nspacing_mm = nan\n", &["settings.toml: working.spacing_mm: "]),
+        ("[position\n", &["settings.toml: line 1: "]),
+    ] {
+        std::fs::write(&config, settings).unwrap();
+        let model = folder.path().join("m.pbt");
+        refused(pbt(["train", "-i", text(tiny().folder()), "-o", text(&model), "--config", text(&config)]), 4, parts);
+        assert!(!model.exists());
+    }
+    let missing = folder.path().join("none.toml");
+    let outcome = pbt(["train", "-i", text(tiny().folder()), "-o", "m.pbt", "--config", text(&missing)]);
+    refused(outcome, 4, &["none.toml: file: "]);
+}
+
+/// Detects with the bytes of a model, which must be rejected.
+#[track_caller]
+fn model_rejected(bytes: &[u8], parts: &[&str]) {
+    let folder = scratch();
+    let (model, out) = (folder.path().join("spoilt.pbt"), folder.path().join("out"));
+    std::fs::write(&model, bytes).unwrap();
+    let outcome = pbt(["detect", "-m", text(&model), "-i", text(&tiny().folder().join("c7.nii.gz")), "-o", text(&out)]);
+    refused(outcome, 5, &[&["spoilt.pbt: "], parts].concat());
+    assert!(!out.exists());
+}
+
+#[test]
+fn models_that_are_none() {
+    let model = std::fs::read(tiny().model()).unwrap();
+    for keep in [0, 1, 7, 8, 100, model.len() / 2, model.len() - 1] {
+        model_rejected(&model[..keep], &[]);
+    }
+    model_rejected(b"no model at all, but long enough to have a header", &[]);
+    model_rejected(&nifti(), &[]);
+    model_rejected(&[0xff; 64], &[]);
+    model_rejected(&[&model[..], b"more"].concat(), &[]);
+
+    let version = b"\\\"format_version\\\":1";
+    let at = model.windows(version.len()).position(|w| w == version).expect("the card says its version");
+    let mut newer = model.clone();
+    newer[at + version.len() - 1] = b'9';
+    model_rejected(&newer, &["format_version: version 9"]);
+
+    let image = tiny().folder().join("c7.nii.gz");
+    let out = scratch();
+    let missing = out.path().join("none.pbt");
+    refused(pbt(["detect", "-m", text(&missing), "-i", text(&image), "-o", text(out.path())]), 4, &["none.pbt: file: "]);
+    refused(pbt(["detect", "-m", text(out.path()), "-i", text(&image), "-o", text(out.path())]), 4, &["file: is a folder"]);
+}
+
+#[test]
+fn models_with_a_bit_changed_anywhere() {
+    let model = std::fs::read(tiny().model()).unwrap();
+    // Places all over the file: the header, the card, every table.
+    for n in 0..40 {
+        let mut edited = model.clone();
+        let at = (edited.len() - 1) * n / 39;
+        edited[at] ^= 1 << (n % 8);
+        model_rejected(&edited, &[]);
+    }
+}
+
+#[test]
+fn folders_that_cannot_be_written() {
+    let folder = scratch();
+    let file = folder.path().join("file");
+    std::fs::write(&file, "mine").unwrap();
+    let below = file.join("out");
+    let (model, image) = (tiny().model(), tiny().folder().join("c7.nii.gz"));
+    for command in ["detect", "batch"] {
+        let input = if command == "detect" { &image } else { tiny().folder() };
+        refused(pbt([command, "-m", text(&model), "-i", text(input), "-o", text(&below)]), 1, &["file/out: --output: "]);
+    }
+    refused(pbt(["convert", text(&image), text(&below.join("x.nii"))]), 1, &["x.nii: file: "]);
+    // Before a training of minutes, not after it.
+    refused(train(tiny().folder(), &below.join("m.pbt"), &[]), 1, &["file/out/m"]);
+    refused(train(tiny().folder(), folder.path(), &[]), 2, &["--output: is a folder"]);
+    assert_eq!(std::fs::read(&file).unwrap(), b"mine");
+}
+
+/// Runs `pbt` where no file may grow beyond `blocks` blocks of 512 bytes (1024 in some shells), as on a disk that is nearly full.
+#[cfg(unix)]
+fn with_small_files(blocks: u32, arguments: &[&str]) -> Outcome {
+    // Ignoring the signal makes the system refuse the write, as a full disk does.
+    let script = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" \"$@\"");
+    let output = Command::new("sh").args(["-c", &script]).arg(program("pbt")).args(arguments).output().unwrap();
+    Outcome {
+        code: output.status.code().expect("the program ends by itself"),
+        stdout: String::from_utf8(output.stdout).unwrap(),
+        stderr: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_disk_that_becomes_full_leaves_older_files() {
+    let folder = scratch();
+    let at = |name: &str| folder.path().join(name);
+    let (model, image) = (tiny().model(), tiny().folder().join("c7.nii.gz"));
+    for name in ["c7.json", "c7.mrk.json", "x.nii", "detections.csv", "run.json", "m.pbt", "m.train.toml"] {
+        std::fs::write(at(name), "results of yesterday").unwrap();
+    }
+    let before = contents(folder.path());
+    let out = text(folder.path());
+    refused(with_small_files(1, &["detect", "-m", text(&model), "-i", text(&image), "-o", out]), 1, &["c7.", "cannot be written"]);
+    refused(with_small_files(64, &["convert", text(&image), text(&at("x.nii"))]), 1, &["x.nii: file: cannot be written"]);
+    refused(with_small_files(1, &["batch", "-m", text(&model), "-i", text(tiny().folder()), "-o", out]), 1, &["c0.", "cannot be written"]);
+    let (data, config) = (tiny().folder(), tiny().config());
+    let training = ["train", "-i", text(data), "-o", text(&at("m.pbt")), "--config", text(&config)].map(str::to_owned);
+    refused(with_small_files(1, &training.each_ref().map(String::as_str)), 1, &["m.partial", "cannot be written"]);
+    assert_eq!(contents(folder.path()), before);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_device_is_named() {
+    let folder = scratch();
+    let link = folder.path().join("c7.json");
+    std::os::unix::fs::symlink("/dev/full", &link).unwrap();
+    let (model, image) = (tiny().model(), tiny().folder().join("c7.nii.gz"));
+    let outcome = pbt(["detect", "-m", text(&model), "-i", text(&image), "-o", text(folder.path())]);
+    refused(outcome, 1, &["c7.json: file: cannot be written: no space left on device (free some space)"]);
+    // The same for what goes to stdout and, with nobody to tell, to stderr.
+    let full = || std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    for arguments in [&["info", text(&model)] as &[&str], &["info", "--json", text(&model)], &["man"], &["validate", text(&image)]] {
+        let output = Command::new(program("pbt")).args(arguments).stdout(full()).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}");
+        assert!(String::from_utf8(output.stderr).unwrap().starts_with("error: stdout: cannot be written"));
+    }
+    let out = scratch();
+    let arguments = ["detect", "-m", text(&model), "-i", text(&image), "-o", text(out.path())];
+    let status = Command::new(program("pbt")).args(arguments).stderr(full()).status().unwrap();
+    assert_eq!(status.code(), Some(0));
+}
+
+#[test]
+fn devices_that_are_not_there() {
+    let out = scratch();
+    let (model, image) = (tiny().model(), tiny().folder().join("c7.nii.gz"));
+    for device in ["gpu", "gpu:3"] {
+        let outcome = pbt(["detect", "-m", text(&model), "-i", text(&image), "-o", text(out.path()), "--device", device]);
+        refused(outcome, 6, &["device: gpu:"]);
+        refused(train(tiny().folder(), &out.path().join("m.pbt"), &["--device", device]), 6, &["device: gpu:"]);
+    }
+    assert_eq!(std::fs::read_dir(out.path()).unwrap().count(), 0);
+    pbt(["info", "--devices", "--device", "abacus"]).exits_with(2).error_line();
+}

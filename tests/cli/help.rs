@@ -1,0 +1,59 @@
+//! What teaches: `--help`, completions, manual pages.
+
+use crate::support::{pbt, program, scratch};
+use std::process::Command;
+
+const COMMANDS: [&str; 10] = ["demo", "train", "detect", "batch", "evaluate", "info", "validate", "convert", "completions", "man"];
+
+#[test]
+fn every_command_explains_itself_with_examples() {
+    let all = pbt(["--help"]).exits_with(0).stdout;
+    assert!(all.contains("Exit codes: 0 done"));
+    for command in COMMANDS {
+        assert!(all.lines().any(|line| line.trim_start().starts_with(command)), "{command} is not listed");
+        let help = pbt([command, "--help"]).exits_with(0).stdout;
+        assert!(help.contains("Example") && help.contains(&format!("\n  pbt {command}")), "{command} has no example:\n{help}");
+        assert!(pbt(["help", command]).exits_with(0).stdout.contains("Usage: pbt"));
+    }
+    pbt(["help", "nothing"]).exits_with(2);
+    pbt([] as [&str; 0]).exits_with(2);
+    pbt(["detect", "--colour"]).exits_with(2).error_line();
+}
+
+#[test]
+fn train_pbt_is_pbt_train() {
+    let run = |name: &str, arguments: &[&str]| {
+        let output = Command::new(program(name)).args(arguments).output().unwrap();
+        assert!(output.status.success());
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let options = |help: String| help.split_once("Options:").unwrap().1.to_owned();
+    assert_eq!(options(run("train-pbt", &["--help"])), options(run("pbt", &["train", "--help"])));
+}
+
+#[test]
+fn completions_know_commands_and_options() {
+    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
+        let script = pbt(["completions", shell]).exits_with(0).stdout;
+        for word in COMMANDS.iter().chain(&["leave-one-out"]) {
+            assert!(script.contains(word), "{shell}: {word}");
+        }
+    }
+    pbt(["completions", "dos"]).exits_with(2);
+}
+
+#[test]
+fn manual_pages_are_printed_and_written() {
+    assert!(pbt(["man"]).exits_with(0).stdout.contains(".TH pbt 1"));
+    let folder = scratch();
+    let pages = folder.path().join("man1");
+    pbt(["man".as_ref(), "-o".as_ref(), pages.as_os_str()]).exits_with(0);
+    let page = |name: &str| std::fs::read_to_string(pages.join(name)).unwrap_or_else(|e| panic!("{name}: {e}"));
+    assert!(page("train-pbt.1").contains("checkpoint") || page("train-pbt.1").contains("resume"));
+    for command in COMMANDS {
+        assert!(page(&format!("pbt-{command}.1")).contains("EXTRA"), "{command}: examples are missing");
+    }
+    let file = folder.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    pbt(["man".as_ref(), "-o".as_ref(), file.as_os_str()]).exits_with(1).error_line();
+}

@@ -1,0 +1,13 @@
+//! The command line as its users see it: files, exit codes, what is printed.
+
+mod bad_input;
+mod batch;
+mod convert;
+mod demo;
+mod determinism;
+mod evaluate;
+mod geometry;
+mod help;
+mod info;
+mod support;
+mod validate;

@@ -1,0 +1,160 @@
+//! What all tests of the command line need: the program, a tiny data set, a small model, made once.
+
+use pbt_io::{RawImage, VoxelType, write_image, write_markups};
+use pbt_volume::phantom::{PhantomModality, PhantomSettings, phantom};
+use serde_json::{Value, json};
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+use tempfile::TempDir;
+
+/// Training and test cases of the tiny data set.
+pub(crate) const TRAINING: usize = 6;
+pub(crate) const TEST: usize = 3;
+
+/// What a command left behind.
+pub(crate) struct Outcome {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+/// The program: where the variable PBT_BIN says, else where Cargo built it.
+pub(crate) fn program(name: &str) -> PathBuf {
+    match (std::env::var_os("PBT_BIN"), name) {
+        (Some(folder), _) => Path::new(&folder).join(name),
+        (None, "pbt") => PathBuf::from(env!("CARGO_BIN_EXE_pbt")),
+        (None, _) => PathBuf::from(env!("CARGO_BIN_EXE_train-pbt")),
+    }
+}
+
+/// Runs `pbt` with these arguments.
+pub(crate) fn pbt<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Outcome {
+    let output = Command::new(program("pbt")).args(arguments).output().expect("the program starts");
+    Outcome {
+        code: output.status.code().expect("the program ends by itself"),
+        stdout: String::from_utf8(output.stdout).expect("stdout is UTF-8"),
+        stderr: String::from_utf8(output.stderr).expect("stderr is UTF-8"),
+    }
+}
+
+impl Outcome {
+    /// The same, after a check of the exit code.
+    #[track_caller]
+    pub(crate) fn exits_with(self, code: i32) -> Self {
+        assert_eq!(self.code, code, "stdout: {}\nstderr: {}", self.stdout, self.stderr);
+        self
+    }
+
+    /// The one line that errors have on stderr.
+    #[track_caller]
+    pub(crate) fn error_line(&self) -> &str {
+        let errors: Vec<&str> = self.stderr.lines().filter(|line| line.starts_with("error: ")).collect();
+        assert_eq!(errors.len(), 1, "{}", self.stderr);
+        errors[0]
+    }
+}
+
+/// A folder that goes away with the test.
+pub(crate) fn scratch() -> TempDir {
+    tempfile::tempdir().expect("a temporary folder")
+}
+
+/// A folder that stays, since statics are never dropped: where Cargo keeps such things, if the tests run where they were built.
+fn lasting() -> TempDir {
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let base = if target.is_dir() { target.to_owned() } else { std::env::temp_dir() };
+    tempfile::Builder::new().prefix("cli-").tempdir_in(base).expect("a temporary folder")
+}
+
+/// A JSON file.
+#[track_caller]
+pub(crate) fn read_json(path: &Path) -> Value {
+    let text = std::fs::read(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    serde_json::from_slice(&text).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+/// Three numbers of a JSON value.
+#[track_caller]
+pub(crate) fn numbers(value: &Value) -> [f64; 3] {
+    std::array::from_fn(|n| value[n].as_f64().unwrap_or_else(|| panic!("{value} has no number {n}")))
+}
+
+/// A data set of ultrasound phantoms with the box `gland` and a model trained on it in a second. Read only.
+pub(crate) struct Tiny {
+    folder: TempDir,
+}
+
+impl Tiny {
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub(crate) fn model(&self) -> PathBuf {
+        self.folder().join("gland.pbt")
+    }
+
+    /// Settings of a training in a second.
+    pub(crate) fn config(&self) -> PathBuf {
+        self.folder().join("small.toml")
+    }
+}
+
+const SMALL: &str = "\
+[position]
+copies = 3
+negatives = 60
+haar.features = 200
+[classifier.pbt]
+depth = 2
+rounds_by_level = [15, 15]
+[orientation]
+points_across = 4.0
+[finish]
+points_across = 6.0
+perturbations = 60
+";
+
+/// The tiny data set with its model.
+pub(crate) fn tiny() -> &'static Tiny {
+    static TINY: OnceLock<Tiny> = OnceLock::new();
+    TINY.get_or_init(|| {
+        let tiny = Tiny { folder: lasting() };
+        write_dataset(tiny.folder());
+        std::fs::write(tiny.config(), SMALL).expect("the configuration is written");
+        let path = |path: &Path| path.as_os_str().to_owned();
+        pbt(["train".into(), "-i".into(), path(tiny.folder()), "-o".into(), path(&tiny.model()), "--config".into(), path(&tiny.config())])
+            .exits_with(0);
+        tiny
+    })
+}
+
+/// A copy of the tiny data set that a test may spoil.
+pub(crate) fn tiny_copy() -> TempDir {
+    let copy = scratch();
+    for entry in std::fs::read_dir(tiny().folder()).expect("the data set is there") {
+        let path = entry.expect("an entry").path();
+        std::fs::copy(&path, copy.path().join(path.file_name().expect("a name"))).expect("a copy");
+    }
+    copy
+}
+
+fn write_dataset(folder: &Path) {
+    let settings = PhantomSettings { voxels: 44, spacing_mm: 1.8, ..PhantomSettings::new(PhantomModality::Ultrasound) };
+    let mut cases = Vec::new();
+    for n in 0..TRAINING + TEST {
+        let made = phantom(PhantomModality::Ultrasound, &settings, n as u64);
+        let bytes = made.image.data().iter().map(|&v| v as u8).collect();
+        let image = RawImage::new(made.image.geometry().clone(), VoxelType::U8, bytes, None).expect("as many bytes as voxels");
+        let (id, split) = (format!("c{n}"), if n < TRAINING { "train" } else { "test" });
+        write_image(&folder.join(format!("{id}.nii.gz")), &image).expect("the image is written");
+        write_markups(&folder.join(format!("{id}.mrk.json")), &[("gland".to_owned(), made.pose)], &[]).expect("the markups are written");
+        cases.push(json!({ "id": id, "image": format!("{id}.nii.gz"), "annotations": format!("{id}.mrk.json"), "split": split }));
+    }
+    let dataset = json!({
+        "schema": "pbt-dataset/1", "name": "tiny", "modality": "US",
+        "structures": [{ "name": "gland", "kind": "box" }], "cases": cases,
+    });
+    std::fs::write(folder.join("dataset.json"), dataset.to_string()).expect("the data set is written");
+}

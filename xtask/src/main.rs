@@ -26,6 +26,8 @@ Tasks:
 Environment:
   PBT_DATA       Folder of real volumes (see data/README.md). Tests that need it are skipped
                  when it is not set; with CI=true they fail. `figures` needs it.
+  PROPTEST_RNG_SEED
+                 Seed of the property tests' random cases; `test` sets 1 where it is not set.
   CI             `true` turns everything that would be skipped into a failure.";
 
 fn main() -> ExitCode {

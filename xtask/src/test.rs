@@ -7,6 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
+/// The seed of the property tests' random cases, a variable that `proptest` reads. The same on every run here, so that one commit
+/// always gives one answer; `cargo test` alone draws fresh cases.
+const PROPTEST_SEED: &str = "PROPTEST_RNG_SEED";
+
 /// How much to test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Extent {
@@ -29,6 +33,9 @@ pub(crate) fn run(extent: Extent) -> anyhow::Result<()> {
     step("format", cargo(&["fmt", "--all", "--check"]))?;
     step("lints", cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))?;
     let mut tests = cargo(&["test", "--workspace"]);
+    if std::env::var_os(PROPTEST_SEED).is_none() {
+        tests.env(PROPTEST_SEED, "1");
+    }
     if let Some(folder) = data {
         tests.env("PBT_DATA", folder);
     }

@@ -39,8 +39,8 @@ impl Taps {
     }
 
     fn triangles(positions: impl Iterator<Item = f64>, reach: f64, n: usize, padding: Padding) -> Self {
-        // Past the whole source a wider filter changes nothing to speak of, but would take its time.
-        let reach = reach.min(2.0 * n as f64);
+        // Bounds the work where the whole source is far smaller than one voxel of the result.
+        let reach = reach.min(64.0 * n as f64);
         let mut taps = Self { outputs: Vec::new(), weights: Vec::new() };
         let mut shares = Vec::new();
         for position in positions {

@@ -1,7 +1,8 @@
 //! Ridge regression whose sums are exact: integer features and targets, one f64 factorisation in a fixed order.
 //!
 //! The Gram matrix of 12-bit features over a few ten thousand samples stays below 2⁵³, so its sums are exact integers whatever their
-//! order; only the Cholesky factorisation rounds, and every entry of it is one sum in ascending order.
+//! order; only the Cholesky factorisation rounds, and every entry of it is one sum in ascending order. With fewer samples than features
+//! the same weights come from the smaller matrix of the samples' inner products (the dual form: Saunders et al. 1998, section 2).
 
 use rayon::prelude::*;
 
@@ -17,28 +18,48 @@ pub(crate) struct Samples {
 
 /// Solves `(G + λ·mean(diag G)·I) w = Xᵀ y` for every target. `w[t][f]` multiplies feature `f`.
 pub(crate) fn fit(samples: &Samples, lambda: f64) -> Vec<Vec<f64>> {
-    let n = samples.n;
-    let columns: Vec<&[i16]> = samples.features.chunks_exact(n).collect();
-    let mut gram = gram(&columns);
+    let columns: Vec<&[i16]> = samples.features.chunks_exact(samples.n).collect();
+    if samples.n < columns.len() { dual(samples, &columns, lambda) } else { primal(samples, &columns, lambda) }
+}
+
+/// One equation a feature.
+fn primal(samples: &Samples, columns: &[&[i16]], lambda: f64) -> Vec<Vec<f64>> {
     let p = columns.len();
-    let trace = (0..p).map(|f| gram[f * p + f]).sum::<f64>();
-    // A floor keeps the matrix positive definite where every feature is constant.
-    let ridge = (lambda * trace / p as f64).max(1.0);
-    for f in 0..p {
-        gram[f * p + f] += ridge;
-    }
-    let right: Vec<Vec<f64>> = samples
-        .targets
-        .iter()
-        .map(|target| {
-            columns
-                .par_iter()
-                .map(|column| column.iter().zip(target).map(|(&x, &y)| i64::from(x) * i64::from(y)).sum::<i64>() as f64)
-                .collect()
-        })
-        .collect();
+    let mut gram = gram(columns);
+    add_ridge(&mut gram, p, p, lambda);
     cholesky(&mut gram, p);
-    right.into_iter().map(|b| substitute(&gram, p, b)).collect()
+    let right = |target: &Vec<i32>| -> Vec<f64> {
+        columns
+            .par_iter()
+            .map(|column| column.iter().zip(target).map(|(&x, &y)| i64::from(x) * i64::from(y)).sum::<i64>() as f64)
+            .collect()
+    };
+    samples.targets.iter().map(|target| substitute(&gram, p, right(target))).collect()
+}
+
+/// One equation a sample: `(X Xᵀ + λ·mean(diag G)·I) a = y`, `w = Xᵀ a`.
+fn dual(samples: &Samples, columns: &[&[i16]], lambda: f64) -> Vec<Vec<f64>> {
+    let (n, p) = (samples.n, columns.len());
+    let mut rows = vec![0i16; n * p];
+    rows.par_chunks_mut(p).enumerate().for_each(|(s, row)| row.iter_mut().zip(columns).for_each(|(to, column)| *to = column[s]));
+    let mut gram = gram(&rows.chunks_exact(p).collect::<Vec<_>>());
+    // Both matrices have the same trace.
+    add_ridge(&mut gram, n, p, lambda);
+    cholesky(&mut gram, n);
+    let weights = |target: &Vec<i32>| -> Vec<f64> {
+        let a = substitute(&gram, n, target.iter().map(|&y| f64::from(y)).collect());
+        columns.par_iter().map(|column| column.iter().zip(&a).map(|(&x, a)| f64::from(x) * a).sum()).collect()
+    };
+    samples.targets.iter().map(weights).collect()
+}
+
+/// Adds λ·trace/p to the diagonal of an n × n matrix. A floor keeps it positive definite where every feature is constant.
+fn add_ridge(matrix: &mut [f64], n: usize, p: usize, lambda: f64) {
+    let trace = (0..n).map(|i| matrix[i * n + i]).sum::<f64>();
+    let ridge = (lambda * trace / p as f64).max(1.0);
+    for i in 0..n {
+        matrix[i * n + i] += ridge;
+    }
 }
 
 /// Products are below 2²⁴, so 64 of them fit an i32 lane.
@@ -167,8 +188,13 @@ mod tests {
     /// nalgebra's dense solver is the oracle.
     #[test]
     fn solves_what_nalgebra_solves() {
-        let samples = random_samples(1500, 130);
-        let (n, p) = (samples.n, 130);
+        for (n, p) in [(1500, 130), (140, 300)] {
+            compare(n, p);
+        }
+    }
+
+    fn compare(n: usize, p: usize) {
+        let samples = random_samples(n, p);
         let x = nalgebra::DMatrix::from_fn(n, p, |s, f| f64::from(samples.features[f * n + s]));
         let gram = x.transpose() * &x;
         let ridge = 0.02 * gram.trace() / p as f64;
@@ -184,8 +210,13 @@ mod tests {
 
     #[test]
     fn threads_do_not_show() {
-        let samples = random_samples(1100, 150);
-        let run = |threads| rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap().install(|| fit(&samples, 0.1));
+        for (n, p) in [(1100, 150), (150, 400)] {
+            threads(&random_samples(n, p));
+        }
+    }
+
+    fn threads(samples: &Samples) {
+        let run = |threads| rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap().install(|| fit(samples, 0.1));
         let (one, three) = (run(1), run(3));
         assert!(one.iter().flatten().zip(three.iter().flatten()).all(|(a, b)| a.to_bits() == b.to_bits()));
     }

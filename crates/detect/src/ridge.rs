@@ -29,10 +29,7 @@ fn primal(samples: &Samples, columns: &[&[i16]], lambda: f64) -> Vec<Vec<f64>> {
     add_ridge(&mut gram, p, p, lambda);
     cholesky(&mut gram, p);
     let right = |target: &Vec<i32>| -> Vec<f64> {
-        columns
-            .par_iter()
-            .map(|column| column.iter().zip(target).map(|(&x, &y)| i64::from(x) * i64::from(y)).sum::<i64>() as f64)
-            .collect()
+        columns.par_iter().map(|column| column.iter().zip(target).map(|(&x, &y)| i64::from(x) * i64::from(y)).sum::<i64>() as f64).collect()
     };
     samples.targets.iter().map(|target| substitute(&gram, p, right(target))).collect()
 }

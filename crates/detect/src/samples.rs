@@ -1,7 +1,11 @@
 //! Training samples as the trees see them: numbered features, numbered samples, integer responses from a backend.
 
 use pbt_features::{BoxGrid, HaarFeature, SteerableFeature};
-use pbt_tree::{Backend, PoseSite, SampleSource, VoxelSite};
+use pbt_tree::{Backend, BoostTask, Booster, PoseSite, SampleSource, VoxelSite, Weak};
+
+fn at<T: Copy>(list: &[T], places: &[u32]) -> Vec<T> {
+    places.iter().map(|&p| list[p as usize]).collect()
+}
 
 /// Haar features at voxels of several images.
 pub(crate) struct HaarSamples<'a, B: Backend> {
@@ -21,9 +25,11 @@ impl<B: Backend> SampleSource for HaarSamples<'_, B> {
     }
 
     fn respond(&self, features: &[u32], samples: &[u32], out: &mut [i32]) {
-        let features: Vec<HaarFeature> = features.iter().map(|&f| self.pool[f as usize]).collect();
-        let sites: Vec<VoxelSite> = samples.iter().map(|&s| self.sites[s as usize]).collect();
-        self.backend.haar_responses(self.images, &features, &sites, out);
+        self.backend.haar_responses(self.images, &at(self.pool, features), &at(self.sites, samples), out);
+    }
+
+    fn boost(&self, _: &dyn Booster, features: &[u32], samples: &[u32], task: &BoostTask<'_>) -> Vec<Weak> {
+        self.backend.boost_voxels(self.images, &at(self.pool, features), &at(self.sites, samples), task)
     }
 }
 
@@ -46,8 +52,10 @@ impl<B: Backend> SampleSource for PoseSamples<'_, B> {
     }
 
     fn respond(&self, features: &[u32], samples: &[u32], out: &mut [i32]) {
-        let features: Vec<SteerableFeature> = features.iter().map(|&f| self.pool[f as usize]).collect();
-        let sites: Vec<PoseSite> = samples.iter().map(|&s| self.sites[s as usize]).collect();
-        self.backend.pose_responses(self.images, self.grid, &features, &sites, out);
+        self.backend.pose_responses(self.images, self.grid, &at(self.pool, features), &at(self.sites, samples), out);
+    }
+
+    fn boost(&self, _: &dyn Booster, features: &[u32], samples: &[u32], task: &BoostTask<'_>) -> Vec<Weak> {
+        self.backend.boost_poses(self.images, self.grid, &at(self.pool, features), &at(self.sites, samples), task)
     }
 }

@@ -1,6 +1,6 @@
 //! What a device does for training and detection: few, coarse, batched calls, the same bits from every implementation.
 
-use crate::{Booster, Classifier, Score};
+use crate::{BinnedMatrix, BoostTask, Booster, Classifier, Score, Weak};
 use pbt_features::{BoxGrid, HaarFeature, SteerableFeature};
 use pbt_volume::{Padding, Pose, Volume};
 use serde::{Deserialize, Serialize};
@@ -47,6 +47,27 @@ pub trait Backend: Booster {
 
     /// Responses of steerable features on a grid, `out[f * sites.len() + s]`.
     fn pose_responses(&self, images: &[&Self::Image], grid: &BoxGrid, features: &[SteerableFeature], sites: &[PoseSite], out: &mut [i32]);
+
+    /// Boosts a node on Haar features at voxels; [`Weak::feature`] is the place in `features`. A device keeps the responses to itself.
+    fn boost_voxels(&self, images: &[&Self::Image], features: &[HaarFeature], sites: &[VoxelSite], task: &BoostTask<'_>) -> Vec<Weak> {
+        let respond = |features: &[HaarFeature], out: &mut [i32]| self.haar_responses(images, features, sites, out);
+        let matrix = BinnedMatrix::from_responses(features, sites.len(), task.cut_percent, respond);
+        self.boost(&matrix, task.labels, task.weights, task.params)
+    }
+
+    /// Boosts a node on steerable features of poses; [`Weak::feature`] is the place in `features`. A device keeps the responses to itself.
+    fn boost_poses(
+        &self,
+        images: &[&Self::Image],
+        grid: &BoxGrid,
+        features: &[SteerableFeature],
+        sites: &[PoseSite],
+        task: &BoostTask<'_>,
+    ) -> Vec<Weak> {
+        let respond = |features: &[SteerableFeature], out: &mut [i32]| self.pose_responses(images, grid, features, sites, out);
+        let matrix = BinnedMatrix::from_responses(features, sites.len(), task.cut_percent, respond);
+        self.boost(&matrix, task.labels, task.weights, task.params)
+    }
 
     /// Scores of all voxels of the level with the integral volume, i fastest.
     fn score_voxels(&self, image: &Self::Image, features: &[HaarFeature], classifier: &Classifier) -> Vec<Score>;

@@ -6,6 +6,9 @@ use serde::{Deserialize, Serialize};
 /// Number of bins of every feature. A weak classifier keeps one output bit a bin, so that its votes fill one `u64`.
 pub const BINS: usize = 64;
 
+/// Most responses that are asked for at a time (256 MB).
+const RESPONSES_AT_A_TIME: usize = 64 << 20;
+
 /// The range of responses that the bins divide; a response outside falls into the first or the last bin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Bounds {
@@ -35,8 +38,7 @@ impl Bounds {
         if n == 0 {
             return Self::new(0, 0);
         }
-        // A product, a quotient and a floor are exact in IEEE arithmetic, so the rank is the same everywhere.
-        let rank = ((n as f64 * percent / 100.0).floor() as usize).min((n - 1) / 2);
+        let rank = BinnedMatrix::cut_rank(n, percent);
         if rank == 0 {
             let (lo, hi) = responses.iter().fold((i32::MAX, i32::MIN), |(lo, hi), &x| (lo.min(x), hi.max(x)));
             return Self::new(lo, hi);
@@ -93,6 +95,20 @@ impl BinnedMatrix {
         Self { samples, percent, bounds: Vec::new(), bins: Vec::new() }
     }
 
+    /// The bins of `features` for `samples` samples, with at most 256 MB of responses in memory: `respond` writes those of some of the features,
+    /// `[feature][sample]`.
+    pub fn from_responses<F>(features: &[F], samples: usize, percent: f64, mut respond: impl FnMut(&[F], &mut [i32])) -> Self {
+        let mut matrix = Self::new(samples, percent);
+        let at_a_time = (RESPONSES_AT_A_TIME / samples.max(1)).clamp(1, features.len().max(1));
+        let mut responses = vec![0; at_a_time * samples];
+        for features in features.chunks(at_a_time) {
+            let responses = &mut responses[..features.len() * samples];
+            respond(features, responses);
+            matrix.push_features(responses);
+        }
+        matrix
+    }
+
     /// Adds features from their responses `[feature][sample]`, in parallel. A last incomplete feature is not taken.
     pub fn push_features(&mut self, responses: &[i32]) {
         if self.samples == 0 {
@@ -115,6 +131,13 @@ impl BinnedMatrix {
             })
             .collect();
         self.bounds.extend(bounds);
+    }
+
+    /// The rank of the order statistics, from below and from above, that bound the bins when `percent` of `samples` responses is cut off
+    /// at either end.
+    pub fn cut_rank(samples: usize, percent: f64) -> usize {
+        // A product, a quotient and a floor are exact in IEEE arithmetic, so the rank is the same everywhere.
+        ((samples as f64 * percent / 100.0).floor() as usize).min(samples.saturating_sub(1) / 2)
     }
 
     /// Number of features.

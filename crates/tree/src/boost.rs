@@ -47,6 +47,19 @@ impl Default for BoostParams {
     }
 }
 
+/// What a node is boosted to, beside its features and its samples.
+#[derive(Debug, Clone, Copy)]
+pub struct BoostTask<'a> {
+    /// One entry a sample: true is +1.
+    pub labels: &'a [bool],
+    /// One entry a sample; the sum is at most [`WEIGHT_TOTAL`].
+    pub weights: &'a [u32],
+    /// How the node is boosted.
+    pub params: &'a BoostParams,
+    /// Percent of the responses that lie outside the bins, at either end.
+    pub cut_percent: f64,
+}
+
 /// Trains strong classifiers. Every implementation gives the same bits as [`ReferenceBooster`](crate::ReferenceBooster).
 pub trait Booster: Sync {
     /// The weak classifiers of a node, in the order in which they were added; [`Weak::feature`] is the row of the matrix.

@@ -4,11 +4,11 @@
 //! the node go on to its children, so that hard negatives of a large pool collect in deep nodes. Each class gets one half of the
 //! boosting weight in every node: deep nodes often hold a hundred negatives a positive, and a boosted constant would teach nothing.
 
-use crate::boost::{BoostParams, Booster, WeakKind, output_bins};
+use crate::boost::{BoostParams, BoostTask, Booster, WeakKind, output_bins};
 use crate::draw::{stream, subset};
 use crate::node::{MAX_ALPHA_SUM, MAX_DEPTH, Node, Tree};
 use crate::reached::{Empirical, PATH_ONE, Reached, split};
-use crate::source::{SampleSource, binned_matrix};
+use crate::source::SampleSource;
 use crate::weak::Weak;
 use serde::{Deserialize, Serialize};
 
@@ -164,9 +164,9 @@ pub fn grow_pbt(
         }
         let (drawn, weights) = reached.draw(labels, most, &mut stream(seed, tree, index));
         let drawn_labels: Vec<bool> = drawn.iter().map(|&s| labels[s as usize]).collect();
-        let matrix = binned_matrix(source, &features, &drawn, params.cut_percent);
         let boost = BoostParams { rounds: params.rounds_at(level), ..params.boost.clone() };
-        let mut weaks = booster.boost(&matrix, &drawn_labels, &weights, &boost);
+        let task = BoostTask { labels: &drawn_labels, weights: &weights, params: &boost, cut_percent: params.cut_percent };
+        let mut weaks = source.boost(booster, &features, &drawn, &task);
         tidy(&mut weaks, &features);
         if weaks.is_empty() {
             return None;

@@ -24,7 +24,8 @@ mod weak;
 pub use backend::{Backend, ImageLayout, Patch, PoseSite, VoxelSite};
 pub use bins::{BINS, BinnedMatrix, Bounds};
 pub use boost::{
-    BoostParams, Booster, Candidate, WEIGHT_TOTAL, WeakKind, accepts, adaboost, alpha_of_error, best_of_feature, output_bins, reweight,
+    BoostParams, BoostTask, Booster, Candidate, WEIGHT_TOTAL, WeakKind, accepts, adaboost, alpha_of_error, best_of_feature, output_bins,
+    reweight,
 };
 pub use classifier::{
     Classifier, ClassifierError, ClassifierKind, ClassifierParams, Grower, MAX_TREES, PbtForestParams, TrainingSet, train_classifier,

@@ -2,14 +2,14 @@
 //!
 //! It lives in the same tables as a boosting tree. A node has one weak classifier, whose vote is heavy enough to decide.
 
-use crate::bins::{BINS, Bounds};
+use crate::bins::{BINS, BinnedMatrix, Bounds};
 use crate::boost::WEIGHT_TOTAL;
 use crate::draw::{stream, subset};
 use crate::fixed::ln;
 use crate::grow::{TrainError, check_samples, grow_levels, in_range};
 use crate::node::{MAX_DEPTH, Tree};
 use crate::reached::{Empirical, PATH_ONE, Reached, split};
-use crate::source::{SampleSource, binned_matrix};
+use crate::source::SampleSource;
 use crate::weak::{ALPHA_BITS, Weak};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -158,7 +158,8 @@ pub fn grow_random_tree(
             let (mass, of) = if label { (positive, empirical.positives) } else { (negative, empirical.negatives) };
             *weight = (*weight as u128 * mass as u128 / (of as u128 * PATH_ONE as u128)).min(WEIGHT_TOTAL as u128) as u32;
         }
-        let matrix = binned_matrix(source, &features, &drawn, params.cut_percent);
+        let respond = |features: &[u32], out: &mut [i32]| source.respond(features, &drawn, out);
+        let matrix = BinnedMatrix::from_responses(&features, drawn.len(), params.cut_percent, respond);
         let of_row = |row| best_threshold(row, matrix.row(row), matrix.bounds(row), &drawn_labels, &weights, params.min_leaf);
         let better = |a: Split, b: Split| if (b.gain, a.row) > (a.gain, b.row) { b } else { a };
         let best = (0..matrix.features()).into_par_iter().filter_map(of_row).reduce_with(better)?;

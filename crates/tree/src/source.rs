@@ -1,9 +1,10 @@
 //! How growing gets at samples: feature ids in, integer responses out.
 
 use crate::bins::BinnedMatrix;
+use crate::boost::{BoostTask, Booster};
 use crate::weak::Weak;
 
-/// Most responses that are asked for at a time (256 MB).
+/// Most responses that margins are summed from at a time (256 MB).
 const RESPONSES_AT_A_TIME: usize = 64 << 20;
 
 /// A set of samples and a pool of features. Both are known by number only, so a new family of features, or another kind of sample, needs
@@ -20,19 +21,15 @@ pub trait SampleSource: Sync {
     /// The lists are long (up to 256 MB of responses), `samples` are in rising order with possible repetitions. An implementation
     /// spreads the work over the threads itself, since it knows how its samples lie in memory, and must not depend on their number.
     fn respond(&self, features: &[u32], samples: &[u32], out: &mut [i32]);
-}
 
-/// The bins of `features` for `samples`, with at most [`RESPONSES_AT_A_TIME`] responses in memory.
-pub(crate) fn binned_matrix(source: &dyn SampleSource, features: &[u32], samples: &[u32], percent: f64) -> BinnedMatrix {
-    let mut matrix = BinnedMatrix::new(samples.len(), percent);
-    let at_a_time = (RESPONSES_AT_A_TIME / samples.len().max(1)).clamp(1, features.len().max(1));
-    let mut responses = vec![0; at_a_time * samples.len()];
-    for features in features.chunks(at_a_time) {
-        let responses = &mut responses[..features.len() * samples.len()];
-        source.respond(features, samples, responses);
-        matrix.push_features(responses);
+    /// Boosts a node on `features` and `samples` (lists as for [`SampleSource::respond`]); [`Weak::feature`] is a place in `features`.
+    ///
+    /// A source whose responses are made on a device overrides this, so that they stay there; the result must be the same.
+    fn boost(&self, booster: &dyn Booster, features: &[u32], samples: &[u32], task: &BoostTask<'_>) -> Vec<Weak> {
+        let respond = |features: &[u32], out: &mut [i32]| self.respond(features, samples, out);
+        let matrix = BinnedMatrix::from_responses(features, samples.len(), task.cut_percent, respond);
+        booster.boost(&matrix, task.labels, task.weights, task.params)
     }
-    matrix
 }
 
 /// The margins H = Σ α·h of `weaks` for `samples`, in units of 2⁻¹⁶.

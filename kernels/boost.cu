@@ -290,3 +290,27 @@ extern "C" __global__ void boost_update(
     __syncthreads();
     if (weight != 0) next_list[block_first + warp_counts[warp] + __popc(kept & ((1u << lane) - 1))] = entry;
 }
+
+// A weak classifier: `row` of the responses, its bounds and their multiplier, its votes and their weight.
+struct Weak {
+    u64 votes;
+    u64 multiplier;
+    u32 row;
+    int lo, hi;
+    int alpha;
+};
+
+// Margins Σ ±alpha of samples whose responses are `[row][sample]`.
+extern "C" __global__ void boost_margins(const int *responses, u32 samples, const Weak *weaks, u32 count, int *margins) {
+    u32 s = blockIdx.x * blockDim.x + threadIdx.x;
+    if (s >= samples) return;
+    int margin = 0;
+    for (u32 i = 0; i < count; i++) {
+        Weak weak = weaks[i];
+        int x = __ldg(responses + (u64)weak.row * samples + s);
+        u32 distance = (u32)min(max(x, weak.lo), weak.hi) - (u32)weak.lo;
+        u32 bin = (u32)((distance * weak.multiplier) >> 32);
+        margin += (weak.votes >> bin) & 1 ? weak.alpha : -weak.alpha;
+    }
+    margins[s] = margin;
+}

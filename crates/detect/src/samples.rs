@@ -31,6 +31,10 @@ impl<B: Backend> SampleSource for HaarSamples<'_, B> {
     fn boost(&self, _: &dyn Booster, features: &[u32], samples: &[u32], task: &BoostTask<'_>) -> Vec<Weak> {
         self.backend.boost_voxels(self.images, &at(self.pool, features), &at(self.sites, samples), task)
     }
+
+    fn margins(&self, features: &[u32], weaks: &[Weak], samples: &[u32]) -> Vec<i32> {
+        self.backend.voxel_margins(self.images, &at(self.pool, features), weaks, &at(self.sites, samples))
+    }
 }
 
 /// Steerable features at poses in several images.
@@ -57,5 +61,9 @@ impl<B: Backend> SampleSource for PoseSamples<'_, B> {
 
     fn boost(&self, _: &dyn Booster, features: &[u32], samples: &[u32], task: &BoostTask<'_>) -> Vec<Weak> {
         self.backend.boost_poses(self.images, self.grid, &at(self.pool, features), &at(self.sites, samples), task)
+    }
+
+    fn margins(&self, features: &[u32], weaks: &[Weak], samples: &[u32]) -> Vec<i32> {
+        self.backend.pose_margins(self.images, self.grid, &at(self.pool, features), weaks, &at(self.sites, samples))
     }
 }

@@ -1,6 +1,6 @@
 //! What a device does for training and detection: few, coarse, batched calls, the same bits from every implementation.
 
-use crate::{BinnedMatrix, BoostTask, Booster, Classifier, Score, Weak};
+use crate::{BinnedMatrix, BoostTask, Booster, Classifier, Score, Weak, margins_from_responses};
 use pbt_features::{BoxGrid, HaarFeature, SteerableFeature};
 use pbt_volume::{Padding, Pose, Volume};
 use serde::{Deserialize, Serialize};
@@ -67,6 +67,23 @@ pub trait Backend: Booster {
         let respond = |features: &[SteerableFeature], out: &mut [i32]| self.pose_responses(images, grid, features, sites, out);
         let matrix = BinnedMatrix::from_responses(features, sites.len(), task.cut_percent, respond);
         self.boost(&matrix, task.labels, task.weights, task.params)
+    }
+
+    /// Margins of weak classifiers at voxels, in units of 2⁻¹⁶; [`Weak::feature`] is the place in `features`.
+    fn voxel_margins(&self, images: &[&Self::Image], features: &[HaarFeature], weaks: &[Weak], sites: &[VoxelSite]) -> Vec<i32> {
+        margins_from_responses(weaks, features.len(), sites, |sites, out| self.haar_responses(images, features, sites, out))
+    }
+
+    /// Margins of weak classifiers at poses, in units of 2⁻¹⁶; [`Weak::feature`] is the place in `features`.
+    fn pose_margins(
+        &self,
+        images: &[&Self::Image],
+        grid: &BoxGrid,
+        features: &[SteerableFeature],
+        weaks: &[Weak],
+        sites: &[PoseSite],
+    ) -> Vec<i32> {
+        margins_from_responses(weaks, features.len(), sites, |sites, out| self.pose_responses(images, grid, features, sites, out))
     }
 
     /// Scores of all voxels of the level with the integral volume, i fastest.

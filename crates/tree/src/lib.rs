@@ -36,5 +36,5 @@ pub use posterior::{EvalParams, Evaluator, Masses};
 pub use random_forest::{RandomForestParams, grow_random_tree};
 pub use reference::ReferenceBooster;
 pub use score::Score;
-pub use source::SampleSource;
+pub use source::{SampleSource, margins_from_responses};
 pub use weak::{ALPHA_BITS, Threshold, Weak};

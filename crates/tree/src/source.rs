@@ -4,8 +4,8 @@ use crate::bins::BinnedMatrix;
 use crate::boost::{BoostTask, Booster};
 use crate::weak::Weak;
 
-/// Most responses that margins are summed from at a time (256 MB).
-const RESPONSES_AT_A_TIME: usize = 64 << 20;
+/// Most responses that margins are summed from at a time (64 MB).
+const RESPONSES_AT_A_TIME: usize = 16 << 20;
 
 /// A set of samples and a pool of features. Both are known by number only, so a new family of features, or another kind of sample, needs
 /// no change in this crate.
@@ -30,6 +30,12 @@ pub trait SampleSource: Sync {
         let matrix = BinnedMatrix::from_responses(features, samples.len(), task.cut_percent, respond);
         booster.boost(&matrix, task.labels, task.weights, task.params)
     }
+
+    /// The margins of `weaks` for `samples`, in units of 2⁻¹⁶; here too [`Weak::feature`] is a place in `features`, and a source whose
+    /// responses are made on a device overrides this.
+    fn margins(&self, features: &[u32], weaks: &[Weak], samples: &[u32]) -> Vec<i32> {
+        margins_from_responses(weaks, features.len(), samples, |samples, out| self.respond(features, samples, out))
+    }
 }
 
 /// The margins H = Σ α·h of `weaks` for `samples`, in units of 2⁻¹⁶.
@@ -37,15 +43,22 @@ pub(crate) fn margins(source: &dyn SampleSource, weaks: &[Weak], samples: &[u32]
     let mut features: Vec<u32> = weaks.iter().map(|w| w.feature).collect();
     features.sort_unstable();
     features.dedup();
-    let at_a_time = (RESPONSES_AT_A_TIME / 4 / features.len().max(1)).clamp(1, samples.len().max(1));
-    let mut responses = vec![0; at_a_time * features.len()];
-    let mut margins = vec![0; samples.len()];
-    for (samples, margins) in samples.chunks(at_a_time).zip(margins.chunks_mut(at_a_time)) {
-        let responses = &mut responses[..features.len() * samples.len()];
-        source.respond(&features, samples, responses);
+    let place = |weak: &Weak| Weak { feature: features.partition_point(|&f| f < weak.feature) as u32, ..*weak };
+    let weaks: Vec<Weak> = weaks.iter().map(place).collect();
+    source.margins(&features, &weaks, samples)
+}
+
+/// The margins H = Σ α·h of `weaks`, in units of 2⁻¹⁶, at `sites`, with at most 64 MB of responses in memory: `respond` writes those of all
+/// `rows` features at some of the sites, `[feature][site]`. [`Weak::feature`] is a row.
+pub fn margins_from_responses<S>(weaks: &[Weak], rows: usize, sites: &[S], mut respond: impl FnMut(&[S], &mut [i32])) -> Vec<i32> {
+    let at_a_time = (RESPONSES_AT_A_TIME / rows.max(1)).clamp(1, sites.len().max(1));
+    let mut responses = vec![0; at_a_time * rows];
+    let mut margins = vec![0; sites.len()];
+    for (sites, margins) in sites.chunks(at_a_time).zip(margins.chunks_mut(at_a_time)) {
+        let responses = &mut responses[..rows * sites.len()];
+        respond(sites, responses);
         for weak in weaks {
-            let row = features.partition_point(|&f| f < weak.feature);
-            weak.accumulate(&responses[row * samples.len()..][..samples.len()], margins);
+            weak.accumulate(&responses[weak.feature as usize * sites.len()..][..sites.len()], margins);
         }
     }
     margins

@@ -138,9 +138,9 @@ pub enum FinishKind {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RoundConfig {
-    /// Rotations up to this, degrees.
+    /// Rotations up to this, degrees; for a regressor 2½ standard deviations of those about each axis that it learns from.
     pub degrees: f64,
-    /// Shifts up to this, in D.
+    /// Shifts up to this, in D; for a regressor 2½ standard deviations of those along each axis.
     pub shift: f64,
     /// Share of the size's reach, which is a few standard deviations of the training sizes.
     pub size: f64,
@@ -148,11 +148,22 @@ pub struct RoundConfig {
     pub voxels_across: Vec<f64>,
     /// How often the round is run.
     pub repeats: usize,
+    /// Sample points across D of a regressor's grid, relative to `finish.points_across`.
+    #[serde(default = "one")]
+    pub density: f64,
+}
+
+fn one() -> f64 {
+    1.0
 }
 
 impl RoundConfig {
     fn new(degrees: f64, shift: f64, size: f64, voxels_across: &[f64], repeats: usize) -> Self {
-        Self { degrees, shift, size, voxels_across: voxels_across.to_vec(), repeats }
+        Self { degrees, shift, size, voxels_across: voxels_across.to_vec(), repeats, density: 1.0 }
+    }
+
+    fn with_density(self, density: f64) -> Self {
+        Self { density, ..self }
     }
 }
 
@@ -188,15 +199,16 @@ impl Default for FinishConfig {
             kind: FinishKind::Regression,
             points_across: 10.5,
             edges: true,
-            margin: 0.0,
+            margin: -0.06,
             perturbations: 300,
             most_samples: 20_000,
             ridge: 0.4,
             hypotheses: 800,
             regressors: vec![
-                RoundConfig::new(20.0, 0.115, 1.0, &[11.5, 23.0], 2),
+                // Few points where much is to be corrected, many for the last word.
+                RoundConfig::new(20.0, 0.115, 1.0, &[11.5, 23.0], 2).with_density(0.8),
                 RoundConfig::new(8.0, 0.054, 0.6, &[23.0], 1),
-                RoundConfig::new(5.0, 0.031, 0.4, &[23.0, 46.0], 3),
+                RoundConfig::new(5.0, 0.031, 0.4, &[23.0, 46.0], 3).with_density(1.25),
             ],
             rounds: vec![
                 RoundConfig::new(12.0, 0.06, 1.0, &[11.5, 23.0], 1),
@@ -282,6 +294,7 @@ impl TrainConfig {
                 within(&format!("{key}.shift"), round.shift, 1e-3, 0.9)?;
                 within(&format!("{key}.size"), round.size, 0.0, 2.0)?;
                 within(&format!("{key}.repeats"), round.repeats as f64, 1.0, 100.0)?;
+                within(&format!("{key}.density"), round.density, 0.2, 3.0)?;
                 within(&format!("{key}.voxels_across"), round.voxels_across.len() as f64, 1.0, 4.0)?;
                 round.voxels_across.iter().try_for_each(|&v| within(&format!("{key}.voxels_across"), v, 1.0, 500.0))?;
             }

@@ -46,6 +46,11 @@ impl Random {
         low + (high - low) * self.uniform()
     }
 
+    /// Normal with mean 0 and standard deviation 1, nearly: twelve uniform numbers less six, so never beyond six.
+    pub(crate) fn normal(&mut self) -> f64 {
+        (0..12).map(|_| self.uniform()).sum::<f64>() - 6.0
+    }
+
     /// Uniform in `0..n`.
     pub(crate) fn below(&mut self, n: usize) -> usize {
         ((self.uniform() * n as f64) as usize).min(n.saturating_sub(1))

@@ -4,7 +4,7 @@ use crate::case::TrainingCase;
 use crate::config::FinishConfig;
 use crate::cover::Random;
 use crate::orientation::{grid_for, levels_for};
-use crate::perturb::{Reach, Step, perturbed};
+use crate::perturb::{Reach, Step, spread};
 use crate::ridge;
 use crate::stage_input::StageInput;
 use nalgebra::Vector3;
@@ -67,7 +67,7 @@ impl Regressor {
                 let mut random = Random::new(seed, 4, n as u64);
                 let reach = spec.reach;
                 (0..each).map(move |_| {
-                    let start = perturbed(&case.pose, &reach, &mut random);
+                    let start = spread(&case.pose, &reach, &mut random);
                     (PoseSite { image: n as u32, pose: start }, Step::between(&start, &case.pose))
                 })
             })
@@ -210,13 +210,13 @@ impl Cascade {
         let &StageInput { backend, cases, images, spacing_mm, prior, .. } = input;
         let (config, seed) = (&input.config.finish, input.seed ^ 0x30);
         let d = prior.scale_mm;
-        let grid = grid_for(prior, config.points_across, config.margin * d);
         let size = (2.5 * prior.log_size_spread).clamp(0.08, 0.4);
         let regressors = config
             .regressors
             .iter()
             .enumerate()
             .map(|(n, round)| {
+                let grid = grid_for(prior, config.points_across * round.density, config.margin * d);
                 let spec = RegressorSpec {
                     patch: Patch { grid, levels: levels_for(prior, spacing_mm, cases, &round.voxels_across), edges: config.edges },
                     normalise,

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod figures;
+mod kernels;
 mod steps;
 mod test;
 
@@ -18,6 +19,10 @@ Tasks:
   test           Everything that CI runs, in order: format, lints, documentation, the oracles'
                  Python environment, all tests. Stops at the first failure.
   test --fast    Format, lints and unit tests only.
+  kernels        Compiles kernels/*.cu to crates/gpu/kernels with a pinned compiler from PyPI;
+                 neither a GPU nor a CUDA toolkit is needed. Commit what it writes.
+  kernels --check
+                 Fails where the committed kernels are not those of the sources.
   figures [NAME]...
                  The accuracy figures of docs/benchmarks.md on real volumes: trains and detects
                  in the test cases. Without names, all of them, some minutes each.
@@ -45,6 +50,8 @@ fn run(arguments: &[&str]) -> anyhow::Result<()> {
     match arguments {
         ["test"] => test::run(test::Extent::Everything),
         ["test", "--fast"] => test::run(test::Extent::Fast),
+        ["kernels"] => kernels::build(),
+        ["kernels", "--check"] => kernels::check(),
         ["figures", names @ ..] => figures::run(names),
         [] | ["help" | "--help" | "-h"] => {
             println!("{HELP}");

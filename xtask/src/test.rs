@@ -39,6 +39,7 @@ pub(crate) fn run(extent: Extent) -> anyhow::Result<()> {
     if let Some(folder) = data {
         tests.env("PBT_DATA", folder);
     }
+    crate::kernels::check()?;
     match extent {
         Extent::Fast => {
             tests.args(["--lib", "--bins"]);

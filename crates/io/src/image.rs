@@ -2,9 +2,10 @@
 
 use crate::IoError;
 use crate::raw::RawImage;
-use crate::{metaimage, nifti, nrrd};
+use crate::{dicom, metaimage, nifti, nrrd};
 use pbt_volume::Volume;
 use rayon::prelude::*;
+use std::io::Read;
 use std::path::Path;
 
 /// An image with what is known about its file.
@@ -12,7 +13,8 @@ use std::path::Path;
 pub struct Image {
     /// Real values (scaling applied) in LPS millimetres. Voxels may be NaN or infinite; a warning then says how many.
     pub volume: Volume<f32>,
-    /// SHA-256 of the file's bytes, lower-case hexadecimal; of header and data file one after the other where there are two.
+    /// SHA-256 of the file's bytes, lower-case hexadecimal; of header and data file one after the other where there are two. Of a DICOM series
+    /// it is that of the list of its files' hashes, slice by slice, so that names, folders and packing do not count.
     pub sha256: String,
     /// What the user should know about the file, `FIELD: text` each.
     pub warnings: Vec<String>,
@@ -35,13 +37,31 @@ const EXTENSIONS: [&str; 8] = ["nii.gz", "nii", "hdr.gz", "hdr", "mha", "mhd", "
 /// What [`case_name`] takes off a file name (`INTERFACES.md`).
 const CASE_EXTENSIONS: [&str; 7] = ["nii", "gz", "mha", "mhd", "nrrd", "nhdr", "zip"];
 
-/// Reads an image: NIfTI-1 or -2 (`.nii`, `.nii.gz`, `.hdr` with `.img`), MetaImage (`.mha`, `.mhd`) or NRRD (`.nrrd`, `.nhdr`).
+/// Which of the volumes of a file or folder is meant, where there are several.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ReadOptions {
+    /// DICOM: the label that [`crate::list_series`] gives a series, or its UID.
+    pub series: Option<String>,
+    /// The time point, from 0, of a 4D NIfTI or MetaImage file or of a DICOM series with several images at each place.
+    pub frame: Option<usize>,
+}
+
+/// Reads an image: NIfTI-1 or -2 (`.nii`, `.nii.gz`, `.hdr` with `.img`), MetaImage (`.mha`, `.mhd`), NRRD (`.nrrd`, `.nhdr`) or DICOM (a
+/// file, a folder with all below it, or a zip archive).
 ///
 /// # Errors
 /// [`IoError`] (an input error) when the file cannot be read, is damaged, is not one 3D volume of real numbers, or does not say where its
 /// voxels lie in the patient.
 pub fn read_image(path: &Path) -> Result<Image, IoError> {
-    let Loaded { raw, sha256, mut warnings } = read_raw(path)?;
+    read_image_with(path, &ReadOptions::default())
+}
+
+/// As [`read_image`], one of several volumes.
+///
+/// # Errors
+/// As [`read_image`], and when there is no such series or time point.
+pub fn read_image_with(path: &Path, options: &ReadOptions) -> Result<Image, IoError> {
+    let Loaded { raw, sha256, mut warnings } = read_raw_with(path, options)?;
     let volume = raw.to_f32();
     let not_finite = volume.data().par_iter().filter(|v| !v.is_finite()).count();
     if not_finite > 0 {
@@ -55,21 +75,43 @@ pub fn read_image(path: &Path) -> Result<Image, IoError> {
 /// # Errors
 /// As [`read_image`].
 pub fn read_raw(path: &Path) -> Result<Loaded, IoError> {
+    read_raw_with(path, &ReadOptions::default())
+}
+
+/// As [`read_raw`], one of several volumes. All images of `pbt` come in by this door.
+///
+/// # Errors
+/// As [`read_image_with`].
+pub fn read_raw_with(path: &Path, options: &ReadOptions) -> Result<Loaded, IoError> {
     if path.is_dir() {
-        return Err(IoError::input(path, "file", "is a folder, not an image", "convert a DICOM series with dcm2niix first"));
+        return dicom::read(path, options);
     }
-    match extension(path, &[&EXTENSIONS[..], &["img.gz", "img"]].concat()) {
-        Some("mha" | "mhd") => metaimage::read(path),
-        Some("nrrd" | "nhdr") => nrrd::read(path),
-        Some(_) => nifti::read(path),
+    let format = extension(path, &[&EXTENSIONS[..], &["img.gz", "img"]].concat());
+    if let (Some(_), Some(series)) = (format, &options.series) {
+        let problem = format!("there is no series {series}: this is no DICOM");
+        return Err(IoError::input(path, "series", problem, "leave out --series"));
+    }
+    match format {
+        Some("mha" | "mhd") => metaimage::read(path, options.frame),
+        Some("nrrd" | "nhdr") => nrrd::read(path, options.frame),
+        Some(_) => nifti::read(path, options.frame),
+        None if is_dicom_path(path) => dicom::read(path, options),
         None if !path.exists() => Err(IoError::unreadable(path, &std::io::ErrorKind::NotFound.into())),
         None => Err(IoError::input(
             path,
             "file",
-            "has no extension of a known image format",
-            "give a .nii, .nii.gz, .hdr, .mha, .mhd, .nrrd or .nhdr file",
+            "has no extension of a known image format and is no DICOM",
+            "give a .nii, .nii.gz, .hdr, .mha, .mhd, .nrrd or .nhdr file, a DICOM file or folder, or a .zip of one",
         )),
     }
+}
+
+/// Whether a file is DICOM, or a zip archive of such files, by its first bytes or its name; for files without an extension that says more.
+pub fn is_dicom_path(path: &Path) -> bool {
+    let mut start = Vec::new();
+    let read = std::fs::File::open(path).and_then(|file| file.take(132).read_to_end(&mut start));
+    let named = extension(path, &["dcm", "ima", "zip"]).is_some() && path.is_file();
+    path.is_file() && read.is_ok() && (named || dicom::is_dicom(&start))
 }
 
 /// Reads a label map, of any format and voxel type that [`read_image`] takes.
@@ -90,7 +132,9 @@ pub fn is_image_path(path: &Path) -> bool {
 
 /// The name of a case: the file's name without `.nii`, `.gz`, `.mha`, `.mhd`, `.nrrd`, `.nhdr`, `.zip`.
 pub fn case_name(path: &Path) -> String {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    // A path such as `.` has a name only once it is resolved.
+    let resolved = if path.file_name().is_none() { path.canonicalize().ok() } else { None };
+    let name = resolved.as_deref().unwrap_or(path).file_name().unwrap_or_default().to_string_lossy();
     let mut stem: &str = &name;
     while let Some(extension) = CASE_EXTENSIONS.iter().find(|e| ends_with_extension(stem, e)) {
         stem = &stem[..stem.len() - extension.len() - 1];

@@ -9,6 +9,7 @@ mod annotations;
 mod atomic;
 mod box_from_labels;
 mod dataset;
+mod dicom;
 mod error;
 mod image;
 mod json;
@@ -28,8 +29,11 @@ pub use annotations::{Annotations, Landmark, LandmarkState, check_annotations};
 pub use atomic::write_atomically;
 pub use box_from_labels::box_from_labels;
 pub use dataset::{CaseSpec, Dataset, Modality, StructureKind, StructureSpec};
+pub use dicom::{SeriesInfo, list_series};
 pub use error::IoError;
-pub use image::{Image, Loaded, case_name, is_image_path, read_image, read_labels, read_raw};
+pub use image::{
+    Image, Loaded, ReadOptions, case_name, is_dicom_path, is_image_path, read_image, read_image_with, read_labels, read_raw, read_raw_with,
+};
 pub use markups::{read_markups, write_markups};
 pub use raw::{RawImage, Scaling, VoxelType};
 pub use result::{

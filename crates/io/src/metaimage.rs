@@ -5,17 +5,17 @@ use crate::IoError;
 use crate::image::Loaded;
 use crate::raw::VoxelType;
 use crate::source::Compression;
-use crate::stored::{FileBytes, Start, Stored};
+use crate::stored::{FileBytes, Frame, Start, Stored};
 use crate::text_header::{TextHeader, line_at, too_long};
 use nalgebra::{Matrix3, Vector3};
 use pbt_volume::{Geometry, PointLps};
 use std::path::Path;
 
-pub(crate) fn read(path: &Path) -> Result<Loaded, IoError> {
+pub(crate) fn read(path: &Path, frame: Option<usize>) -> Result<Loaded, IoError> {
     let file = FileBytes::read(path)?;
     let (header, header_end) = parse(path, &file.bytes)?;
     let dimensions: [usize; 1] = header.numbers("NDims", header.required("NDims")?)?;
-    if dimensions != [3] {
+    if ![3, 4].contains(&dimensions[0]) {
         return Err(header.error("NDims", format!("is {}; one 3D volume is needed", dimensions[0])));
     }
     if let Some(channels) = header.get("ElementNumberOfChannels").filter(|&n| n != "1") {
@@ -24,7 +24,8 @@ pub(crate) fn read(path: &Path) -> Result<Loaded, IoError> {
     if header.get("BinaryData").is_some_and(|v| !is_true(v)) {
         return Err(header.error("BinaryData", "is False; voxels as text are not supported"));
     }
-    let geometry = geometry(&header)?;
+    let (geometry, frames) = if dimensions == [3] { geometry::<3>(&header)? } else { geometry::<4>(&header)? };
+    let frame = Frame::choose(path, "DimSize", frames, frame)?;
     let voxel_type = voxel_type(&header)?;
     let big_endian = match header.any(&["BinaryDataByteOrderMSB", "ElementByteOrderMSB"]) {
         Some((_, value)) => is_true(value),
@@ -43,7 +44,7 @@ pub(crate) fn read(path: &Path) -> Result<Loaded, IoError> {
         }
     };
     let detached = if local { None } else { Some(header.data_file("ElementDataFile", data)?) };
-    Stored { header: file, detached, start, compression, big_endian }.load(geometry, voxel_type, None, Vec::new())
+    Stored { header: file, detached, start, compression, big_endian, frame }.load(geometry, voxel_type, None, Vec::new())
 }
 
 /// The fields up to `ElementDataFile`, which is the last one, and the offset behind it.
@@ -80,29 +81,42 @@ fn is_true(value: &str) -> bool {
     value.eq_ignore_ascii_case("true") || value == "1"
 }
 
-fn geometry(header: &TextHeader) -> Result<Geometry, IoError> {
-    let shape: [usize; 3] = header.numbers("DimSize", header.required("DimSize")?)?;
+/// The grid, and how many volumes lie one after the other. A fourth dimension is time; what the file says of its place does not concern ours.
+fn geometry<const N: usize>(header: &TextHeader) -> Result<(Geometry, usize), IoError> {
+    let shape: [usize; N] = header.numbers("DimSize", header.required("DimSize")?)?;
     let Some((spacing_key, spacing)) = header.any(&["ElementSpacing", "ElementSize"]) else {
         return Err(header.error("ElementSpacing", "is missing"));
     };
-    let spacing_mm: [f64; 3] = header.numbers(spacing_key, spacing)?;
+    let spacing_mm: [f64; N] = header.numbers(spacing_key, spacing)?;
     if let Some(spacing) = spacing_mm.iter().find(|s| !(s.is_finite() && **s > 0.0)) {
         return Err(header.error(spacing_key, format!("a spacing is {spacing}, not above zero")));
     }
     // The file lists the direction of axis i, then of j, then of k: the columns of the matrix.
     let (direction_key, direction) = match header.any(&["TransformMatrix", "Orientation", "Rotation"]) {
-        Some((key, text)) => (key, Matrix3::from_column_slice(&header.numbers::<f64, 9>(key, text)?)),
+        Some((key, text)) => {
+            let entries = header.floats(key, text, N * N)?;
+            let mixed = (3..N).any(|a| (0..3).any(|b| entries[a * N + b] != 0.0 || entries[b * N + a] != 0.0));
+            if mixed {
+                return Err(header.error(key, "mixes space and time"));
+            }
+            (key, Matrix3::from_fn(|row, column| entries[column * N + row]))
+        }
         None => ("TransformMatrix", Matrix3::identity()),
     };
     let origin = match header.any(&["Offset", "Position", "Origin"]) {
-        Some((key, text)) => header.numbers(key, text)?,
-        None => [0.0; 3],
+        Some((key, text)) => header.floats(key, text, N)?,
+        None => vec![0.0; N],
     };
-    let matrix = direction * Matrix3::from_diagonal(&Vector3::from(spacing_mm));
-    Geometry::new(shape, matrix, PointLps::new(origin[0], origin[1], origin[2])).map_err(|error| match error {
+    let matrix = direction * Matrix3::from_diagonal(&Vector3::from([spacing_mm[0], spacing_mm[1], spacing_mm[2]]));
+    let origin = PointLps::new(origin[0], origin[1], origin[2]);
+    let geometry = Geometry::new([shape[0], shape[1], shape[2]], matrix, origin).map_err(|error| match error {
         pbt_volume::GeometryError::EmptyShape(_) | pbt_volume::GeometryError::TooLarge(_) => header.error("DimSize", error.to_string()),
         _ => header.error(direction_key, error.to_string()),
-    })
+    })?;
+    match shape.get(3) {
+        Some(0) => Err(header.error("DimSize", "has no time point")),
+        frames => Ok((geometry, frames.copied().unwrap_or(1))),
+    }
 }
 
 fn voxel_type(header: &TextHeader) -> Result<VoxelType, IoError> {

@@ -4,11 +4,11 @@ use crate::IoError;
 use crate::image::Loaded;
 use crate::nifti_header::{Header, MAX_HEADER_BYTES};
 use crate::source::{Compression, start_of};
-use crate::stored::{FileBytes, Start, Stored};
+use crate::stored::{FileBytes, Frame, Start, Stored};
 use std::path::{Path, PathBuf};
 
-/// Reads a NIfTI file, or a pair from the name of either part. The hash of a pair is that of header and voxels, one after the other.
-pub(crate) fn read(path: &Path) -> Result<Loaded, IoError> {
+/// Reads a NIfTI file, or a pair from the name of either part; of several time points the wanted one. The hash of a pair is that of header and voxels, one after the other.
+pub(crate) fn read(path: &Path, frame: Option<usize>) -> Result<Loaded, IoError> {
     let header_path = match split_extension(path) {
         Some((stem, "img" | "img.gz")) => existing(path, stem, ["hdr", "hdr.gz"])?,
         _ => path.to_path_buf(),
@@ -19,6 +19,7 @@ pub(crate) fn read(path: &Path) -> Result<Loaded, IoError> {
     let header = Header::parse(&header_path, &start)?;
     let voxel_type = header.voxel_type(&header_path)?;
     let mut warnings = Vec::new();
+    let frame = Frame::choose(&header_path, "dim[4]", header.time_points(), frame)?;
     let geometry = header.geometry(&header_path, &mut warnings)?;
     let stream_offset = header.voxel_offset(&header_path)?;
     let scaling = header.scaling(&header_path)?;
@@ -33,7 +34,8 @@ pub(crate) fn read(path: &Path) -> Result<Loaded, IoError> {
     };
     let compression = Compression::of_file(&detached.as_ref().unwrap_or(&file).bytes);
     let start = Start::At { file_offset: 0, stream_offset };
-    Stored { header: file, detached, start, compression, big_endian: header.big_endian }.load(geometry, voxel_type, scaling, warnings)
+    Stored { header: file, detached, start, compression, big_endian: header.big_endian, frame }
+        .load(geometry, voxel_type, scaling, warnings)
 }
 
 /// Stem and extension of a part of a pair, in lower case; `None` for any other name.

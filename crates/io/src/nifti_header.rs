@@ -129,17 +129,18 @@ impl Header {
         })
     }
 
-    /// Number of voxels along i, j, k. A fourth dimension of one is none.
+    /// Number of volumes one after the other.
+    pub(crate) fn time_points(&self) -> usize {
+        if self.dim[0] >= 4 { usize::try_from(self.dim[4]).unwrap_or(0).max(1) } else { 1 }
+    }
+
+    /// Number of voxels along i, j, k.
     pub(crate) fn shape(&self, path: &Path) -> Result<[usize; 3], IoError> {
         let rank = self.dim[0] as usize;
         for a in 1..=rank {
             if self.dim[a] < 1 {
                 return Err(bad(path, format!("dim[{a}]"), format!("is {}, not at least 1", self.dim[a])));
             }
-        }
-        if rank >= 4 && self.dim[4] > 1 {
-            let problem = format!("has {} time points; one volume is needed", self.dim[4]);
-            return Err(IoError::input(path, "dim[4]", problem, "extract one, for example with `fslroi` or nibabel's `four_to_three`"));
         }
         for a in 5..=rank {
             if self.dim[a] > 1 {

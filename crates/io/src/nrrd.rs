@@ -4,18 +4,19 @@ use crate::IoError;
 use crate::image::Loaded;
 use crate::raw::VoxelType;
 use crate::source::Compression;
-use crate::stored::{FileBytes, Start, Stored};
+use crate::stored::{FileBytes, Frame, Start, Stored};
 use crate::text_header::{TextHeader, line_at, too_long};
 use nalgebra::{Matrix3, Vector3};
 use pbt_volume::{Geometry, GeometryError, PointLps};
 use std::path::Path;
 
-pub(crate) fn read(path: &Path) -> Result<Loaded, IoError> {
+pub(crate) fn read(path: &Path, frame: Option<usize>) -> Result<Loaded, IoError> {
     let file = FileBytes::read(path)?;
     let (header, header_end) = parse(path, &file.bytes)?;
     let voxel_type = voxel_type(&header)?;
     let mut warnings = Vec::new();
-    let geometry = geometry(&header, &mut warnings)?;
+    let (geometry, frames) = geometry(&header, &mut warnings)?;
+    let frame = Frame::choose(path, "sizes", frames, frame)?;
     let compression = match header.required("encoding")?.to_ascii_lowercase().as_str() {
         "raw" => Compression::None,
         "gzip" | "gz" => Compression::Gzip,
@@ -33,7 +34,7 @@ pub(crate) fn read(path: &Path) -> Result<Loaded, IoError> {
         None => None,
     };
     let start = start(&header, detached.as_ref().map_or((&file.bytes, header_end), |f| (&f.bytes, 0)), compression)?;
-    Stored { header: file, detached, start, compression, big_endian }.load(geometry, voxel_type, None, warnings)
+    Stored { header: file, detached, start, compression, big_endian, frame }.load(geometry, voxel_type, None, warnings)
 }
 
 /// The fields up to the empty line (or the file's end, in a detached header), and the offset behind it.
@@ -82,7 +83,8 @@ fn start(header: &TextHeader, (bytes, mut file_offset): (&[u8], usize), compress
     }
 }
 
-fn geometry(header: &TextHeader, warnings: &mut Vec<String>) -> Result<Geometry, IoError> {
+/// The grid, and how many volumes lie one after the other.
+fn geometry(header: &TextHeader, warnings: &mut Vec<String>) -> Result<(Geometry, usize), IoError> {
     let sizes: Option<Vec<usize>> = header.required("sizes")?.split_whitespace().map(|word| word.parse().ok()).collect();
     let [dimension]: [usize; 1] = header.numbers("dimension", header.required("dimension")?)?;
     let Some(sizes) = sizes.filter(|sizes| sizes.len() == dimension) else {
@@ -96,7 +98,7 @@ fn geometry(header: &TextHeader, warnings: &mut Vec<String>) -> Result<Geometry,
     if axes.len() != dimension {
         return Err(header.error("space directions", format!("are {}, not one for each of {dimension} axes", axes.len())));
     }
-    let (mut shape, mut columns) = (Vec::new(), Vec::new());
+    let (mut shape, mut columns, mut frames) = (Vec::new(), Vec::new(), 1);
     for (&size, axis) in sizes.iter().zip(axes) {
         match axis {
             Some(column) => {
@@ -104,6 +106,8 @@ fn geometry(header: &TextHeader, warnings: &mut Vec<String>) -> Result<Geometry,
                 columns.push(column);
             }
             None if size == 1 => {}
+            // Behind the three spatial axes it is the slowest one: whole volumes, one after the other.
+            None if shape.len() == 3 && frames == 1 && size > 0 => frames = size,
             None => return Err(header.error("sizes", format!("an axis that is not spatial has {size} entries; one volume is needed"))),
         }
     }
@@ -129,11 +133,12 @@ fn geometry(header: &TextHeader, warnings: &mut Vec<String>) -> Result<Geometry,
     };
     let to_lps = Matrix3::from_diagonal(&to_lps);
     let origin = to_lps * origin;
-    Geometry::new(shape, to_lps * Matrix3::from_columns(&columns), PointLps::new(origin.x, origin.y, origin.z)).map_err(|error| match error
-    {
+    let matrix = to_lps * Matrix3::from_columns(&columns);
+    let geometry = Geometry::new(shape, matrix, PointLps::new(origin.x, origin.y, origin.z)).map_err(|error| match error {
         GeometryError::EmptyShape(_) | GeometryError::TooLarge(_) => header.error("sizes", error.to_string()),
         _ => header.error("space directions", error.to_string()),
-    })
+    })?;
+    Ok((geometry, frames))
 }
 
 /// `(a,b,c) (d,e,f) none (g,h,i)`.

@@ -51,11 +51,21 @@ pub(crate) fn read_file(path: &Path) -> Result<Vec<u8>, IoError> {
 
 /// Lower-case hexadecimal SHA-256 of some buffers one after the other.
 pub(crate) fn sha256_hex(parts: &[&[u8]]) -> String {
+    hex(&sha256(parts))
+}
+
+/// SHA-256 of some buffers one after the other.
+pub(crate) fn sha256(parts: &[&[u8]]) -> [u8; 32] {
     let mut hasher = Sha256::new();
     for part in parts {
         hasher.update(part);
     }
-    hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    hasher.finalize().into()
+}
+
+/// Lower-case hexadecimal.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// At most `limit` bytes from the start of a stream; fewer when it is shorter. For headers, which are small.

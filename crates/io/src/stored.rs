@@ -27,6 +27,34 @@ pub(crate) enum Start {
     End,
 }
 
+/// Which of the volumes that lie one after the other.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Frame {
+    pub(crate) wanted: usize,
+    pub(crate) of: usize,
+}
+
+impl Frame {
+    /// The wanted one of `of` volumes; `field` says in the header how many there are.
+    ///
+    /// # Errors
+    /// When there are several and none is named, or there is none of that number.
+    pub(crate) fn choose(path: &Path, field: &str, of: usize, wanted: Option<usize>) -> Result<Self, IoError> {
+        match wanted {
+            None if of == 1 => Ok(Self { wanted: 0, of }),
+            None => {
+                let problem = format!("has {of} time points; one volume is needed");
+                Err(IoError::input(path, field, problem, format!("choose one with --frame 0 to {}", of - 1)))
+            }
+            Some(wanted) if wanted < of => Ok(Self { wanted, of }),
+            Some(wanted) => {
+                let problem = format!("there is no frame {wanted}");
+                Err(IoError::input(path, field, problem, format!("there are the frames 0 to {}", of - 1)))
+            }
+        }
+    }
+}
+
 /// What a header says about the voxels' place and form.
 pub(crate) struct Stored {
     pub(crate) header: FileBytes,
@@ -35,6 +63,7 @@ pub(crate) struct Stored {
     pub(crate) start: Start,
     pub(crate) compression: Compression,
     pub(crate) big_endian: bool,
+    pub(crate) frame: Frame,
 }
 
 impl Stored {
@@ -50,8 +79,9 @@ impl Stored {
         let size = geometry.len().saturating_mul(voxel_type.size());
         let (file_offset, stream_offset) = match self.start {
             Start::At { file_offset, stream_offset } => (file_offset.min(file.bytes.len()), stream_offset),
-            Start::End => (file.bytes.len().saturating_sub(size), 0),
+            Start::End => (file.bytes.len().saturating_sub(size.saturating_mul(self.frame.of)), 0),
         };
+        let stream_offset = size.saturating_mul(self.frame.wanted).saturating_add(stream_offset);
         let parts = [&self.header.bytes[..], self.detached.as_ref().map_or(&[], |file| &file.bytes)];
         let (sha256, bytes) = rayon::join(
             || sha256_hex(&parts),

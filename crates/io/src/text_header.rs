@@ -66,6 +66,13 @@ impl<'a> TextHeader<'a> {
         numbers.and_then(|v| v.try_into().ok()).ok_or_else(|| self.error(key, format!("`{text}` is not {N} numbers")))
     }
 
+    /// `count` numbers separated by white space.
+    pub(crate) fn floats(&self, key: &str, text: &str, count: usize) -> Result<Vec<f64>, IoError> {
+        let numbers: Option<Vec<f64>> = text.split_whitespace().map(|word| word.parse().ok()).collect();
+        let numbers = numbers.filter(|numbers| numbers.len() == count);
+        numbers.ok_or_else(|| self.error(key, format!("`{text}` is not {count} numbers")))
+    }
+
     /// The data file, which must lie in the header's folder: a header from elsewhere may not make us read any file of the system.
     pub(crate) fn data_file(&self, key: &str, name: &str) -> Result<FileBytes, IoError> {
         let plain = !name.is_empty() && !name.contains(['/', '\\', '\0', '%']) && name != "." && name != "..";

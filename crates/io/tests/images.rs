@@ -3,7 +3,7 @@
 mod support;
 
 use nalgebra::Matrix3;
-use pbt_io::{Image, IoError, read_image, read_labels, read_raw};
+use pbt_io::{Image, IoError, ReadOptions, read_image, read_labels, read_raw, read_raw_with};
 use pbt_volume::{PointLps, VoxelIndex};
 use std::path::{Path, PathBuf};
 use support::data;
@@ -86,6 +86,45 @@ fn odd_files_are_read_as_stated_or_refused_clearly() {
     }
     // Refused: 7 files made broken, 2 headers without their .img, 3 of several time points, 1 complex.
     assert_eq!(counts, [10, 13]);
+}
+
+#[test]
+fn odd_dicom_files_hold_a_volume_or_are_refused_clearly() {
+    let Some(data) = data() else { return };
+    let mut volumes = Vec::new();
+    for file in files(data.join("odd_files/dicom")) {
+        let name = file.file_name().unwrap().to_str().unwrap().to_owned();
+        match read_image(&file) {
+            Ok(image) => volumes.push((name, image.volume.shape())),
+            Err(error) => {
+                println!("{error}");
+                let text = error.to_string();
+                assert!(error.is_input() && !text.contains('\n') && text.contains(&name), "{text}");
+            }
+        }
+    }
+    // A dose grid is the only file of several planes that says where they lie.
+    assert_eq!(volumes, [("rtdose.dcm".to_owned(), [10, 10, 15])]);
+    let raw = read_raw(&data.join("odd_files/dicom/rtdose.dcm")).unwrap().raw;
+    let slope = raw.scaling().unwrap().slope;
+    let stored: Vec<f64> = raw.to_f64().iter().map(|v| (v / slope).round()).collect();
+    let range = stored.iter().fold((f64::INFINITY, 0.0f64), |(low, high), &v| (low.min(v), high.max(v)));
+    assert_eq!(range, (795_000.0, 1_254_000.0));
+}
+
+#[test]
+fn time_points_are_chosen() {
+    let Some(data) = data() else { return };
+    let file = data.join("odd_files/nifti/functional.nii");
+    let frame = |frame| read_raw_with(&file, &ReadOptions { frame, ..ReadOptions::default() });
+    assert!(frame(None).unwrap_err().to_string().contains("--frame 0 to 19"));
+    assert!(frame(Some(20)).unwrap_err().to_string().contains("no frame 20"));
+    let bytes = std::fs::read(&file).unwrap();
+    let size = 17 * 21 * 3 * 2;
+    for n in [0, 7, 19] {
+        let start = bytes.len() - (20 - n) * size;
+        assert_eq!(frame(Some(n)).unwrap().raw.bytes(), &bytes[start..start + size]);
+    }
 }
 
 fn refusal(path: &Path) -> IoError {
@@ -311,7 +350,7 @@ fn metaimage_and_nrrd_by_hand() {
     assert_eq!(image.volume.geometry().origin(), PointLps::new(10.0, 20.0, 30.0));
     assert!(image.volume.data().iter().all(|&v| v == 258.0));
     for (from, to, field) in [
-        ("NDims = 3", "NDims = 4", "NDims"),
+        ("NDims = 3", "NDims = 5", "NDims"),
         ("0.5 2 3", "0.5 0 3", "ElementSpacing"),
         ("2 3 4", "2 3 4000000", "voxel data"),
         ("MET_SHORT", "MET_STRING", "ElementType"),

@@ -5,16 +5,7 @@ mod support;
 use pbt_io::{read_image, read_raw, write_image};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use support::data;
-
-fn python() -> Option<String> {
-    let python = std::env::var("PBT_ORACLE_PYTHON").ok();
-    if python.is_none() {
-        assert!(!std::env::var("CI").is_ok_and(|v| v == "true"), "PBT_ORACLE_PYTHON is not set, and CI must not skip");
-        println!("skipped: PBT_ORACLE_PYTHON is not set");
-    }
-    python
-}
+use support::{data, python};
 
 /// Compares our reading of each file with the oracle's: the affine within 1e-5 mm, the voxels exactly.
 fn compare(python: &str, files: &[PathBuf]) {

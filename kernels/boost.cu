@@ -172,7 +172,20 @@ extern "C" __global__ __launch_bounds__(THREADS, BLOCKS_PER_SM) void boost_searc
     u32 tile = blockIdx.x >> split, first_lane = (blockIdx.x & (copies - 1)) * width;
     const u32 *rows = (const u32 *)(bins + (u64)tile * samples * TILE) + first_lane + lane % width;
     u32 groups = (round->alive + GROUP - 1) / GROUP;
-    add_groups(sums, lane * 4, rows, list, warp * copies + lane / width, THREADS / 32 * copies, groups);
+    if (split == 0) {
+        // The same with less arithmetic, for the matrices where it counts.
+        add_groups(sums, lane * 4, rows, list, warp, THREADS / 32, groups);
+    } else {
+        add_groups(sums, lane * 4, rows, list, warp * copies + lane / width, THREADS / 32 * copies, groups);
+        __syncthreads();
+        // Lanes that took different samples of the same features have sums of their own: the first lane of each feature gets them all.
+        for (u32 row = warp; row < TILE * BINS / 32; row += THREADS / 32) {
+            int *word = (int *)words + row * 32 + lane;
+            int sum = *word;
+            for (u32 step = width; step < 32; step *= 2) sum += __shfl_xor_sync(~0u, sum, step);
+            if (lane < width) *word = sum;
+        }
+    }
     __syncthreads();
 
     // Every sample is in one bin of each feature, so that the sum of all bins is the same for all features.
@@ -185,9 +198,7 @@ extern "C" __global__ __launch_bounds__(THREADS, BLOCKS_PER_SM) void boost_searc
         const char *column = sums + (warp & 1) * ODD + (warp >> 1) * HALF + lane * 4;
 #pragma unroll 8
         for (u32 bin = 0; bin < BINS; bin++) {
-            int d = 0;
-            for (u32 copy = 0; copy < copies; copy++) d += *(const int *)(column + bin * 256 + copy * width * 4);
-            scan_bin(scan, d, bin, all, kind);
+            scan_bin(scan, *(const int *)(column + bin * 256), bin, all, kind);
         }
         best_key = finish_scan(scan, total, kind, &best_votes, &best_error2) << FEATURE_BITS | feature;
     }

@@ -2,7 +2,10 @@
 
 use pbt_cpu::CpuBooster;
 use pbt_gpu::{DeviceMatrix, Gpu};
-use pbt_tree::{BinnedMatrix, BoostParams, Booster, Bounds, WEIGHT_TOTAL, Weak, WeakKind, margins_from_responses};
+use pbt_tree::{
+    BinnedMatrix, BoostParams, Booster, Bounds, ClassifierKind, ClassifierParams, PbtForestParams, SampleSource, TrainingSet, WEIGHT_TOTAL,
+    Weak, WeakKind, margins_from_responses, train_classifier,
+};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
@@ -56,13 +59,13 @@ enum Weights {
 impl Problem {
     /// Features are in turns constant, of few values (ties), of usual size and beyond all others; every fourth leans towards the labels.
     fn new(rng: &mut ChaCha8Rng, samples: usize, features: usize, spread: Weights) -> Self {
-        let labels: Vec<bool> = (0..samples).map(|_| rng.next_u32() % 3 == 0).collect();
+        let labels: Vec<bool> = (0..samples).map(|_| rng.next_u32().is_multiple_of(3)).collect();
         let mut responses = Vec::with_capacity(samples * features);
         for feature in 0..features {
             let scale = [0, 3, 40_000, i64::from(i32::MAX)][feature % 4];
             let lean = if feature / 4 % 4 == 0 { scale / 5 } else { 0 };
             responses.extend(labels.iter().map(|&label| {
-                let noise = i64::from(rng.next_u32() as i32) * scale >> 31;
+                let noise = (i64::from(rng.next_u32() as i32) * scale) >> 31;
                 (noise + if label { lean } else { 0 }).clamp(i32::MIN.into(), i32::MAX.into()) as i32
             }));
         }
@@ -70,7 +73,7 @@ impl Problem {
             .map(|_| match spread {
                 Weights::Equal => 1,
                 Weights::Wide => u64::from(rng.next_u32() >> (rng.next_u32() % 24)),
-                Weights::Sparse if rng.next_u32() % 3 != 0 => 0,
+                Weights::Sparse if !rng.next_u32().is_multiple_of(3) => 0,
                 Weights::Sparse => u64::from(rng.next_u32() >> (rng.next_u32() % 24)),
             })
             .collect();
@@ -83,6 +86,23 @@ impl Problem {
         let mut matrix = BinnedMatrix::new(self.samples, percent);
         matrix.push_features(&self.responses);
         matrix
+    }
+}
+
+impl SampleSource for Problem {
+    fn sample_count(&self) -> usize {
+        self.samples
+    }
+
+    fn feature_count(&self) -> usize {
+        self.responses.len() / self.samples
+    }
+
+    fn respond(&self, features: &[u32], samples: &[u32], out: &mut [i32]) {
+        for (out, &feature) in out.chunks_exact_mut(samples.len()).zip(features) {
+            let row = &self.responses[feature as usize * self.samples..][..self.samples];
+            out.iter_mut().zip(samples).for_each(|(out, &s)| *out = row[s as usize]);
+        }
     }
 }
 
@@ -185,5 +205,20 @@ fn margins_equal_the_cpu_cuda() {
             }
         });
         assert_eq!(gpu.margins_of_responses(&weaks, &problem.responses, sites).expect("margins"), expected, "{sites} x {rows}");
+    }
+}
+
+#[test]
+fn classifiers_trained_with_the_device_are_the_cpus_cuda() {
+    let Some(gpu) = gpu() else { return };
+    let mut rng = fresh_rng();
+    let problem = Problem::new(&mut rng, 6000, 300, Weights::Equal);
+    let groups: Vec<u32> = (0..6000).map(|s| s % 10).collect();
+    let set = TrainingSet { source: &problem, labels: &problem.labels, groups: &groups };
+    for kind in [ClassifierKind::Pbt, ClassifierKind::PbtForest] {
+        let params = ClassifierParams { kind, pbt_forest: PbtForestParams { trees: 3, ..Default::default() }, ..Default::default() };
+        let expected = train_classifier(&set, &CpuBooster, &params, 7).expect("sound parameters");
+        assert!(expected.trees[0].nodes.len() > 3, "a tree with several levels");
+        assert_eq!(train_classifier(&set, &gpu, &params, 7).expect("sound parameters"), expected, "{kind:?}");
     }
 }

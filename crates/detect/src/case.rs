@@ -55,4 +55,13 @@ pub(crate) struct TrainingCase {
     pub(crate) pyramid: Arc<Pyramid>,
     /// Truth.
     pub(crate) pose: Pose,
+    /// Where structures of the same size and kind lie: the finish learns from them too.
+    pub(crate) look_alikes: Vec<Pose>,
+}
+
+impl TrainingCase {
+    /// The truth, then the look-alikes.
+    pub(crate) fn all(&self) -> impl Iterator<Item = Pose> {
+        std::iter::once(self.pose).chain(self.look_alikes.iter().copied())
+    }
 }

@@ -25,6 +25,8 @@ pub struct TrainConfig {
     pub finish: FinishConfig,
     /// Which of the converged poses is right.
     pub verification: VerificationConfig,
+    /// What structures say about each other.
+    pub network: NetworkConfig,
 }
 
 /// The working grid that all images are brought to.
@@ -233,6 +235,20 @@ pub struct VerificationConfig {
 impl Default for VerificationConfig {
     fn default() -> Self {
         Self { doubtful_below: 0.3, absent_below: 1e-3 }
+    }
+}
+
+/// The network of several structures.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct NetworkConfig {
+    /// Whether the place of a structure in the image counts: right where all images are planned alike, wrong where they are not.
+    pub places: bool,
+}
+
+impl Default for NetworkConfig {
+    fn default() -> Self {
+        Self { places: true }
     }
 }
 

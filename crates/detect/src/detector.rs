@@ -3,9 +3,10 @@
 use crate::DetectError;
 use crate::case::WorkingSpec;
 use crate::model::{Model, StructureModel};
+use crate::network::{Candidates, Choice};
 use crate::position::Candidate;
-use pbt_tree::{Backend, ImageLayout};
-use pbt_volume::{Pose, Pyramid, Volume};
+use pbt_tree::{Backend, ImageLayout, Score};
+use pbt_volume::{Geometry, PointLps, Pose, Volume};
 use std::time::Instant;
 
 /// Whether the structure is there.
@@ -61,19 +62,86 @@ impl Model {
     /// [`DetectError::Image`] when the image cannot be brought to the working grid or is smaller than the feature window.
     pub fn detect<B: Backend>(&self, backend: &B, image: &Volume<f32>) -> Result<Detections, DetectError> {
         let mut clock = Clock::default();
-        let mut prepared: Vec<(&WorkingSpec, Pyramid)> = Vec::new();
-        let mut detections = Vec::with_capacity(self.structures.len());
+        let mut prepared: Vec<Prepared<'_, B>> = Vec::new();
+        let mut searches = Vec::with_capacity(self.structures.len());
         for structure in &self.structures {
-            if !prepared.iter().any(|(spec, _)| *spec == &structure.working) {
-                prepared.push((&structure.working, structure.working.pyramid(image)?));
-                clock.stop("prepare");
-            }
-            if let Some((_, pyramid)) = prepared.iter().find(|(spec, _)| *spec == &structure.working) {
-                detections.push(structure.detect_in(backend, pyramid, &mut clock)?);
+            let n = match prepared.iter().position(|p| p.serves(structure)) {
+                Some(n) => n,
+                None => {
+                    prepared.push(Prepared::new(backend, structure, image, &mut clock)?);
+                    prepared.len() - 1
+                }
+            };
+            searches.push((n, structure.search(backend, &prepared[n], &mut clock)?));
+        }
+        if let Some(network) = &self.network {
+            for (proposed, (structure, (n, search))) in
+                network.proposals(&found(&searches)).iter().zip(self.structures.iter().zip(&mut searches))
+            {
+                structure.converge(backend, &prepared[*n].image, proposed, search);
             }
         }
+        let choices = match &self.network {
+            Some(network) => network.choose(&found(&searches), image.geometry().center()),
+            None => searches.iter().map(|(_, search)| Choice::best(&search.scores)).collect(),
+        };
+        clock.stop("network");
+        let detections = self
+            .structures
+            .iter()
+            .zip(searches)
+            .zip(choices)
+            .map(|((structure, (n, search)), choice)| structure.settle(backend, &prepared[n], search, choice))
+            .collect();
+        clock.stop("verification");
         Ok(Detections { detections, timing_ms: clock.stages })
     }
+}
+
+/// An image made ready for structures with the same working grid and tables.
+struct Prepared<'a, B: Backend> {
+    working: &'a WorkingSpec,
+    layout: ImageLayout,
+    /// Grids of the levels, finest first.
+    levels: Vec<Geometry>,
+    image: B::Image,
+}
+
+impl<'a, B: Backend> Prepared<'a, B> {
+    fn new(backend: &B, structure: &'a StructureModel, image: &Volume<f32>, clock: &mut Clock) -> Result<Self, DetectError> {
+        let pyramid = structure.working.pyramid(image)?;
+        let levels: Vec<Geometry> = pyramid.levels().iter().map(|level| level.geometry().clone()).collect();
+        let spec = &structure.position.spec;
+        check_window(levels[spec.level].shape(), spec.radius, levels[spec.level].spacing_mm()[0])?;
+        clock.stop("prepare");
+        let layout = structure.layout();
+        let image = backend.upload(pyramid.levels(), &layout);
+        clock.stop("upload");
+        Ok(Self { working: &structure.working, layout, levels, image })
+    }
+
+    fn serves(&self, structure: &StructureModel) -> bool {
+        *self.working == structure.working && self.layout == structure.layout()
+    }
+
+    fn middle(&self) -> PointLps {
+        self.levels[0].center()
+    }
+}
+
+/// What the stages of a structure have found so far, and how its verification scores the converged poses.
+struct Search {
+    trace: Trace,
+    scores: Vec<Score>,
+}
+
+/// The converged poses as the network sees them.
+fn found(searches: &[(usize, Search)]) -> Vec<Candidates> {
+    let candidates = |search: &Search| Candidates {
+        poses: search.trace.converged.clone(),
+        log_odds: search.scores.iter().map(|score| score.log_odds()).collect(),
+    };
+    searches.iter().map(|(_, search)| candidates(search)).collect()
 }
 
 impl StructureModel {
@@ -83,23 +151,35 @@ impl StructureModel {
         ImageLayout { channels: all, ..self.position.spec.layout(&self.working) }
     }
 
-    fn detect_in<B: Backend>(&self, backend: &B, pyramid: &Pyramid, clock: &mut Clock) -> Result<Detection, DetectError> {
-        let level = pyramid.levels()[self.position.spec.level].geometry();
-        let middle = pyramid.levels()[0].geometry().center();
-        check_window(level.shape(), self.position.spec.radius, level.spacing_mm()[0])?;
-        let image = backend.upload(pyramid.levels(), &self.layout());
-        clock.stop("upload");
-        let candidates = self.position.detect(backend, &image, level);
+    /// The structure by itself: position, orientation and finish.
+    fn search<B: Backend>(&self, backend: &B, on: &Prepared<'_, B>, clock: &mut Clock) -> Result<Search, DetectError> {
+        let candidates = self.position.detect(backend, &on.image, &on.levels[self.position.spec.level]);
         clock.stop("position");
-        let modes = self.orientation.detect(backend, &image, &candidates, &self.prior, middle);
+        let modes = self.orientation.detect(backend, &on.image, &candidates, &self.prior, on.middle());
         clock.stop("orientation");
-        let converged = self.finish.apply(backend, &image, &modes);
+        let mut search = Search { trace: Trace { candidates, ..Trace::default() }, scores: Vec::new() };
+        self.converge(backend, &on.image, &modes, &mut search);
         clock.stop("finish");
-        let expected = self.prior.expected(middle);
-        let best = self.verification.best(backend, &image, &converged, expected.as_ref());
-        clock.stop("verification");
-        let Some((pose, score)) = best else { return Err(DetectError::image("voxels", "no candidate position in the image")) };
-        let score = self.verification.probability(score);
+        if search.scores.is_empty() {
+            return Err(DetectError::image("voxels", "no candidate position in the image"));
+        }
+        Ok(search)
+    }
+
+    /// Adds modes to a search, and where they converge.
+    fn converge<B: Backend>(&self, backend: &B, image: &B::Image, modes: &[Pose], search: &mut Search) {
+        let converged = self.finish.apply(backend, image, modes);
+        search.scores.extend(self.verification.score(backend, image, &converged));
+        search.trace.modes.extend_from_slice(modes);
+        search.trace.converged.extend(converged);
+    }
+
+    /// The chosen pose with its score.
+    fn settle<B: Backend>(&self, backend: &B, on: &Prepared<'_, B>, search: Search, choice: Choice) -> Detection {
+        let expected = self.prior.expected(on.middle());
+        let Search { trace, scores } = search;
+        let (pose, score) = self.verification.settle(backend, &on.image, &trace.converged, &scores, choice.index, expected.as_ref());
+        let score = self.verification.probability(score) * choice.probability();
         let status = if score < self.verification.spec.absent_below {
             Status::Absent
         } else if score < self.verification.spec.doubtful_below {
@@ -107,7 +187,7 @@ impl StructureModel {
         } else {
             Status::Found
         };
-        Ok(Detection { name: self.name.clone(), status, score, pose, trace: Trace { candidates, modes, converged } })
+        Detection { name: self.name.clone(), status, score, pose, trace }
     }
 }
 

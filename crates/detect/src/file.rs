@@ -7,6 +7,7 @@ use crate::classification::{Round, RoundSpec, Rounds};
 use crate::classifier::{HaarClassifier, PoseClassifier};
 use crate::finish::Finish;
 use crate::model::{Draft, Model, Provenance, StructureModel};
+use crate::network::Network;
 use crate::orientation::{OrientationSpec, OrientationStage};
 use crate::position::{PositionSpec, PositionStage};
 use crate::prior::Prior;
@@ -36,6 +37,8 @@ struct Card {
     seal: String,
     provenance: Provenance,
     structures: Vec<StructureCard>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    network: Option<Network>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -83,10 +86,16 @@ enum FinishCard {
 ///
 /// # Errors
 /// [`DetectError::Model`] when a table cannot be written.
-pub(crate) fn write_drafts(provenance: &Provenance, drafts: &[Draft]) -> Result<Vec<u8>, DetectError> {
+pub(crate) fn write_drafts(provenance: &Provenance, drafts: &[Draft], network: Option<&Network>) -> Result<Vec<u8>, DetectError> {
     let mut tables = TableWriter::default();
     let structures = drafts.iter().enumerate().map(|(n, draft)| structure_card(&mut tables, &format!("s{n}"), draft)).collect();
-    let card = Card { format_version: FORMAT_VERSION, seal: seal::BLANK.to_owned(), provenance: provenance.clone(), structures };
+    let card = Card {
+        format_version: FORMAT_VERSION,
+        seal: seal::BLANK.to_owned(),
+        provenance: provenance.clone(),
+        structures,
+        network: network.cloned(),
+    };
     let card = serde_json::to_string(&card).map_err(|e| DetectError::model("card", e.to_string()))?;
     seal::seal(tables.finish(card)?).ok_or_else(|| DetectError::model("seal", "the card has no place for it"))
 }
@@ -96,7 +105,7 @@ pub(crate) fn write_drafts(provenance: &Provenance, drafts: &[Draft]) -> Result<
 /// # Errors
 /// [`DetectError::Model`] when it does not, or the file is damaged.
 pub(crate) fn read_drafts(bytes: &[u8], expected: &Provenance) -> Result<Vec<Draft>, DetectError> {
-    let (found, drafts) = read(bytes)?;
+    let (found, drafts, _) = read(bytes)?;
     let what = if found.training_sha256 != expected.training_sha256 {
         "training cases"
     } else if found.config != expected.config {
@@ -118,7 +127,7 @@ impl Model {
     /// [`DetectError::Model`] when a table cannot be written.
     pub fn to_bytes(&self) -> Result<Vec<u8>, DetectError> {
         let drafts: Vec<Draft> = self.structures.iter().cloned().map(Draft::from).collect();
-        write_drafts(&self.provenance, &drafts)
+        write_drafts(&self.provenance, &drafts, self.network.as_ref())
     }
 
     /// A model from a file's bytes, checked throughout: nothing that a damaged or hostile file holds can lead evaluation astray.
@@ -126,7 +135,7 @@ impl Model {
     /// # Errors
     /// [`DetectError::Model`] naming the part that is wrong.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, DetectError> {
-        let (provenance, drafts) = read(bytes)?;
+        let (provenance, drafts, network) = read(bytes)?;
         let structures = drafts
             .into_iter()
             .map(|draft| {
@@ -139,11 +148,14 @@ impl Model {
         if structures.is_empty() {
             return Err(DetectError::model("structures", "the model has none"));
         }
-        Ok(Self { provenance, structures })
+        if network.as_ref().is_some_and(|n| !n.is_valid(structures.len())) {
+            return Err(DetectError::model("network", "does not fit the structures"));
+        }
+        Ok(Self { provenance, structures, network })
     }
 }
 
-fn read(bytes: &[u8]) -> Result<(Provenance, Vec<Draft>), DetectError> {
+fn read(bytes: &[u8]) -> Result<(Provenance, Vec<Draft>, Option<Network>), DetectError> {
     if bytes.len() > MOST_BYTES {
         return Err(DetectError::model("size", format!("{} bytes are too many for a model", bytes.len())));
     }
@@ -170,7 +182,7 @@ fn read(bytes: &[u8]) -> Result<(Provenance, Vec<Draft>), DetectError> {
         .map(|(n, structure)| read_structure(&mut tables, &format!("s{n}"), structure))
         .collect::<Result<Vec<_>, _>>()?;
     tables.finish()?;
-    Ok((card.provenance, drafts))
+    Ok((card.provenance, drafts, card.network))
 }
 
 fn structure_card(tables: &mut TableWriter, prefix: &str, draft: &Draft) -> StructureCard {

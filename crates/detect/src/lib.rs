@@ -17,6 +17,7 @@ mod finish;
 mod metrics;
 mod model;
 mod modes;
+mod network;
 mod orientation;
 mod perturb;
 mod position;
@@ -36,7 +37,8 @@ pub use case::WorkingSpec;
 pub use classification::{Round, RoundSpec, Rounds};
 pub use classifier::{HaarClassifier, PoseClassifier};
 pub use config::{
-    FinishConfig, FinishKind, OrientationConfig, Orientations, PositionConfig, RoundConfig, TrainConfig, VerificationConfig, WorkingConfig,
+    FinishConfig, FinishKind, NetworkConfig, OrientationConfig, Orientations, PositionConfig, RoundConfig, TrainConfig, VerificationConfig,
+    WorkingConfig,
 };
 pub use cover::rotation_cover;
 pub use detector::{Detection, Detections, Status, Trace};
@@ -44,6 +46,7 @@ pub use error::DetectError;
 pub use finish::Finish;
 pub use metrics::{BoxError, Summary, success_rates};
 pub use model::{Model, Provenance, StructureModel};
+pub use network::{Arc, Gaussian, Network};
 pub use orientation::{OrientationSpec, OrientationStage};
 pub use perturb::{Reach, Step};
 pub use position::{Candidate, PositionSpec, PositionStage};

@@ -3,6 +3,7 @@
 use crate::case::WorkingSpec;
 use crate::config::TrainConfig;
 use crate::finish::Finish;
+use crate::network::Network;
 use crate::orientation::OrientationStage;
 use crate::position::PositionStage;
 use crate::prior::Prior;
@@ -16,6 +17,8 @@ pub struct Model {
     pub provenance: Provenance,
     /// The structures, in the order of detection results.
     pub structures: Vec<StructureModel>,
+    /// What the structures say about each other; none where there is one structure or they share too few cases.
+    pub network: Option<Network>,
 }
 
 /// Where a model came from: nothing that changes between two trainings on the same data, configuration and seed.

@@ -59,16 +59,17 @@ impl Regressor {
         config: &FinishConfig,
         seed: u64,
     ) -> Self {
-        let each = config.perturbations.min(config.most_samples / cases.len()).max(10);
-        let (sites, steps): (Vec<PoseSite>, Vec<Step>) = cases
+        let truths: Vec<(usize, Pose)> = cases.iter().enumerate().flat_map(|(n, case)| case.all().map(move |pose| (n, pose))).collect();
+        let each = config.perturbations.min(config.most_samples / truths.len()).max(10);
+        let (sites, steps): (Vec<PoseSite>, Vec<Step>) = truths
             .iter()
             .enumerate()
-            .flat_map(|(n, case)| {
-                let mut random = Random::new(seed, 4, n as u64);
+            .flat_map(|(place, &(n, truth))| {
+                let mut random = Random::new(seed, 4, place as u64);
                 let reach = spec.reach;
                 (0..each).map(move |_| {
-                    let start = spread(&case.pose, &reach, &mut random);
-                    (PoseSite { image: n as u32, pose: start }, Step::between(&start, &case.pose))
+                    let start = spread(&truth, &reach, &mut random);
+                    (PoseSite { image: n as u32, pose: start }, Step::between(&start, &truth))
                 })
             })
             .unzip();

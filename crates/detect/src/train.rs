@@ -6,6 +6,7 @@ use crate::config::{FinishKind, TrainConfig};
 use crate::detector::check_window;
 use crate::finish::Finish;
 use crate::model::{Draft, Model, Provenance};
+use crate::network::Network;
 use crate::orientation::OrientationStage;
 use crate::position::PositionStage;
 use crate::prior::{Prior, level_for};
@@ -141,13 +142,51 @@ pub fn train<B: Backend, D: TrainingData>(
             observer,
             provenance: &provenance,
             name,
+            structures: &structures,
+            leader: leader(&structures, n),
             share: (n as f64 / structures.len() as f64, 1.0 / structures.len() as f64),
             figures: &mut figures,
         };
         trainer.run(annotated, &mut drafts, n)?;
     }
+    let network = network(data, config, &structures, &drafts);
     let structures = drafts.into_iter().filter_map(Draft::complete).collect();
-    Ok(Trained { model: Model { provenance, structures }, figures })
+    Ok(Trained { model: Model { provenance, structures, network }, figures })
+}
+
+/// What the structures say about each other.
+fn network<D: TrainingData>(
+    data: &D,
+    config: &TrainConfig,
+    structures: &[(String, Vec<(usize, Pose)>)],
+    drafts: &[Draft],
+) -> Option<Network> {
+    let cases = 0..data.cases().len();
+    let poses: Vec<Vec<Option<Pose>>> = structures
+        .iter()
+        .map(|(_, annotated)| cases.clone().map(|case| annotated.iter().find(|(c, _)| *c == case).map(|&(_, pose)| pose)).collect())
+        .collect();
+    let middles: Vec<PointLps> = cases.map(|case| data.geometry(case).center()).collect();
+    let priors: Vec<&Prior> = drafts.iter().map(|d| &d.prior).collect();
+    Network::train(&poses, &middles, &priors, config.network.places)
+}
+
+/// Name of a structure, and the cases that have it with its pose.
+type Annotated = (String, Vec<(usize, Pose)>);
+
+/// Mean edge lengths of look-alikes differ by less than this, |ln|.
+const ALIKE: f64 = 0.3;
+
+/// Place of the first structure whose mean edge lengths are about those of structure `n`: vertebrae, ribs, teeth.
+fn leader(structures: &[Annotated], n: usize) -> usize {
+    let mean = |m: usize| -> [f64; 3] {
+        let poses = &structures[m].1;
+        std::array::from_fn(|a| poses.iter().map(|(_, p)| libm::log(p.size_mm[a])).sum::<f64>() / poses.len() as f64)
+    };
+    let own = mean(n);
+    let alike = |m: usize| mean(m).iter().zip(&own).all(|(a, b)| (a - b).abs() < ALIKE);
+    // A leader leads itself, so that groups do not chain.
+    (0..n).find(|&m| alike(m) && leader(structures, m) == m).unwrap_or(n)
 }
 
 struct Trainer<'a, B, D> {
@@ -158,6 +197,9 @@ struct Trainer<'a, B, D> {
     observer: &'a dyn Observer,
     provenance: &'a Provenance,
     name: &'a str,
+    structures: &'a [Annotated],
+    /// Place of the first structure that this one looks like, or its own.
+    leader: usize,
     /// Where this structure's training begins in the whole and how long it is, as shares.
     share: (f64, f64),
     figures: &'a mut Vec<StageFigure>,
@@ -173,7 +215,10 @@ impl<B: Backend, D: TrainingData> Trainer<'_, B, D> {
             let poses: Vec<Pose> = annotated.iter().map(|&(_, pose)| pose).collect();
             let middles: Vec<PointLps> = annotated.iter().map(|&(case, _)| self.data.geometry(case).center()).collect();
             let prior = Prior::new(&poses, &middles, self.config.orientation.orientations);
-            let working = self.working(annotated, &prior)?;
+            let working = match drafts.get(self.leader) {
+                Some(leader) => leader.working.clone(),
+                None => self.working(annotated, &prior)?,
+            };
             drafts.push(Draft {
                 name: self.name.to_owned(),
                 cases: annotated.len(),
@@ -198,7 +243,8 @@ impl<B: Backend, D: TrainingData> Trainer<'_, B, D> {
                 let pyramid = working.pyramid(&image).map_err(unusable)?;
                 let level = pyramid.levels()[working.levels - 1].geometry();
                 check_window(level.shape(), self.config.position.haar.radius, level.spacing_mm()[0]).map_err(unusable)?;
-                Ok(TrainingCase { pyramid: Arc::new(pyramid), pose })
+                let look_alikes = self.look_alikes(n, case);
+                Ok(TrainingCase { pyramid: Arc::new(pyramid), pose, look_alikes })
             })
             .collect::<Result<Vec<_>, D::Error>>()?;
         let (config, seed) = (self.config, self.seed);
@@ -270,7 +316,10 @@ impl<B: Backend, D: TrainingData> Trainer<'_, B, D> {
         };
         if drafts[n].finish.is_none() {
             self.begin("finish", 0.65)?;
-            drafts[n].finish = Some(train_finish(&input)?);
+            drafts[n].finish = match (&config.finish.kind, drafts[self.leader].finish.clone()) {
+                (FinishKind::Regression, Some(shared)) => Some(shared),
+                _ => Some(train_finish(&input)?),
+            };
             self.checkpoint(drafts)?;
         }
         let Some(finish) = drafts[n].finish.clone() else { unreachable!("the stage was trained above") };
@@ -292,6 +341,12 @@ impl<B: Backend, D: TrainingData> Trainer<'_, B, D> {
         self.checkpoint(drafts)
     }
 
+    /// The poses of other structures of a case that look like structure `n`.
+    fn look_alikes(&self, n: usize, case: usize) -> Vec<Pose> {
+        let others = (0..self.structures.len()).filter(|&m| m != n && leader(self.structures, m) == self.leader);
+        others.flat_map(|m| self.structures[m].1.iter().filter(|(c, _)| *c == case).map(|&(_, pose)| pose)).collect()
+    }
+
     fn begin(&self, stage: &str, done: f64) -> Result<(), DetectError> {
         if self.observer.interrupted() {
             return Err(DetectError::Interrupted);
@@ -301,7 +356,7 @@ impl<B: Backend, D: TrainingData> Trainer<'_, B, D> {
     }
 
     fn checkpoint(&self, drafts: &[Draft]) -> Result<(), D::Error> {
-        Ok(self.observer.checkpoint(&crate::file::write_drafts(self.provenance, drafts)?)?)
+        Ok(self.observer.checkpoint(&crate::file::write_drafts(self.provenance, drafts, None)?)?)
     }
 
     fn figure(&mut self, stage: &str, started: Instant, what: &str, values: Vec<f64>) {

@@ -13,7 +13,7 @@ use pbt_tree::Backend;
 use pbt_volume::Pose;
 use serde::{Deserialize, Serialize};
 
-/// From so many cases on the finish is trusted as it is.
+/// From so many annotated structures on the finish is trusted as it is.
 const MANY_CASES: usize = 40;
 
 /// Shares of the way from the expected pose to the found one, and the errors that are left, both from held-out cases.
@@ -52,7 +52,7 @@ impl Trust {
         train: impl Fn(&StageInput<'_, B>) -> Result<Finish, DetectError>,
     ) -> Result<Option<Self>, DetectError> {
         let &StageInput { backend, cases, images, prior, .. } = input;
-        if prior.any_orientation || cases.len() >= MANY_CASES {
+        if prior.any_orientation || cases.iter().map(|case| case.all().count()).sum::<usize>() >= MANY_CASES {
             return Ok(None);
         }
         let expected = |n: usize| prior.expected(cases[n].pyramid.levels()[0].geometry().center());

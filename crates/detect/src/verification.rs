@@ -188,23 +188,37 @@ impl VerificationStage {
         self.spec.calibration.probability(score.log_odds())
     }
 
-    /// The best of the poses, as the mean of all that converged to about the same place, drawn towards the expected pose as far as
-    /// held-out cases say; and its score. `None` of no poses.
+    /// The best of the poses, settled; `None` of no poses.
     pub fn best<B: Backend>(&self, backend: &B, image: &B::Image, poses: &[Pose], expected: Option<&Pose>) -> Option<(Pose, Score)> {
         let scores = self.score(backend, image, poses);
         let best = *best_indices(&scores, 1).first()?;
-        let same = |p: &&Pose| self.spec.same.holds(&poses[best], p);
-        let found = mean(poses.iter().filter(same)).unwrap_or(poses[best]);
-        match (self.spec.trust, expected) {
-            (Some(trust), Some(expected)) => {
-                let tempered = trust.temper(&found, expected);
-                Some((tempered, self.score(backend, image, &[tempered]).first().copied()?))
-            }
-            _ => Some((found, scores[best])),
-        }
+        Some(self.settle(backend, image, poses, &scores, best, expected))
     }
 
-    fn score<B: Backend>(&self, backend: &B, image: &B::Image, poses: &[Pose]) -> Vec<Score> {
+    /// The chosen one of the poses, as the mean of all that converged to about the same place, drawn towards the expected pose as far
+    /// as held-out cases say; and its score.
+    pub(crate) fn settle<B: Backend>(
+        &self,
+        backend: &B,
+        image: &B::Image,
+        poses: &[Pose],
+        scores: &[Score],
+        chosen: usize,
+        expected: Option<&Pose>,
+    ) -> (Pose, Score) {
+        let same = |p: &&Pose| self.spec.same.holds(&poses[chosen], p);
+        let found = mean(poses.iter().filter(same)).unwrap_or(poses[chosen]);
+        if let (Some(trust), Some(expected)) = (self.spec.trust, expected) {
+            let tempered = trust.temper(&found, expected);
+            if let Some(&score) = self.score(backend, image, &[tempered]).first() {
+                return (tempered, score);
+            }
+        }
+        (found, scores[chosen])
+    }
+
+    /// Scores of poses.
+    pub(crate) fn score<B: Backend>(&self, backend: &B, image: &B::Image, poses: &[Pose]) -> Vec<Score> {
         let c = &self.classifier;
         backend.score_poses(image, &c.grid, &c.features, &c.classifier, poses)
     }

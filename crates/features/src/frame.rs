@@ -84,6 +84,17 @@ impl PoseFrame {
         })
     }
 
+    /// Of each level the origin and then the three steps along the box's axes, [`FRAME_BITS`] fractional bits: what [`PoseFrame::point`]
+    /// computes with, for backends that keep it on a device.
+    pub fn levels(&self) -> impl Iterator<Item = [[i32; 3]; 4]> {
+        self.levels.iter().map(|l| [l.origin, l.steps[0], l.steps[1], l.steps[2]])
+    }
+
+    /// The box's axes in the working grid's own axes, 14 fractional bits, for backends that keep them on a device.
+    pub fn axes(&self) -> [[i32; 3]; 3] {
+        self.axes
+    }
+
     /// Component of a vector, given along the working grid's axes, along box axis `a`.
     pub fn project(&self, vector: [i32; 3], a: usize) -> i32 {
         // |vector| ≤ √3·2¹⁵ and a unit axis of 14 bits: below 2³⁰.

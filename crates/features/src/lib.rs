@@ -16,3 +16,4 @@ pub use frame::{BoxGrid, FRAME_BITS, PoseFrame};
 pub use haar::{BoundHaar, Cuboid, HaarError, HaarFeature};
 pub use haar_pool::{HaarPoolConfig, haar_pool};
 pub use steerable::{Channel, Modifier, SteerableFeature, SteerableSet, edge_strength, steerable_pool};
+pub use tables::{angle_table, transform_tables};

@@ -13,6 +13,18 @@ pub(crate) struct Tables {
     pub(crate) angle: Vec<i32>,
 }
 
+/// The transforms √, ∛, square, cube and log of 0 to 4095, one table after the other in the order of [`Modifier`](crate::Modifier), for backends
+/// that keep them on a device.
+pub fn transform_tables() -> Vec<i32> {
+    let tables = Tables::get();
+    [&tables.sqrt, &tables.cbrt, &tables.square, &tables.cube, &tables.log].into_iter().flatten().copied().collect()
+}
+
+/// The angle of a cosine: entry `n` is `acos((n − 1024) / 1024)`, π = 4095, for backends that keep it on a device.
+pub fn angle_table() -> &'static [i32] {
+    &Tables::get().angle
+}
+
 impl Tables {
     /// The tables, made at first use.
     pub(crate) fn get() -> &'static Self {

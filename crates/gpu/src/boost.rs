@@ -5,7 +5,7 @@ use crate::error::OrEnd;
 use crate::matrix::{DeviceMatrix, Tiles};
 use crate::{Gpu, GpuError};
 use cudarc::driver::{CudaFunction, CudaModule, CudaSlice, CudaViewMut, DevicePtr, DeviceRepr, DriverError, LaunchConfig, PushKernelArg};
-use pbt_tree::{BinnedMatrix, BoostParams, Booster, Bounds, WEIGHT_TOTAL, Weak, WeakKind, accepts, alpha_of_error, output_bins};
+use pbt_tree::{BinnedMatrix, BoostParams, BoostTask, Booster, Bounds, WEIGHT_TOTAL, Weak, WeakKind, accepts, alpha_of_error, output_bins};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -157,6 +157,18 @@ impl Gpu {
             alpha: alpha_of_error(r.error2, r.total),
         };
         Ok(found[..params.rounds].iter().take_while(accepted).map(weak).collect())
+    }
+
+    /// Boosts a node from responses that stay on the device: `respond` writes those of a range of the features, `[feature][sample]`.
+    pub(crate) fn boost_responses(
+        &self,
+        features: usize,
+        samples: usize,
+        task: &BoostTask<'_>,
+        respond: impl FnMut(Range<usize>, &mut CudaViewMut<'_, i32>) -> Result<(), GpuError>,
+    ) -> Result<Vec<Weak>, GpuError> {
+        let matrix = DeviceMatrix::from_responses(self, features, samples, task.cut_percent, respond)?;
+        self.boost_matrix(&matrix, task.labels, task.weights, task.params)
     }
 
     /// The margins of `weaks` at `sites` sites; `respond` writes the responses of all `rows` features at a range of the sites,

@@ -1,9 +1,14 @@
 //! A device that is open: its context, its stream, its memory and its kernels.
 
 use crate::boost::Boosting;
+use crate::classifier::FixedTables;
 use crate::error::GpuError;
-use cudarc::driver::{CudaContext, CudaSlice, CudaStream, DeviceRepr, sys};
+use crate::haar::HaarKernels;
+use crate::image::ImageKernels;
+use crate::poses::PoseKernels;
+use cudarc::driver::{CudaContext, CudaSlice, CudaStream, CudaViewMut, DeviceRepr, sys};
 use cudarc::nvrtc::Ptx;
+use pbt_tree::Score;
 use std::mem::size_of;
 use std::sync::Arc;
 
@@ -70,7 +75,6 @@ pub struct Gpu {
     pub(crate) stream: Arc<CudaStream>,
     pub(crate) multiprocessors: usize,
     /// Bytes of shared memory that a block may have.
-    #[expect(dead_code, reason = "scoring needs it")]
     pub(crate) shared_bytes: usize,
     /// Bytes of memory that may be in use; `None`: all there is.
     memory_limit: Option<usize>,
@@ -78,6 +82,10 @@ pub struct Gpu {
     matrix_limit: Option<usize>,
     info: DeviceInfo,
     pub(crate) boosting: Boosting,
+    pub(crate) images: ImageKernels,
+    pub(crate) haar: HaarKernels,
+    pub(crate) poses: PoseKernels,
+    pub(crate) fixed: FixedTables,
 }
 
 macro_rules! module {
@@ -110,14 +118,19 @@ impl Gpu {
         let stream = context.new_stream()?;
         keep_freed_memory(&context)?;
         let attribute = |a| context.attribute(a).map(|n| n as usize);
+        let shared_bytes = attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?;
         let boosting = Boosting::load(&module!(context, "bins"), &module!(context, "boost"))?;
         Ok(Self {
             multiprocessors: attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
-            shared_bytes: attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?,
+            shared_bytes,
             memory_limit: None,
             matrix_limit: None,
             info,
             boosting,
+            images: ImageKernels::load(&module!(context, "image"))?,
+            haar: HaarKernels::load(&module!(context, "haar"), shared_bytes)?,
+            poses: PoseKernels::load(&module!(context, "poses"), &stream, shared_bytes)?,
+            fixed: FixedTables::new(&stream)?,
             context,
             stream,
         })
@@ -171,6 +184,31 @@ impl Gpu {
         Ok(copy)
     }
 
+    /// Scores, on the host.
+    ///
+    /// # Errors
+    /// [`GpuError`] when the device fails.
+    pub fn read_scores(&self, scores: &CudaSlice<i64>) -> Result<Vec<Score>, GpuError> {
+        Ok(self.stream.clone_dtoh(scores)?.into_iter().map(Score).collect())
+    }
+
+    /// Responses that `respond` writes on the device, on the host.
+    pub(crate) fn read_responses(
+        &self,
+        out: &mut [i32],
+        respond: impl FnOnce(&mut CudaViewMut<'_, i32>) -> Result<(), GpuError>,
+    ) -> Result<(), GpuError> {
+        if out.is_empty() {
+            return Ok(());
+        }
+        // SAFETY: `respond` writes all of them.
+        let mut device = unsafe { self.alloc::<i32>(out.len()) }?;
+        respond(&mut device.as_view_mut())?;
+        self.stream.memcpy_dtoh(&device, out)?;
+        self.stream.synchronize()?;
+        Ok(())
+    }
+
     /// Bytes in use.
     pub(crate) fn used_memory(&self) -> Result<usize, GpuError> {
         let mut bytes = 0u64;
@@ -218,3 +256,14 @@ fn default_pool(context: &CudaContext) -> Result<sys::CUmemoryPool, GpuError> {
     unsafe { sys::cuDeviceGetDefaultMemPool(&mut pool, context.cu_device()) }.result()?;
     Ok(pool)
 }
+
+/// Launches a kernel: `launch!(gpu, function, config, arguments …)`, the arguments as references.
+macro_rules! launch {
+    ($gpu:expr, $function:expr, $config:expr, $($argument:expr),+ $(,)?) => {{
+        use cudarc::driver::PushKernelArg;
+        // SAFETY: the arguments are those of the kernel, in its order, and the buffers have the sizes that it expects; the tests on the
+        // device run under compute-sanitizer.
+        unsafe { $gpu.stream.launch_builder($function)$(.arg($argument))+.launch($config) }.map(|_| ()).map_err($crate::GpuError::from)
+    }};
+}
+pub(crate) use launch;

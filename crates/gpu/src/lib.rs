@@ -3,11 +3,19 @@
 //! The driver is loaded when a device is opened, so that a program with this crate builds and runs where there is none. The kernels come
 //! compiled (`cargo xtask kernels`); a driver of CUDA 12.4 or later is all that a user needs.
 
+mod backend;
 mod boost;
+mod classifier;
 mod error;
 mod gpu;
+mod haar;
+mod image;
 mod matrix;
+mod poses;
 
 pub use error::{GpuError, guarded};
 pub use gpu::{DeviceInfo, Gpu, devices};
+pub use haar::Strategy;
+pub use image::{GpuImage, Integral};
 pub use matrix::DeviceMatrix;
+pub use poses::PoseFrames;

@@ -1,0 +1,311 @@
+//! Steerable responses, scores of pose hypotheses and patches: the twin of `steerable.rs` and `patches.rs` of `pbt-cpu`.
+
+use crate::classifier::{Cache, DeviceForest};
+use crate::gpu::launch;
+use crate::image::{DeviceChannels, GpuImage, blocks_of};
+use crate::{Gpu, GpuError};
+use cudarc::driver::sys::CUfunction_attribute;
+use cudarc::driver::{CudaFunction, CudaModule, CudaSlice, CudaStream, CudaViewMut, DevicePtr, DeviceRepr, LaunchConfig};
+use pbt_features::{BoxGrid, PoseFrame, SteerableFeature, angle_table, transform_tables};
+use pbt_tree::{Classifier, Patch, PoseSite, Score};
+use pbt_volume::{Geometry, Pose};
+use rayon::prelude::*;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Numbers of a frame's level and of its axes (`LEVEL_NUMBERS` and `AXIS_NUMBERS` of `poses.cu`).
+const LEVEL_NUMBERS: usize = 12;
+const AXIS_NUMBERS: usize = 9;
+/// Features of a block of `pose_responses`.
+const FEATURES_A_BLOCK: usize = 64;
+/// Poses that a block scores, a thread each where all go through the root; the lower number where their frames need much shared memory.
+const POSES_A_BLOCK: [u32; 3] = [256, 128, 32];
+/// Bytes of shared memory that a pose's sums take.
+const SUMS_BYTES: usize = 20;
+/// Shared memory that the kernels use beside what they are given, with some to spare.
+const STATIC_SHARED: usize = 2048;
+
+/// The kernels of `poses.cu` and their tables.
+pub(crate) struct PoseKernels {
+    responses: CudaFunction,
+    waves: CudaFunction,
+    patches: CudaFunction,
+    of_value: CudaSlice<i32>,
+    angle: CudaSlice<i32>,
+    classifiers: Cache<SteerableFeature, DeviceForest>,
+}
+
+impl PoseKernels {
+    pub(crate) fn load(module: &Arc<CudaModule>, stream: &Arc<CudaStream>, shared_bytes: usize) -> Result<Self, GpuError> {
+        let waves = module.load_function("pose_waves")?;
+        let most = (shared_bytes - STATIC_SHARED) as i32;
+        waves.set_attribute(CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, most)?;
+        Ok(Self {
+            responses: module.load_function("pose_responses")?,
+            waves,
+            patches: module.load_function("pose_patches")?,
+            of_value: stream.clone_htod(&transform_tables())?,
+            angle: stream.clone_htod(angle_table())?,
+            classifiers: Cache::default(),
+        })
+    }
+}
+
+/// `Frames` of `poses.cu`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+struct Frames {
+    numbers: u64,
+    poses: u32,
+    levels: u32,
+}
+
+// SAFETY: plain numbers in the order and with the sizes of the kernel's structure.
+unsafe impl DeviceRepr for Frames {}
+
+/// `Transforms` of `poses.cu`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+struct Transforms {
+    of_value: u64,
+    angle: u64,
+}
+
+// SAFETY: as above.
+unsafe impl DeviceRepr for Transforms {}
+
+/// `Feature` of `poses.cu`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+struct Feature {
+    place: u32,
+    kind: u32,
+}
+
+// SAFETY: as above.
+unsafe impl DeviceRepr for Feature {}
+
+/// A feature in two words: point and level, channel and modifier.
+fn packed(feature: &SteerableFeature) -> [u32; 2] {
+    let [x, y, z] = feature.point;
+    [u32::from_le_bytes([x, y, z, feature.level]), feature.channel as u32 | (feature.modifier as u32) << 8]
+}
+
+/// Frames of poses, computed on the host with the CPU's formula, on the device.
+pub struct PoseFrames {
+    numbers: CudaSlice<i32>,
+    poses: usize,
+    levels: usize,
+}
+
+impl PoseFrames {
+    /// `of(n)` gives the geometries of the levels under pose `n`, as many for every pose, and the pose.
+    fn new<'a>(
+        gpu: &Gpu,
+        grid: &BoxGrid,
+        poses: usize,
+        levels: usize,
+        of: impl Fn(usize) -> (&'a [Geometry], Pose) + Sync,
+    ) -> Result<Self, GpuError> {
+        let per_pose = LEVEL_NUMBERS * levels + AXIS_NUMBERS;
+        let mut numbers = vec![0; per_pose * poses];
+        // Pieces of poses, then turned to [number][pose], piece by piece.
+        const PIECE: usize = 256;
+        let pieces: Vec<Vec<i32>> = (0..poses.div_ceil(PIECE))
+            .into_par_iter()
+            .map(|piece| {
+                let range = piece * PIECE..((piece + 1) * PIECE).min(poses);
+                let mut numbers = Vec::with_capacity(range.len() * per_pose);
+                for n in range {
+                    let (geometries, pose) = of(n);
+                    let frame = PoseFrame::new(&pose, grid, &geometries.iter().collect::<Vec<_>>());
+                    numbers.extend(frame.levels().flatten().flatten());
+                    numbers.extend(frame.axes().into_iter().flatten());
+                }
+                numbers
+            })
+            .collect();
+        numbers.par_chunks_mut(poses.max(1)).enumerate().for_each(|(k, row)| {
+            for (part, piece) in row.chunks_mut(PIECE).zip(&pieces) {
+                part.iter_mut().zip(piece[k..].iter().step_by(per_pose)).for_each(|(to, &from)| *to = from);
+            }
+        });
+        Ok(Self { numbers: gpu.upload(&numbers)?, poses, levels })
+    }
+
+    fn argument(&self, gpu: &Gpu) -> Frames {
+        Frames { numbers: self.numbers.device_ptr(&gpu.stream).0, poses: self.poses as u32, levels: self.levels as u32 }
+    }
+}
+
+/// Poses in several images, ready for responses or patches.
+pub(crate) struct PoseSites<'a> {
+    gpu: &'a Gpu,
+    channels: CudaSlice<DeviceChannels>,
+    images: CudaSlice<u32>,
+    frames: PoseFrames,
+}
+
+impl<'a> PoseSites<'a> {
+    fn new(gpu: &'a Gpu, images: &[&GpuImage], grid: &BoxGrid, sites: &[PoseSite], used: impl Fn(usize) -> bool) -> Result<Self, GpuError> {
+        // Every image has as many entries as the one with most levels.
+        let levels = images.iter().map(|i| i.geometries.len()).max().unwrap_or(0);
+        assert!(sites.iter().all(|s| images[s.image as usize].geometries.len() == levels), "images differ in their number of levels");
+        let mut channels = Vec::with_capacity(images.len() * levels);
+        for (n, image) in images.iter().enumerate() {
+            let has_sites = sites.iter().any(|s| s.image as usize == n);
+            channels.extend(image.device_channels(gpu, |level| has_sites && used(level)));
+            channels.resize((n + 1) * levels, DeviceChannels::default());
+        }
+        let numbers: Vec<u32> = sites.iter().map(|s| s.image).collect();
+        let of = |n: usize| (images[sites[n].image as usize].geometries.as_slice(), sites[n].pose);
+        Ok(Self {
+            gpu,
+            channels: gpu.upload(&channels)?,
+            images: gpu.upload(&numbers)?,
+            frames: PoseFrames::new(gpu, grid, sites.len(), levels, of)?,
+        })
+    }
+}
+
+/// Steerable features and poses, ready for responses.
+pub(crate) struct PoseResponses<'a> {
+    sites: PoseSites<'a>,
+    features: CudaSlice<Feature>,
+}
+
+impl<'a> PoseResponses<'a> {
+    pub(crate) fn new(
+        gpu: &'a Gpu,
+        images: &[&GpuImage],
+        grid: &BoxGrid,
+        features: &[SteerableFeature],
+        sites: &[PoseSite],
+    ) -> Result<Self, GpuError> {
+        let used = |level: usize| features.iter().any(|f| usize::from(f.level) == level);
+        let device_features: Vec<Feature> = features.iter().map(packed).map(|[place, kind]| Feature { place, kind }).collect();
+        Ok(Self { sites: PoseSites::new(gpu, images, grid, sites, used)?, features: gpu.upload(&device_features)? })
+    }
+
+    /// The responses of some of the features at some of the sites, `[feature][site]`.
+    pub(crate) fn respond(&self, features: Range<usize>, sites: Range<usize>, out: &mut CudaViewMut<'_, i32>) -> Result<(), GpuError> {
+        if features.is_empty() || sites.is_empty() {
+            return Ok(());
+        }
+        let gpu = self.sites.gpu;
+        let config = LaunchConfig {
+            grid_dim: (sites.len().div_ceil(128) as u32, features.len().div_ceil(FEATURES_A_BLOCK) as u32, 1),
+            block_dim: (128, 1, 1),
+            shared_mem_bytes: 0,
+        };
+        let (first_site, site_count, feature_count) = (sites.start as u32, sites.len() as u32, features.len() as u32);
+        let per_block = FEATURES_A_BLOCK as u32;
+        let (frames, transforms) = (self.sites.frames.argument(gpu), gpu.transforms());
+        let features = self.features.slice(features);
+        let PoseSites { channels, images, .. } = &self.sites;
+        let kernel = &gpu.poses.responses;
+        launch!(
+            gpu,
+            kernel,
+            config,
+            channels,
+            images,
+            &frames,
+            &first_site,
+            &features,
+            &feature_count,
+            &per_block,
+            &site_count,
+            &transforms,
+            out
+        )
+    }
+}
+
+impl Gpu {
+    fn transforms(&self) -> Transforms {
+        Transforms { of_value: self.poses.of_value.device_ptr(&self.stream).0, angle: self.poses.angle.device_ptr(&self.stream).0 }
+    }
+
+    /// Frames of poses in one image, for [`Gpu::pose_scores`].
+    ///
+    /// # Errors
+    /// [`GpuError`] when the device fails or its memory is full.
+    pub fn pose_frames(&self, image: &GpuImage, grid: &BoxGrid, poses: &[Pose]) -> Result<PoseFrames, GpuError> {
+        PoseFrames::new(self, grid, poses.len(), image.geometries.len(), |n| (&image.geometries, poses[n]))
+    }
+
+    /// Scores of poses; they stay on the device.
+    ///
+    /// # Errors
+    /// [`GpuError`] when the device fails or its memory is full.
+    pub fn pose_scores(
+        &self,
+        image: &GpuImage,
+        features: &[SteerableFeature],
+        classifier: &Classifier,
+        frames: &PoseFrames,
+    ) -> Result<CudaSlice<i64>, GpuError> {
+        let make = || DeviceForest::new(self, classifier, |feature| packed(&features[feature as usize]));
+        let forest = self.poses.classifiers.get(classifier, features, make)?;
+        let channels = image.device_channels(self, |level| features.iter().any(|f| usize::from(f.level) == level));
+        let channels = self.upload(&channels)?;
+        // SAFETY: the kernel writes one a pose.
+        let mut scores = unsafe { self.alloc::<i64>(frames.poses) }?;
+        if frames.poses == 0 {
+            return Ok(scores);
+        }
+        let bytes = |poses: u32| poses as usize * (SUMS_BYTES + 4 * (LEVEL_NUMBERS * frames.levels + AXIS_NUMBERS));
+        let fits = |poses: &u32| bytes(*poses) + STATIC_SHARED <= self.shared_bytes;
+        let poses_a_block = POSES_A_BLOCK.into_iter().find(fits).expect("a pyramid has a few levels");
+        let kernel = &self.poses.waves;
+        let resident = kernel.occupancy_max_active_blocks_per_multiprocessor(poses_a_block, bytes(poses_a_block), None)?.max(1) as usize;
+        let grid = frames.poses.div_ceil(poses_a_block as usize).min(resident * self.multiprocessors);
+        let argument = forest.argument(self);
+        let lists = grid * (2 * argument.depth as usize + 2) * poses_a_block as usize;
+        // SAFETY: what is read of a list was written to it.
+        let (mut places, mut weights) = unsafe { (self.alloc::<u32>(lists)?, self.alloc::<u64>(lists)?) };
+        let config =
+            LaunchConfig { grid_dim: (grid as u32, 1, 1), block_dim: (poses_a_block, 1, 1), shared_mem_bytes: bytes(poses_a_block) as u32 };
+        let (frames, transforms) = (frames.argument(self), self.transforms());
+        launch!(self, kernel, config, &argument, &channels, &frames, &transforms, &mut places, &mut weights, &mut scores)?;
+        Ok(scores)
+    }
+
+    pub(crate) fn score_poses(
+        &self,
+        image: &GpuImage,
+        grid: &BoxGrid,
+        features: &[SteerableFeature],
+        classifier: &Classifier,
+        poses: &[Pose],
+    ) -> Result<Vec<Score>, GpuError> {
+        if poses.is_empty() {
+            return Ok(Vec::new());
+        }
+        let frames = self.pose_frames(image, grid, poses)?;
+        let scores = self.pose_scores(image, features, classifier, &frames)?;
+        self.read_scores(&scores)
+    }
+
+    pub(crate) fn patches(&self, images: &[&GpuImage], patch: &Patch, sites: &[PoseSite], out: &mut [i16]) -> Result<(), GpuError> {
+        if sites.is_empty() || patch.is_empty() {
+            return Ok(());
+        }
+        let used = |level: usize| patch.levels.iter().any(|&l| usize::from(l) == level);
+        let prepared = PoseSites::new(self, images, &patch.grid, sites, used)?;
+        let levels: Vec<u32> = patch.levels.iter().map(|&l| l.into()).collect();
+        let device_levels = self.upload(&levels)?;
+        // SAFETY: the kernel writes every value.
+        let mut values = unsafe { self.alloc::<i16>(sites.len() * patch.len()) }?;
+        let [nx, ny, nz] = patch.grid.points.map(u32::from);
+        let (level_count, edges) = (levels.len() as u32, u32::from(patch.edges));
+        let config = blocks_of(256, sites.len() * levels.len() * patch.grid.len());
+        let PoseSites { channels, images, frames, .. } = &prepared;
+        let (kernel, frames) = (&self.poses.patches, frames.argument(self));
+        launch!(self, kernel, config, channels, images, &frames, &device_levels, &level_count, &nx, &ny, &nz, &edges, &mut values)?;
+        self.stream.memcpy_dtoh(&values, &mut out[..sites.len() * patch.len()])?;
+        self.stream.synchronize()?;
+        Ok(())
+    }
+}

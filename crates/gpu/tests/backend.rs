@@ -1,0 +1,268 @@
+//! Every call of the backend on the device against the CPU's on fresh random input: the same bits.
+
+use nalgebra::Vector3;
+use pbt_cpu::Cpu;
+use pbt_features::{BoxGrid, HaarPoolConfig, SteerableSet, haar_pool, steerable_pool};
+use pbt_gpu::{Gpu, GpuError, Strategy, devices, guarded};
+use pbt_tree::{Backend, Bounds, Classifier, EvalParams, Evaluator, ImageLayout, Node, Patch, PoseSite, Score, Tree, VoxelSite, Weak};
+use pbt_volume::{Geometry, IntegralVolume, Padding, PointLps, Pose, Pyramid, Volume, rotation_from_vector};
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+
+/// The device, or `None` where there is none and none is asked for.
+fn gpu() -> Option<Gpu> {
+    match Gpu::open(0) {
+        Ok(gpu) => Some(gpu),
+        Err(error) if std::env::var("PBT_REQUIRE_GPU").is_ok_and(|v| v == "1") => panic!("{error}"),
+        Err(error) => {
+            println!("skipped: {error}");
+            None
+        }
+    }
+}
+
+fn fresh_rng() -> ChaCha8Rng {
+    let seed = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |t| t.as_nanos() as u64);
+    println!("seed {seed}");
+    ChaCha8Rng::seed_from_u64(seed)
+}
+
+/// Uniform in `0..n`.
+fn below(rng: &mut ChaCha8Rng, n: usize) -> usize {
+    ((u64::from(rng.next_u32()) * n as u64) >> 32) as usize
+}
+
+/// Uniform in `low..high`.
+fn between(rng: &mut ChaCha8Rng, low: f64, high: f64) -> f64 {
+    low + (high - low) * f64::from(rng.next_u32()) / 2f64.powi(32)
+}
+
+/// Noise of 12 bits with some structure, so that neighbouring voxels go the same way through a tree.
+fn volume(rng: &mut ChaCha8Rng, shape: [usize; 3]) -> Volume<u16> {
+    let rotation = rotation_from_vector(Vector3::new(0.2, -0.4, 0.3)).to_rotation_matrix().into_inner();
+    let geometry = Geometry::new(shape, rotation * 0.7, PointLps::new(-3.0, 4.0, 5.0)).expect("a grid");
+    let waves: [f64; 3] = std::array::from_fn(|_| between(rng, 0.05, 0.4));
+    Volume::from_fn(geometry, |i, j, k| {
+        let smooth = 1500.0 * ((i as f64 * waves[0]).sin() + (j as f64 * waves[1]).sin() * (k as f64 * waves[2]).cos()) + 2000.0;
+        (smooth as i64 + i64::from(rng.next_u32() >> 22)).clamp(0, 4095) as u16
+    })
+}
+
+/// A random valid tree of at most `depth` levels whose weak classifiers use features below `features`; `range` bounds their responses.
+fn tree(rng: &mut ChaCha8Rng, depth: usize, weaks_a_node: usize, features: usize, range: i32) -> Tree {
+    let mut tree = Tree::default();
+    let positive = |rng: &mut ChaCha8Rng| rng.next_u32().max(1);
+    tree.nodes.push(Node { first_weak: 0, weak_count: 0, left: 0, right: 0, positive: positive(rng) });
+    let mut open = vec![(0, 0)];
+    while let Some((n, level)) = open.pop() {
+        if level == depth || (level > 0 && below(rng, 5) == 0) {
+            continue;
+        }
+        let first_weak = tree.weaks.len() as u32;
+        for _ in 0..weaks_a_node {
+            let (a, b) = (below(rng, 2 * range as usize) as i32 - range, below(rng, 2 * range as usize) as i32 - range);
+            let edge = below(rng, 65) as u32;
+            let upper = u64::MAX.checked_shl(edge).unwrap_or(0);
+            let votes = [upper, !upper, u64::from(rng.next_u32()) << 32 | u64::from(rng.next_u32())][below(rng, 3)];
+            let alpha = below(rng, 30_000) as i32;
+            tree.weaks.push(Weak { feature: below(rng, features) as u32, bounds: Bounds::new(a, b), votes, alpha });
+        }
+        let left = tree.nodes.len() as u32;
+        for _ in 0..2 {
+            tree.nodes.push(Node { first_weak: 0, weak_count: 0, left: 0, right: 0, positive: positive(rng) });
+        }
+        tree.nodes[n] = Node { first_weak, weak_count: weaks_a_node as u32, left, right: left + 1, ..tree.nodes[n] };
+        open.extend([(left as usize, level + 1), (left as usize + 1, level + 1)]);
+    }
+    tree
+}
+
+fn classifier(
+    rng: &mut ChaCha8Rng,
+    trees: usize,
+    depth: usize,
+    weaks_a_node: usize,
+    features: usize,
+    range: i32,
+    eval: EvalParams,
+) -> Classifier {
+    let trees = (0..trees).map(|_| tree(rng, depth, weaks_a_node, features, range)).collect();
+    let classifier = Classifier { trees, eval: Evaluator::new(eval) };
+    classifier.validate(features).expect("a valid classifier");
+    classifier
+}
+
+const EVALS: [EvalParams; 4] =
+    [EvalParams { e1: 1e-6, e2: 0.1 }, EvalParams::HARD, EvalParams { e1: 0.2, e2: 0.25 }, EvalParams { e1: 0.0, e2: 0.5 }];
+
+#[test]
+fn integral_volumes_cuda() {
+    let Some(gpu) = gpu() else { return };
+    let mut rng = fresh_rng();
+    let shapes = [[1, 1, 1], [3, 2, 1], [31, 17, 9], [64, 64, 64], [33, 130, 40], [257, 5, 70], [1030, 20, 6], [2, 3, 300], [128, 48, 100]];
+    for shape in shapes {
+        for pad in [0, 1, 9] {
+            for padding in [Padding::Zero, Padding::Edge] {
+                let v = volume(&mut rng, shape);
+                let expected = IntegralVolume::new(&v, pad, padding);
+                let layout = ImageLayout { padding, haar: Some((0, pad)), channels: vec![] };
+                let image = gpu.upload(std::slice::from_ref(&v), &layout);
+                let found = gpu.read_table(image.integral()).expect("a table");
+                assert!(found == expected.table(), "{shape:?}, pad {pad}, {padding:?}");
+            }
+        }
+    }
+}
+
+/// Levels of a pyramid.
+fn levels(rng: &mut ChaCha8Rng, shape: [usize; 3]) -> Vec<Volume<u16>> {
+    Pyramid::new(volume(rng, shape), 3).levels().to_vec()
+}
+
+fn poses(rng: &mut ChaCha8Rng, geometry: &Geometry, n: usize) -> Vec<Pose> {
+    let center = geometry.center().0;
+    (0..n)
+        .map(|n| Pose {
+            center: PointLps(center + Vector3::from_fn(|_, _| between(rng, -14.0, 14.0))),
+            orientation: rotation_from_vector(Vector3::from_fn(|_, _| between(rng, -2.5, 2.5))),
+            // Some are far larger than the image.
+            size_mm: if n % 50 == 7 { [1e5; 3] } else { std::array::from_fn(|_| between(rng, 4.0, 25.0)) },
+        })
+        .collect()
+}
+
+#[test]
+fn haar_responses_cuda() {
+    let Some(gpu) = gpu() else { return };
+    let mut rng = fresh_rng();
+    for (radius, count) in [(1, 20), (9, 300), (16, 77)] {
+        let features = haar_pool(&HaarPoolConfig { features: count, radius, ..HaarPoolConfig::default() }, rng.next_u64());
+        let volumes: Vec<_> = [[30, 20, 25], [17, 40, 9], [30, 20, 25]].into_iter().map(|s| volume(&mut rng, s)).collect();
+        let layout = ImageLayout { padding: Padding::Edge, haar: Some((0, radius)), channels: vec![] };
+        let sites: Vec<VoxelSite> = (0..1000)
+            .map(|_| {
+                let image = below(&mut rng, volumes.len());
+                VoxelSite { image: image as u32, voxel: volumes[image].shape().map(|n| below(&mut rng, n) as i32) }
+            })
+            .collect();
+        let respond = |out: &mut Vec<i32>, which: &dyn Fn(&mut [i32])| {
+            out.resize(features.len() * sites.len(), -1);
+            which(out);
+        };
+        let cpu_images: Vec<_> = volumes.iter().map(|v| Cpu.upload(std::slice::from_ref(v), &layout)).collect();
+        let gpu_images: Vec<_> = volumes.iter().map(|v| gpu.upload(std::slice::from_ref(v), &layout)).collect();
+        let (mut expected, mut found) = (Vec::new(), Vec::new());
+        respond(&mut expected, &|out| Cpu.haar_responses(&cpu_images.iter().collect::<Vec<_>>(), &features, &sites, out));
+        respond(&mut found, &|out| gpu.haar_responses(&gpu_images.iter().collect::<Vec<_>>(), &features, &sites, out));
+        assert!(found == expected, "radius {radius}");
+    }
+}
+
+#[test]
+fn dense_scores_cuda() {
+    let Some(gpu) = gpu() else { return };
+    let mut rng = fresh_rng();
+    // Trees, depth, weak classifiers a node, radius.
+    for (trees, depth, weaks, radius, shape) in [
+        (1, 1, 40, 6, [64, 40, 30]),
+        (1, 6, 12, 9, [45, 33, 21]),
+        (3, 5, 7, 9, [70, 9, 30]),
+        (10, 10, 1, 9, [40, 41, 42]),
+        (1, 0, 3, 4, [10, 10, 10]),
+        (2, 4, 40, 20, [33, 40, 17]),
+        (1, 24, 2, 3, [35, 34, 3]),
+    ] {
+        let features = haar_pool(&HaarPoolConfig { features: 60, radius, ..HaarPoolConfig::default() }, rng.next_u64());
+        let v = volume(&mut rng, shape);
+        let padding = if radius % 2 == 0 { Padding::Zero } else { Padding::Edge };
+        let layout = ImageLayout { padding, haar: Some((0, radius)), channels: vec![] };
+        let (cpu_image, gpu_image) = (Cpu.upload(std::slice::from_ref(&v), &layout), gpu.upload(std::slice::from_ref(&v), &layout));
+        for eval in EVALS {
+            // A tree that sends everything both ways has 2^depth leaves a sample.
+            let depth = if eval.e2 == 0.5 { depth.min(6) } else { depth };
+            let c = classifier(&mut rng, trees, depth.min(12), weaks, features.len(), 60_000, eval);
+            let expected = Cpu.score_voxels(&cpu_image, &features, &c);
+            assert!(gpu.score_voxels(&gpu_image, &features, &c) == expected, "{trees} {depth} {weaks} {radius} {eval:?}");
+            for strategy in [Strategy::Walks, Strategy::TiledWalks, Strategy::Waves, Strategy::TiledWaves] {
+                let Some(scores) = gpu.voxel_scores(&gpu_image, &features, &c, strategy).expect("scores") else {
+                    println!("radius {radius}: {strategy:?} does not fit");
+                    continue;
+                };
+                let found: Vec<Score> = gpu.read_scores(&scores).expect("scores");
+                let wrong = found.iter().zip(&expected).filter(|(a, b)| a != b).count();
+                assert!(wrong == 0, "{wrong} wrong: {strategy:?} {trees} {depth} {weaks} {radius} {eval:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn pose_responses_scores_and_patches_cuda() {
+    let Some(gpu) = gpu() else { return };
+    let mut rng = fresh_rng();
+    let grid = BoxGrid { points: [5, 4, 3], extent: [1.2, 1.0, 1.5] };
+    for padding in [Padding::Zero, Padding::Edge] {
+        let cases: Vec<_> = [[40, 30, 20], [25, 36, 31]].into_iter().map(|s| levels(&mut rng, s)).collect();
+        let count = cases[0].len();
+        let layout = ImageLayout { padding, haar: None, channels: (0..count).collect() };
+        let cpu_images: Vec<_> = cases.iter().map(|l| Cpu.upload(l, &layout)).collect();
+        let gpu_images: Vec<_> = cases.iter().map(|l| gpu.upload(l, &layout)).collect();
+        let (cpu_refs, gpu_refs): (Vec<_>, Vec<_>) = (cpu_images.iter().collect(), gpu_images.iter().collect());
+        let chosen = poses(&mut rng, cases[0][0].geometry(), 700);
+        let sites: Vec<PoseSite> = chosen.iter().enumerate().map(|(n, &pose)| PoseSite { image: (n * 2 / 700) as u32, pose }).collect();
+        let level_numbers: Vec<u8> = (0..count as u8).collect();
+        for set in [SteerableSet::Complete, SteerableSet::Patent, SteerableSet::Compact] {
+            let features = steerable_pool(&grid, set, &level_numbers);
+            let mut expected = vec![0; features.len() * sites.len()];
+            let mut found = vec![-1; expected.len()];
+            Cpu.pose_responses(&cpu_refs, &grid, &features, &sites, &mut expected);
+            gpu.pose_responses(&gpu_refs, &grid, &features, &sites, &mut found);
+            let first = found.iter().zip(&expected).position(|(a, b)| a != b);
+            assert!(
+                first.is_none(),
+                "{set:?}: {:?}",
+                first.map(|n| (features[n / sites.len()], sites[n % sites.len()], found[n], expected[n]))
+            );
+            for eval in EVALS {
+                let c = classifier(&mut rng, 2, 4, 9, features.len(), 20_000, eval);
+                let expected = Cpu.score_poses(&cpu_images[0], &grid, &features, &c, &chosen);
+                assert!(gpu.score_poses(&gpu_images[0], &grid, &features, &c, &chosen) == expected, "{set:?} {eval:?}");
+            }
+        }
+        for edges in [false, true] {
+            let patch = Patch { grid, levels: level_numbers.clone(), edges };
+            let mut expected = vec![0; patch.len() * sites.len()];
+            let mut found = vec![-1; expected.len()];
+            Cpu.patches(&cpu_refs, &patch, &sites, &mut expected);
+            gpu.patches(&gpu_refs, &patch, &sites, &mut found);
+            assert!(found == expected, "patches, edges {edges}");
+        }
+    }
+}
+
+#[test]
+fn a_device_that_is_not_there_is_an_error() {
+    match devices() {
+        Ok(found) => {
+            assert!(!found.is_empty());
+            assert_eq!(Gpu::open(99).err(), Some(GpuError::NotThere { ordinal: 99, count: found.len() as u32 }));
+        }
+        Err(error) => {
+            assert!(error.is_unavailable(), "{error}");
+            assert_eq!(Gpu::open(99).err(), Some(error));
+        }
+    }
+}
+
+#[test]
+fn full_memory_ends_the_computation_cuda() {
+    let Some(gpu) = gpu() else { return };
+    let gpu = gpu.with_memory_limit(1 << 16);
+    let v = volume(&mut fresh_rng(), [64, 64, 64]);
+    let layout = ImageLayout { padding: Padding::Edge, haar: Some((0, 3)), channels: vec![] };
+    let ended = guarded(|| gpu.upload(std::slice::from_ref(&v), &layout));
+    match ended.err() {
+        Some(GpuError::OutOfMemory { asked, free }) => assert!(asked > free && free <= 1 << 16),
+        other => panic!("{other:?}"),
+    }
+}

@@ -1,0 +1,223 @@
+// Scoring the samples of a block, two ways.
+//
+// `walk`: every thread follows its own sample with a stack of its own, as in the patent. Threads of a warp that meet different nodes wait
+// for each other.
+//
+// `waves`: the block goes through the tree, depth first, and takes all its samples that reach a node together, in full warps; what a node
+// needs is then the same for all lanes. A list holds the samples that wait at a node: where in the block, and with which weight. A level of
+// the tree has two lists, since both children of a node wait at the same time at most.
+//
+// Sums of masses and margins are of integers, so that no order shows.
+
+#pragma once
+
+#include "common.cuh"
+
+#define MAX_DEPTH 24
+#define DOMINANT 0x80000000u
+
+// A list of samples: places in the block (with DOMINANT where a hard tree would come here), and weights.
+struct Lists {
+    u32 *places;
+    u64 *weights;
+};
+
+// A node with its list.
+struct Visit {
+    u32 node, count;
+    u16 level, slot;  // slot 2: every sample of the block, with the weight 1
+};
+
+// What a block keeps of its samples, in shared memory: [capacity] each.
+struct Sums {
+    int *margins;
+    u64 *positive;
+    s64 *dominant;
+};
+
+// A sample's place in a list: all samples come first, in order.
+template <class Samples>
+__device__ __forceinline__ u32 place_of(const Samples &samples, const Lists &lists, const Visit &visit, u32 capacity, u32 index) {
+    if (visit.slot == 2) return samples.place(index) | DOMINANT;
+    return lists.places[(visit.level * 2 + visit.slot) * capacity + index];
+}
+
+// Appends to a list of the children's level; all lanes of the warp take part.
+__device__ __forceinline__ void append(const Lists &lists, u32 list, u32 capacity, u32 *count, bool wanted, u32 place, u64 weight) {
+    u32 lane = threadIdx.x % 32;
+    u32 votes = __ballot_sync(~0u, wanted);
+    if (votes == 0) return;
+    u32 first = 0;
+    if (lane == 0) first = atomicAdd(count, __popc(votes));
+    first = __shfl_sync(~0u, first, 0);
+    if (wanted) {
+        u32 at = list * capacity + first + __popc(votes & ((1u << lane) - 1));
+        lists.places[at] = place;
+        lists.weights[at] = weight;
+    }
+}
+
+// Scores all samples of the block. `samples.count` of them lie at `samples.place(0 …)`; `samples.margins<V>(forest, begin, end, places, sums)`
+// adds the margins of weak classifiers at V places. Sums must be zero; what they end with is the caller's.
+template <int MANY, class Samples>
+__device__ __forceinline__ void waves(const Forest &forest, const Samples &samples, const Lists &lists, const Sums &sums, u32 capacity) {
+    __shared__ Visit stack[2 * MAX_DEPTH + 2];
+    __shared__ u32 counts[2];
+    __shared__ u32 waiting;
+    const u32 warps = blockDim.x / 32, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    for (u32 tree = 0; tree < forest.trees; tree++) {
+        if (threadIdx.x == 0) {
+            stack[0] = Visit{__ldg(forest.roots + tree), samples.count, 0, 2};
+            waiting = 1;
+            counts[0] = counts[1] = 0;
+        }
+        __syncthreads();
+        while (true) {
+            u32 top = waiting;
+            if (top == 0) break;
+            Visit visit = stack[top - 1];
+            Node node = forest.nodes[visit.node];
+            if (node.weak_count == 0) {
+                // Only a root: children that are leaves are settled with their parents.
+                for (u32 i = threadIdx.x; i < visit.count; i += blockDim.x) {
+                    sums.positive[place_of(samples, lists, visit, capacity, i) & ~DOMINANT] += positive_mass(MASS_ONE, node.positive);
+                }
+                __syncthreads();
+                if (threadIdx.x == 0) waiting = top - 1;
+                __syncthreads();
+                continue;
+            }
+
+            // Margins: many samples a lane where there are many, else the weak classifiers are shared among the warps.
+            u32 last = visit.count - 1;
+            if (visit.count > 32 * warps) {
+                for (u32 first = warp * 32 * MANY; first < visit.count; first += warps * 32 * MANY) {
+                    u32 places[MANY];
+                    int margins[MANY] = {};
+#pragma unroll
+                    for (int v = 0; v < MANY; v++)
+                        places[v] = place_of(samples, lists, visit, capacity, min(first + v * 32 + lane, last)) & ~DOMINANT;
+                    samples.template margins<MANY>(forest, node.first_weak, node.first_weak + node.weak_count, places, margins);
+#pragma unroll
+                    for (int v = 0; v < MANY; v++)
+                        if (first + v * 32 + lane <= last) sums.margins[first + v * 32 + lane] = margins[v];
+                }
+            } else {
+                u32 chunks = (visit.count + 31) / 32, parts = min(warps / chunks, node.weak_count);
+                u32 chunk = warp % chunks, part = warp / chunks;
+                if (part < parts) {
+                    u32 index = chunk * 32 + lane;
+                    u32 places[1] = {place_of(samples, lists, visit, capacity, min(index, last)) & ~DOMINANT};
+                    int margins[1] = {0};
+                    u32 begin = node.first_weak + node.weak_count * part / parts, end = node.first_weak + node.weak_count * (part + 1) / parts;
+                    samples.template margins<1>(forest, begin, end, places, margins);
+                    if (index <= last) atomicAdd(sums.margins + index, margins[0]);
+                }
+            }
+            __syncthreads();
+
+            // Where each sample goes on.
+            Node left = forest.nodes[node.left], right = forest.nodes[node.right];
+            u32 list = (visit.level + 1) * 2;
+            for (u32 first = warp * 32; first < visit.count; first += warps * 32) {
+                u32 index = first + lane;
+                bool there = index < visit.count;
+                u32 place = 0;
+                u64 to_left = 0, to_right = 0;
+                bool go_left = false, go_right = false, right_likelier = false;
+                if (there) {
+                    place = place_of(samples, lists, visit, capacity, index);
+                    u64 weight = visit.slot == 2 ? MASS_ONE : lists.weights[(visit.level * 2 + visit.slot) * capacity + index];
+                    int margin = sums.margins[index];
+                    sums.margins[index] = 0;
+                    u32 at = place & ~DOMINANT;
+                    if (place & DOMINANT) sums.dominant[at] += margin;
+                    u64 settled = 0;
+                    if (margin >= forest.hard_right) {
+                        go_right = right_likelier = true;
+                        to_right = weight;
+                    } else if (margin <= forest.hard_left) {
+                        go_left = true;
+                        to_left = weight;
+                    } else {
+                        u64 minor = mass_product(weight, minor_probability(forest.minor, margin));
+                        bool soft = margin <= forest.soft && margin >= -forest.soft;
+                        right_likelier = margin >= 0;
+                        to_left = right_likelier ? minor : weight - minor;
+                        to_right = right_likelier ? weight - minor : minor;
+                        go_left = soft || !right_likelier;
+                        go_right = soft || right_likelier;
+                        if (!soft) settled += positive_mass(minor, right_likelier ? left.positive : right.positive);
+                    }
+                    if (go_left && left.weak_count == 0) {
+                        settled += positive_mass(to_left, left.positive);
+                        go_left = false;
+                    }
+                    if (go_right && right.weak_count == 0) {
+                        settled += positive_mass(to_right, right.positive);
+                        go_right = false;
+                    }
+                    sums.positive[at] += settled;
+                }
+                u32 at = place & ~DOMINANT, dominant = place & DOMINANT;
+                append(lists, list, capacity, &counts[0], go_left, at | (right_likelier ? 0 : dominant), to_left);
+                append(lists, list + 1, capacity, &counts[1], go_right, at | (right_likelier ? dominant : 0), to_right);
+            }
+            __syncthreads();
+            if (threadIdx.x == 0) {
+                u32 next = top - 1;
+                u16 level = visit.level + 1;
+                if (counts[0]) stack[next++] = Visit{node.left, counts[0], level, 0};
+                if (counts[1]) stack[next++] = Visit{node.right, counts[1], level, 1};
+                counts[0] = counts[1] = 0;
+                waiting = next;
+            }
+            __syncthreads();
+        }
+        __syncthreads();
+    }
+}
+
+// The masses of one sample: its positive mass and the margin along the dominant path.
+template <class Samples>
+__device__ __forceinline__ void walk(const Forest &forest, const Samples &samples, u32 place, u64 *positive, s64 *dominant_margin) {
+    u32 nodes[MAX_DEPTH + 2];
+    u64 weights[MAX_DEPTH + 2];
+    u32 places[1] = {place};
+    for (u32 tree = 0; tree < forest.trees; tree++) {
+        nodes[0] = __ldg(forest.roots + tree) | DOMINANT;
+        weights[0] = MASS_ONE;
+        u32 waiting = 1;
+        while (waiting > 0) {
+            waiting--;
+            u32 number = nodes[waiting] & ~DOMINANT;
+            bool dominant = nodes[waiting] & DOMINANT;
+            u64 weight = weights[waiting];
+            Node node = forest.nodes[number];
+            if (node.weak_count == 0) {
+                *positive += positive_mass(weight, node.positive);
+                continue;
+            }
+            int margins[1] = {0};
+            samples.template margins<1>(forest, node.first_weak, node.first_weak + node.weak_count, places, margins);
+            int margin = margins[0];
+            if (dominant) *dominant_margin += margin;
+            u32 flag = dominant ? DOMINANT : 0;
+            if (margin >= forest.hard_right || margin <= forest.hard_left) {
+                nodes[waiting] = (margin >= forest.hard_right ? node.right : node.left) | flag;
+                weights[waiting++] = weight;
+            } else {
+                u64 minor = mass_product(weight, minor_probability(forest.minor, margin));
+                u32 likelier = margin >= 0 ? node.right : node.left, other = margin >= 0 ? node.left : node.right;
+                if (margin > forest.soft || margin < -forest.soft) {
+                    *positive += positive_mass(minor, forest.nodes[other].positive);
+                } else {
+                    nodes[waiting] = other;
+                    weights[waiting++] = minor;
+                }
+                nodes[waiting] = likelier | flag;
+                weights[waiting++] = weight - minor;
+            }
+        }
+    }
+}

@@ -179,7 +179,7 @@ impl StructureModel {
         let expected = self.prior.expected(on.middle());
         let Search { trace, scores } = search;
         let (pose, score) = self.verification.settle(backend, &on.image, &trace.converged, &scores, choice.index, expected.as_ref());
-        let score = self.verification.probability(score) * choice.probability();
+        let score = choice.probability(self.verification.probability(score));
         let status = if score < self.verification.spec.absent_below {
             Status::Absent
         } else if score < self.verification.spec.doubtful_below {

@@ -46,6 +46,12 @@ impl Gaussian {
         (-0.5 * squared).max(FARTHEST)
     }
 
+    /// Log of the density at the mean, mm⁻³.
+    fn log_peak(&self) -> f64 {
+        let p = Matrix3::from_fn(|r, c| self.precision[r][c]);
+        0.5 * libm::log(p.determinant().max(1e-30)) - 1.5 * libm::log(core::f64::consts::TAU)
+    }
+
     pub(crate) fn is_valid(&self) -> bool {
         let p = &self.precision;
         self.mean_mm.iter().chain(p.iter().flatten()).all(|v| v.is_finite()) && (0..3).all(|r| p[r][r] >= 0.0)
@@ -102,17 +108,21 @@ pub(crate) struct Choice {
     pub(crate) index: usize,
     /// By how much the best joint choice with this structure elsewhere is worse; infinite where there is none.
     pub(crate) margin: f64,
+    /// Log of how much likelier the place is by where the chosen neighbours lie than anywhere in [`ANYWHERE`]; 0 without neighbours.
+    pub(crate) support: f64,
 }
 
 impl Choice {
     /// The best of a structure that has no network.
     pub(crate) fn best(scores: &[Score]) -> Self {
-        Self { index: best_indices(scores, 1).first().copied().unwrap_or(0), margin: f64::INFINITY }
+        Self { index: best_indices(scores, 1).first().copied().unwrap_or(0), margin: f64::INFINITY, support: 0.0 }
     }
 
-    /// Probability of this choice against the best one elsewhere, as far as the network sees it.
-    pub(crate) fn probability(&self) -> f64 {
-        1.0 / (1.0 + libm::exp(-self.margin))
+    /// Probability that the structure is there and here: its own detector's, with the neighbours' support, times the probability of
+    /// this joint choice against the best one elsewhere.
+    pub(crate) fn probability(&self, own: f64) -> f64 {
+        let odds = own / (1.0 - own).max(1e-12) * libm::exp(self.support);
+        odds / (1.0 + odds) / (1.0 + libm::exp(-self.margin))
     }
 }
 
@@ -211,13 +221,24 @@ impl Network {
                 .map(|b| below[arc.to][b] + best_of((0..from.len()).map(|a| arc_terms[n][a][b] + from[a])))
                 .collect();
         }
+        let index: Vec<usize> = total
+            .iter()
+            .map(|total| (0..total.len()).max_by(|&a, &b| total[a].total_cmp(&total[b]).then(b.cmp(&a))).unwrap_or(0))
+            .collect();
         (0..found.len())
             .map(|s| {
-                let index = (0..total[s].len()).max_by(|&a, &b| total[s][a].total_cmp(&total[s][b]).then(b.cmp(&a))).unwrap_or(0);
-                let apart = APART * libm::cbrt(self.sizes_mm[s].iter().product());
+                let d = libm::cbrt(self.sizes_mm[s].iter().product());
+                let arcs = || self.arcs.iter().filter(|arc| arc.from == s || arc.to == s);
+                let supports = arcs().map(|arc| {
+                    let density = arc.log_density(&found[arc.from].poses[index[arc.from]], &found[arc.to].poses[index[arc.to]]);
+                    density + arc.shift.log_peak() + 3.0 * libm::log(ANYWHERE * d)
+                });
+                let support = (supports.sum::<f64>() / arcs().count().max(1) as f64).clamp(-SUREST, SUREST);
+                let index = index[s];
+                let apart = APART * d;
                 let chosen = &found[s].poses[index];
                 let elsewhere = (0..total[s].len()).filter(|&n| found[s].poses[n].center.distance_mm(&chosen.center) > apart);
-                Choice { index, margin: total[s][index] - best_of(elsewhere.map(|n| total[s][n])) }
+                Choice { index, margin: total[s][index] - best_of(elsewhere.map(|n| total[s][n])), support }
             })
             .collect()
     }
@@ -246,6 +267,9 @@ const FLOOR: f64 = 0.06;
 /// Candidates of a structure that propose poses of its neighbours.
 const PROPOSERS: usize = 4;
 
+/// Edge of the cube, in D, in which a structure may lie by chance.
+const ANYWHERE: f64 = 4.0;
+
 /// Farther than this from the chosen one, in D, a candidate is another place.
 const APART: f64 = 0.4;
 
@@ -272,6 +296,112 @@ impl Arc {
             center: PointLps(to.center.0 - orientation * Vector3::from(self.shift.mean_mm)),
             orientation: positive(orientation),
             size_mm,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cover::Random;
+
+    const D: f64 = 30.0;
+
+    fn pose(x: f64, y: f64, z: f64) -> Pose {
+        Pose { center: PointLps::new(x, y, z), orientation: UnitQuaternion::identity(), size_mm: [D; 3] }
+    }
+
+    /// Three structures in a column 35 mm apart, `shift` above the middle of the image.
+    fn column(random: &mut Random, spread: f64) -> Vec<Pose> {
+        let mut at = Vector3::new(random.normal() * spread, random.normal() * spread, random.normal() * spread);
+        (0..3)
+            .map(|_| {
+                let p = pose(at.x, at.y, at.z);
+                at += Vector3::new(random.normal(), random.normal(), 35.0 + random.normal());
+                p
+            })
+            .collect()
+    }
+
+    fn trained(places: bool) -> Network {
+        let mut random = Random::new(3, 0, 0);
+        let cases: Vec<Vec<Pose>> = (0..30).map(|_| column(&mut random, 8.0)).collect();
+        let poses: Vec<Vec<Option<Pose>>> = (0..3).map(|s| cases.iter().map(|c| Some(c[s])).collect()).collect();
+        let middles = vec![PointLps::new(0.0, 0.0, 0.0); 30];
+        let priors: Vec<Prior> =
+            (0..3).map(|s| Prior::new(&cases.iter().map(|c| c[s]).collect::<Vec<_>>(), &middles, crate::Orientations::Training)).collect();
+        Network::train(&poses, &middles, &priors.iter().collect::<Vec<_>>(), places).unwrap()
+    }
+
+    fn candidates(list: &[(Pose, f64)]) -> Candidates {
+        Candidates { poses: list.iter().map(|l| l.0).collect(), log_odds: list.iter().map(|l| l.1).collect() }
+    }
+
+    #[test]
+    fn neighbours_outvote_a_detector_that_is_one_level_off() {
+        let network = trained(false);
+        // The tree joins neighbours, not the ends.
+        assert!(network.is_valid(3) && network.arcs.iter().all(|a| a.from.abs_diff(a.to) == 1), "{:?}", network.arcs);
+        let column = [pose(0.0, 0.0, 0.0), pose(0.0, 0.0, 35.0), pose(0.0, 0.0, 70.0), pose(0.0, 0.0, 105.0)];
+        let found = [
+            candidates(&[(column[0], 1.0), (column[1], -1.0)]),
+            candidates(&[(column[2], 1.5), (column[1], 1.0)]),
+            candidates(&[(column[3], 0.0), (column[2], 1.0)]),
+        ];
+        let choices = network.choose(&found, PointLps::new(0.0, 0.0, 0.0));
+        assert_eq!(choices.iter().map(|c| c.index).collect::<Vec<_>>(), [0, 1, 1]);
+        // Elsewhere: the whole column one level further, 1 + 1 + 1 against -1 + 1.5 + 0.
+        assert!(choices.iter().all(|c| (c.margin - 2.5).abs() < 0.3 && c.support > 3.0), "{choices:?}");
+        // Sure neighbours make up for a doubtful detector, but not for a joint choice that has a rival.
+        assert!(choices[0].probability(0.1) > 0.6 && choices[0].probability(0.999) < 0.95);
+    }
+
+    #[test]
+    fn the_place_in_the_image_settles_what_looks_alike() {
+        let column = [pose(0.0, 0.0, 0.0), pose(0.0, 0.0, 35.0), pose(0.0, 0.0, 70.0), pose(0.0, 0.0, 105.0)];
+        let found: Vec<Candidates> = (0..3).map(|s| candidates(&[(column[s + 1], 0.1), (column[s], 0.0)])).collect();
+        for (places, expected) in [(false, 0), (true, 1)] {
+            let choices = trained(places).choose(&found, PointLps::new(0.0, 0.0, 0.0));
+            assert!(choices.iter().all(|c| c.index == expected), "{choices:?}");
+        }
+    }
+
+    /// All combinations are the oracle of the dynamic programming.
+    #[test]
+    fn the_choice_is_the_best_of_all_combinations() {
+        let network = trained(true);
+        let mut random = Random::new(9, 0, 0);
+        for _ in 0..50 {
+            let found: Vec<Candidates> = (0..3)
+                .map(|s| {
+                    let near =
+                        |random: &mut Random| pose(random.normal() * 6.0, random.normal() * 6.0, 35.0 * s as f64 + random.normal() * 20.0);
+                    candidates(&(0..4).map(|_| (near(&mut random), random.normal() * 2.0)).collect::<Vec<_>>())
+                })
+                .collect();
+            let total = |choice: [usize; 3]| -> f64 {
+                let unary: f64 = (0..3)
+                    .map(|s| {
+                        let (c, place) = (&found[s], network.places[s].as_ref().unwrap());
+                        c.log_odds[choice[s]].clamp(-SUREST, SUREST) + place.log_density(&c.poses[choice[s]].center.0.coords)
+                    })
+                    .sum();
+                let arc = |a: &Arc| a.log_density(&found[a.from].poses[choice[a.from]], &found[a.to].poses[choice[a.to]]);
+                unary + network.arcs.iter().map(arc).sum::<f64>()
+            };
+            let best = (0..64).map(|n| [n % 4, n / 4 % 4, n / 16]).max_by(|&a, &b| total(a).total_cmp(&total(b))).unwrap();
+            let choices = network.choose(&found, PointLps::new(0.0, 0.0, 0.0));
+            assert_eq!([0, 1, 2].map(|s| choices[s].index), best);
+        }
+    }
+
+    #[test]
+    fn proposals_lie_where_neighbours_expect_them() {
+        let network = trained(false);
+        let found: Vec<Candidates> = (0..3).map(|s| candidates(&[(pose(0.0, 0.0, 35.0 * s as f64), 1.0)])).collect();
+        for (s, proposed) in network.proposals(&found).iter().enumerate() {
+            assert!(!proposed.is_empty());
+            assert!(proposed.iter().all(|p| p.center.distance_mm(&found[s].poses[0].center) < 2.0), "{proposed:?}");
         }
     }
 }

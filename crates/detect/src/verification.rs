@@ -88,6 +88,17 @@ impl Calibration {
     }
 }
 
+/// Share of what counts as one place within which poses count as converged to one pose.
+const CROWD: f64 = 0.2;
+
+/// The mean of the poses within reach of the middle one, which has the smallest sum of distances to all others: some may not have
+/// converged, and a plain mean would follow them. `None` of no poses.
+fn crowded(poses: &[Pose], reach: &Reach) -> Option<Pose> {
+    let sum = |p: &Pose| poses.iter().map(|q| p.center.distance_mm(&q.center)).sum::<f64>();
+    let middle = poses.iter().map(|p| (sum(p), p)).min_by(|a, b| a.0.total_cmp(&b.0))?.1;
+    mean(poses.iter().filter(|p| reach.holds(middle, p)))
+}
+
 /// The trained stage.
 #[derive(Debug, Clone, PartialEq)]
 pub struct VerificationStage {
@@ -195,8 +206,8 @@ impl VerificationStage {
         Some(self.settle(backend, image, poses, &scores, best, expected))
     }
 
-    /// The chosen one of the poses, as the mean of all that converged to about the same place, drawn towards the expected pose as far
-    /// as held-out cases say; and its score.
+    /// Where most of those ended that converged to about the same place as the chosen one, drawn towards the expected pose as far as
+    /// held-out cases say; and its score.
     pub(crate) fn settle<B: Backend>(
         &self,
         backend: &B,
@@ -206,8 +217,8 @@ impl VerificationStage {
         chosen: usize,
         expected: Option<&Pose>,
     ) -> (Pose, Score) {
-        let same = |p: &&Pose| self.spec.same.holds(&poses[chosen], p);
-        let found = mean(poses.iter().filter(same)).unwrap_or(poses[chosen]);
+        let same: Vec<Pose> = poses.iter().filter(|p| self.spec.same.holds(&poses[chosen], p)).copied().collect();
+        let found = crowded(&same, &self.spec.same.scaled(CROWD)).unwrap_or(poses[chosen]);
         if let (Some(trust), Some(expected)) = (self.spec.trust, expected) {
             let tempered = trust.temper(&found, expected);
             if let Some(&score) = self.score(backend, image, &[tempered]).first() {

@@ -1,0 +1,127 @@
+//! Nodes boosted and split on images, all on the device, against the CPU's: the same weak classifiers and margins, bit for bit.
+
+use nalgebra::Vector3;
+use pbt_cpu::Cpu;
+use pbt_features::{BoxGrid, HaarPoolConfig, SteerableSet, haar_pool, steerable_pool};
+use pbt_gpu::Gpu;
+use pbt_tree::{Backend, BoostParams, BoostTask, ImageLayout, PoseSite, VoxelSite, WEIGHT_TOTAL, WeakKind};
+use pbt_volume::{Geometry, Padding, PointLps, Pose, Pyramid, Volume, rotation_from_vector};
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+
+/// The first device; `None`, with a line that says why, where there is none and `PBT_REQUIRE_GPU` is not 1.
+fn gpu() -> Option<Gpu> {
+    match Gpu::open(0) {
+        Ok(gpu) => Some(gpu),
+        Err(error) if std::env::var("PBT_REQUIRE_GPU").is_ok_and(|v| v == "1") => panic!("PBT_REQUIRE_GPU=1, but {error}"),
+        Err(error) => {
+            println!("skipped: {error}");
+            None
+        }
+    }
+}
+
+struct Random(ChaCha8Rng);
+
+impl Random {
+    /// Another seed every time: results must agree exactly on whatever is drawn.
+    fn fresh() -> Self {
+        let seed = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |t| t.as_nanos() as u64);
+        println!("seed {seed}");
+        Self(ChaCha8Rng::seed_from_u64(seed))
+    }
+
+    fn below(&mut self, n: usize) -> usize {
+        ((u64::from(self.0.next_u32()) * n as u64) >> 32) as usize
+    }
+
+    fn between(&mut self, low: f64, high: f64) -> f64 {
+        low + (high - low) * f64::from(self.0.next_u32()) / 2f64.powi(32)
+    }
+
+    /// Bright balls on noise.
+    fn pyramid(&mut self) -> Pyramid {
+        let shape: [usize; 3] = std::array::from_fn(|_| 20 + self.below(20));
+        let geometry = Geometry::isotropic(shape, 0.7).expect("a geometry");
+        let centre: [f64; 3] = std::array::from_fn(|a| self.between(0.0, shape[a] as f64));
+        let volume = Volume::from_fn(geometry, |i, j, k| {
+            let squared: f64 = [i, j, k].iter().zip(centre).map(|(&x, c)| (x as f64 - c).powi(2)).sum();
+            (if squared < 60.0 { 2500 } else { 300 }) + self.below(1200) as u16
+        });
+        Pyramid::new(volume, 2)
+    }
+
+    fn labels(&mut self, n: usize) -> Vec<bool> {
+        (0..n).map(|_| self.below(3) == 0).collect()
+    }
+}
+
+const KINDS: [WeakKind; 3] = [WeakKind::Threshold, WeakKind::Histogram { bins: 16 }, WeakKind::Best];
+
+/// Calls `check` with a task of every kind of weak classifiers.
+fn for_tasks(labels: &[bool], mut check: impl FnMut(&BoostTask<'_>)) {
+    let weights = vec![WEIGHT_TOTAL / labels.len() as u32; labels.len()];
+    for weak in KINDS {
+        for cut_percent in [0.0, 0.5] {
+            let params = BoostParams { rounds: 20, max_error: 0.49, weak };
+            check(&BoostTask { labels, weights: &weights, params: &params, cut_percent });
+        }
+    }
+}
+
+#[test]
+fn nodes_on_voxels_equal_the_cpus_cuda() {
+    let Some(gpu) = gpu() else { return };
+    let mut random = Random::fresh();
+    let layout = ImageLayout { padding: Padding::Edge, haar: Some((0, 6)), channels: vec![] };
+    let pyramids: Vec<Pyramid> = (0..3).map(|_| random.pyramid()).collect();
+    let on_cpu: Vec<_> = pyramids.iter().map(|p| Cpu.upload(p.levels(), &layout)).collect();
+    let on_gpu: Vec<_> = pyramids.iter().map(|p| gpu.upload(p.levels(), &layout)).collect();
+    let (on_cpu, on_gpu): (Vec<_>, Vec<_>) = (on_cpu.iter().collect(), on_gpu.iter().collect());
+    let features = haar_pool(&HaarPoolConfig { features: 500, radius: 6, ..HaarPoolConfig::default() }, 1);
+    let mut sites: Vec<VoxelSite> = (0..3000)
+        .map(|_| {
+            let image = random.below(3);
+            let shape = pyramids[image].levels()[0].shape();
+            VoxelSite { image: image as u32, voxel: std::array::from_fn(|a| random.below(shape[a]) as i32) }
+        })
+        .collect();
+    sites.sort_by_key(|s| s.image);
+    for_tasks(&random.labels(sites.len()), |task| {
+        let expected = Cpu.boost_voxels(&on_cpu, &features, &sites, task);
+        assert!(!expected.is_empty(), "noise can be learnt a little");
+        assert_eq!(gpu.boost_voxels(&on_gpu, &features, &sites, task), expected, "{task:?}");
+        let expected_margins = Cpu.voxel_margins(&on_cpu, &features, &expected, &sites);
+        assert_eq!(gpu.voxel_margins(&on_gpu, &features, &expected, &sites), expected_margins);
+    });
+}
+
+#[test]
+fn nodes_on_poses_equal_the_cpus_cuda() {
+    let Some(gpu) = gpu() else { return };
+    let mut random = Random::fresh();
+    let layout = ImageLayout { padding: Padding::Edge, haar: None, channels: vec![0, 1] };
+    let pyramids: Vec<Pyramid> = (0..3).map(|_| random.pyramid()).collect();
+    let on_cpu: Vec<_> = pyramids.iter().map(|p| Cpu.upload(p.levels(), &layout)).collect();
+    let on_gpu: Vec<_> = pyramids.iter().map(|p| gpu.upload(p.levels(), &layout)).collect();
+    let (on_cpu, on_gpu): (Vec<_>, Vec<_>) = (on_cpu.iter().collect(), on_gpu.iter().collect());
+    let grid = BoxGrid { points: [4, 3, 5], extent: [1.1; 3] };
+    let features = steerable_pool(&grid, SteerableSet::Complete, &[0, 1]);
+    let mut sites: Vec<PoseSite> = (0..700)
+        .map(|_| {
+            let centre: [f64; 3] = std::array::from_fn(|_| random.between(-2.0, 25.0));
+            let turn = Vector3::from_fn(|_, _| random.between(-2.0, 2.0));
+            let size_mm = std::array::from_fn(|_| random.between(3.0, 12.0));
+            let pose = Pose { center: PointLps::new(centre[0], centre[1], centre[2]), orientation: rotation_from_vector(turn), size_mm };
+            PoseSite { image: random.below(3) as u32, pose }
+        })
+        .collect();
+    sites.sort_by_key(|s| s.image);
+    for_tasks(&random.labels(sites.len()), |task| {
+        let expected = Cpu.boost_poses(&on_cpu, &grid, &features, &sites, task);
+        assert!(!expected.is_empty(), "noise can be learnt a little");
+        assert_eq!(gpu.boost_poses(&on_gpu, &grid, &features, &sites, task), expected, "{task:?}");
+        let expected_margins = Cpu.pose_margins(&on_cpu, &grid, &features, &expected, &sites);
+        assert_eq!(gpu.pose_margins(&on_gpu, &grid, &features, &expected, &sites), expected_margins);
+    });
+}

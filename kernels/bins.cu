@@ -28,9 +28,9 @@ __device__ __forceinline__ void find_digit(const u32 *counts, u32 rank, u32 *dig
     }
 }
 
-// Bounds of each feature, a block a feature: the responses of rank `rank` from below and from above (0: the smallest and the largest), moved apart
-// by one where they coincide; and the multipliers ⌊2³⁸/(hi − lo + 1)⌋. `responses` is [feature][sample]; `samples` is not 0 and rank is at
-// most (samples − 1)/2. With `cached`, the row is kept in dynamic shared memory (4 bytes a sample).
+// Bounds of each feature, a block a feature: the responses of rank `rank` from below and from above (0: the smallest and the largest),
+// moved apart by one where they coincide; and the multipliers ⌊2³⁸/(hi − lo + 1)⌋. `responses` is [feature][sample]; `samples` is not 0
+// and rank is at most (samples − 1)/2. With `cached`, the row is kept in dynamic shared memory (4 bytes a sample).
 //
 // The order statistics are found digit by digit, from the highest that the range of the responses has.
 extern "C" __global__ void bins_bounds(const int *responses, u32 samples, u32 rank, u32 cached, int2 *bounds, u64 *multipliers) {

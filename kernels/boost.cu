@@ -4,10 +4,10 @@
 // `Round`, one a round and zero at the start. All sums are of integers, so their order never shows.
 //
 // The matrix lies in tiles of 128 features, bytes [tile][sample][feature of the tile]. A warp takes a sample at a time, a lane four
-// features of it, and adds the sample's signed weight to the block's histograms [half 2][bin 64][odd or even 2][lane 32]: lane and bank are
-// the same number, so that a warp's additions never meet, and those of several warps are atomic ones in shared memory, which pass at
-// twice the rate of a load, an addition and a store. Where tiles are few, a tile is split among several blocks: `1 << split` parts of
-// 128 >> split features, and a warp takes 1 << split samples at a time.
+// features of it, and adds the sample's signed weight to the block's histograms [half 2][bin 64][odd or even 2][lane 32]. Lane and bank
+// are the same number, so that the additions of a warp never meet; because of the other warps they are atomic ones, which pass at twice the
+// rate of a load, an addition and a store. Where tiles are few, a tile is split among several blocks: `1 << split` parts of 128 >> split
+// features, and a warp takes 1 << split samples at a time.
 
 typedef unsigned char u8;
 typedef unsigned int u32;
@@ -19,6 +19,7 @@ typedef unsigned long long u64;
 // Samples whose rows are on their way from memory while as many are added.
 #define GROUP 16
 #define BLOCKS_PER_SM 2
+// Of the keys by which candidates are ranked; the cost above them is at most 8·2³⁰.
 #define FEATURE_BITS 30
 #define HALF_OF_WEIGHTS (1u << 29)
 
@@ -216,8 +217,8 @@ extern "C" __global__ __launch_bounds__(THREADS, BLOCKS_PER_SM) void boost_searc
 // The feature that is best so far.
 __device__ __forceinline__ u32 best_feature(const Round *round) { return (u32)(~round->inverse_key) & ((1u << FEATURE_BITS) - 1); }
 
-// Keeps the bins of the best feature so far when it lies in the tiles first_tile .. first_tile + tiles, for a matrix that passes through the
-// device piece by piece.
+// Keeps the bins of the best feature so far when it lies in the tiles first_tile .. first_tile + tiles, for a matrix that passes through
+// the device piece by piece.
 extern "C" __global__ void boost_keep_row(const u8 *bins, u32 samples, u32 first_tile, u32 tiles, const Round *round, u8 *row) {
     u32 feature = best_feature(round);
     u32 tile = feature / TILE - first_tile;

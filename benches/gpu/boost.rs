@@ -1,7 +1,8 @@
-//! Boosting a node on the GPU: time, floor and ratio by size, and the CPU's time on the smaller ones. `benches/peers/gpu_boost.py` prints XGBoost's.
+//! Boosting a node on the GPU: time, floor and ratio by size, and the CPU's time on the smaller ones. `benches/peers/gpu_boost.py` prints
+//! XGBoost's.
 //!
-//! Wall time of a whole call on a matrix that is on the device: entries up, 40 rounds, weak classifiers down; warm, median. An update is one
-//! (sample, feature, round). Floor: a byte an update at the measured 4.3 TB/s of a large copy on an H200.
+//! Wall time of a whole call on a matrix that is on the device: entries up, 40 rounds, weak classifiers down; warm, median. An update is
+//! one (sample, feature, round). Floor: a byte an update at the measured 4.3 TB/s of a large copy on an H200.
 //!
 //! With a path, a smaller matrix and its weak classifiers are written there, for `benches/peers/same_stumps.py`, and nothing is timed.
 

@@ -28,7 +28,8 @@ def read(path):
 def main(path, device):
     bins, labels, weights, stumps = read(path)
     data = xgboost.DMatrix(numpy.ascontiguousarray(bins.T, numpy.float32))
-    params = {"device": device, "tree_method": "hist", "max_bin": 256, "max_depth": 1, "lambda": 1.0, "min_child_weight": 0.0, "base_score": 0.0}
+    params = {"device": device, "tree_method": "hist", "max_bin": 256, "max_depth": 1, "lambda": 1.0}
+    params |= {"min_child_weight": 0.0, "base_score": 0.0}
     booster = xgboost.Booster(params, [data])
     for number, (feature, votes) in enumerate(stumps.tolist()):
         gradients = numpy.where(labels, -weights, weights) / weights.sum()

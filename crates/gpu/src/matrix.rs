@@ -92,8 +92,8 @@ impl DeviceMatrix {
         Ok(())
     }
 
-    /// The bins of `features` features for `samples` samples, as [`BinnedMatrix`] makes them; `percent` of the responses is cut off at either
-    /// end. `respond` writes the responses of a range of the features, `[feature][sample]`, to the device.
+    /// The bins of `features` features for `samples` samples, as [`BinnedMatrix`] makes them; `percent` of the responses is cut off at
+    /// either end. `respond` writes the responses of a range of the features, `[feature][sample]`, to the device.
     pub(crate) fn from_responses(
         gpu: &Gpu,
         features: usize,

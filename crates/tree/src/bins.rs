@@ -95,8 +95,8 @@ impl BinnedMatrix {
         Self { samples, percent, bounds: Vec::new(), bins: Vec::new() }
     }
 
-    /// The bins of `features` for `samples` samples, with at most 256 MB of responses in memory: `respond` writes those of some of the features,
-    /// `[feature][sample]`.
+    /// The bins of `features` for `samples` samples, with at most 256 MB of responses in memory: `respond` writes those of some of the
+    /// features, `[feature][sample]`.
     pub fn from_responses<F>(features: &[F], samples: usize, percent: f64, mut respond: impl FnMut(&[F], &mut [i32])) -> Self {
         let mut matrix = Self::new(samples, percent);
         let at_a_time = (RESPONSES_AT_A_TIME / samples.max(1)).clamp(1, features.len().max(1));

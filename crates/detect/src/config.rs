@@ -179,8 +179,9 @@ pub struct FinishConfig {
     pub points_across: f64,
     /// Whether regressors see edge strengths beside intensities.
     pub edges: bool,
-    /// How far the grid reaches beyond the box on every side, in D.
-    pub margin: f64,
+    /// How far the grid reaches beyond the box on every side, in D. Automatic: of three the one that is best on held-out cases.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub margin: Option<f64>,
     /// Perturbed poses a case that a regressor learns from; their total stays within `most_samples`.
     pub perturbations: usize,
     /// Most perturbed poses in all.
@@ -201,7 +202,7 @@ impl Default for FinishConfig {
             kind: FinishKind::Regression,
             points_across: 10.5,
             edges: true,
-            margin: -0.06,
+            margin: None,
             perturbations: 300,
             most_samples: 20_000,
             ridge: 0.4,
@@ -298,7 +299,9 @@ impl TrainConfig {
         within("orientation.modes", self.orientation.modes as f64, 1.0, 1000.0)?;
         within("orientation.bootstrap", self.orientation.bootstrap as f64, 0.0, 10.0)?;
         within("finish.points_across", self.finish.points_across, 2.0, 20.0)?;
-        within("finish.margin", self.finish.margin, -0.2, 2.0)?;
+        if let Some(margin) = self.finish.margin {
+            within("finish.margin", margin, -0.2, 2.0)?;
+        }
         within("finish.perturbations", self.finish.perturbations as f64, 10.0, 1e5)?;
         within("finish.most_samples", self.finish.most_samples as f64, 100.0, 1e6)?;
         within("finish.ridge", self.finish.ridge, 1e-9, 1e3)?;

@@ -155,6 +155,9 @@ impl Model {
             config.working.spacing_mm = Some(s.working.spacing_mm);
             config.working.intensity = Some(s.working.intensity);
             config.working.padding = Some(s.working.padding);
+            if let Finish::Regression(cascade) = &s.finish {
+                config.finish.margin = cascade.regressors.first().map(|r| r.spec.margin);
+            }
             config.orientation.orientations =
                 if s.prior.any_orientation { crate::Orientations::Any } else { crate::Orientations::Training };
         }

@@ -1,7 +1,7 @@
 //! The regression finish: a cascade of ridge regressors, each a linear map from intensities in the posed box to a step of the pose.
 
 use crate::case::TrainingCase;
-use crate::config::FinishConfig;
+use crate::config::{FinishConfig, RoundConfig};
 use crate::cover::Random;
 use crate::orientation::{grid_for, levels_for};
 use crate::perturb::{Reach, Step, spread};
@@ -25,6 +25,8 @@ const TARGET_BITS: i32 = 20;
 pub struct RegressorSpec {
     /// What it sees of a pose.
     pub patch: Patch,
+    /// How far the patch reaches beyond the box, in D; the grid of the patch follows from it.
+    pub margin: f64,
     /// Whether each patch is brought to one mean and deviation: for images without an absolute scale.
     pub normalise: bool,
     /// The perturbations that it was trained on; a step beyond is shortened.
@@ -197,6 +199,67 @@ fn normalise_edges(block: &mut [i16]) {
     }
 }
 
+/// What a round's regressor looks at and how far it reaches, untrained.
+fn specify<B: Backend>(input: &StageInput<'_, B>, round: &RoundConfig, margin: f64, normalise: bool) -> RegressorSpec {
+    let &StageInput { cases, spacing_mm, prior, .. } = input;
+    let config = &input.config.finish;
+    let d = prior.scale_mm;
+    let size = (2.5 * prior.log_size_spread).clamp(0.08, 0.4);
+    RegressorSpec {
+        patch: Patch {
+            grid: grid_for(prior, config.points_across * round.density, margin * d),
+            levels: levels_for(prior, spacing_mm, cases, &round.voxels_across),
+            edges: config.edges,
+        },
+        margin,
+        normalise,
+        reach: Reach { angle: round.degrees.to_radians(), center_mm: round.shift * d, log_size: size * round.size },
+        repeats: round.repeats,
+        scale_mm: d,
+        weight_bits: [0; OUTPUTS],
+        bias: [0; OUTPUTS],
+    }
+}
+
+/// Margins to choose from, in D: inside the box, where what surrounds it varies; or beyond, where neighbours help (vertebrae).
+const MARGINS: [f64; 3] = [-0.06, 0.1, 0.25];
+
+/// Fewest cases of which a third is held out to choose a margin.
+const FEWEST_TO_CHOOSE: usize = 6;
+
+/// The margin with which a single regressor, trained on two thirds of the cases, errs least on the others.
+fn best_margin<B: Backend>(input: &StageInput<'_, B>, normalise: bool) -> f64 {
+    let &StageInput { backend, cases, images, .. } = input;
+    let config = &input.config.finish;
+    // The middle regressor stands for all.
+    let Some(round) = config.regressors.get(config.regressors.len() / 2) else { return MARGINS[0] };
+    if cases.len() < FEWEST_TO_CHOOSE {
+        return MARGINS[0];
+    }
+    let part = |held_out: bool| (0..cases.len()).filter(move |n| (n % 3 == 2) == held_out);
+    let inside: Vec<TrainingCase> = part(false).map(|n| cases[n].clone()).collect();
+    let seen: Vec<&B::Image> = part(false).map(|n| images[n]).collect();
+    let fewer = FinishConfig { most_samples: config.most_samples / 3, ..config.clone() };
+    let error = |margin: f64| -> f64 {
+        let spec = specify(input, &RoundConfig { repeats: 1, ..round.clone() }, margin, normalise);
+        let regressor = Regressor::train(backend, &inside, &seen, spec, &fewer, input.seed ^ 0x31);
+        let left = part(true).flat_map(|n| {
+            let mut random = Random::new(input.seed, 8, n as u64);
+            let truths: Vec<Pose> = cases[n].all().flat_map(|pose| [pose; 8]).collect();
+            let starts: Vec<Pose> = truths.iter().map(|truth| spread(truth, &regressor.spec.reach, &mut random)).collect();
+            let ends = regressor.apply(backend, images[n], &starts);
+            truths.into_iter().zip(ends).collect::<Vec<_>>()
+        });
+        left.map(|(truth, end)| {
+            let step = Step::between(&end, &truth);
+            step.shift_mm.norm() / input.prior.scale_mm + step.rotation.norm() + Vector3::from(step.log_size).norm()
+        })
+        .sum()
+    };
+    let errors = MARGINS.map(error);
+    MARGINS[(1..MARGINS.len()).fold(0, |best, n| if errors[n] < errors[best] { n } else { best })]
+}
+
 /// The trained cascade.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cascade {
@@ -208,25 +271,15 @@ impl Cascade {
     /// Trains regressors of shrinking reach on perturbed true poses; never on each other's output, which fits the training cases far
     /// better than others.
     pub(crate) fn train<B: Backend>(input: &StageInput<'_, B>, normalise: bool) -> Self {
-        let &StageInput { backend, cases, images, spacing_mm, prior, .. } = input;
+        let &StageInput { backend, cases, images, .. } = input;
         let (config, seed) = (&input.config.finish, input.seed ^ 0x30);
-        let d = prior.scale_mm;
-        let size = (2.5 * prior.log_size_spread).clamp(0.08, 0.4);
+        let margin = config.margin.unwrap_or_else(|| best_margin(input, normalise));
         let regressors = config
             .regressors
             .iter()
             .enumerate()
             .map(|(n, round)| {
-                let grid = grid_for(prior, config.points_across * round.density, config.margin * d);
-                let spec = RegressorSpec {
-                    patch: Patch { grid, levels: levels_for(prior, spacing_mm, cases, &round.voxels_across), edges: config.edges },
-                    normalise,
-                    reach: Reach { angle: round.degrees.to_radians(), center_mm: round.shift * d, log_size: size * round.size },
-                    repeats: round.repeats,
-                    scale_mm: d,
-                    weight_bits: [0; OUTPUTS],
-                    bias: [0; OUTPUTS],
-                };
+                let spec = specify(input, round, margin, normalise);
                 Regressor::train(backend, cases, images, spec, config, seed.wrapping_add(n as u64))
             })
             .collect();

@@ -1,7 +1,14 @@
 //! Which device computes.
 
 use crate::Failure;
+use crate::args::Global;
+use crate::output::say;
+use pbt_cpu::Cpu;
+use pbt_detect::{Detections, Model, Observer, TrainConfig, Trained, TrainingData};
+use pbt_gpu::{Gpu, GpuError, guarded};
 use pbt_io::DeviceRecord;
+use pbt_volume::Volume;
+use serde::Serialize;
 use std::str::FromStr;
 
 /// What the user asks for.
@@ -33,20 +40,117 @@ impl FromStr for Choice {
     }
 }
 
-/// Resolves the choice and installs the pool of CPU threads.
-///
-/// # Errors
-/// Exit code 6 when a GPU is asked for: this version computes on the CPU.
-pub fn open(choice: Choice, threads: Option<u16>) -> Result<DeviceRecord, Failure> {
-    if let Choice::Gpu(n) = choice {
-        return Err(Failure::device(format!(
-            "device: gpu:{n} is not available: this version of pbt computes on the CPU (use --device cpu)"
-        )));
+/// An open device.
+pub struct Device {
+    /// How results name it.
+    pub record: DeviceRecord,
+    /// `None`: the CPU.
+    gpu: Option<Gpu>,
+}
+
+impl Device {
+    /// Resolves the choice and installs the pool of CPU threads. Where `auto` finds no GPU it says so, unless `quiet`.
+    ///
+    /// # Errors
+    /// Exit code 6 when a GPU is asked for and cannot be used.
+    pub fn open(global: &Global) -> Result<Self, Failure> {
+        let threads = install_threads(global.threads);
+        let gpu = match global.device {
+            Choice::Cpu => None,
+            Choice::Gpu(n) => Some(Gpu::open(n).map_err(|e| failure(&format!("gpu:{n}"), e))?),
+            Choice::Auto => match Gpu::open(0) {
+                Ok(gpu) => Some(gpu),
+                Err(reason) => {
+                    say(global.quiet, format_args!("computing on the CPU: {reason}"));
+                    None
+                }
+            },
+        };
+        let record = match &gpu {
+            Some(gpu) => DeviceRecord { kind: "gpu".to_owned(), name: gpu.info().name.clone(), threads },
+            None => DeviceRecord { kind: "cpu".to_owned(), name: cpu_name(), threads },
+        };
+        Ok(Self { record, gpu })
     }
+
+    /// Finds every structure of a model in an image.
+    ///
+    /// # Errors
+    /// Those of [`Model::detect`], and exit code 1 when the device fails.
+    pub fn detect(&self, model: &Model, image: &Volume<f32>) -> Result<Detections, Failure> {
+        match &self.gpu {
+            Some(gpu) => Ok(guarded(|| model.detect(gpu, image)).map_err(|e| failure(&self.record.name, e))??),
+            None => Ok(model.detect(&Cpu, image)?),
+        }
+    }
+
+    /// Trains every structure of the data.
+    ///
+    /// # Errors
+    /// Those of [`pbt_detect::train`], and exit code 1 when the device fails.
+    pub fn train<D: TrainingData<Error = Failure>>(
+        &self,
+        data: &D,
+        config: &TrainConfig,
+        seed: u64,
+        resume: Option<&[u8]>,
+        observer: &dyn Observer,
+    ) -> Result<Trained, Failure> {
+        match &self.gpu {
+            Some(gpu) => {
+                guarded(|| pbt_detect::train(gpu, data, config, seed, resume, observer)).map_err(|e| failure(&self.record.name, e))?
+            }
+            None => pbt_detect::train(&Cpu, data, config, seed, resume, observer),
+        }
+    }
+}
+
+/// A device for `pbt info`.
+#[derive(Debug, Serialize)]
+pub struct Listed {
+    /// As results name it.
+    #[serde(flatten)]
+    pub record: DeviceRecord,
+    /// What `--device` calls it.
+    pub device: String,
+    /// Bytes of a GPU.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_bytes: Option<usize>,
+    /// Of a GPU: major and minor.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub compute_capability: Option<(i32, i32)>,
+}
+
+/// The CPU and the GPUs, and why there are none.
+pub fn list(threads: Option<u16>) -> (Vec<Listed>, Option<String>) {
+    let threads = install_threads(threads);
+    let cpu = DeviceRecord { kind: "cpu".to_owned(), name: cpu_name(), threads };
+    let mut listed = vec![Listed { record: cpu, device: "cpu".to_owned(), memory_bytes: None, compute_capability: None }];
+    let found = pbt_gpu::devices();
+    let reason = found.as_ref().err().map(ToString::to_string);
+    listed.extend(found.into_iter().flatten().map(|gpu| Listed {
+        record: DeviceRecord { kind: "gpu".to_owned(), name: gpu.name, threads },
+        device: format!("gpu:{}", gpu.ordinal),
+        memory_bytes: Some(gpu.memory),
+        compute_capability: Some(gpu.capability),
+    }));
+    (listed, reason)
+}
+
+/// Installs the pool of CPU threads and returns their number.
+pub fn install_threads(threads: Option<u16>) -> usize {
     let threads = threads.map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), usize::from);
     // A second call in one process (tests) keeps the first pool; results do not depend on it.
     let _ = rayon::ThreadPoolBuilder::new().num_threads(threads).build_global();
-    Ok(DeviceRecord { kind: "cpu".to_owned(), name: cpu_name(), threads })
+    threads
+}
+
+fn failure(device: &str, error: GpuError) -> Failure {
+    if error.is_unavailable() {
+        Failure::device(format!("device: {device}: {error}"))
+    } else {
+        Failure::device_failed(format!("device: {device}: {error}"))
+    }
 }
 
 /// The processor's name where the system tells it, else its architecture.

@@ -51,6 +51,11 @@ impl Failure {
         Self::new(6, anyhow::anyhow!("{what}"))
     }
 
+    /// Exit code 1: the device failed at work. No file is to blame.
+    pub(crate) fn device_failed(what: impl fmt::Display) -> Self {
+        Self { complete: true, ..Self::other(what) }
+    }
+
     /// The same failure with the file that it is about, unless it names one already.
     pub fn about(mut self, file: &Path) -> Self {
         if !self.complete && self.file.is_none() {

@@ -6,7 +6,7 @@ mod tables;
 use crate::Failure;
 use crate::args::{Batch, Global};
 use crate::commands::detect::{LoadedModel, detect_image, make_folder, write};
-use crate::device;
+use crate::device::Device;
 use crate::output::{say, tell};
 use crate::progress::{catch_interrupts, count_bar, interrupted};
 use cases::batch_cases;
@@ -87,7 +87,7 @@ struct LoadedImage {
 
 pub(super) fn run(args: &Batch, global: &Global) -> Result<ExitCode, Failure> {
     let started = Instant::now();
-    let device = device::open(global.device, global.threads)?;
+    let device = Device::open(global)?;
     let model = LoadedModel::open(&args.model)?;
     let cases = batch_cases(&args.input)?;
     make_folder(&args.output)?;
@@ -146,7 +146,7 @@ pub(super) fn run(args: &Batch, global: &Global) -> Result<ExitCode, Failure> {
         input: args.input.display().to_string(),
         model: &model.record(),
         model_path: args.model.display().to_string(),
-        device: &device,
+        device: &device.record,
         options: Options { shard: args.shard.map(|s| s.to_string()), resume: args.resume },
         counts,
         failed: &failed,
@@ -182,7 +182,7 @@ struct Work<'a> {
     cases: &'a [BatchCase],
     to_do: &'a [usize],
     model: &'a LoadedModel,
-    device: &'a DeviceRecord,
+    device: &'a Device,
     output: &'a Path,
 }
 

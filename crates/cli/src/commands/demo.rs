@@ -7,14 +7,13 @@ use crate::Failure;
 use crate::args::{Demo, DemoModality, Global};
 use crate::commands::detect::{LoadedModel, detect_file, make_folder, write};
 use crate::dataset::{TrainingCases, read_cases, wanted_boxes};
-use crate::device;
+use crate::device::Device;
 use crate::output::{print, say};
 use crate::progress::TrainingProgress;
 use clap::ValueEnum;
 use outcome::{Outcome, Unseen, picture, tables};
-use pbt_cpu::Cpu;
 use pbt_detect::{FinishConfig, TrainConfig};
-use pbt_io::{Dataset, DeviceRecord, write_atomically};
+use pbt_io::{Dataset, write_atomically};
 use phantoms::{Subject, UNSEEN, write_dataset};
 use std::io::Write;
 use std::path::Path;
@@ -23,7 +22,7 @@ use std::time::Instant;
 
 pub(super) fn run(args: &Demo, global: &Global) -> Result<ExitCode, Failure> {
     let started = Instant::now();
-    let device = device::open(global.device, global.threads)?;
+    let device = Device::open(global)?;
     make_folder(&args.output)?;
     let modalities: Vec<DemoModality> =
         DemoModality::value_variants().iter().copied().filter(|m| args.modality.is_empty() || args.modality.contains(m)).collect();
@@ -34,8 +33,8 @@ pub(super) fn run(args: &Demo, global: &Global) -> Result<ExitCode, Failure> {
             modalities.len(),
             usize::from(args.cases) + UNSEEN,
             args.cases,
-            device.name,
-            device.threads
+            device.record.name,
+            device.record.threads
         ),
     );
     let outcomes: Vec<Outcome> =
@@ -56,7 +55,7 @@ fn config() -> TrainConfig {
 }
 
 /// Data set, training and detection of one modality.
-fn demonstrate(subject: Subject, args: &Demo, global: &Global, device: &DeviceRecord) -> Result<Outcome, Failure> {
+fn demonstrate(subject: Subject, args: &Demo, global: &Global, device: &Device) -> Result<Outcome, Failure> {
     let name = format!("{}, {}", subject.title, subject.modality.structure());
     let begun = Instant::now();
     let folder = args.output.join(subject.file);
@@ -69,7 +68,7 @@ fn demonstrate(subject: Subject, args: &Demo, global: &Global, device: &DeviceRe
     let training: Vec<_> = dataset.split("train").cloned().collect();
     let data = TrainingCases::new(&dataset, read_cases(&dataset, &training, &boxes)?, boxes);
     let progress = TrainingProgress::without_checkpoint(global.quiet, subject.title);
-    let trained = pbt_detect::train(&Cpu, &data, &config(), 0, None, &progress);
+    let trained = device.train(&data, &config(), 0, None, &progress);
     progress.finish();
     let bytes = trained.map_err(|failure| failure.about(&dataset.path))?.model.to_bytes()?;
     let path = args.output.join(format!("{}.pbt", subject.file));

@@ -3,13 +3,12 @@
 use crate::Failure;
 use crate::args::{Detect, Global};
 use crate::commands::train::hex;
-use crate::device;
+use crate::device::Device;
 use crate::output::say;
-use pbt_cpu::Cpu;
 use pbt_detect::{Detection, Model, Status};
 use pbt_io::{
-    DetectionKind, DetectionRecord, DeviceRecord, Image, InputRecord, ModelRecord, ResultFile, RunRecord, case_name, read_image,
-    write_markups, write_result,
+    DetectionKind, DetectionRecord, Image, InputRecord, ModelRecord, ResultFile, RunRecord, case_name, read_image, write_markups,
+    write_result,
 };
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -51,7 +50,7 @@ impl LoadedModel {
 ///
 /// # Errors
 /// Exit code 4 when the image cannot be read or used.
-pub fn detect_file(model: &LoadedModel, image: &Path, case_id: &str, device: &DeviceRecord) -> Result<ResultFile, Failure> {
+pub fn detect_file(model: &LoadedModel, image: &Path, case_id: &str, device: &Device) -> Result<ResultFile, Failure> {
     let started = Instant::now();
     let loaded = read_image(image)?;
     detect_image(model, loaded, started.elapsed().as_secs_f64() * 1e3, image, case_id, device)
@@ -67,10 +66,10 @@ pub(super) fn detect_image(
     load_ms: f64,
     path: &Path,
     case_id: &str,
-    device: &DeviceRecord,
+    device: &Device,
 ) -> Result<ResultFile, Failure> {
     let started = Instant::now();
-    let found = model.model.detect(&Cpu, &image.volume).map_err(|e| Failure::from(e).about(path))?;
+    let found = device.detect(&model.model, &image.volume).map_err(|e| e.about(path))?;
     let mut timing_ms = vec![("load".to_owned(), load_ms)];
     timing_ms.extend(found.timing_ms);
     timing_ms.push(("total".to_owned(), load_ms + started.elapsed().as_secs_f64() * 1e3));
@@ -82,7 +81,7 @@ pub(super) fn detect_image(
         image.warnings,
         RunRecord {
             pbt_version: env!("CARGO_PKG_VERSION").to_owned(),
-            device: device.clone(),
+            device: device.record.clone(),
             input_path: path.display().to_string(),
             model_path: model.path.display().to_string(),
             options: BTreeMap::new(),
@@ -116,7 +115,7 @@ pub(super) fn make_folder(folder: &Path) -> Result<(), Failure> {
 }
 
 pub(super) fn run(args: &Detect, global: &Global) -> Result<ExitCode, Failure> {
-    let device = device::open(global.device, global.threads)?;
+    let device = Device::open(global)?;
     let model = LoadedModel::open(&args.model)?;
     let result = detect_file(&model, &args.input, &case_name(&args.input), &device)?;
     write(&args.output, &result)?;

@@ -6,7 +6,7 @@ mod source;
 
 use crate::Failure;
 use crate::args::{Evaluate, Global};
-use crate::device;
+use crate::device::Device;
 use crate::output::{print, say, tell};
 use crate::progress::count_bar;
 use compare::{Comparison, compare, is_known};
@@ -66,7 +66,7 @@ struct FailedCase {
 
 pub(super) fn run(args: &Evaluate, global: &Global) -> Result<ExitCode, Failure> {
     let started = Instant::now();
-    let device = device::open(global.device, global.threads)?;
+    let device = Device::open(global)?;
     let dataset = Dataset::load(&args.input)?;
     dataset.warnings.iter().for_each(|w| say(global.quiet, format_args!("warning: {w}")));
     let cases = wanted_cases(&dataset, args)?;
@@ -114,7 +114,7 @@ pub(super) fn run(args: &Evaluate, global: &Global) -> Result<ExitCode, Failure>
         },
         seed: args.leave_one_out.then_some(args.seed),
         models: models(&results),
-        device,
+        device: device.record,
         seconds: started.elapsed().as_secs_f64(),
         summary: Summaries {
             overall: Figures::new(None, &records),
@@ -200,7 +200,7 @@ fn evaluate_case(
     source: &Source,
     case: &CaseSpec,
     annotations: &Result<Annotations, String>,
-    device: &DeviceRecord,
+    device: &Device,
 ) -> Result<(Vec<Comparison>, Option<ResultFile>), Failure> {
     let annotations = annotations.as_ref().map_err(Failure::complete_input)?;
     let result = source.result(dataset, case, device)?;

@@ -3,11 +3,10 @@
 use crate::Failure;
 use crate::args::{Global, Info};
 use crate::commands::detect::LoadedModel;
-use crate::device;
-use crate::output::print;
+use crate::device::{self, Listed};
+use crate::output::{print, say};
 use crate::table::{row, table};
 use pbt_detect::{Finish, Prior, Provenance, StructureModel, WorkingSpec};
-use pbt_io::DeviceRecord;
 use pbt_tree::{ALPHA_BITS, Classifier};
 use pbt_volume::IntensityPolicy;
 use serde::Serialize;
@@ -25,7 +24,7 @@ struct InfoFile<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     model: Option<ModelInfo<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    devices: Option<Vec<DeviceRecord>>,
+    devices: Option<Vec<Listed>>,
 }
 
 #[derive(Serialize)]
@@ -68,11 +67,16 @@ struct FeatureUse {
 
 pub(super) fn run(args: &Info, global: &Global) -> Result<ExitCode, Failure> {
     let model = args.model.as_deref().map(LoadedModel::open).transpose()?;
+    let (devices, no_gpu) = if args.devices { device::list(global.threads) } else { (Vec::new(), None) };
+    let devices = args.devices.then_some(devices);
+    if let Some(reason) = no_gpu {
+        say(global.quiet, format_args!("no GPU: {reason}"));
+    }
     let info = InfoFile {
         schema: "pbt-info/1",
         pbt_version: env!("CARGO_PKG_VERSION"),
         model: model.as_ref().map(model_info).transpose()?,
-        devices: if args.devices { Some(vec![device::open(global.device, global.threads)?]) } else { None },
+        devices,
     };
     if args.json {
         print((serde_json::to_string_pretty(&info).map_err(Failure::other)? + "\n").as_bytes())?;
@@ -137,7 +141,10 @@ fn text(info: &InfoFile<'_>) -> String {
         let _ = write!(text, "{}", model_text(model));
     }
     for device in info.devices.iter().flatten() {
-        let _ = writeln!(text, "{}: {}, {} threads", device.kind, device.name, device.threads);
+        let _ = match device.memory_bytes {
+            Some(bytes) => writeln!(text, "{}: {}, {:.0} GB", device.device, device.record.name, bytes as f64 / 1e9),
+            None => writeln!(text, "{}: {}, {} threads", device.device, device.record.name, device.record.threads),
+        };
     }
     text
 }

@@ -3,10 +3,9 @@
 use crate::Failure;
 use crate::args::{Global, Train};
 use crate::dataset::{TrainingCases, read_cases, wanted_boxes};
-use crate::device;
+use crate::device::Device;
 use crate::output::{beside, say};
 use crate::progress::{TrainingProgress, catch_interrupts};
-use pbt_cpu::Cpu;
 use pbt_detect::{StageFigure, TrainConfig, Trained};
 use pbt_io::{Dataset, write_atomically};
 use serde::Serialize;
@@ -35,12 +34,12 @@ struct TrainingReport<'a> {
 
 pub(super) fn run(args: &Train, global: &Global) -> Result<ExitCode, Failure> {
     let started = Instant::now();
-    let device = device::open(global.device, global.threads)?;
+    let device = Device::open(global)?;
     let config = wanted_config(args)?;
     let dataset = Dataset::load(&args.input)?;
     check_output(&args.output)?;
     let structures = wanted_boxes(&dataset, &args.structure)?;
-    say(global.quiet, format_args!("training {} on {} ({} threads)", structures.join(", "), device.name, device.threads));
+    say(global.quiet, format_args!("training {} on {} ({} threads)", structures.join(", "), device.record.name, device.record.threads));
     let mut cases: Vec<_> = dataset.split("train").cloned().collect();
     if cases.is_empty() {
         return Err(Failure::input(&dataset.path, "cases: none has the split `train`"));
@@ -63,7 +62,7 @@ pub(super) fn run(args: &Train, global: &Global) -> Result<ExitCode, Failure> {
     };
     catch_interrupts();
     let progress = TrainingProgress::new(global.quiet, checkpoint.clone());
-    let trained = pbt_detect::train(&Cpu, &data, &config, args.seed, resume.as_deref(), &progress);
+    let trained = device.train(&data, &config, args.seed, resume.as_deref(), &progress);
     progress.finish();
     let Trained { model, figures } = trained.map_err(|failure| {
         if failure.is_interruption() && checkpoint.exists() {
@@ -84,7 +83,7 @@ pub(super) fn run(args: &Train, global: &Global) -> Result<ExitCode, Failure> {
         seed: args.seed,
         model_sha256: hex(&bytes),
         training_sha256: &model.provenance.training_sha256,
-        device: &device,
+        device: &device.record,
         seconds: started.elapsed().as_secs_f64(),
         stages: &figures,
         warnings: &warnings,

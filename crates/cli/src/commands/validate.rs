@@ -69,7 +69,7 @@ struct Examination {
 }
 
 pub(super) fn run(args: &Validate, global: &Global) -> Result<ExitCode, Failure> {
-    device::open(global.device, global.threads)?;
+    device::install_threads(global.threads);
     let Examination { kind, findings, images } = examine(&args.path)?;
     let errors = findings.iter().filter(|f| f.severity == Severity::Error).count();
     let warnings = findings.len() - errors;

@@ -5,10 +5,10 @@ use crate::args::Evaluate;
 use crate::commands::detect::{LoadedModel, detect_file};
 use crate::commands::train::{hex, read_config};
 use crate::dataset::{AnnotatedCase, TrainingCases, read_cases, wanted_boxes};
+use crate::device::Device;
 use crate::progress::TrainingProgress;
-use pbt_cpu::Cpu;
 use pbt_detect::TrainConfig;
-use pbt_io::{CaseSpec, Dataset, DeviceRecord, ResultFile, read_result};
+use pbt_io::{CaseSpec, Dataset, ResultFile, read_result};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -69,7 +69,7 @@ impl Source {
     ///
     /// # Errors
     /// An image or a result file that cannot be read, and whatever ends a training.
-    pub(super) fn result(&self, dataset: &Dataset, case: &CaseSpec, device: &DeviceRecord) -> Result<Option<ResultFile>, Failure> {
+    pub(super) fn result(&self, dataset: &Dataset, case: &CaseSpec, device: &Device) -> Result<Option<ResultFile>, Failure> {
         match self {
             Self::Model(model) => detect_file(model, &case.image, &case.id, device).map(Some),
             Self::Folder(folder) => {
@@ -77,7 +77,7 @@ impl Source {
                 if path.exists() { Ok(Some(read_result(&path)?)) } else { Ok(None) }
             }
             Self::LeaveOneOut(turns) => {
-                let model = turns.train_without(dataset, case)?;
+                let model = turns.train_without(dataset, case, device)?;
                 detect_file(&model, &case.image, &case.id, device).map(Some)
             }
         }
@@ -85,11 +85,11 @@ impl Source {
 }
 
 impl LeaveOneOut {
-    fn train_without(&self, dataset: &Dataset, case: &CaseSpec) -> Result<LoadedModel, Failure> {
+    fn train_without(&self, dataset: &Dataset, case: &CaseSpec, device: &Device) -> Result<LoadedModel, Failure> {
         let others = self.cases.iter().filter(|c| c.spec.id != case.id).cloned().collect();
         let data = TrainingCases::new(dataset, others, self.boxes.clone());
         let progress = TrainingProgress::without_checkpoint(self.quiet, &format!("without {}", case.id));
-        let trained = pbt_detect::train(&Cpu, &data, &self.config, self.seed, None, &progress);
+        let trained = device.train(&data, &self.config, self.seed, None, &progress);
         progress.finish();
         let model = trained.map_err(|failure| failure.about(&dataset.path))?.model;
         let sha256 = hex(&model.to_bytes()?);

@@ -127,7 +127,7 @@ __device__ __forceinline__ void load_tile(const Table &table, const Blocks &b, c
     // A table begins `origin` before voxel (0, 0, 0), the same number of voxels on every axis.
     int pad = (int)(table.origin / (table.plane + table.row + 1));
     int lines = (int)(table.plane / table.row), planes = b.shape[2] + 2 * pad + 1;
-#pragma unroll 4
+#pragma unroll 8
     for (int r = threadIdx.x / 32; r < rows; r += warps) {
         int y = min(first[1] + b.low[1] + r % b.extent[1] + pad, lines - 1);
         int z = min(first[2] + b.low[2] + r / b.extent[1] + pad, planes - 1);
@@ -237,7 +237,7 @@ extern "C" __global__ __launch_bounds__(512) void haar_waves(
     score_by_waves<false>(forest, table, b, taps, places, weights, scores);
 }
 
-extern "C" __global__ __launch_bounds__(512) void haar_waves_tiled(
+extern "C" __global__ __launch_bounds__(1024) void haar_waves_tiled(
     Forest forest, Table table, Blocks b, const int2 *taps, u32 *places, u64 *weights, s64 *scores
 ) {
     score_by_waves<true>(forest, table, b, taps, places, weights, scores);

@@ -31,22 +31,27 @@ __device__ __forceinline__ u32 voxel_of(const Source &s, const u16 *row, int x) 
     return i >= 0 && i < s.nx ? row[i] : 0;
 }
 
-// Adds the voxels x … x + 3 of a row, none of which lies beyond the padded image.
-__device__ __forceinline__ void add_voxels(const Source &s, const u16 *row, int x, u32 (&sums)[SEGMENT]) {
-    if (!row) return;
-    if (s.pad == 0 && s.nx % SEGMENT == 0) {
-        if (x < s.px) {
-            ushort4 v = __ldg((const ushort4 *)(row + x));
-            sums[0] += v.x;
-            sums[1] += v.y;
-            sums[2] += v.z;
-            sums[3] += v.w;
-        }
-    } else {
+// The voxels x … x + 3 of row y of plane z, those beyond the padded image 0.
+__device__ __forceinline__ ushort4 load_voxels(const Source &s, int x, int y, int z) {
+    const u16 *row = z < s.pz && y < s.py && x < s.px ? row_of(s, y, z) : nullptr;
+    if (!row) return make_ushort4(0, 0, 0, 0);
+    if (s.pad == 0 && s.nx % SEGMENT == 0) return __ldg((const ushort4 *)(row + x));
+    auto voxel = [&](int x) { return (u16)(x < s.px ? voxel_of(s, row, x) : 0); };
+    return make_ushort4(voxel(x), voxel(x + 1), voxel(x + 2), voxel(x + 3));
+}
+
+// The voxels of the thread's columns in the rows of a band.
+template <int ROWS>
+__device__ __forceinline__ void load_band(const Source &s, int x, int band, int z, ushort4 (&voxels)[ROWS]) {
 #pragma unroll
-        for (int i = 0; i < SEGMENT; i++)
-            if (x + i < s.px) sums[i] += voxel_of(s, row, x + i);
-    }
+    for (int y = 0; y < ROWS; y++) voxels[y] = load_voxels(s, x, band * ROWS + y, z);
+}
+
+__device__ __forceinline__ void add_voxels(u32 (&sums)[SEGMENT], const ushort4 &v) {
+    sums[0] += v.x;
+    sums[1] += v.y;
+    sums[2] += v.z;
+    sums[3] += v.w;
 }
 
 __device__ __forceinline__ void store_sums(u32 *to, int x, int px, const u32 (&sums)[SEGMENT]) {
@@ -68,17 +73,16 @@ __device__ __forceinline__ void integral_sums(Source s, int slab_planes, u32 *ba
     int end = min((slab + 1) * slab_planes, s.pz);
     u32 columns[ROWS][SEGMENT] = {};
     u32 whole[SEGMENT] = {};
+    ushort4 voxels[ROWS], next[ROWS];
+    load_band(s, x, band, slab * slab_planes, voxels);
     for (int z = slab * slab_planes; z < end; z++) {
+        load_band(s, x, band, z + 1, next);
         u32 sums[SEGMENT] = {};
 #pragma unroll
         for (int y = 0; y < ROWS; y++) {
-            u32 voxels[SEGMENT] = {};
-            if (y < rows) add_voxels(s, row_of(s, band * ROWS + y, z), x, voxels);
-#pragma unroll
-            for (int i = 0; i < SEGMENT; i++) {
-                columns[y][i] += voxels[i];
-                sums[i] += voxels[i];
-            }
+            add_voxels(columns[y], voxels[y]);
+            add_voxels(sums, voxels[y]);
+            voxels[y] = next[y];
         }
 #pragma unroll
         for (int i = 0; i < SEGMENT; i++) whole[i] += sums[i];
@@ -138,6 +142,8 @@ __device__ __forceinline__ void integral_write(Source s, int slab_planes, const 
         for (int y = 0; y < ROWS; y++) columns[y][i] = there && y < rows ? __ldg(slab_sums + (u64)(band * ROWS + y) * s.px + x + i) : 0;
         for (int b = 0; b < band; b++) above[i] += there ? __ldg(slab_sums + (u64)(s.py + b) * s.px + x + i) : 0;
     }
+    ushort4 voxels[ROWS];
+    load_band(s, x, band, slab * slab_planes, voxels);
     for (int z = slab * slab_planes; z < end; z++) {
         const u32 *band_sums = bands + ((u64)z * band_count + band) * s.px;
         u32 sums[ROWS][SEGMENT];
@@ -149,7 +155,7 @@ __device__ __forceinline__ void integral_write(Source s, int slab_planes, const 
         }
 #pragma unroll
         for (int y = 0; y < ROWS; y++) {
-            if (y < rows) add_voxels(s, row_of(s, band * ROWS + y, z), x, columns[y]);
+            add_voxels(columns[y], voxels[y]);
             u32 along = 0;
 #pragma unroll
             for (int i = 0; i < SEGMENT; i++) {
@@ -167,6 +173,8 @@ __device__ __forceinline__ void integral_write(Source s, int slab_planes, const 
 #pragma unroll
             for (int i = 0; i < SEGMENT; i++) sums[y][i] += before;
         }
+        // The next plane's voxels are on their way while this one's are written.
+        load_band(s, x, band, z + 1, voxels);
         __syncthreads();
         u32 *plane = table + (u64)(z + 1) * plane_stride + (u64)(band * ROWS + 1) * row_stride;
 #pragma unroll
@@ -199,11 +207,11 @@ __device__ __forceinline__ void integral_write(Source s, int slab_planes, const 
     }
 }
 
-extern "C" __global__ __launch_bounds__(256) void image_sums_16(Source s, int slab_planes, u32 *bands, u32 *slabs) {
-    integral_sums<16>(s, slab_planes, bands, slabs);
+extern "C" __global__ __launch_bounds__(256) void image_sums_8(Source s, int slab_planes, u32 *bands, u32 *slabs) {
+    integral_sums<8>(s, slab_planes, bands, slabs);
 }
-extern "C" __global__ __launch_bounds__(256) void image_write_16(Source s, int slab_planes, const u32 *bands, const u32 *slabs, u32 *table) {
-    integral_write<16>(s, slab_planes, bands, slabs, table);
+extern "C" __global__ __launch_bounds__(256) void image_write_8(Source s, int slab_planes, const u32 *bands, const u32 *slabs, u32 *table) {
+    integral_write<8>(s, slab_planes, bands, slabs, table);
 }
 extern "C" __global__ __launch_bounds__(1024) void image_sums_4(Source s, int slab_planes, u32 *bands, u32 *slabs) {
     integral_sums<4>(s, slab_planes, bands, slabs);

@@ -57,6 +57,27 @@ __device__ __forceinline__ void append(const Lists &lists, u32 list, u32 capacit
     }
 }
 
+// Adds the margins of a node to those of the samples on its list, V samples a lane.
+template <int V, class Samples>
+__device__ __forceinline__ void add_margins(
+    const Forest &forest, const Samples &samples, const Lists &lists, const Sums &sums, u32 capacity, const Visit &visit, const Node &node
+) {
+    const u32 warps = blockDim.x / 32, lane = threadIdx.x % 32, last = visit.count - 1;
+    u32 chunks = (visit.count + 32 * V - 1) / (32 * V), parts = max(min(warps / chunks, node.weak_count), 1u);
+    for (u32 item = threadIdx.x / 32; item < chunks * parts; item += warps) {
+        u32 first = item % chunks * (32 * V) + lane, part = item / chunks;
+        u32 places[V];
+        int margins[V] = {};
+#pragma unroll
+        for (int v = 0; v < V; v++) places[v] = place_of(samples, lists, visit, capacity, min(first + v * 32, last)) & ~DOMINANT;
+        u32 begin = node.first_weak + node.weak_count * part / parts, end = node.first_weak + node.weak_count * (part + 1) / parts;
+        samples.template margins<V>(forest, begin, end, places, margins);
+#pragma unroll
+        for (int v = 0; v < V; v++)
+            if (first + v * 32 <= last) atomicAdd(sums.margins + first + v * 32, margins[v]);
+    }
+}
+
 // Scores all samples of the block. `samples.count` of them lie at `samples.place(0 …)`; `samples.margins<V>(forest, begin, end, places, sums)`
 // adds the margins of weak classifiers at V places. Sums must be zero; what they end with is the caller's.
 template <int MANY, class Samples>
@@ -88,32 +109,11 @@ __device__ __forceinline__ void waves(const Forest &forest, const Samples &sampl
                 continue;
             }
 
-            // Margins: many samples a lane where there are many, else the weak classifiers are shared among the warps.
-            u32 last = visit.count - 1;
-            if (visit.count > 32 * warps) {
-                for (u32 first = warp * 32 * MANY; first < visit.count; first += warps * 32 * MANY) {
-                    u32 places[MANY];
-                    int margins[MANY] = {};
-#pragma unroll
-                    for (int v = 0; v < MANY; v++)
-                        places[v] = place_of(samples, lists, visit, capacity, min(first + v * 32 + lane, last)) & ~DOMINANT;
-                    samples.template margins<MANY>(forest, node.first_weak, node.first_weak + node.weak_count, places, margins);
-#pragma unroll
-                    for (int v = 0; v < MANY; v++)
-                        if (first + v * 32 + lane <= last) sums.margins[first + v * 32 + lane] = margins[v];
-                }
-            } else {
-                u32 chunks = (visit.count + 31) / 32, parts = min(warps / chunks, node.weak_count);
-                u32 chunk = warp % chunks, part = warp / chunks;
-                if (part < parts) {
-                    u32 index = chunk * 32 + lane;
-                    u32 places[1] = {place_of(samples, lists, visit, capacity, min(index, last)) & ~DOMINANT};
-                    int margins[1] = {0};
-                    u32 begin = node.first_weak + node.weak_count * part / parts, end = node.first_weak + node.weak_count * (part + 1) / parts;
-                    samples.template margins<1>(forest, begin, end, places, margins);
-                    if (index <= last) atomicAdd(sums.margins + index, margins[0]);
-                }
-            }
+            // Margins. Where there are more warps than pieces of the list, they share the weak classifiers.
+            if (visit.count >= 32 * MANY)
+                add_margins<MANY>(forest, samples, lists, sums, capacity, visit, node);
+            else
+                add_margins<1>(forest, samples, lists, sums, capacity, visit, node);
             __syncthreads();
 
             // Where each sample goes on.

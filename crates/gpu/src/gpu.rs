@@ -9,6 +9,7 @@ use crate::poses::PoseKernels;
 use cudarc::driver::{CudaContext, CudaSlice, CudaStream, CudaViewMut, DeviceRepr, sys};
 use cudarc::nvrtc::Ptx;
 use pbt_tree::Score;
+use pbt_volume::Volume;
 use std::mem::size_of;
 use std::sync::Arc;
 
@@ -182,6 +183,35 @@ impl Gpu {
             self.stream.memcpy_htod(values, &mut copy)?;
         }
         Ok(copy)
+    }
+
+    /// A volume's voxels on the device.
+    ///
+    /// # Errors
+    /// [`GpuError`] when the device fails or its memory is full.
+    pub fn upload_voxels(&self, volume: &Volume<u16>) -> Result<CudaSlice<u16>, GpuError> {
+        self.upload(volume.data())
+    }
+
+    /// Milliseconds that what `action` launches takes on the device: the median of `repeats` runs after `warm_up` others.
+    ///
+    /// # Errors
+    /// [`GpuError`] when the device or the action fails.
+    pub fn median_ms(&self, warm_up: usize, repeats: usize, mut action: impl FnMut() -> Result<(), GpuError>) -> Result<f64, GpuError> {
+        let timed = Some(sys::CUevent_flags::CU_EVENT_DEFAULT);
+        let (start, end) = (self.context.new_event(timed)?, self.context.new_event(timed)?);
+        let mut times = Vec::with_capacity(repeats);
+        for n in 0..warm_up + repeats {
+            start.record(&self.stream)?;
+            action()?;
+            end.record(&self.stream)?;
+            end.synchronize()?;
+            if n >= warm_up {
+                times.push(f64::from(start.elapsed_ms(&end)?));
+            }
+        }
+        times.sort_by(f64::total_cmp);
+        Ok(times.get(repeats / 2).copied().unwrap_or(0.0))
     }
 
     /// Scores, on the host.

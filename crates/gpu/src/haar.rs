@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// Features of a block of `haar_responses`.
 const FEATURES_A_BLOCK: usize = 8;
-/// Threads of a block that scores.
+/// Threads of a block that scores; where it alone fills a multiprocessor's shared memory, twice as many.
 const THREADS: u32 = 512;
 /// Shared memory that the kernels of scoring use beside what they are given, with some to spare.
 const STATIC_SHARED: usize = 2048;
@@ -21,6 +21,8 @@ const STATIC_SHARED: usize = 2048;
 const SUMS_BYTES: usize = 20;
 /// Edge lengths of blocks of voxels, as powers of two, the most wanted first.
 const BLOCK_BITS: [[i32; 3]; 5] = [[5, 3, 3], [5, 3, 2], [5, 2, 2], [4, 2, 2], [4, 1, 1]];
+/// The same for walks, compact: neighbours take the same path more often.
+const WALK_BITS: [[i32; 3]; 3] = [[3, 3, 4], [3, 3, 3], [3, 2, 2]];
 /// Below so many weak classifiers a node, grouping costs more than divergence.
 const WEAKS_FOR_WAVES: f64 = 4.0;
 
@@ -220,14 +222,14 @@ impl Gpu {
         let tiled = matches!(strategy, Strategy::TiledWalks | Strategy::TiledWaves);
         let waves = matches!(strategy, Strategy::Waves | Strategy::TiledWaves);
         let shared = |b: &Blocks| if waves { b.capacity() * SUMS_BYTES } else { 0 } + if tiled { b.tile_bytes() } else { 0 };
-        let candidates = BLOCK_BITS.map(|bits| Blocks::new(integral.shape, bits, &forest));
-        // The patent's kernel has a voxel a thread.
-        let Some(blocks) = (match strategy {
-            Strategy::Walks => Some(Blocks::new(integral.shape, [5, 2, 2], &forest)),
-            _ => candidates.into_iter().find(|b| shared(b) + STATIC_SHARED <= self.shared_bytes),
-        }) else {
-            return Ok(None);
+        let candidates: &[[i32; 3]] = match strategy {
+            // The patent's kernel has a voxel a thread.
+            Strategy::Walks => &[[5, 2, 2]],
+            Strategy::TiledWalks => &WALK_BITS,
+            Strategy::Waves | Strategy::TiledWaves => &BLOCK_BITS,
         };
+        let mut candidates = candidates.iter().map(|&bits| Blocks::new(integral.shape, bits, &forest));
+        let Some(blocks) = candidates.find(|b| shared(b) + STATIC_SHARED <= self.shared_bytes) else { return Ok(None) };
 
         let argument = forest.forest.argument(self);
         // SAFETY: kernels write them before they are read: the taps here, a score each voxel.
@@ -246,10 +248,11 @@ impl Gpu {
             Strategy::TiledWaves => &self.haar.waves_tiled,
         };
         let shared_bytes = shared(&blocks);
-        let resident = kernel.occupancy_max_active_blocks_per_multiprocessor(THREADS, shared_bytes, None)?.max(1) as usize;
+        let threads = if strategy == Strategy::TiledWaves { 2 * THREADS } else { THREADS };
+        let resident = kernel.occupancy_max_active_blocks_per_multiprocessor(threads, shared_bytes, None)?.max(1) as usize;
         let grid = if waves || tiled { blocks.count().min(resident * self.multiprocessors) } else { blocks.count() };
         let config =
-            LaunchConfig { grid_dim: (grid.max(1) as u32, 1, 1), block_dim: (THREADS, 1, 1), shared_mem_bytes: shared_bytes as u32 };
+            LaunchConfig { grid_dim: (grid.max(1) as u32, 1, 1), block_dim: (threads, 1, 1), shared_mem_bytes: shared_bytes as u32 };
         let table = integral.device_table(self);
         if waves {
             let lists = grid * (2 * argument.depth as usize + 2) * blocks.capacity();

@@ -77,7 +77,7 @@ unsafe impl DeviceRepr for Source {}
 
 /// The kernels of `image.cu`.
 pub(crate) struct ImageKernels {
-    /// Of rows of 16, for tables up to 1024 wide, and of 4, up to 4096.
+    /// In bands of 8 rows, for tables up to 1024 wide, and of 4, up to 4096.
     sums: [CudaFunction; 2],
     write: [CudaFunction; 2],
     scan: CudaFunction,
@@ -88,8 +88,8 @@ impl ImageKernels {
     pub(crate) fn load(module: &Arc<CudaModule>) -> Result<Self, GpuError> {
         let load = |name| module.load_function(name);
         Ok(Self {
-            sums: [load("image_sums_16")?, load("image_sums_4")?],
-            write: [load("image_write_16")?, load("image_write_4")?],
+            sums: [load("image_sums_8")?, load("image_sums_4")?],
+            write: [load("image_write_8")?, load("image_write_4")?],
             scan: load("image_scan")?,
             channels: load("image_channels")?,
         })
@@ -174,7 +174,7 @@ impl Gpu {
             edge: i32::from(padding == Padding::Edge),
             padded: padded.map(|n| n as i32),
         };
-        let (kind, rows) = if threads <= 256 { (0, 16) } else { (1, 4) };
+        let (kind, rows) = if threads <= 256 { (0, 8) } else { (1, 4) };
         let bands = py.div_ceil(rows);
         // Enough blocks to fill the device, of enough planes to be worth their carries.
         let slab_planes = (pz * bands).div_ceil(8 * self.multiprocessors).max(8);

@@ -6,7 +6,7 @@ use pbt::commands::LoadedModel;
 use pbt::dataset::{read_cases, wanted_boxes};
 use pbt_cpu::Cpu;
 use pbt_detect::{BoxError, Detections, StructureModel, Summary};
-use pbt_io::{Dataset, read_image};
+use pbt_io::Dataset;
 use pbt_volume::{Pose, positive};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -30,7 +30,7 @@ pub(crate) fn run(model: &str, dataset: &str, split: &str, rotations: usize) -> 
     let cases: Vec<_> = dataset.split(split).cloned().collect();
     let mut rows: Vec<Vec<Row>> = model.model.structures.iter().map(|_| Vec::new()).collect();
     for (n, case) in read_cases(&dataset, &cases, &boxes).map_err(fail)?.iter().enumerate() {
-        let image = read_image(&case.spec.image)?.volume;
+        let image = case.spec.read_image()?.volume;
         let mut random = ChaCha8Rng::seed_from_u64(1000 + n as u64);
         for copy in 0..=rotations {
             for (structure, rows) in model.model.structures.iter().zip(&mut rows) {

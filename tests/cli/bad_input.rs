@@ -3,6 +3,8 @@
 use crate::support::{Outcome, pbt, program, read_json, scratch, tiny, tiny_copy};
 use pbt_io::{RawImage, VoxelType, read_image, write_image};
 use pbt_volume::{Geometry, PointLps, VoxelIndex};
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -423,4 +425,44 @@ fn devices_that_are_not_there() {
     }
     assert_eq!(std::fs::read_dir(out.path()).unwrap().count(), 0);
     pbt(["info", "--devices", "--device", "abacus"]).exits_with(2).error_line();
+}
+
+/// A number from 0 to below `n`.
+fn below(random: &mut ChaCha8Rng, n: usize) -> usize {
+    random.next_u32() as usize % n
+}
+
+#[test]
+fn spoilt_models_never_panic() {
+    // `PBT_MUTATIONS` sets another number for a long run.
+    let rounds = std::env::var("PBT_MUTATIONS").ok().map_or(3000, |text| text.parse().expect("PBT_MUTATIONS is a number"));
+    let good = std::fs::read(tiny().model()).unwrap();
+    // A model is a length, a header in JSON with the card, and numbers.
+    let header = 8 + u64::from_le_bytes(good[..8].try_into().unwrap()) as usize;
+    let mut random = ChaCha8Rng::seed_from_u64(7);
+    let mut refused = 0;
+    for _ in 0..rounds {
+        let mut bytes = good.clone();
+        for _ in 0..1 + below(&mut random, 3) {
+            let reach = if below(&mut random, 2) == 0 { header } else { bytes.len() };
+            let at = below(&mut random, reach);
+            bytes[at] = match below(&mut random, 4) {
+                0 => bytes[at] ^ (1 << below(&mut random, 8)),
+                1 => 0xff,
+                2 => b'0' + below(&mut random, 10) as u8,
+                _ => random.next_u32() as u8,
+            };
+        }
+        if below(&mut random, 8) == 0 {
+            bytes.truncate(below(&mut random, good.len()));
+        }
+        match pbt_detect::Model::from_bytes(&bytes) {
+            Ok(_) => {}
+            Err(error) => {
+                refused += 1;
+                assert!(!error.to_string().contains('\n'), "{error}");
+            }
+        }
+    }
+    assert!(refused > rounds / 4, "{refused} of {rounds} were refused");
 }

@@ -5,6 +5,7 @@ mod batch;
 mod convert;
 mod demo;
 mod determinism;
+mod dicom;
 mod evaluate;
 mod geometry;
 mod help;

@@ -1,6 +1,7 @@
 //! `pbt validate`
 
 use crate::support::{Outcome, TEST, TRAINING, numbers, pbt, read_json, scratch, tiny, tiny_copy};
+use pbt_io::{RawImage, VoxelType, read_raw, write_image};
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -101,7 +102,41 @@ fn all_that_is_wrong_with_a_data_set_is_said_at_once() {
     assert!(expected.is_empty(), "{expected:?} are missing in {lines:#?}");
     let outcome = validate(data.path()).exits_with(4);
     assert_eq!(outcome.stdout.lines().filter(|l| l.starts_with("error: ")).count(), 4);
-    assert!(outcome.error_line().contains("4 error(s), 4 warning(s)"));
+    assert!(outcome.error_line().contains("4 error(s), 4 warning(s)") && !outcome.stdout.contains("4 error(s)"), "said once");
+}
+
+#[test]
+fn faults_of_the_file_do_not_hide_each_other() {
+    let data = tiny_copy();
+    edit(data.path(), |dataset| {
+        dataset["cases"][1]["image"] = json!("gone.nii");
+        dataset["cases"][2].as_object_mut().unwrap().remove("split");
+        dataset["structures"].as_array_mut().unwrap().extend([
+            json!({ "name": "left", "kind": "landmark", "partner": "right" }),
+            json!({ "name": "right", "kind": "landmark" }),
+            json!({ "name": "odd", "kind": "cube" }),
+        ]);
+    });
+    let (_, lines) = findings(data.path(), 4);
+    for part in ["structures[3].kind", "cases[1].image", "cases[2].split", "left: its partner right does not name it"] {
+        assert_eq!(lines.iter().filter(|line| line.contains(part)).count(), 1, "{part}: {lines:#?}");
+    }
+}
+
+#[test]
+fn one_scan_in_two_splits_is_found_in_another_format() {
+    let data = tiny_copy();
+    let test_image = data.path().join(format!("c{TRAINING}.nii.gz"));
+    let original = read_raw(&data.path().join("c5.nii.gz")).unwrap().raw;
+    // Twice as bright, with a little noise, as 16-bit numbers.
+    let noisy = |(n, v): (usize, &f64)| ((2.0 * v) as i16 + (n as i16).wrapping_mul(7919) % 5).to_le_bytes();
+    let bytes = original.to_f64().iter().enumerate().flat_map(noisy).collect();
+    let copy = RawImage::new(original.geometry().clone(), VoxelType::I16, bytes, None).unwrap();
+    write_image(&test_image, &copy).unwrap();
+    std::fs::copy(data.path().join("c5.mrk.json"), data.path().join(format!("c{TRAINING}.mrk.json"))).unwrap();
+    let (_, lines) = findings(data.path(), 0);
+    let alike: Vec<&String> = lines.iter().filter(|line| line.contains("looks the same")).collect();
+    assert!(alike.len() == 1 && alike[0].contains("1 such pair(s): c5 and c6"), "{lines:?}");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! What a user may type.
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use pbt_io::ReadOptions;
 use pbt_tree::ClassifierKind;
 use std::path::PathBuf;
 
@@ -137,12 +138,33 @@ pub struct Detect {
     /// Model
     #[arg(short, long, value_name = "MODEL.pbt")]
     pub model: PathBuf,
-    /// Image
+    /// Image: a NIfTI, MetaImage or NRRD file, or a DICOM file, folder or zip archive
     #[arg(short, long, value_name = "IMAGE")]
     pub input: PathBuf,
+    /// Which volume of the image
+    #[command(flatten)]
+    pub volume: VolumeChoice,
     /// Folder for the results; made if missing
     #[arg(short, long, value_name = "FOLDER")]
     pub output: PathBuf,
+}
+
+/// Which of several volumes of an input is meant.
+#[derive(Debug, Clone, Default, Args)]
+pub struct VolumeChoice {
+    /// The series of a DICOM folder or zip archive with several; `pbt info FOLDER` lists them
+    #[arg(long, value_name = "SERIES")]
+    pub series: Option<String>,
+    /// The time point, from 0, of a file or series with several
+    #[arg(long, value_name = "N")]
+    pub frame: Option<usize>,
+}
+
+impl VolumeChoice {
+    /// As the reader takes it.
+    pub fn options(&self) -> ReadOptions {
+        ReadOptions { series: self.series.clone(), frame: self.frame }
+    }
 }
 
 /// `pbt batch`
@@ -152,7 +174,8 @@ pub struct Detect {
   pbt batch -m liver.pbt -i list.csv -o found --resume
   pbt batch -m liver.pbt -i scans -o found --shard 2/4
 
-The list is a CSV file with the columns case_id and path (relative to the list). For each case this writes FOLDER/CASE.json (the result) \
+Of a folder, every image file, every zip archive and every folder that holds DICOM files is a case. The list is a CSV file with the columns \
+case_id and path (relative to the list), and, where they are needed, series and frame. For each case this writes FOLDER/CASE.json (the result) \
 and FOLDER/CASE.mrk.json (for 3D Slicer); for all of them FOLDER/detections.csv and FOLDER/detections.parquet, one row a detection, and \
 FOLDER/run.json. A case that cannot be read or used is a row with the status `failed` and the reason, and the exit code is 3 at the end.
 
@@ -221,10 +244,10 @@ pub struct Evaluate {
 /// `pbt info`
 #[derive(Debug, Clone, Args)]
 #[command(arg_required_else_help = true)]
-#[command(after_help = "Examples:\n  pbt info liver.pbt\n  pbt info --devices --json")]
+#[command(after_help = "Examples:\n  pbt info liver.pbt\n  pbt info dicom_folder\n  pbt info --devices --json")]
 pub struct Info {
-    /// Model: its card, sizes, and the features that it uses most
-    #[arg(value_name = "MODEL.pbt", required_unless_present = "devices")]
+    /// Model: its card, sizes, and the features that it uses most; or a DICOM file, folder or zip archive: its series
+    #[arg(value_name = "PATH", required_unless_present = "devices")]
     pub model: Option<PathBuf>,
     /// The devices that can compute
     #[arg(long)]
@@ -244,9 +267,12 @@ A data set is read whole: every image must be readable and show something, every
 be annotated in at least two training cases, and no image may be in two splits. Spacings and orientations that differ from the rest and \
 structures that are not annotated are warnings. Warnings leave the exit code at 0; errors make it 4, and 5 for a model.")]
 pub struct Validate {
-    /// Data set (folder or file), image, folder of images, Slicer markups, result or model
+    /// Data set (folder or file), image, folder of images, DICOM folder, Slicer markups, result or model
     #[arg(value_name = "PATH")]
     pub path: PathBuf,
+    /// Which volume of an image
+    #[command(flatten)]
+    pub volume: VolumeChoice,
     /// JSON on stdout in place of text
     #[arg(long)]
     pub json: bool,
@@ -256,10 +282,11 @@ pub struct Validate {
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "Examples:
   pbt convert scan.mha scan.nii.gz
-  pbt convert scan.nii scan.nrrd
+  pbt convert dicom_folder scan.nrrd --series 3
 
-Reads .nii, .nii.gz, .hdr with .img, .mha, .mhd, .nrrd and .nhdr; writes .nii, .nii.gz, .mha and .nrrd. The voxel type and its bits stay; \
-voxels with a scaling become 64-bit numbers in .mha and .nrrd, which have no field for it. NIfTI keeps 32 bits of each number of the \
+Reads .nii, .nii.gz, .hdr with .img, .mha, .mhd, .nrrd, .nhdr and DICOM files, folders and zip archives; writes .nii, .nii.gz, .mha, .mhd \
+(with .raw), .nrrd and .nhdr (with .raw). The voxel type and its bits stay; \
+voxels with a scaling become 64-bit numbers in MetaImage and NRRD, which have no field for it. NIfTI keeps 32 bits of each number of the \
 affine; a warning says when that moves voxels.")]
 pub struct Convert {
     /// Image to read
@@ -268,6 +295,9 @@ pub struct Convert {
     /// Image to write; the extension says the format
     #[arg(value_name = "OUT")]
     pub output: PathBuf,
+    /// Which volume of the input
+    #[command(flatten)]
+    pub volume: VolumeChoice,
 }
 
 /// `pbt completions`

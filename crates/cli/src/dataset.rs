@@ -2,7 +2,7 @@
 
 use crate::Failure;
 use pbt_detect::TrainingData;
-use pbt_io::{CaseSpec, Dataset, StructureKind, check_annotations, read_image};
+use pbt_io::{CaseSpec, Dataset, StructureKind, check_annotations};
 use pbt_volume::{Geometry, Pose, Volume};
 use rayon::prelude::*;
 
@@ -56,7 +56,7 @@ pub fn wanted_boxes(dataset: &Dataset, named: &[String]) -> Result<Vec<String>, 
 /// The first case, in the file's order, that cannot be read or whose annotations lie outside its image.
 pub fn read_cases(dataset: &Dataset, cases: &[CaseSpec], boxes: &[String]) -> Result<Vec<AnnotatedCase>, Failure> {
     let read = |spec: &CaseSpec| -> Result<AnnotatedCase, Failure> {
-        let image = read_image(&spec.image)?;
+        let image = spec.read_image()?;
         let mut annotations = dataset.load_annotations(spec)?;
         annotations.boxes.retain(|(name, _)| boxes.contains(name));
         annotations.landmarks.clear();
@@ -121,7 +121,7 @@ impl TrainingData for TrainingCases {
     }
 
     fn image(&self, case: usize) -> Result<Volume<f32>, Failure> {
-        Ok(read_image(&self.cases[case].spec.image)?.volume)
+        Ok(self.cases[case].spec.read_image()?.volume)
     }
 
     fn structures(&self) -> Vec<(String, Vec<(usize, Pose)>)> {

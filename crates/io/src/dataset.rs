@@ -1,9 +1,9 @@
 //! Data sets: `dataset.json`, schema `pbt-dataset/1`.
 
-use crate::annotations::Annotations;
+use crate::annotations::{Annotations, read_annotations};
 use crate::box_from_labels::box_from_labels;
 use crate::json::{Node, parse};
-use crate::{IoError, read_labels, read_markups};
+use crate::{Image, IoError, ReadOptions, nnunet, read_image_with, read_labels};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -62,14 +62,26 @@ pub struct StructureSpec {
 pub struct CaseSpec {
     /// Unique name.
     pub id: String,
-    /// The image's file.
+    /// The image's file or DICOM folder.
     pub image: PathBuf,
+    /// Which of its volumes.
+    pub options: ReadOptions,
     /// `train`, `test`, `dev` or any other word.
     pub split: String,
-    /// Slicer markups.
+    /// Slicer markups, or a table of landmarks.
     pub annotations: Option<PathBuf>,
     /// A label map; boxes that the annotations lack are derived from it.
     pub labels: Option<PathBuf>,
+}
+
+impl CaseSpec {
+    /// Reads the case's image.
+    ///
+    /// # Errors
+    /// As [`crate::read_image_with`].
+    pub fn read_image(&self) -> Result<Image, IoError> {
+        read_image_with(&self.image, &self.options)
+    }
 }
 
 /// A data set.
@@ -92,25 +104,39 @@ pub struct Dataset {
 }
 
 impl Dataset {
-    /// Reads a data set from a folder with `dataset.json`, or from such a file under any name. The paths in it are relative to the file.
+    /// Reads a data set from a folder with `dataset.json`, or from such a file under any name. The paths in it are relative to the file. An
+    /// nnU-Net folder is one, too.
     ///
     /// # Errors
     /// [`IoError`] naming file and field (`cases[3].image`): unknown schema or kind, missing field, a name twice, a parent or partner
     /// that is no structure, a file that does not exist.
     pub fn load(path: &Path) -> Result<Self, IoError> {
+        let (dataset, faults) = Self::load_with_faults(path)?;
+        faults.into_iter().next().map_or(Ok(dataset), Err)
+    }
+
+    /// As [`Dataset::load`], but goes on after a fault: the data set without what is wrong, and all that is wrong, in the file's order.
+    ///
+    /// # Errors
+    /// [`IoError`] when the file cannot be read at all or is no data set.
+    pub fn load_with_faults(path: &Path) -> Result<(Self, Vec<IoError>), IoError> {
         let path = if path.is_dir() { path.join("dataset.json") } else { path.to_path_buf() };
         let value = parse(&path)?;
         let root = Node::root(&path, &value);
+        if nnunet::is_nnunet(&value) {
+            return Ok((nnunet::load(&path, &root)?, Vec::new()));
+        }
         let schema = root.get("schema")?;
         if schema.text()? != SCHEMA {
             let found = schema.text()?;
             return Err(schema.error(format!("is `{found}`, not `{SCHEMA}`"), "convert the data set, or use a pbt that knows this schema"));
         }
-        let mut warnings = Vec::new();
+        let (mut warnings, mut faults) = (Vec::new(), Vec::new());
         root.warn_unknown(&["schema", "name", "modality", "structures", "labels", "cases"], &mut warnings)?;
-        let structures = structures(&root.get("structures")?, &mut warnings)?;
+        let name = kept(root.get("name").and_then(|name| name.text()), &mut faults).unwrap_or_default().to_owned();
+        let structures = structures(&root.get("structures")?, &mut warnings, &mut faults)?;
         let label_names = match root.optional("labels")? {
-            Some(labels) => label_names(&labels)?,
+            Some(labels) => kept(label_names(&labels), &mut faults).unwrap_or_default(),
             None => BTreeMap::new(),
         };
         let modality = match root.get("modality")?.text()? {
@@ -120,8 +146,8 @@ impl Dataset {
             other => Modality::Other(other.to_owned()),
         };
         let folder = path.parent().unwrap_or(Path::new("")).to_path_buf();
-        let cases = cases(&root.get("cases")?, &folder, &mut warnings)?;
-        Ok(Self { name: root.get("name")?.text()?.to_owned(), modality, structures, label_names, cases, path, warnings })
+        let cases = cases(&root.get("cases")?, &folder, &mut warnings, &mut faults)?;
+        Ok((Self { name, modality, structures, label_names, cases, path, warnings }, faults))
     }
 
     /// The cases of a split, in the file's order.
@@ -139,7 +165,7 @@ impl Dataset {
     /// [`IoError`] when a file cannot be read, or when a name that is a box's in the data set is a point's in the markups, or the reverse.
     pub fn load_annotations(&self, case: &CaseSpec) -> Result<Annotations, IoError> {
         let mut annotations = match &case.annotations {
-            Some(path) => self.of_structures(path, read_markups(path)?)?,
+            Some(path) => self.of_structures(path, read_annotations(path)?)?,
             None => Annotations::default(),
         };
         let boxes: Vec<&str> = self.structures.iter().filter(|s| s.kind == StructureKind::Box).map(|s| s.name.as_str()).collect();
@@ -179,48 +205,61 @@ impl Dataset {
     }
 }
 
-fn structures(list: &Node, warnings: &mut Vec<String>) -> Result<Vec<StructureSpec>, IoError> {
-    let mut structures: Vec<StructureSpec> = Vec::new();
+/// The value, or none and one fault more.
+fn kept<T>(result: Result<T, IoError>, faults: &mut Vec<IoError>) -> Option<T> {
+    result.map_err(|fault| faults.push(fault)).ok()
+}
+
+fn structures(list: &Node, warnings: &mut Vec<String>, faults: &mut Vec<IoError>) -> Result<Vec<StructureSpec>, IoError> {
+    let (mut structures, mut nodes): (Vec<StructureSpec>, Vec<Node>) = (Vec::new(), Vec::new());
     for node in list.items()? {
-        node.warn_unknown(&["name", "kind", "parent", "partner"], warnings)?;
-        let name = node.get("name")?;
-        let kind = node.get("kind")?;
-        let spec = StructureSpec {
-            name: name.text()?.to_owned(),
-            kind: match kind.text()? {
-                "box" => StructureKind::Box,
-                "landmark" => StructureKind::Landmark,
-                other => return Err(kind.error(format!("is `{other}`"), "write `box` or `landmark`")),
-            },
-            parent: optional_text(&node, "parent")?,
-            partner: optional_text(&node, "partner")?,
-        };
-        if let Some(n) = structures.iter().position(|s| s.name == spec.name) {
-            return Err(name.error(format!("`{}` is the name of structures[{n}], too", spec.name), "give each structure its own name"));
-        }
+        let Some(spec) = kept(structure(&node, &structures, warnings), faults) else { continue };
         structures.push(spec);
+        nodes.push(node);
     }
-    if structures.is_empty() {
+    if list.items()?.is_empty() {
         return Err(list.error("is empty", "list what is annotated"));
     }
-    for (node, spec) in list.items()?.iter().zip(&structures) {
-        for (key, other) in [("parent", &spec.parent), ("partner", &spec.partner)] {
-            let Some(other) = other else { continue };
-            if *other == spec.name || !structures.iter().any(|s| s.name == *other) {
-                return Err(node.child_error(
-                    key,
-                    format!("`{other}` is no other structure of the data set"),
-                    "name one of the structures",
-                ));
-            }
-        }
-        // Following parents longer than there are structures means going in a circle.
-        let parent_of = |name: &String| structures.iter().find(|s| s.name == *name).and_then(|s| s.parent.clone());
-        if std::iter::successors(spec.parent.clone(), parent_of).take(structures.len()).count() == structures.len() {
-            return Err(node.child_error("parent", "goes in a circle", "leave one structure of the circle without a parent"));
-        }
+    for (node, spec) in nodes.iter().zip(&structures) {
+        kept(check_relations(node, spec, &structures), faults);
     }
     Ok(structures)
+}
+
+fn structure(node: &Node, before: &[StructureSpec], warnings: &mut Vec<String>) -> Result<StructureSpec, IoError> {
+    node.warn_unknown(&["name", "kind", "parent", "partner"], warnings)?;
+    let name = node.get("name")?;
+    let kind = node.get("kind")?;
+    let spec = StructureSpec {
+        name: name.text()?.to_owned(),
+        kind: match kind.text()? {
+            "box" => StructureKind::Box,
+            "landmark" => StructureKind::Landmark,
+            other => return Err(kind.error(format!("is `{other}`"), "write `box` or `landmark`")),
+        },
+        parent: optional_text(node, "parent")?,
+        partner: optional_text(node, "partner")?,
+    };
+    if let Some(n) = before.iter().position(|s| s.name == spec.name) {
+        return Err(name.error(format!("`{}` is the name of structures[{n}], too", spec.name), "give each structure its own name"));
+    }
+    Ok(spec)
+}
+
+/// Parents and partners must be structures, and parents must not go in a circle.
+fn check_relations(node: &Node, spec: &StructureSpec, structures: &[StructureSpec]) -> Result<(), IoError> {
+    for (key, other) in [("parent", &spec.parent), ("partner", &spec.partner)] {
+        let Some(other) = other else { continue };
+        if *other == spec.name || !structures.iter().any(|s| s.name == *other) {
+            return Err(node.child_error(key, format!("`{other}` is no other structure of the data set"), "name one of the structures"));
+        }
+    }
+    // Following parents longer than there are structures means going in a circle.
+    let parent_of = |name: &String| structures.iter().find(|s| s.name == *name).and_then(|s| s.parent.clone());
+    if std::iter::successors(spec.parent.clone(), parent_of).take(structures.len()).count() == structures.len() {
+        return Err(node.child_error("parent", "goes in a circle", "leave one structure of the circle without a parent"));
+    }
+    Ok(())
 }
 
 fn label_names(labels: &Node) -> Result<BTreeMap<u16, String>, IoError> {
@@ -232,33 +271,36 @@ fn label_names(labels: &Node) -> Result<BTreeMap<u16, String>, IoError> {
     Ok(names)
 }
 
-fn cases(list: &Node, folder: &Path, warnings: &mut Vec<String>) -> Result<Vec<CaseSpec>, IoError> {
-    let mut seen = BTreeMap::new();
-    let mut cases = Vec::new();
-    for (n, node) in list.items()?.into_iter().enumerate() {
-        node.warn_unknown(&["id", "image", "split", "annotations", "labels"], warnings)?;
-        let id = node.get("id")?;
-        let name = id.text()?;
-        // The name of a case becomes the name of its result files.
-        if name.contains(['/', '\\']) || name.contains(char::is_control) || name == "." || name == ".." {
-            return Err(id.error(format!("`{name}` is no file name"), "leave out slashes and control characters"));
-        }
-        if let Some(first) = seen.insert(name.to_owned(), n) {
-            return Err(id.error(format!("`{name}` is the id of cases[{first}], too"), "give each case its own id"));
-        }
-        let optional_file = |key| node.optional(key)?.map(|value| existing_file(&value, folder)).transpose();
-        cases.push(CaseSpec {
-            id: name.to_owned(),
-            image: existing_file(&node.get("image")?, folder)?,
-            split: node.get("split")?.text()?.to_owned(),
-            annotations: optional_file("annotations")?,
-            labels: optional_file("labels")?,
-        });
-    }
-    if cases.is_empty() {
+fn cases(list: &Node, folder: &Path, warnings: &mut Vec<String>, faults: &mut Vec<IoError>) -> Result<Vec<CaseSpec>, IoError> {
+    let items = list.items()?;
+    if items.is_empty() {
         return Err(list.error("is empty", "list the cases"));
     }
-    Ok(cases)
+    let mut seen = BTreeMap::new();
+    let read = items.iter().enumerate().map(|(n, node)| case(n, node, folder, &mut seen, warnings));
+    Ok(read.filter_map(|result| kept(result, faults)).collect())
+}
+
+fn case(n: usize, node: &Node, folder: &Path, seen: &mut BTreeMap<String, usize>, warnings: &mut Vec<String>) -> Result<CaseSpec, IoError> {
+    node.warn_unknown(&["id", "image", "series", "frame", "split", "annotations", "labels"], warnings)?;
+    let id = node.get("id")?;
+    let name = id.text()?;
+    // The name of a case becomes the name of its result files.
+    if name.contains(['/', '\\']) || name.contains(char::is_control) || name == "." || name == ".." {
+        return Err(id.error(format!("`{name}` is no file name"), "leave out slashes and control characters"));
+    }
+    if let Some(first) = seen.insert(name.to_owned(), n) {
+        return Err(id.error(format!("`{name}` is the id of cases[{first}], too"), "give each case its own id"));
+    }
+    let optional_file = |key| node.optional(key)?.map(|value| existing_file(&value, folder)).transpose();
+    Ok(CaseSpec {
+        id: name.to_owned(),
+        image: existing_image(&node.get("image")?, folder)?,
+        options: ReadOptions { series: optional_text(node, "series")?, frame: optional_frame(node)? },
+        split: node.get("split")?.text()?.to_owned(),
+        annotations: optional_file("annotations")?,
+        labels: optional_file("labels")?,
+    })
 }
 
 fn existing_file(node: &Node, folder: &Path) -> Result<PathBuf, IoError> {
@@ -268,6 +310,18 @@ fn existing_file(node: &Node, folder: &Path) -> Result<PathBuf, IoError> {
         return Err(node.error(format!("`{}` {what}", path.display()), "paths are relative to the data set's file"));
     }
     Ok(path)
+}
+
+/// A file, or a folder, which then is a DICOM series.
+fn existing_image(node: &Node, folder: &Path) -> Result<PathBuf, IoError> {
+    let path = folder.join(node.text()?);
+    if path.is_dir() { Ok(path) } else { existing_file(node, folder) }
+}
+
+fn optional_frame(node: &Node) -> Result<Option<usize>, IoError> {
+    let Some(frame) = node.optional("frame")? else { return Ok(None) };
+    let number = frame.raw().as_u64().and_then(|n| usize::try_from(n).ok());
+    number.map(Some).ok_or_else(|| frame.error("is no time point", "count time points from 0"))
 }
 
 fn optional_text(node: &Node, key: &str) -> Result<Option<String>, IoError> {
@@ -319,6 +373,7 @@ mod tests {
             ("\"id\": \"b\", ", "", "cases[1].id"),
             ("a.nii\", \"split\": \"test\"", "b.nii\", \"split\": \"test\"", "cases[1].image"),
             ("\"split\": \"test\"", "\"split\": 4", "cases[1].split"),
+            ("\"split\": \"test\"", "\"split\": \"test\", \"frame\": -1", "cases[1].frame"),
             ("\"split\": \"test\"", "\"split\": \"test\", \"labels\": \"x.nii\"", "cases[1].labels"),
         ] {
             assert!(GOOD.contains(from), "{from}");
@@ -328,6 +383,19 @@ mod tests {
         }
         let folder = tempfile::tempdir().unwrap();
         assert!(Dataset::load(folder.path()).unwrap_err().to_string().contains("dataset.json: file: cannot be read"));
+    }
+
+    #[test]
+    fn all_mistakes_are_found_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("a.nii"), "").unwrap();
+        let text = GOOD.replacen("\"box\"", "\"cube\"", 1).replacen("\"id\": \"a\"", "\"id\": \"a/b\"", 1).replacen("\"test\"", "4", 1);
+        std::fs::write(folder.path().join("dataset.json"), text).unwrap();
+        let (set, faults) = Dataset::load_with_faults(folder.path()).unwrap();
+        let fields: Vec<&str> = faults.iter().map(IoError::field).collect();
+        // The landmark's parent is gone with the box that could not be read.
+        assert_eq!(fields, ["structures[0].kind", "structures[1].parent", "cases[0].id", "cases[1].split"]);
+        assert!(set.cases.is_empty() && set.structures.len() == 1);
     }
 
     #[test]

@@ -17,7 +17,9 @@ mod markups;
 mod metaimage;
 mod nifti;
 mod nifti_header;
+mod nnunet;
 mod nrrd;
+mod points;
 mod raw;
 mod result;
 mod source;
@@ -25,7 +27,7 @@ mod stored;
 mod text_header;
 mod write_image;
 
-pub use annotations::{Annotations, Landmark, LandmarkState, check_annotations};
+pub use annotations::{Annotations, Landmark, LandmarkState, check_annotations, read_annotations};
 pub use atomic::write_atomically;
 pub use box_from_labels::box_from_labels;
 pub use dataset::{CaseSpec, Dataset, Modality, StructureKind, StructureSpec};
@@ -35,6 +37,7 @@ pub use image::{
     Image, Loaded, ReadOptions, case_name, is_dicom_path, is_image_path, read_image, read_image_with, read_labels, read_raw, read_raw_with,
 };
 pub use markups::{read_markups, write_markups};
+pub use points::read_points;
 pub use raw::{RawImage, Scaling, VoxelType};
 pub use result::{
     DetectionKind, DetectionRecord, DeviceRecord, InputRecord, ModelRecord, OrientationRecord, ResultFile, RunRecord, Status, read_result,

@@ -14,7 +14,7 @@ const SCHEMA: &str =
     "https://raw.githubusercontent.com/slicer/slicer/master/Modules/Loadable/Markups/Resources/Schema/markups-schema-v1.0.3.json#";
 
 /// Reads a markups file: each `ROI` of type `Box` is a box named by its `name` (or `label`), each control point of a `Fiducial` a landmark
-/// named by its `label`. Other kinds of markups (lines, curves, planes) are passed over.
+/// named by its `label`, each `Plane` a landmark at its centre. Other kinds of markups (lines, curves, angles) are passed over.
 ///
 /// # Errors
 /// [`IoError`] naming file and field: no JSON, wrong types, a name twice, a coordinate system that is neither LPS nor RAS, units other
@@ -34,6 +34,7 @@ pub fn read_markups(path: &Path) -> Result<Annotations, IoError> {
                 annotations.boxes.push((name, pose));
             }
             "Fiducial" => read_landmarks(&markup, &mut annotations.landmarks)?,
+            "Plane" => read_plane(&markup, &mut annotations.landmarks)?,
             _ => {}
         }
     }
@@ -85,6 +86,18 @@ fn read_box(markup: &Node) -> Result<(String, Pose), IoError> {
         markup.child_error("orientation", problem, "give three orthonormal columns, the third the cross product of the others")
     })?;
     Ok((name.to_owned(), pose))
+}
+
+/// The centre of a plane, where the file states it (Slicer 5; older versions keep three points).
+fn read_plane(markup: &Node, landmarks: &mut Vec<Landmark>) -> Result<(), IoError> {
+    let (Some(name), Some(center)) = (markup.optional("name")?, markup.optional("center")?) else { return Ok(()) };
+    let position = Vector3::from(center.numbers()?).component_mul(&to_lps(markup)?);
+    let name = name.text()?.to_owned();
+    if landmarks.iter().any(|landmark| landmark.name == name) {
+        return Err(markup.error(format!("the landmark `{name}` is there twice"), "remove or rename one"));
+    }
+    landmarks.push(Landmark { name, state: LandmarkState::At(PointLps(Point3::from(position))) });
+    Ok(())
 }
 
 fn read_landmarks(markup: &Node, landmarks: &mut Vec<Landmark>) -> Result<(), IoError> {
@@ -187,11 +200,13 @@ mod tests {
     fn states_of_points() {
         let text = r#"{"markups": [{"type": "Fiducial", "coordinateSystem": "LPS", "controlPoints": [
             {"label": "a", "position": [1, 2, 3]}, {"label": "b", "positionStatus": "missing"},
-            {"label": "c", "positionStatus": "undefined"}]}, {"type": "Line"}]}"#;
+            {"label": "c", "positionStatus": "undefined"}]}, {"type": "Line"},
+            {"type": "Plane", "name": "d", "coordinateSystem": "RAS", "center": [1, 2, 3], "normal": [0, 0, 1]}]}"#;
         let annotations = read_text(text).unwrap();
         assert_eq!(annotations.landmark("a"), Some(LandmarkState::At(PointLps::new(1.0, 2.0, 3.0))));
         assert_eq!(annotations.landmark("b"), Some(LandmarkState::OutOfView));
         assert_eq!(annotations.landmark("c"), None);
+        assert_eq!(annotations.landmark("d"), Some(LandmarkState::At(PointLps::new(-1.0, -2.0, 3.0))));
     }
 
     #[test]

@@ -220,7 +220,11 @@ impl Header {
         }
         let (field, ras) = if self.sform_code > 0 {
             let [x, y, z] = self.srow;
-            ("sform", Matrix4::from_row_slice(&[x, y, z, [0.0, 0.0, 0.0, 1.0]].concat()))
+            let sform = Matrix4::from_row_slice(&[x, y, z, [0.0, 0.0, 0.0, 1.0]].concat());
+            if self.qform_code > 0 {
+                self.compare_forms(path, shape, &sform, warnings);
+            }
+            ("sform", sform)
         } else if self.qform_code > 0 {
             ("qform", self.qform(path)?)
         } else {
@@ -242,6 +246,22 @@ impl Header {
             let field = if matches!(error, GeometryError::EmptyShape(_) | GeometryError::TooLarge(_)) { "dim" } else { field };
             bad(path, field, error.to_string())
         })
+    }
+
+    /// Says when the two placements of a file differ: programs that prefer the other one will see the volume elsewhere.
+    fn compare_forms(&self, path: &Path, shape: [usize; 3], sform: &Matrix4<f64>, warnings: &mut Vec<String>) {
+        let Ok(qform) = self.qform(path) else {
+            warnings.push("qform: is no rotation; the sform is used".into());
+            return;
+        };
+        let far = nalgebra::Vector4::new(shape[0] as f64 - 1.0, shape[1] as f64 - 1.0, shape[2] as f64 - 1.0, 0.0);
+        let corner = |n: usize| nalgebra::Vector4::from_fn(|a, _| if a == 3 { 1.0 } else { far[a] * (n >> a & 1) as f64 });
+        let apart = (0..8).map(|n| ((qform - sform) * corner(n)).norm()).fold(0.0, f64::max);
+        // The quaternion's fourth part is made from three f32 parts; near a half turn it is off by up to √ε, and the angle by twice that.
+        let spacing = (1..=3).map(|a| self.step(a).abs()).fold(f64::INFINITY, f64::min);
+        if apart > 0.1 * spacing + 1e-3 * (sform * far).norm() {
+            warnings.push(format!("qform: places the volume up to {apart:.3} (header units) from where the sform does; the sform is used"));
+        }
     }
 
     /// Index to RAS by the quaternion, "method 2" of nifti1.h.

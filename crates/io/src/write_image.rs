@@ -1,4 +1,4 @@
-//! Writing images: NIfTI-1 (`.nii`, `.nii.gz`), MetaImage (`.mha`) and NRRD (`.nrrd`), voxels and affine as they are.
+//! Writing images: NIfTI-1 (`.nii`, `.nii.gz`), MetaImage (`.mha`, `.mhd`) and NRRD (`.nrrd`, `.nhdr`), voxels and affine as they are.
 
 use crate::image::ends_with_extension;
 use crate::raw::{RawImage, Scaling, VoxelType};
@@ -12,7 +12,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 /// Writes an image in the format that the file's extension names. The voxel type and its bits are kept, compressed in `.nii.gz`, `.mha` and
-/// `.nrrd`. NIfTI keeps a scaling; the other two formats have no field for it, so scaled voxels become `f64` there.
+/// `.nrrd`; `.mhd` and `.nhdr` are headers whose voxels go into a `.raw` file of the same name beside them. NIfTI keeps a scaling; the other two formats have no field for it, so scaled voxels become `f64` there.
 ///
 /// NIfTI-1 stores the affine as `f32` (an affine that was read from such a file is written bit for bit); the other formats keep `f64`.
 ///
@@ -34,15 +34,27 @@ pub fn write_image(path: &Path, image: &RawImage) -> Result<(), IoError> {
         });
     }
     let (voxel_type, bytes) = real_voxels(image);
+    if is("mhd") || is("nhdr") {
+        let data = path.with_extension("raw");
+        // Readers take some characters in the name of a data file for more than a name.
+        let data_name = data.file_name().and_then(|name| name.to_str()).filter(|name| !name.contains(['%', '\\']) && name.trim() == *name);
+        let Some(data_name) = data_name else {
+            return Err(IoError::unwritable(path, "file", "has a name that a header cannot hold", "leave out % and blanks at the ends"));
+        };
+        let header =
+            if is("mhd") { metaimage_header(image, voxel_type, None, data_name) } else { nrrd_header(image, voxel_type, Some(data_name)) };
+        write_atomically(&data, |writer| writer.write_all(&bytes))?;
+        return write_atomically(path, |writer| writer.write_all(header.as_bytes()));
+    }
     if is("mha") {
         // MetaImage states the compressed size before the data, so that is made first.
         let mut encoder = ZlibEncoder::new(Vec::new(), Compression::default());
         let compressed = encoder.write_all(&bytes).and_then(|()| encoder.finish()).map_err(|error| IoError::output(path, &error))?;
-        let header = metaimage_header(image, voxel_type, compressed.len());
+        let header = metaimage_header(image, voxel_type, Some(compressed.len()), "LOCAL");
         return write_atomically(path, |writer| write_both(writer, header.as_bytes(), &compressed));
     }
     if is("nrrd") {
-        let header = nrrd_header(image, voxel_type);
+        let header = nrrd_header(image, voxel_type, None);
         return write_atomically(path, |writer| {
             writer.write_all(header.as_bytes())?;
             let mut encoder = GzEncoder::new(writer, Compression::default());
@@ -50,7 +62,12 @@ pub fn write_image(path: &Path, image: &RawImage) -> Result<(), IoError> {
             encoder.finish().map(drop)
         });
     }
-    Err(IoError::unwritable(path, "file", "has no extension of a format that can be written", "use .nii, .nii.gz, .mha or .nrrd"))
+    Err(IoError::unwritable(
+        path,
+        "file",
+        "has no extension of a format that can be written",
+        "use .nii, .nii.gz, .mha, .mhd, .nrrd or .nhdr",
+    ))
 }
 
 fn write_both(writer: &mut impl Write, header: &[u8], voxels: &[u8]) -> io::Result<()> {
@@ -136,7 +153,8 @@ fn nifti_datatype(voxel_type: VoxelType) -> i16 {
     }) as i16
 }
 
-fn metaimage_header(image: &RawImage, voxel_type: VoxelType, compressed: usize) -> String {
+/// `compressed` is the number of bytes that the voxels take where they are compressed.
+fn metaimage_header(image: &RawImage, voxel_type: VoxelType, compressed: Option<usize>, data_file: &str) -> String {
     let geometry = image.geometry();
     let spacing_mm = geometry.spacing_mm();
     let directions = geometry.matrix() * Matrix3::from_diagonal(&Vector3::from(spacing_mm.map(|s| 1.0 / s)));
@@ -152,16 +170,21 @@ fn metaimage_header(image: &RawImage, voxel_type: VoxelType, compressed: usize) 
         VoxelType::F32 => "MET_FLOAT",
         VoxelType::F64 => "MET_DOUBLE",
     };
+    let compression = match compressed {
+        Some(size) => format!("CompressedData = True\nCompressedDataSize = {size}\n"),
+        None => "CompressedData = False\n".to_owned(),
+    };
     let [transform, offset, spacing] = [directions.as_slice(), geometry.origin().0.coords.as_slice(), &spacing_mm].map(joined);
     format!(
-        "ObjectType = Image\nNDims = 3\nBinaryData = True\nBinaryDataByteOrderMSB = False\nCompressedData = True\nCompressedDataSize = {compressed}\n\
+        "ObjectType = Image\nNDims = 3\nBinaryData = True\nBinaryDataByteOrderMSB = False\n{compression}\
          TransformMatrix = {transform}\nOffset = {offset}\nCenterOfRotation = 0 0 0\nElementSpacing = {spacing}\nDimSize = {}\n\
-         ElementType = {element}\nElementDataFile = LOCAL\n",
+         ElementType = {element}\nElementDataFile = {data_file}\n",
         joined(&geometry.shape())
     )
 }
 
-fn nrrd_header(image: &RawImage, voxel_type: VoxelType) -> String {
+/// With a data file the voxels are raw in it, else they follow compressed.
+fn nrrd_header(image: &RawImage, voxel_type: VoxelType, data_file: Option<&str>) -> String {
     let geometry = image.geometry();
     let element = match voxel_type {
         VoxelType::U8 => "uint8",
@@ -175,11 +198,15 @@ fn nrrd_header(image: &RawImage, voxel_type: VoxelType) -> String {
         VoxelType::F32 => "float",
         VoxelType::F64 => "double",
     };
+    let encoding = match data_file {
+        Some(name) => format!("encoding: raw\ndata file: {name}\n"),
+        None => "encoding: gzip\n".to_owned(),
+    };
     let vector = |v: &[f64]| format!("({},{},{})", v[0], v[1], v[2]);
     let directions: Vec<String> = geometry.matrix().column_iter().map(|c| vector(c.as_slice())).collect();
     format!(
         "NRRD0004\ntype: {element}\ndimension: 3\nspace: left-posterior-superior\nsizes: {}\nspace directions: {}\nkinds: domain domain domain\n\
-         endian: little\nencoding: gzip\nspace origin: {}\n\n",
+         endian: little\nspace origin: {}\n{encoding}\n",
         joined(&geometry.shape()),
         directions.join(" "),
         vector(geometry.origin().0.coords.as_slice())
@@ -228,7 +255,7 @@ mod tests {
             let scaling = scaled.then_some(Scaling { slope: 0.25, intercept: -3.0 });
             let image = RawImage::new(geometry, voxel_type, bytes, scaling).unwrap();
             let folder = tempfile::tempdir().unwrap();
-            for name in ["a.nii", "a.nii.gz", "a.mha", "a.nrrd"] {
+            for name in ["a.nii", "a.nii.gz", "a.mha", "a.nrrd", "a.mhd", "a.nhdr"] {
                 let path = folder.path().join(name);
                 write_image(&path, &image).unwrap();
                 let again = read_raw(&path).unwrap();

@@ -337,6 +337,24 @@ fn pairs_are_found_from_either_name() {
 }
 
 #[test]
+fn disagreeing_forms_are_reported() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.nii");
+    let geometry = pbt_volume::Geometry::isotropic([3, 4, 5], 2.0).unwrap();
+    let image = pbt_io::RawImage::new(geometry, pbt_io::VoxelType::U8, vec![1; 60], None).unwrap();
+    pbt_io::write_image(&path, &image).unwrap();
+    assert!(read_image(&path).unwrap().warnings.is_empty());
+    let mut bytes = std::fs::read(&path).unwrap();
+    // qoffset_x 3 mm farther.
+    let x = f32::from_le_bytes(bytes[268..272].try_into().unwrap());
+    bytes[268..272].copy_from_slice(&(x + 3.0).to_le_bytes());
+    std::fs::write(&path, bytes).unwrap();
+    let read = read_image(&path).unwrap();
+    assert!(read.warnings.len() == 1 && read.warnings[0].contains("up to 3.000"), "{:?}", read.warnings);
+    assert_eq!(read.volume.geometry(), image.geometry());
+}
+
+#[test]
 fn metaimage_and_nrrd_by_hand() {
     let mha = |edit: &dyn Fn(&str) -> String| {
         let header = "ObjectType = Image\nNDims = 3\nBinaryData = True\nBinaryDataByteOrderMSB = True\nTransformMatrix = 0 1 0 -1 0 0 0 0 1\nOffset = 10 20 30\nElementSpacing = 0.5 2 3\nDimSize = 2 3 4\nElementType = MET_SHORT\nElementDataFile = LOCAL\n";

@@ -1,13 +1,34 @@
 //! Files with spoilt bytes: every outcome is a value or a one-line error, never a panic, and never memory that the file does not justify.
 
-use pbt_io::{Dataset, RawImage, Scaling, VoxelType, read_image, read_labels, read_markups, read_raw, read_result, write_image};
+#[path = "support/dicom.rs"]
+#[allow(dead_code, reason = "not every test makes every file")]
+mod made;
+mod support;
+
+use made::dose_grid;
+use pbt_io::{
+    Dataset, RawImage, Scaling, VoxelType, list_series, read_image, read_labels, read_markups, read_points, read_raw, read_result,
+    write_image,
+};
 use pbt_volume::Geometry;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use std::path::Path;
+use support::data;
 
-/// Files to spoil, for each format.
-const ROUNDS: usize = 500;
+/// Files to spoil, for each format; `PBT_MUTATIONS` sets another number for a long run.
+fn rounds(default: usize) -> usize {
+    std::env::var("PBT_MUTATIONS").ok().map_or(default, |text| text.parse().expect("PBT_MUTATIONS is a number"))
+}
+
+/// Most memory that this process ever had, on Linux; files of a few kilobytes must not make it large.
+fn check_memory() {
+    const MOST_MIB: usize = 600;
+    let Ok(status) = std::fs::read_to_string("/proc/self/status") else { return };
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("the system says it");
+    let kib: usize = line.trim().trim_end_matches(" kB").parse().expect("a number");
+    assert!(kib / 1024 < MOST_MIB, "{kib} KiB");
+}
 
 fn below(random: &mut ChaCha8Rng, n: usize) -> usize {
     (random.next_u32() as usize) % n
@@ -53,11 +74,11 @@ fn spoilt_images_never_panic() {
     let image = RawImage::new(geometry, VoxelType::I16, bytes, Some(Scaling { slope: 2.0, intercept: 1.0 })).unwrap();
     let mut random = ChaCha8Rng::seed_from_u64(1);
     let mut outcomes = [0usize; 2];
-    for (name, head) in [("a.nii", 352), ("a.nii.gz", 40), ("a.mha", 400), ("a.nrrd", 250)] {
+    for (name, head) in [("a.nii", 352), ("a.nii.gz", 40), ("a.mha", 400), ("a.nrrd", 250), ("a.mhd", 400), ("a.nhdr", 250)] {
         let path = folder.path().join(name);
         write_image(&path, &image).unwrap();
         let good = std::fs::read(&path).unwrap();
-        for _ in 0..ROUNDS {
+        for _ in 0..rounds(500) {
             std::fs::write(&path, spoil(&good, head, &mut random)).unwrap();
             match read_image(&path) {
                 Ok(image) => {
@@ -77,6 +98,82 @@ fn spoilt_images_never_panic() {
     }
     // Both kinds occur, so the test reaches behind the first check and the checks bite.
     assert!(outcomes[0] > 100 && outcomes[1] > 500, "{outcomes:?}");
+    check_memory();
+}
+
+#[test]
+fn spoilt_dicom_never_panics() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.dcm");
+    std::fs::write(&path, dose_grid()).unwrap();
+    assert_eq!(read_image(&path).unwrap().volume.shape(), [4, 3, 5]);
+    let mut random = ChaCha8Rng::seed_from_u64(4);
+    let good = dose_grid();
+    let mut read = 0;
+    for _ in 0..rounds(2000) {
+        // The preamble means nothing.
+        let mut bytes = good[..132].to_vec();
+        bytes.extend(spoil(&good[132..], good.len() - 132 - 120, &mut random));
+        std::fs::write(&path, bytes).unwrap();
+        match read_image(&path) {
+            Ok(image) => {
+                read += 1;
+                assert!(image.volume.data().len() < 1 << 12);
+            }
+            Err(error) => check(&error),
+        }
+        if let Err(error) = list_series(&path) {
+            check(&error);
+        }
+    }
+    assert!(read > rounds(2000) / 20, "{read} could be read");
+    check_memory();
+}
+
+#[test]
+fn spoilt_compressed_pixels_never_panic() {
+    let Some(data) = data() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.dcm");
+    let mut random = ChaCha8Rng::seed_from_u64(5);
+    // RLE, JPEG lossless, JPEG-LS, JPEG 2000: each one file that is a whole volume.
+    for name in ["ts_4/dicom/4.dcm", "ts_5/dicom/5.dcm", "ts_8/dicom/8.dcm", "ts_9/dicom/9.dcm"] {
+        let good = std::fs::read(data.join("dicom_conformance").join(name)).unwrap();
+        let marker = [0xe0, 0x7f, 0x10, 0x00];
+        let pixels = good.windows(4).position(|bytes| bytes == marker).unwrap();
+        for _ in 0..rounds(60).min(20_000) {
+            // The head of the compressed stream decides most.
+            let mut bytes = good[..pixels].to_vec();
+            bytes.extend(spoil(&good[pixels..], 400, &mut random));
+            std::fs::write(&path, bytes).unwrap();
+            if let Err(error) = read_image(&path) {
+                check(&error);
+            }
+        }
+    }
+    check_memory();
+}
+
+#[test]
+fn spoilt_archives_never_panic() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.zip");
+    let mut writer = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
+    for name in ["a.dcm", "notes.txt"] {
+        writer.start_file(name, zip::write::SimpleFileOptions::default()).unwrap();
+        std::io::Write::write_all(&mut writer, &dose_grid()).unwrap();
+    }
+    let good = writer.finish().unwrap().into_inner();
+    std::fs::write(&path, &good).unwrap();
+    assert!(read_image(&path).unwrap_err().to_string().contains("same instance number"), "each plane would be there twice");
+    let mut random = ChaCha8Rng::seed_from_u64(6);
+    for _ in 0..rounds(1000) {
+        std::fs::write(&path, spoil(&good, good.len(), &mut random)).unwrap();
+        if let Err(error) = read_image(&path) {
+            check(&error);
+        }
+    }
+    check_memory();
 }
 
 #[test]
@@ -84,7 +181,7 @@ fn headers_of_every_size_and_byte_order_never_panic() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.nii");
     let mut random = ChaCha8Rng::seed_from_u64(2);
-    for round in 0..ROUNDS {
+    for round in 0..rounds(500) {
         let mut bytes = vec![0u8; 600];
         random.fill_bytes(&mut bytes);
         let size: i32 = if round % 2 == 0 { 348 } else { 540 };
@@ -115,12 +212,19 @@ fn spoilt_json_never_panics() {
         "orientation": [1, 0, 0, 0, 1, 0, 0, 0, 1]}, {"type": "Fiducial", "controlPoints": [{"label": "b", "position": [1, 2, 3]}]}]}"#;
     let result = r#"{"schema": "pbt-result/1", "case_id": "x", "coordinate_system": "LPS", "detections": []}"#;
     type Read = fn(&Path) -> Option<pbt_io::IoError>;
-    let readers: [(&str, Read); 3] =
-        [(set, |p| Dataset::load(p).err()), (markups, |p| read_markups(p).err()), (result, |p| read_result(p).err())];
+    let nnunet = r#"{"channel_names": {"0": "CT"}, "labels": {"background": 0, "liver": 1}, "file_ending": ".nii"}"#;
+    let points = "# CoordinateSystem = RAS\nlabel,x,y,z,status\na,1,2.5,-3e2,defined\nb,4,5,6,missing\n";
+    let readers: [(&str, Read); 5] = [
+        (set, |p| Dataset::load(p).err()),
+        (markups, |p| read_markups(p).err()),
+        (result, |p| read_result(p).err()),
+        (nnunet, |p| Dataset::load(p).err()),
+        (points, |p| read_points(p).err()),
+    ];
     let mut random = ChaCha8Rng::seed_from_u64(3);
     let path = folder.path().join("spoilt.json");
     for (text, read) in readers {
-        for _ in 0..ROUNDS {
+        for _ in 0..rounds(500) {
             std::fs::write(&path, spoil(text.as_bytes(), text.len(), &mut random)).unwrap();
             if let Some(error) = read(&path) {
                 check(&error);

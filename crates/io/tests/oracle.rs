@@ -62,7 +62,7 @@ fn others_read_what_is_written() {
     let mut files = Vec::new();
     for (n, source) in ["nifti_orientation/PIL.nii.gz", "odd_files/nifti/anatomical.nii", "odd_files/other/mha.mha"].iter().enumerate() {
         let source = read_raw(&data.join(source)).unwrap().raw;
-        for extension in ["nii", "nii.gz", "mha", "nrrd"] {
+        for extension in ["nii", "nii.gz", "mha", "nrrd", "mhd", "nhdr"] {
             let file = folder.path().join(format!("{n}.{extension}"));
             write_image(&file, &source).unwrap();
             assert_eq!(read_raw(&file).unwrap().raw.to_f32().data(), source.to_f32().data());

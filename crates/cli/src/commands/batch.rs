@@ -5,14 +5,14 @@ mod tables;
 
 use crate::Failure;
 use crate::args::{Batch, Global};
-use crate::commands::detect::{LoadedModel, detect_image, make_folder, write};
+use crate::commands::detect::{LoadedModel, detect_image, make_folder, record_choice, write};
 use crate::device::Device;
 use crate::output::{say, tell};
 use crate::progress::{catch_interrupts, count_bar, interrupted};
 use cases::batch_cases;
 use indicatif::ProgressBar;
 use pbt_detect::DetectError;
-use pbt_io::{DeviceRecord, Image, IoError, ModelRecord, ResultFile, read_image, read_result, write_atomically};
+use pbt_io::{DeviceRecord, Image, IoError, ModelRecord, ResultFile, read_image_with, read_result, write_atomically};
 use serde::{Deserialize, Serialize};
 use std::io::Write;
 use std::path::Path;
@@ -205,7 +205,8 @@ fn detect_all(work: &Work<'_>, bar: &ProgressBar, mut report: impl FnMut(Done)) 
         scope.spawn(move || {
             for &place in work.to_do {
                 let started = Instant::now();
-                let image = read_image(&work.cases[place].path);
+                let case = &work.cases[place];
+                let image = read_image_with(&case.path, &case.options);
                 let loaded = LoadedImage { place, image, seconds: started.elapsed().as_secs_f64() };
                 // Nobody receives any more when the batch ends early.
                 if sender.send(loaded).is_err() {
@@ -223,7 +224,11 @@ fn detect_all(work: &Work<'_>, bar: &ProgressBar, mut report: impl FnMut(Done)) 
             let LoadedImage { place, image, seconds: load_seconds } = loaded;
             let result = image
                 .map_err(Failure::from)
-                .and_then(|image| detect_image(work.model, image, load_seconds * 1e3, &case.path, &case.id, work.device));
+                .and_then(|image| detect_image(work.model, image, load_seconds * 1e3, &case.path, &case.id, work.device))
+                .map(|mut result| {
+                    record_choice(&mut result, &case.options);
+                    result
+                });
             let state = match result {
                 Ok(result) => {
                     write(work.output, &result)?;

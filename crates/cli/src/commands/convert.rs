@@ -3,7 +3,7 @@
 use crate::Failure;
 use crate::args::{Convert, Global};
 use crate::output::say;
-use pbt_io::{read_raw, write_image};
+use pbt_io::{read_raw_with, write_image};
 use pbt_volume::Geometry;
 use std::path::Path;
 use std::process::ExitCode;
@@ -16,7 +16,7 @@ pub(super) fn run(args: &Convert, global: &Global) -> Result<ExitCode, Failure> 
     if same(&args.input, &args.output) {
         return Err(Failure::usage(format!("{}: OUT: is the input itself (give another name)", args.output.display())));
     }
-    let loaded = read_raw(&args.input)?;
+    let loaded = read_raw_with(&args.input, &args.volume.options())?;
     for warning in &loaded.warnings {
         say(global.quiet, format_args!("warning: {}: {warning}", args.input.display()));
     }

@@ -79,7 +79,7 @@ fn demonstrate(subject: Subject, args: &Demo, global: &Global, device: &Device) 
     let model = LoadedModel::open(&path)?;
     let mut unseen = Vec::with_capacity(UNSEEN);
     for case in dataset.split("test") {
-        let result = detect_file(&model, &case.image, &case.id, device)?;
+        let result = detect_file(&model, &case.image, &case.options, &case.id, device)?;
         write(&args.output.join("results"), &result)?;
         let annotations = dataset.load_annotations(case)?;
         if let Some(&truth) = annotations.pose(subject.modality.structure()) {

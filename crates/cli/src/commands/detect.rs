@@ -7,8 +7,8 @@ use crate::device::Device;
 use crate::output::say;
 use pbt_detect::{Detection, Model, Status};
 use pbt_io::{
-    DetectionKind, DetectionRecord, Image, InputRecord, ModelRecord, ResultFile, RunRecord, case_name, read_image, write_markups,
-    write_result,
+    DetectionKind, DetectionRecord, Image, InputRecord, ModelRecord, ReadOptions, ResultFile, RunRecord, case_name, read_image_with,
+    write_markups, write_result,
 };
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -46,14 +46,28 @@ impl LoadedModel {
     }
 }
 
-/// Detects in one image file and returns its result, with nothing written.
+/// Detects in one image file and returns its result, with nothing written. `options` says which of several volumes is meant.
 ///
 /// # Errors
 /// Exit code 4 when the image cannot be read or used.
-pub fn detect_file(model: &LoadedModel, image: &Path, case_id: &str, device: &Device) -> Result<ResultFile, Failure> {
+pub fn detect_file(
+    model: &LoadedModel,
+    image: &Path,
+    options: &ReadOptions,
+    case_id: &str,
+    device: &Device,
+) -> Result<ResultFile, Failure> {
     let started = Instant::now();
-    let loaded = read_image(image)?;
-    detect_image(model, loaded, started.elapsed().as_secs_f64() * 1e3, image, case_id, device)
+    let loaded = read_image_with(image, options)?;
+    let mut result = detect_image(model, loaded, started.elapsed().as_secs_f64() * 1e3, image, case_id, device)?;
+    record_choice(&mut result, options);
+    Ok(result)
+}
+
+/// Notes in the result which volume of its input was chosen.
+pub(super) fn record_choice(result: &mut ResultFile, options: &ReadOptions) {
+    result.run.options.extend(options.series.iter().map(|series| ("series".to_owned(), series.clone().into())));
+    result.run.options.extend(options.frame.map(|frame| ("frame".to_owned(), frame.into())));
 }
 
 /// Detects in an image that was read from `path` in `load_ms` milliseconds.
@@ -117,7 +131,7 @@ pub(super) fn make_folder(folder: &Path) -> Result<(), Failure> {
 pub(super) fn run(args: &Detect, global: &Global) -> Result<ExitCode, Failure> {
     let device = Device::open(global)?;
     let model = LoadedModel::open(&args.model)?;
-    let result = detect_file(&model, &args.input, &case_name(&args.input), &device)?;
+    let result = detect_file(&model, &args.input, &args.volume.options(), &case_name(&args.input), &device)?;
     write(&args.output, &result)?;
     result.warnings.iter().for_each(|w| say(global.quiet, format_args!("warning: {}: {w}", args.input.display())));
     for d in &result.detections {

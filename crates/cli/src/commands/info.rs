@@ -1,5 +1,7 @@
 //! `pbt info`
 
+mod series;
+
 use crate::Failure;
 use crate::args::{Global, Info};
 use crate::commands::detect::LoadedModel;
@@ -7,6 +9,7 @@ use crate::device::{self, Listed};
 use crate::output::{print, say};
 use crate::table::{row, table};
 use pbt_detect::{Finish, Prior, Provenance, StructureModel, WorkingSpec};
+use pbt_io::is_dicom_path;
 use pbt_tree::{ALPHA_BITS, Classifier};
 use pbt_volume::IntensityPolicy;
 use serde::Serialize;
@@ -66,6 +69,9 @@ struct FeatureUse {
 }
 
 pub(super) fn run(args: &Info, global: &Global) -> Result<ExitCode, Failure> {
+    if let Some(path) = args.model.as_deref().filter(|path| path.is_dir() || is_dicom_path(path)) {
+        return series::run(path, args.json);
+    }
     let model = args.model.as_deref().map(LoadedModel::open).transpose()?;
     let (devices, no_gpu) = if args.devices { device::list(global.threads) } else { (Vec::new(), None) };
     let devices = args.devices.then_some(devices);

@@ -2,6 +2,7 @@
 
 mod dataset;
 mod images;
+mod near_duplicates;
 
 use crate::Failure;
 use crate::args::{Global, Validate};
@@ -10,7 +11,7 @@ use crate::commands::detect::LoadedModel;
 use crate::device;
 use crate::output::print;
 use images::ImageFacts;
-use pbt_io::{is_image_path, read_markups, read_result};
+use pbt_io::{ReadOptions, is_image_path, read_markups, read_result};
 use serde::Serialize;
 use std::fmt::{Display, Write};
 use std::path::Path;
@@ -70,7 +71,7 @@ struct Examination {
 
 pub(super) fn run(args: &Validate, global: &Global) -> Result<ExitCode, Failure> {
     device::install_threads(global.threads);
-    let Examination { kind, findings, images } = examine(&args.path)?;
+    let Examination { kind, findings, images } = examine(&args.path, &args.volume.options())?;
     let errors = findings.iter().filter(|f| f.severity == Severity::Error).count();
     let warnings = findings.len() - errors;
     let validation =
@@ -85,7 +86,7 @@ pub(super) fn run(args: &Validate, global: &Global) -> Result<ExitCode, Failure>
 }
 
 /// What a path holds decides what is looked at.
-fn examine(path: &Path) -> Result<Examination, Failure> {
+fn examine(path: &Path, options: &ReadOptions) -> Result<Examination, Failure> {
     let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
     let of_result = |kind, result: Result<(), String>| Examination {
         kind,
@@ -93,7 +94,11 @@ fn examine(path: &Path) -> Result<Examination, Failure> {
         images: Vec::new(),
     };
     if path.is_dir() && !path.join("dataset.json").exists() {
-        return Ok(images::examine_folder(&images_below(path)?));
+        let below = images_below(path)?;
+        return Ok(match &below[..] {
+            [only] if only.path == path => images::examine_file(path, options),
+            _ => images::examine_folder(&below),
+        });
     }
     Ok(if path.is_dir() {
         dataset::examine(path)
@@ -109,7 +114,7 @@ fn examine(path: &Path) -> Result<Examination, Failure> {
     } else if name.ends_with(".pbt") {
         of_result("model", LoadedModel::open(path).map(drop).map_err(|e| e.to_string()))
     } else if is_image_path(path) || path.is_file() {
-        images::examine_file(path)
+        images::examine_file(path, options)
     } else {
         return Err(Failure::input(path, "file: cannot be read: no such file or directory (check the path)"));
     })
@@ -127,9 +132,11 @@ impl Validation {
             let _ = writeln!(text, "{image}");
         }
         let images = if self.images.len() > 1 { format!(" with {} readable images", self.images.len()) } else { String::new() };
+        // With errors, the one line on stderr is the verdict.
         let verdict = match (self.errors, self.warnings) {
             (0, 0) => "nothing is wrong".to_owned(),
-            (errors, warnings) => format!("{errors} error(s), {warnings} warning(s)"),
+            (0, warnings) => format!("0 error(s), {warnings} warning(s)"),
+            _ => return text,
         };
         let _ = writeln!(text, "{}: {}{images}: {verdict}", self.path, self.kind);
         text

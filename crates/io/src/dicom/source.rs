@@ -118,9 +118,11 @@ impl Source {
                 if entry.is_dir() {
                     continue;
                 }
-                let Some(name) = entry.enclosed_name() else {
+                // The archive is never unpacked to the disk; who packs such a name means harm all the same.
+                let name = entry.name().to_owned();
+                if name.starts_with(['/', '\\']) || name.split(['/', '\\']).any(|part| part == "..") {
                     return Err(bad_zip(path, &format!("the entry {n} has a name that leads out of the archive")));
-                };
+                }
                 if entry.encrypted() {
                     return Err(bad_zip(path, "it is encrypted"));
                 }

@@ -1,7 +1,7 @@
 //! Which images a batch goes through: those of a manifest, or those that lie in a folder.
 
 use crate::Failure;
-use pbt_io::{case_name, is_image_path};
+use pbt_io::{ReadOptions, case_name, is_dicom_path, is_image_path};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -13,6 +13,14 @@ pub(crate) struct BatchCase {
     pub(crate) id: String,
     /// The image.
     pub(crate) path: PathBuf,
+    /// Which of its volumes.
+    pub(crate) options: ReadOptions,
+}
+
+impl BatchCase {
+    fn of_path(path: PathBuf) -> Self {
+        Self { id: case_name(&path), path, options: ReadOptions::default() }
+    }
 }
 
 /// One of the equal parts that a batch is divided into.
@@ -64,12 +72,14 @@ pub(super) fn batch_cases(input: &Path) -> Result<Vec<BatchCase>, Failure> {
     Ok(cases)
 }
 
-/// All images below a folder, sorted by path. Hidden files and folders, and links to folders, which may go in circles, are left out.
+/// All images below a folder, sorted by path: image files, zip archives, and folders with DICOM files, which are one case with all below them.
+/// Hidden files and folders, and links to folders, which may go in circles, are left out.
 pub(crate) fn images_below(folder: &Path) -> Result<Vec<BatchCase>, Failure> {
     let unreadable = |path: &Path, e: std::io::Error| Failure::input(path, format!("folder: cannot be read: {e} (check the permissions)"));
     let mut cases = Vec::new();
     let mut folders = vec![folder.to_path_buf()];
     while let Some(folder) = folders.pop() {
+        let (mut within, mut images, mut dicom) = (Vec::new(), Vec::new(), false);
         for entry in std::fs::read_dir(&folder).map_err(|e| unreadable(&folder, e))? {
             let entry = entry.map_err(|e| unreadable(&folder, e))?;
             let path = entry.path();
@@ -77,10 +87,18 @@ pub(crate) fn images_below(folder: &Path) -> Result<Vec<BatchCase>, Failure> {
                 continue;
             }
             if entry.file_type().map_err(|e| unreadable(&path, e))?.is_dir() {
-                folders.push(path);
-            } else if is_image_path(&path) && path.is_file() {
-                cases.push(BatchCase { id: case_name(&path), path });
+                within.push(path);
+            } else if path.extension().is_some_and(|e| e.eq_ignore_ascii_case("zip")) || is_image_path(&path) {
+                images.extend(path.is_file().then(|| BatchCase::of_path(path)));
+            } else {
+                dicom = dicom || is_dicom_path(&path);
             }
+        }
+        cases.append(&mut images);
+        if dicom {
+            cases.push(BatchCase::of_path(folder));
+        } else {
+            folders.append(&mut within);
         }
     }
     cases.sort_by(|a, b| a.path.cmp(&b.path));
@@ -101,6 +119,7 @@ fn manifest(path: &Path) -> Result<Vec<BatchCase>, Failure> {
             .ok_or_else(|| Failure::input(path, format!("columns: there is no `{name}` (the first line must name case_id and path)")))
     };
     let (id_column, path_column) = (column("case_id")?, column("path")?);
+    let (series_column, frame_column) = (column("series").ok(), column("frame").ok());
     let folder = path.parent().unwrap_or(Path::new(""));
     let mut cases = Vec::new();
     for record in reader.records() {
@@ -116,7 +135,15 @@ fn manifest(path: &Path) -> Result<Vec<BatchCase>, Failure> {
         if image.is_empty() {
             return Err(Failure::input(path, format!("line {line}: path: is empty (name the image of case `{id}`)")));
         }
-        cases.push(BatchCase { id: id.to_owned(), path: folder.join(image) });
+        let frame = match frame_column.map(cell).filter(|text| !text.is_empty()) {
+            Some(text) => {
+                let wrong = || Failure::input(path, format!("line {line}: frame: `{text}` is no number (count time points from 0)"));
+                Some(text.parse().map_err(|_| wrong())?)
+            }
+            None => None,
+        };
+        let series = series_column.map(cell).filter(|text| !text.is_empty()).map(str::to_owned);
+        cases.push(BatchCase { id: id.to_owned(), path: folder.join(image), options: ReadOptions { series, frame } });
     }
     Ok(cases)
 }
@@ -180,6 +207,9 @@ mod tests {
             std::fs::write(&path, text).unwrap();
             batch_cases(&path)
         };
+        let chosen = &read("case_id,path,frame,series\na,b,3,\nc,d,,4.1\n").unwrap();
+        assert_eq!(chosen[0].options, ReadOptions { series: None, frame: Some(3) });
+        assert_eq!(chosen[1].options, ReadOptions { series: Some("4.1".into()), frame: None });
         let cases = read("\u{feff}age, path ,case_id\r\n44,\"d, e/1.nii\",one\r\n45, /abs/2.nii ,two\r\n").unwrap();
         assert_eq!(ids(&cases), ["one", "two"]);
         assert_eq!(cases[0].path, folder.path().join("d, e/1.nii"));
@@ -194,6 +224,7 @@ mod tests {
             ("case_id,path\na,b\n,c\n", "line 3"),
             ("case_id,path\na,\n", "line 2: path"),
             ("case_id,path\na,b,c\n", "rows: "),
+            ("case_id,path,frame\na,b,x\n", "line 2: frame"),
         ] {
             let error = read(text).unwrap_err().to_string();
             assert!(error.contains(part) && error.contains("list.csv: "), "{error}");

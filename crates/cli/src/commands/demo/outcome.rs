@@ -4,7 +4,7 @@ use super::phantoms::{Subject, UNSEEN};
 use crate::Failure;
 use crate::table::{row, table};
 use pbt_detect::{BoxError, Summary};
-use pbt_io::{CaseSpec, ResultFile, Status, read_image};
+use pbt_io::{CaseSpec, ResultFile, Status};
 use pbt_report::{Case, DrawnBox, Mark, sheet};
 use pbt_volume::phantom::PhantomModality;
 use pbt_volume::{IntensityPolicy, Pose, Volume};
@@ -106,7 +106,7 @@ pub(super) fn picture(outcomes: &[Outcome]) -> Result<String, Failure> {
         let error = |u: &Unseen| u.error().map_or(f64::INFINITY, |e| e.corner_mm);
         order.sort_by(|a, b| error(a).total_cmp(&error(b)));
         let Some(middle) = order.get(order.len() / 2) else { continue };
-        let image = read_image(&middle.case.image)?.volume;
+        let image = middle.case.read_image()?.volume;
         let name = o.subject.modality.structure();
         let drawn = |pose: Pose, mark: Mark| DrawnBox { name: name.to_owned(), pose, mark };
         let mut boxes = vec![drawn(middle.truth, Mark::True)];

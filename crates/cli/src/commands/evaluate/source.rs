@@ -71,14 +71,14 @@ impl Source {
     /// An image or a result file that cannot be read, and whatever ends a training.
     pub(super) fn result(&self, dataset: &Dataset, case: &CaseSpec, device: &Device) -> Result<Option<ResultFile>, Failure> {
         match self {
-            Self::Model(model) => detect_file(model, &case.image, &case.id, device).map(Some),
+            Self::Model(model) => detect_file(model, &case.image, &case.options, &case.id, device).map(Some),
             Self::Folder(folder) => {
                 let path = result_path(folder, case);
                 if path.exists() { Ok(Some(read_result(&path)?)) } else { Ok(None) }
             }
             Self::LeaveOneOut(turns) => {
                 let model = turns.train_without(dataset, case, device)?;
-                detect_file(&model, &case.image, &case.id, device).map(Some)
+                detect_file(&model, &case.image, &case.options, &case.id, device).map(Some)
             }
         }
     }

@@ -1,14 +1,12 @@
 //! A data set: its file, every image and annotation, and what they are together.
 
-use super::images::{ImageFacts, duplicates, look_at, unlike_the_rest};
+use super::images::{ImageFacts, duplicates, few, look_at, unlike_the_rest};
+use super::near_duplicates::near_duplicates;
 use super::{Examination, Finding};
 use pbt_detect::FEWEST_CASES;
 use pbt_io::{Annotations, CaseSpec, Dataset, check_annotations};
 use rayon::prelude::*;
 use std::path::Path;
-
-/// So many cases are named where a structure is missing in more.
-const NAMED_CASES: usize = 5;
 
 /// A case as far as it could be read.
 struct LookedAt {
@@ -18,22 +16,25 @@ struct LookedAt {
 }
 
 pub(super) fn examine(path: &Path) -> Examination {
-    let dataset = match Dataset::load(path) {
-        Ok(dataset) => dataset,
+    let (dataset, faults) = match Dataset::load_with_faults(path) {
+        Ok(read) => read,
         Err(error) => return Examination { kind: "data set", findings: vec![Finding::error(error)], images: Vec::new() },
     };
     let looked: Vec<LookedAt> = dataset.cases.par_iter().map(|case| look_at_case(&dataset, case)).collect();
-    let mut findings: Vec<Finding> = dataset.warnings.iter().map(Finding::warning).collect();
+    let mut findings: Vec<Finding> = faults.iter().map(Finding::error).collect();
+    findings.extend(dataset.warnings.iter().map(Finding::warning));
     findings.extend(looked.iter().flat_map(|l| l.findings.iter().cloned()));
     findings.extend(missing(&dataset, &looked));
+    findings.extend(partners(&dataset, &looked));
     let images: Vec<ImageFacts> = looked.into_iter().filter_map(|l| l.facts).collect();
     findings.extend(unlike_the_rest(&images));
     findings.extend(duplicates(&images));
+    findings.extend(near_duplicates(&images));
     Examination { kind: "data set", findings, images }
 }
 
 fn look_at_case(dataset: &Dataset, case: &CaseSpec) -> LookedAt {
-    let (facts, mut findings) = look_at(&case.id, Some(&case.split), &case.image);
+    let (facts, mut findings) = look_at(&case.id, Some(&case.split), &case.image, &case.options);
     let annotations = match dataset.load_annotations(case) {
         Ok(annotations) => Some(annotations),
         Err(error) => {
@@ -71,20 +72,42 @@ fn missing(dataset: &Dataset, looked: &[LookedAt]) -> Vec<Finding> {
             .map(|(case, _)| case)
             .collect();
         if !lacking.is_empty() {
-            let mut ids: Vec<&str> = lacking.iter().take(NAMED_CASES).map(|case| case.id.as_str()).collect();
-            if lacking.len() > NAMED_CASES {
-                ids.push("...");
-            }
             let (count, all) = (lacking.len(), dataset.cases.len());
             findings.push(Finding::warning(at(format!(
                 "structures: {name}: not annotated in {count} of {all} cases: {} (annotate it there; these cases are not used for it)",
-                ids.join(", ")
+                few(lacking.iter().map(|case| case.id.as_str()))
             ))));
         }
         let trained = train - lacking.iter().filter(|case| case.split == "train").count();
         if train > 0 && trained < FEWEST_CASES {
             findings.push(Finding::error(at(format!(
                 "structures: {name}: {trained} annotated training case(s); at least {FEWEST_CASES} are needed (annotate more, or take it out)"
+            ))));
+        }
+    }
+    findings
+}
+
+/// Partners that do not name each other, and cases in which one of two partners is annotated and the other is not.
+fn partners(dataset: &Dataset, looked: &[LookedAt]) -> Vec<Finding> {
+    let at = |text: String| Finding::of(&dataset.path, text);
+    let mut findings = Vec::new();
+    for structure in &dataset.structures {
+        let name = &structure.name;
+        let Some(partner) = structure.partner.as_ref().and_then(|p| dataset.structures.iter().find(|s| s.name == *p)) else { continue };
+        if partner.partner.as_ref() != Some(name) {
+            let what = format!("structures: {name}: its partner {} does not name it as partner (write it in both)", partner.name);
+            findings.push(Finding::warning(at(what)));
+        }
+        let known = |a: &Annotations, name: &str| a.pose(name).is_some() || a.landmark(name).is_some();
+        let half = |l: &LookedAt| l.annotations.as_ref().is_some_and(|a| known(a, name) && !known(a, &partner.name));
+        let cases: Vec<&str> = dataset.cases.iter().zip(looked).filter(|(_, l)| half(l)).map(|(case, _)| case.id.as_str()).collect();
+        if !cases.is_empty() {
+            findings.push(Finding::warning(at(format!(
+                "structures: {name}: annotated in {} case(s) without its partner {}: {} (annotate both, or mark the other as missing)",
+                cases.len(),
+                partner.name,
+                few(cases.iter().copied())
             ))));
         }
     }

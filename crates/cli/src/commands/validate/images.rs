@@ -1,8 +1,9 @@
 //! Images: readable, usable, and alike.
 
+use super::near_duplicates::Thumbnail;
 use super::{Examination, Finding};
 use crate::commands::batch::BatchCase;
-use pbt_io::read_image;
+use pbt_io::{ReadOptions, read_image_with};
 use pbt_volume::{Geometry, IntensityPolicy};
 use rayon::prelude::*;
 use serde::Serialize;
@@ -27,6 +28,8 @@ pub(super) struct ImageFacts {
     pub(super) sha256: String,
     #[serde(skip)]
     pub(super) geometry: Geometry,
+    #[serde(skip)]
+    pub(super) thumbnail: Thumbnail,
 }
 
 impl fmt::Display for ImageFacts {
@@ -37,8 +40,8 @@ impl fmt::Display for ImageFacts {
 }
 
 /// Reads an image and looks at it alone. The facts are missing when it cannot be read.
-pub(super) fn look_at(case: &str, split: Option<&str>, path: &Path) -> (Option<ImageFacts>, Vec<Finding>) {
-    let image = match read_image(path) {
+pub(super) fn look_at(case: &str, split: Option<&str>, path: &Path, options: &ReadOptions) -> (Option<ImageFacts>, Vec<Finding>) {
+    let image = match read_image_with(path, options) {
         Ok(image) => image,
         Err(error) => return (None, vec![Finding::error(error)]),
     };
@@ -56,18 +59,19 @@ pub(super) fn look_at(case: &str, split: Option<&str>, path: &Path) -> (Option<I
         spacing_mm: geometry.spacing_mm(),
         axes: axes(&geometry),
         sha256: image.sha256,
+        thumbnail: Thumbnail::of(&image.volume),
         geometry,
     };
     (Some(facts), findings)
 }
 
-pub(super) fn examine_file(path: &Path) -> Examination {
-    let (facts, findings) = look_at(&pbt_io::case_name(path), None, path);
+pub(super) fn examine_file(path: &Path, options: &ReadOptions) -> Examination {
+    let (facts, findings) = look_at(&pbt_io::case_name(path), None, path, options);
     Examination { kind: "image", findings, images: facts.into_iter().collect() }
 }
 
 pub(super) fn examine_folder(cases: &[BatchCase]) -> Examination {
-    let looked: Vec<_> = cases.par_iter().map(|case| look_at(&case.id, None, &case.path)).collect();
+    let looked: Vec<_> = cases.par_iter().map(|case| look_at(&case.id, None, &case.path, &case.options)).collect();
     let (facts, findings): (Vec<_>, Vec<_>) = looked.into_iter().unzip();
     let images: Vec<ImageFacts> = facts.into_iter().flatten().collect();
     let mut findings: Vec<Finding> = findings.into_iter().flatten().collect();
@@ -77,6 +81,16 @@ pub(super) fn examine_folder(cases: &[BatchCase]) -> Examination {
     findings.extend(unlike_the_rest(&images));
     findings.extend(duplicates(&images));
     Examination { kind: "folder of images", findings, images }
+}
+
+/// The first few of a list.
+pub(super) fn few<'a>(ids: impl Iterator<Item = &'a str>) -> String {
+    const NAMED: usize = 5;
+    let mut ids: Vec<&str> = ids.take(NAMED + 1).collect();
+    if ids.len() > NAMED {
+        ids[NAMED] = "...";
+    }
+    ids.join(", ")
 }
 
 /// Images whose spacing or orientation differs from that of most others.
@@ -96,26 +110,34 @@ pub(super) fn unlike_the_rest(images: &[ImageFacts]) -> Vec<Finding> {
         all.sort_by(f64::total_cmp);
         all[all.len() / 2]
     });
-    for image in images {
-        let unusual = |(a, m): (f64, f64)| a / m > UNUSUAL_SPACING || m / a > UNUSUAL_SPACING;
-        if sorted(image).into_iter().zip(median).any(unusual) {
-            let ([x, y, z], [a, b, c]) = (image.spacing_mm, median);
-            findings.push(Finding::warning(format!(
-                "{}: spacing: {x:.3} x {y:.3} x {z:.3} mm, where the median of all images is {a:.3} x {b:.3} x {c:.3} mm \
-                 (check the header; if it is right, nothing is to be done)",
-                image.path
-            )));
-        }
+    let unusual =
+        |image: &&ImageFacts| sorted(image).into_iter().zip(median).any(|(a, m)| a / m > UNUSUAL_SPACING || m / a > UNUSUAL_SPACING);
+    let odd: Vec<&ImageFacts> = images.iter().filter(unusual).collect();
+    if let Some(first) = odd.first() {
+        let ([x, y, z], [a, b, c]) = (first.spacing_mm, median);
+        findings.push(Finding::warning(format!(
+            "{}: spacing: {x:.3} x {y:.3} x {z:.3} mm, where the median of all images is {a:.3} x {b:.3} x {c:.3} mm; \
+             {} of {} images differ so: {} (check the headers; if they are right, nothing is to be done)",
+            first.path,
+            odd.len(),
+            images.len(),
+            few(odd.iter().map(|image| image.case.as_str()))
+        )));
     }
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     images.iter().for_each(|image| *counts.entry(&image.axes).or_default() += 1);
     let common = counts.into_iter().filter(|&(_, count)| 2 * count > images.len()).max_by_key(|&(_, count)| count);
     if let Some((common, _)) = common {
-        for image in images.iter().filter(|image| image.axes != common) {
+        let odd: Vec<&ImageFacts> = images.iter().filter(|image| image.axes != common).collect();
+        if let Some(first) = odd.first() {
             findings.push(Finding::warning(format!(
-                "{}: orientation: the axes point towards {}, those of most images towards {common} \
+                "{}: orientation: the axes point towards {}, those of most images towards {common}; {} of {} images differ: {} \
                  (check in a viewer that left is left; if it is right, nothing is to be done)",
-                image.path, image.axes
+                first.path,
+                first.axes,
+                odd.len(),
+                images.len(),
+                few(odd.iter().map(|image| image.case.as_str()))
             )));
         }
     }
@@ -194,6 +216,7 @@ mod tests {
                 spacing_mm: geometry.spacing_mm(),
                 axes: if n == 1 { "RPS" } else { "LPS" }.to_owned(),
                 sha256: sha256.to_owned(),
+                thumbnail: Thumbnail::default(),
                 geometry,
             }
         };

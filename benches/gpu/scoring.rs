@@ -1,4 +1,4 @@
-//! Images and scoring on the GPU: time, floor and ratio by row. `benches/peers/gpu_peers.py` prints the peers'.
+//! Images and scoring on the GPU: time, floor and ratio by row.
 //!
 //! Times are of device events round the work, warm, median; input and output stay on the device. Floors: bytes at the measured 4.3 TB/s of a
 //! large copy on an H200; reads of the integral volume at 32 words a clock and multiprocessor, 8.36·10¹² a second; scattered samples at a

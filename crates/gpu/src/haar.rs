@@ -19,8 +19,8 @@ const THREADS: u32 = 512;
 const STATIC_SHARED: usize = 2048;
 /// Bytes of shared memory that a voxel's sums take.
 const SUMS_BYTES: usize = 20;
-/// Edge lengths of blocks of voxels, as powers of two, the most wanted first.
-const BLOCK_BITS: [[i32; 3]; 5] = [[5, 3, 3], [5, 3, 2], [5, 2, 2], [4, 2, 2], [4, 1, 1]];
+/// Edge lengths of blocks of voxels, as powers of two, the most wanted first. Smaller blocks would read more for their tiles than they save.
+const BLOCK_BITS: [[i32; 3]; 2] = [[5, 3, 3], [5, 3, 2]];
 /// The same for walks, compact: neighbours take the same path more often.
 const WALK_BITS: [[i32; 3]; 3] = [[3, 3, 4], [3, 3, 3], [3, 2, 2]];
 /// Below so many weak classifiers a node, grouping costs more than divergence.
@@ -268,8 +268,8 @@ impl Gpu {
     /// [`Gpu::voxel_scores`] in the way that is the fastest for the classifier, on the host.
     pub(crate) fn score_voxels(&self, image: &GpuImage, features: &[HaarFeature], classifier: &Classifier) -> Result<Vec<Score>, GpuError> {
         let waves = self.haar_forest(features, classifier)?.forest.weaks_a_node >= WEAKS_FOR_WAVES;
-        let order = if waves { [Strategy::TiledWaves, Strategy::Waves] } else { [Strategy::TiledWalks, Strategy::Walks] };
-        for strategy in order {
+        let order: &[Strategy] = if waves { &[Strategy::TiledWaves, Strategy::Waves] } else { &[Strategy::Walks] };
+        for &strategy in order {
             if let Some(scores) = self.voxel_scores(image, features, classifier, strategy)? {
                 return self.read_scores(&scores);
             }

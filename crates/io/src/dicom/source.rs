@@ -119,7 +119,7 @@ impl Source {
                     continue;
                 }
                 // The archive is never unpacked to the disk; who packs such a name means harm all the same.
-                let name = entry.name().to_owned();
+                let name = entry.name().map_err(|error| bad_zip(path, &error.to_string()))?.into_owned();
                 if name.starts_with(['/', '\\']) || name.split(['/', '\\']).any(|part| part == "..") {
                     return Err(bad_zip(path, &format!("the entry {n} has a name that leads out of the archive")));
                 }

@@ -252,6 +252,9 @@ pub struct Info {
     /// The devices that can compute
     #[arg(long)]
     pub devices: bool,
+    /// Write the network of the model as a picture
+    #[arg(long, value_name = "FILE.svg")]
+    pub svg: Option<PathBuf>,
     /// JSON on stdout in place of text
     #[arg(long)]
     pub json: bool,

@@ -1,5 +1,6 @@
 //! `pbt info`
 
+mod network;
 mod series;
 
 use crate::Failure;
@@ -8,12 +9,13 @@ use crate::commands::detect::LoadedModel;
 use crate::device::{self, Listed};
 use crate::output::{print, say};
 use crate::table::{row, table};
-use pbt_detect::{Finish, Prior, Provenance, StructureModel, WorkingSpec};
-use pbt_io::is_dicom_path;
+use pbt_detect::{Finish, Network, Prior, Provenance, StructureModel, WorkingSpec};
+use pbt_io::{is_dicom_path, write_atomically};
 use pbt_tree::{ALPHA_BITS, Classifier};
 use pbt_volume::IntensityPolicy;
 use serde::Serialize;
-use std::fmt::Write;
+use std::fmt::Write as _;
+use std::io::Write as _;
 use std::process::ExitCode;
 
 /// So many features of a stage are shown.
@@ -37,6 +39,11 @@ struct ModelInfo<'a> {
     sha256: &'a str,
     provenance: &'a Provenance,
     structures: Vec<StructureInfo<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    network: Option<&'a Network>,
+    /// The network drawn as text.
+    #[serde(skip)]
+    drawing: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -78,6 +85,14 @@ pub(super) fn run(args: &Info, global: &Global) -> Result<ExitCode, Failure> {
     if let Some(reason) = no_gpu {
         say(global.quiet, format_args!("no GPU: {reason}"));
     }
+    if let Some(path) = &args.svg {
+        let Some(loaded) = &model else { return Err(Failure::usage("--svg draws the network of a model (name the model)")) };
+        let Some(network) = &loaded.model.network else {
+            return Err(Failure::usage(format!("--svg: {} has no network: it needs two or more boxes", loaded.path.display())));
+        };
+        let svg = network::svg(&loaded.model, network);
+        write_atomically(path, |writer| writer.write_all(svg.as_bytes()))?;
+    }
     let info = InfoFile {
         schema: "pbt-info/1",
         pbt_version: env!("CARGO_PKG_VERSION"),
@@ -100,6 +115,8 @@ fn model_info(loaded: &LoadedModel) -> Result<ModelInfo<'_>, Failure> {
         sha256: &loaded.sha256,
         provenance: &loaded.model.provenance,
         structures: loaded.model.structures.iter().map(structure_info).collect(),
+        network: loaded.model.network.as_ref(),
+        drawing: loaded.model.network.as_ref().map(|network| network::text(&loaded.model, network)),
     })
 }
 
@@ -170,6 +187,9 @@ fn model_text(model: &ModelInfo<'_>) -> String {
         lines.extend(structure_lines(s));
     }
     let mut text = table(2, &lines);
+    if let Some(drawing) = &model.drawing {
+        let _ = write!(text, "\n{drawing}");
+    }
     for s in &model.structures {
         let _ = write!(text, "\n{}: stages\n{}", s.name, indented(&table(1, &stage_rows(&s.stages))));
         for stage in &s.stages {

@@ -105,7 +105,7 @@ fn files_that_are_no_images() {
     let at = |name: &str| folder.path().join(name);
     detection_refused(&at("missing.nii.gz"), &["file: "]);
     std::fs::create_dir(at("folder.nii")).unwrap();
-    detection_refused(&at("folder.nii"), &["file: is a folder"]);
+    detection_refused(&at("folder.nii"), &["folder: holds no DICOM file"]);
     std::fs::write(at("empty.nii"), "").unwrap();
     detection_refused(&at("empty.nii"), &[]);
     std::fs::write(at("empty.nii.gz"), "").unwrap();

@@ -3,11 +3,11 @@
 use crate::rotate::rotated;
 use nalgebra::{Quaternion, UnitQuaternion, Vector3};
 use pbt::commands::LoadedModel;
-use pbt::dataset::{read_cases, wanted_boxes};
+use pbt::dataset::{AnnotatedCase, Wanted, read_cases};
 use pbt_cpu::Cpu;
-use pbt_detect::{BoxError, Detections, StructureModel, Summary};
+use pbt_detect::{BoxError, Detections, LandmarkDetection, Status, StructureModel, Summary, success_rates};
 use pbt_io::Dataset;
-use pbt_volume::{Pose, positive};
+use pbt_volume::{PointLps, Pose, positive};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use std::path::Path;
@@ -22,34 +22,85 @@ struct Row {
     milliseconds: f64,
 }
 
+/// One landmark against the truth.
+struct PointRow {
+    volume: String,
+    landmark: String,
+    mm: f64,
+    found: bool,
+}
+
 pub(crate) fn run(model: &str, dataset: &str, split: &str, rotations: usize) -> anyhow::Result<()> {
     let fail = |f: pbt::Failure| anyhow::anyhow!("{f}");
     let model = LoadedModel::open(Path::new(model)).map_err(fail)?;
     let dataset = Dataset::load(Path::new(dataset))?;
-    let boxes = wanted_boxes(&dataset, &model.model.structures.iter().map(|s| s.name.clone()).collect::<Vec<_>>()).map_err(fail)?;
+    let structures = &model.model.structures;
+    let landmarks = structures.iter().flat_map(|s| s.landmarks()).map(|l| l.name.clone());
+    let names: Vec<String> = structures.iter().map(|s| s.name.clone()).chain(landmarks).collect();
+    let wanted = Wanted::new(&dataset, &names).map_err(fail)?;
     let cases: Vec<_> = dataset.split(split).cloned().collect();
+    let mut points: Vec<Vec<PointRow>> = structures.iter().map(|_| Vec::new()).collect();
     let mut rows: Vec<Vec<Row>> = model.model.structures.iter().map(|_| Vec::new()).collect();
-    for (n, case) in read_cases(&dataset, &cases, &boxes).map_err(fail)?.iter().enumerate() {
+    for (n, case) in read_cases(&dataset, &cases, &wanted).map_err(fail)?.iter().enumerate() {
         let image = case.spec.read_image()?.volume;
         let mut random = ChaCha8Rng::seed_from_u64(1000 + n as u64);
         for copy in 0..=rotations {
-            for (structure, rows) in model.model.structures.iter().zip(&mut rows) {
+            for ((structure, rows), points) in structures.iter().zip(&mut rows).zip(&mut points) {
                 let Some((_, truth)) = case.boxes.iter().find(|(name, _)| name == &structure.name) else { continue };
+                let stored = *truth;
                 let (turned, truth) = if copy == 0 {
-                    (image.clone(), *truth)
+                    (image.clone(), stored)
                 } else {
                     let shift = Vector3::from_fn(|_, _| (uniform(&mut random) - 0.5) * 0.4 * structure.prior.scale_mm);
-                    rotated(&image, truth, random_rotation(&mut random), shift)
+                    rotated(&image, &stored, random_rotation(&mut random), shift)
                 };
                 let name = format!("{}/{copy}", case.spec.id);
-                rows.push(row(name, structure, &model.model.detect(&Cpu, &turned)?, &truth));
+                let found = model.model.detect(&Cpu, &turned)?;
+                points.extend(point_rows(&name, case, structure, &found, &stored, &truth));
+                rows.push(row(name, structure, &found, &truth));
             }
         }
     }
-    for (structure, rows) in model.model.structures.iter().zip(&rows) {
+    for ((structure, rows), points) in structures.iter().zip(&rows).zip(&points) {
         print(structure, rows);
+        print_points(points);
     }
     Ok(())
+}
+
+/// The landmarks of a box in an image that was turned with its box from `stored` to `turned`.
+fn point_rows(
+    name: &str,
+    case: &AnnotatedCase,
+    structure: &StructureModel,
+    found: &Detections,
+    stored: &Pose,
+    turned: &Pose,
+) -> Vec<PointRow> {
+    let d = found.detections.iter().find(|d| d.name == structure.name).expect("a detection for every structure");
+    let along =
+        |point: PointLps| PointLps(turned.center.0 + turned.orientation * (stored.orientation.inverse() * (point.0 - stored.center.0)));
+    let row = |l: &LandmarkDetection| {
+        let (_, truth) = case.landmarks.iter().find(|(landmark, _)| *landmark == l.name)?;
+        let found = l.status == Status::Found;
+        Some(PointRow { volume: name.to_owned(), landmark: l.name.clone(), mm: l.point.distance_mm(&along(*truth)), found })
+    };
+    d.landmarks.iter().filter_map(row).collect()
+}
+
+fn print_points(points: &[PointRow]) {
+    let errors: Vec<f64> = points.iter().map(|p| p.mm).collect();
+    let Some(s) = Summary::new(&errors) else { return };
+    println!("  landmarks, mm                mean {:8.3}  median {:8.3}  P95 {:8.3}  max {:8.3}", s.mean, s.median, s.p95, s.max);
+    let limits = [0.15, 0.2, 0.3, 0.5, 1.0, 2.0, 3.0, 4.0];
+    let rates: Vec<String> =
+        success_rates(&errors, &limits).iter().zip(limits).map(|(r, mm)| format!("{:.1} % within {mm}", 100.0 * r)).collect();
+    println!("  {}; found {} of {}", rates.join(", "), points.iter().filter(|p| p.found).count(), points.len());
+    let mut worst: Vec<&PointRow> = points.iter().collect();
+    worst.sort_by(|a, b| b.mm.total_cmp(&a.mm));
+    for p in worst.iter().take(5) {
+        println!("  worst: {} {} {:.2} mm{}", p.volume, p.landmark, p.mm, if p.found { "" } else { ", not sure" });
+    }
 }
 
 fn row(name: String, structure: &StructureModel, found: &Detections, truth: &Pose) -> Row {

@@ -10,5 +10,6 @@ mod evaluate;
 mod geometry;
 mod help;
 mod info;
+mod landmarks;
 mod support;
 mod validate;

@@ -89,7 +89,7 @@ pub struct Train {
     /// Model file to write
     #[arg(short, long, value_name = "MODEL.pbt")]
     pub output: PathBuf,
-    /// Train only this structure (may be given several times) [default: all boxes]
+    /// Train only this structure (may be given several times) [default: all]
     #[arg(long, value_name = "NAME")]
     pub structure: Vec<String>,
     /// Settings that differ from the defaults (TOML); MODEL.train.toml of an earlier training shows all keys

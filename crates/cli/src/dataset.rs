@@ -2,17 +2,19 @@
 
 use crate::Failure;
 use pbt_detect::TrainingData;
-use pbt_io::{CaseSpec, Dataset, StructureKind, check_annotations};
-use pbt_volume::{Geometry, Pose, Volume};
+use pbt_io::{CaseSpec, Dataset, Landmark, LandmarkState, StructureKind, StructureSpec, check_annotations};
+use pbt_volume::{Geometry, PointLps, Pose, Volume};
 use rayon::prelude::*;
 
-/// The boxes of a case, with what was checked when it was read.
+/// The boxes and landmarks of a case, with what was checked when it was read.
 #[derive(Debug, Clone)]
 pub struct AnnotatedCase {
     /// The case.
     pub spec: CaseSpec,
     /// Structure and pose; only what the case has.
     pub boxes: Vec<(String, Pose)>,
+    /// Structure and point; only what the case has in view.
+    pub landmarks: Vec<(String, PointLps)>,
     /// Hash of the image file.
     pub sha256: String,
     /// Grid of the image.
@@ -21,51 +23,72 @@ pub struct AnnotatedCase {
     pub warnings: Vec<String>,
 }
 
-/// Names of the boxes that are wanted: those named, or all of the data set.
-///
-/// # Errors
-/// A name that the data set does not have, or a landmark, which this version does not train.
-pub fn wanted_boxes(dataset: &Dataset, named: &[String]) -> Result<Vec<String>, Failure> {
-    for name in named {
-        match dataset.structures.iter().find(|s| &s.name == name) {
-            None => {
-                let known: Vec<&str> = dataset.structures.iter().map(|s| s.name.as_str()).collect();
-                return Err(Failure::input(&dataset.path, format!("structures: there is no `{name}` (there are: {})", known.join(", "))));
-            }
-            Some(s) if s.kind == StructureKind::Landmark => {
-                return Err(Failure::input(&dataset.path, format!("structures: `{name}` is a landmark; this version trains boxes only")));
-            }
-            Some(_) => {}
+/// The structures to train or to compare: boxes, and landmarks with the box in whose frame each is found.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Wanted {
+    /// Names in the data set's order.
+    pub boxes: Vec<String>,
+    /// Name and parent in the data set's order.
+    pub landmarks: Vec<(String, String)>,
+}
+
+impl Wanted {
+    /// The structures of these names with the parents of landmarks, or all of the data set.
+    ///
+    /// # Errors
+    /// A name that the data set does not have, a landmark whose parent is no box, or no box at all.
+    pub fn new(dataset: &Dataset, named: &[String]) -> Result<Self, Failure> {
+        let find = |name: &String| dataset.structures.iter().find(|s| &s.name == name);
+        if let Some(name) = named.iter().find(|name| find(name).is_none()) {
+            let known: Vec<&str> = dataset.structures.iter().map(|s| s.name.as_str()).collect();
+            return Err(Failure::input(&dataset.path, format!("structures: there is no `{name}` (there are: {})", known.join(", "))));
         }
+        let is_box = |s: &&StructureSpec| s.kind == StructureKind::Box;
+        let wanted = |s: &&StructureSpec| named.is_empty() || named.contains(&s.name);
+        let Some(first) = dataset.structures.iter().find(is_box) else {
+            return Err(Failure::input(&dataset.path, "structures: there is no structure of the kind `box` to train"));
+        };
+        let mut landmarks = Vec::new();
+        for landmark in dataset.structures.iter().filter(|s| !is_box(s)).filter(wanted) {
+            let parent = landmark.parent.as_ref().map_or(Some(first), find);
+            let Some(parent) = parent.filter(is_box) else {
+                let what = format!("structures: {}: its parent is not of the kind `box` (name a box as its parent)", landmark.name);
+                return Err(Failure::input(&dataset.path, what));
+            };
+            landmarks.push((landmark.name.clone(), parent.name.clone()));
+        }
+        let needed = |s: &&StructureSpec| wanted(s) || landmarks.iter().any(|(_, parent)| *parent == s.name);
+        let boxes = dataset.structures.iter().filter(is_box).filter(needed).map(|s| s.name.clone()).collect();
+        Ok(Self { boxes, landmarks })
     }
-    let boxes: Vec<String> = dataset
-        .structures
-        .iter()
-        .filter(|s| s.kind == StructureKind::Box && (named.is_empty() || named.contains(&s.name)))
-        .map(|s| s.name.clone())
-        .collect();
-    if boxes.is_empty() {
-        return Err(Failure::input(&dataset.path, "structures: there is no structure of the kind `box` to train"));
+
+    /// All names, boxes first.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.boxes.iter().chain(self.landmarks.iter().map(|(name, _)| name)).map(String::as_str)
     }
-    Ok(boxes)
 }
 
 /// Reads images and annotations of cases and checks that they belong together.
 ///
 /// # Errors
 /// The first case, in the file's order, that cannot be read or whose annotations lie outside its image.
-pub fn read_cases(dataset: &Dataset, cases: &[CaseSpec], boxes: &[String]) -> Result<Vec<AnnotatedCase>, Failure> {
+pub fn read_cases(dataset: &Dataset, cases: &[CaseSpec], wanted: &Wanted) -> Result<Vec<AnnotatedCase>, Failure> {
     let read = |spec: &CaseSpec| -> Result<AnnotatedCase, Failure> {
         let image = spec.read_image()?;
         let mut annotations = dataset.load_annotations(spec)?;
-        annotations.boxes.retain(|(name, _)| boxes.contains(name));
-        annotations.landmarks.clear();
+        annotations.boxes.retain(|(name, _)| wanted.boxes.contains(name));
+        annotations.landmarks.retain(|landmark| wanted.landmarks.iter().any(|(name, _)| *name == landmark.name));
         let file = spec.annotations.as_deref().or(spec.labels.as_deref()).unwrap_or(&spec.image);
         let mut warnings = image.warnings.clone();
         warnings.extend(check_annotations(file, image.volume.geometry(), &annotations)?);
+        let in_view = |landmark: Landmark| match landmark.state {
+            LandmarkState::At(point) => Some((landmark.name, point)),
+            LandmarkState::OutOfView => None,
+        };
         Ok(AnnotatedCase {
             spec: spec.clone(),
             boxes: annotations.boxes,
+            landmarks: annotations.landmarks.into_iter().filter_map(in_view).collect(),
             sha256: image.sha256,
             geometry: image.volume.geometry().clone(),
             warnings,
@@ -80,18 +103,18 @@ pub struct TrainingCases {
     name: String,
     modality: String,
     ids: Vec<String>,
-    structures: Vec<String>,
+    wanted: Wanted,
     cases: Vec<AnnotatedCase>,
 }
 
 impl TrainingCases {
-    /// The cases of a data set with the wanted boxes.
-    pub fn new(dataset: &Dataset, cases: Vec<AnnotatedCase>, structures: Vec<String>) -> Self {
+    /// The cases of a data set with the wanted structures.
+    pub fn new(dataset: &Dataset, cases: Vec<AnnotatedCase>, wanted: Wanted) -> Self {
         Self {
             name: dataset.name.clone(),
             modality: dataset.modality.to_string(),
             ids: cases.iter().map(|c| c.spec.id.clone()).collect(),
-            structures,
+            wanted,
             cases,
         }
     }
@@ -126,9 +149,17 @@ impl TrainingData for TrainingCases {
 
     fn structures(&self) -> Vec<(String, Vec<(usize, Pose)>)> {
         let pose = |case: &AnnotatedCase, name: &str| case.boxes.iter().find(|(n, _)| n == name).map(|&(_, pose)| pose);
-        self.structures
+        self.wanted
+            .boxes
             .iter()
             .map(|name| (name.clone(), self.cases.iter().enumerate().filter_map(|(n, c)| Some((n, pose(c, name)?))).collect()))
             .collect()
+    }
+
+    fn landmarks(&self, structure: &str) -> Vec<(String, Vec<(usize, PointLps)>)> {
+        let point = |case: &AnnotatedCase, name: &str| case.landmarks.iter().find(|(n, _)| n == name).map(|&(_, point)| point);
+        let points = |name: &str| self.cases.iter().enumerate().filter_map(|(n, c)| Some((n, point(c, name)?))).collect();
+        let own = self.wanted.landmarks.iter().filter(|(_, parent)| parent == structure);
+        own.map(|(name, _)| (name.clone(), points(name))).collect()
     }
 }

@@ -1,6 +1,7 @@
 //! Everything that a user may set for training; every key has a default, and `auto` values are resolved from the training cases.
 
 use crate::DetectError;
+use crate::landmark_config::LandmarksConfig;
 use pbt_features::{HaarPoolConfig, SteerableSet};
 use pbt_tree::ClassifierParams;
 use pbt_volume::{IntensityPolicy, Padding};
@@ -27,6 +28,8 @@ pub struct TrainConfig {
     pub verification: VerificationConfig,
     /// What structures say about each other.
     pub network: NetworkConfig,
+    /// How landmarks are found in a box.
+    pub landmarks: LandmarksConfig,
 }
 
 /// The working grid that all images are brought to.
@@ -318,6 +321,7 @@ impl TrainConfig {
                 round.voxels_across.iter().try_for_each(|&v| within(&format!("{key}.voxels_across"), v, 1.0, 500.0))?;
             }
         }
+        self.landmarks.check(&within)?;
         within("verification.doubtful_below", self.verification.doubtful_below, 0.0, 1.0)?;
         within("verification.absent_below", self.verification.absent_below, 0.0, self.verification.doubtful_below)?;
         Ok(())

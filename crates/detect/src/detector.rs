@@ -33,6 +33,21 @@ pub struct Detection {
     pub pose: Pose,
     /// What each stage found.
     pub trace: Trace,
+    /// The landmarks in its frame, in the model's order.
+    pub landmarks: Vec<LandmarkDetection>,
+}
+
+/// One landmark in one image.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LandmarkDetection {
+    /// Name of the structure.
+    pub name: String,
+    /// Whether it is there.
+    pub status: Status,
+    /// Probability that its box is right, times how plausible its place in the box is.
+    pub score: f64,
+    /// The best point; for `Absent` too, for those who compare.
+    pub point: PointLps,
 }
 
 /// What each stage of a detection found.
@@ -180,14 +195,46 @@ impl StructureModel {
         let Search { trace, scores } = search;
         let (pose, score) = self.verification.settle(backend, &on.image, &trace.converged, &scores, choice.index, expected.as_ref());
         let score = choice.probability(self.verification.probability(score));
-        let status = if score < self.verification.spec.absent_below {
+        let status = self.status(score);
+        let landmarks = self.find_landmarks(backend, &on.image, &pose, score);
+        Detection { name: self.name.clone(), status, score, pose, trace, landmarks }
+    }
+
+    /// What a probability means.
+    fn status(&self, score: f64) -> Status {
+        if score < self.verification.spec.absent_below {
             Status::Absent
         } else if score < self.verification.spec.doubtful_below {
             Status::Doubtful
         } else {
             Status::Found
-        };
-        Detection { name: self.name.clone(), status, score, pose, trace }
+        }
+    }
+
+    /// The landmarks of a box with this score: none is surer than its box, and those of an absent one are absent.
+    fn find_landmarks<B: Backend>(&self, backend: &B, image: &B::Image, frame: &Pose, score: f64) -> Vec<LandmarkDetection> {
+        let Some(stage) = &self.landmarks else { return Vec::new() };
+        let found = stage.detect(backend, image, frame);
+        stage
+            .landmarks
+            .iter()
+            .zip(found)
+            .map(|(prior, found)| {
+                let own = score * found.plausibility;
+                // An implausible place is a reason for doubt, not a sign of absence.
+                let status = match self.status(score) {
+                    Status::Found => {
+                        if own < self.verification.spec.doubtful_below {
+                            Status::Doubtful
+                        } else {
+                            Status::Found
+                        }
+                    }
+                    other => other,
+                };
+                LandmarkDetection { name: prior.name.clone(), status, score: own, point: found.point }
+            })
+            .collect()
     }
 }
 

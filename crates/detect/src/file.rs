@@ -6,6 +6,7 @@ use crate::case::WorkingSpec;
 use crate::classification::{Round, RoundSpec, Rounds};
 use crate::classifier::{HaarClassifier, PoseClassifier};
 use crate::finish::Finish;
+use crate::landmark_file::{self, LandmarkCard};
 use crate::model::{Draft, Model, Provenance, StructureModel};
 use crate::network::Network;
 use crate::orientation::{OrientationSpec, OrientationStage};
@@ -16,11 +17,12 @@ use crate::tensors::{TableReader, TableWriter};
 use crate::verification::{Calibration, VerificationSpec, VerificationStage};
 use crate::{DetectError, quaternion, seal};
 use pbt_features::{BoxGrid, Channel, Cuboid, HaarFeature, Modifier, SteerableFeature};
-use pbt_tree::{Bounds, Classifier, EvalParams, Evaluator, Node, Tree, Weak};
+use pbt_tree::{Bounds, Classifier, EvalParams, Evaluator, Node, Patch, Tree, Weak};
+use pbt_volume::{PointLps, Pose};
 use serde::{Deserialize, Serialize};
 
 /// Version of the file format; a newer one is refused.
-const FORMAT_VERSION: u32 = 1;
+const FORMAT_VERSION: u32 = 2;
 
 /// Models are a few MB; what is larger than this is not one.
 const MOST_BYTES: usize = 1 << 30;
@@ -57,6 +59,14 @@ struct StructureCard {
     finish: Option<FinishCard>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     verification: Option<StageCard<VerificationSpec>>,
+    /// Names of the landmarks that its frame is for; a file without the stage is unfinished.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    landmark_names: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    landmarks: Option<LandmarkCard>,
+    /// Number of frames in the table of an unfinished training of landmarks.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    frames: Option<usize>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -225,6 +235,15 @@ fn structure_card(tables: &mut TableWriter, prefix: &str, draft: &Draft) -> Stru
         spec: stage.spec.clone(),
         classifier: put_pose(tables, &format!("{prefix}.verification"), &stage.classifier),
     });
+    let landmarks = draft.landmarks.as_ref().map(|stage| landmark_file::put(tables, prefix, stage));
+    let frames = draft.frames.as_ref().map(|frames| {
+        let numbers = |pose: &Pose| {
+            let (c, q, [x, y, z]) = (pose.center.0, pose.orientation, pose.size_mm);
+            [c.x, c.y, c.z, q.w, q.i, q.j, q.k, x, y, z]
+        };
+        tables.put(format!("{prefix}.frames"), 10, frames.iter().flat_map(numbers));
+        frames.len()
+    });
     StructureCard {
         name: draft.name.clone(),
         kind: "box".to_owned(),
@@ -235,11 +254,15 @@ fn structure_card(tables: &mut TableWriter, prefix: &str, draft: &Draft) -> Stru
         orientation,
         finish,
         verification,
+        landmark_names: draft.landmark_names.clone(),
+        landmarks,
+        frames,
     }
 }
 
 fn read_structure(tables: &mut TableReader<'_>, prefix: &str, card: StructureCard) -> Result<Draft, DetectError> {
-    let StructureCard { name, kind, cases, working, prior, position, orientation, finish, verification } = card;
+    let StructureCard { name, kind, cases, working, prior, position, orientation, finish, verification, landmark_names, landmarks, frames } =
+        card;
     let wrong = |field: &str, what: &str| Err(DetectError::model(format!("structure {name}: {field}"), what));
     if kind != "box" {
         return wrong("kind", "only boxes are known to this version");
@@ -313,7 +336,26 @@ fn read_structure(tables: &mut TableReader<'_>, prefix: &str, card: StructureCar
             Some(VerificationStage { spec, classifier })
         }
     };
-    Ok(Draft { name, cases, working, prior, position, orientation, finish, verification })
+    let landmarks = landmarks.map(|card| landmark_file::take(tables, prefix, card, levels)).transpose()?;
+    if landmarks.as_ref().is_some_and(|stage| !stage.landmarks.iter().map(|l| &l.name).eq(&landmark_names)) {
+        return wrong("landmarks", "the names disagree");
+    }
+    let frames = match frames {
+        None => None,
+        Some(count) => {
+            let values: Vec<f64> = tables.take(&format!("{prefix}.frames"), 10)?;
+            let pose = |v: &[f64]| {
+                let orientation = quaternion::checked(v[3], v[4], v[5], v[6])?;
+                let positive = v[7..].iter().all(|&s| s > 0.0 && s.is_finite()) && v[..3].iter().all(|c| c.is_finite());
+                positive.then(|| Pose { center: PointLps::new(v[0], v[1], v[2]), orientation, size_mm: [v[7], v[8], v[9]] })
+            };
+            match values.chunks_exact(10).map(pose).collect::<Option<Vec<Pose>>>() {
+                Some(frames) if frames.len() == count => Some(frames),
+                _ => return wrong("frames", "a pose that is none"),
+            }
+        }
+    };
+    Ok(Draft { name, cases, working, prior, position, orientation, finish, verification, landmark_names, frames, landmarks })
 }
 
 fn put_haar(tables: &mut TableWriter, name: &str, c: &HaarClassifier) -> ClassifierCard {
@@ -403,6 +445,15 @@ fn check_grid(name: &str, grid: &BoxGrid) -> Result<(), DetectError> {
     Err(DetectError::model(name, "the grid has no points, too many, or no extent"))
 }
 
+/// Checks what regression samples: its grid and its pyramid levels.
+pub(crate) fn check_patch(name: &str, patch: &Patch, levels: usize) -> Result<(), DetectError> {
+    check_grid(name, &patch.grid)?;
+    if patch.levels.is_empty() || patch.levels.len() > MOST_LEVELS || patch.levels.iter().any(|&l| usize::from(l) >= levels) {
+        return Err(DetectError::model(name, "a pyramid level is out of range"));
+    }
+    Ok(())
+}
+
 fn put_trees(tables: &mut TableWriter, name: &str, c: &Classifier) {
     let lengths = c.trees.iter().flat_map(|t| [t.nodes.len() as u32, t.weaks.len() as u32]);
     tables.put(format!("{name}.trees"), 2, lengths);
@@ -442,11 +493,7 @@ fn take_trees(tables: &mut TableReader<'_>, name: &str, card: &ClassifierCard, f
 
 fn take_regressor(tables: &mut TableReader<'_>, name: &str, spec: RegressorSpec, levels: usize) -> Result<Regressor, DetectError> {
     let wrong = |what: &str| Err(DetectError::model(name, what));
-    check_grid(name, &spec.patch.grid)?;
-    let levels_seen = &spec.patch.levels;
-    if levels_seen.is_empty() || levels_seen.len() > MOST_LEVELS || levels_seen.iter().any(|&l| usize::from(l) >= levels) {
-        return wrong("a pyramid level is out of range");
-    }
+    check_patch(name, &spec.patch, levels)?;
     if spec.repeats > 1000 || spec.weight_bits.iter().any(|b| !(0..=60).contains(b)) || !(spec.scale_mm > 0.0 && spec.scale_mm.is_finite())
     {
         return wrong("repeats, scale or fractional bits are out of range");

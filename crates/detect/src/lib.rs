@@ -14,6 +14,11 @@ mod detector;
 mod error;
 mod file;
 mod finish;
+mod landmark_config;
+mod landmark_file;
+mod landmark_training;
+mod landmarks;
+mod linear;
 mod metrics;
 mod model;
 mod modes;
@@ -41,9 +46,12 @@ pub use config::{
     WorkingConfig,
 };
 pub use cover::rotation_cover;
-pub use detector::{Detection, Detections, Status, Trace};
+pub use detector::{Detection, Detections, LandmarkDetection, Status, Trace};
 pub use error::DetectError;
 pub use finish::Finish;
+pub use landmark_config::{LandmarkPatchConfig, LandmarkRoundConfig, LandmarksConfig};
+pub use landmarks::{FoundLandmark, LandmarkGroup, LandmarkPrior, LandmarkRound, LandmarkRoundSpec, LandmarkStage, View};
+pub use linear::LinearMap;
 pub use metrics::{BoxError, Summary, success_rates};
 pub use model::{Model, Provenance, StructureModel};
 pub use network::{Arc, Gaussian, Network};

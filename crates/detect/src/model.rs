@@ -3,11 +3,13 @@
 use crate::case::WorkingSpec;
 use crate::config::TrainConfig;
 use crate::finish::Finish;
+use crate::landmarks::LandmarkStage;
 use crate::network::Network;
 use crate::orientation::OrientationStage;
 use crate::position::PositionStage;
 use crate::prior::Prior;
 use crate::verification::VerificationStage;
+use pbt_volume::Pose;
 use serde::{Deserialize, Serialize};
 
 /// A model: one or more structures.
@@ -60,6 +62,8 @@ pub struct StructureModel {
     pub finish: Finish,
     /// Which converged pose is right.
     pub verification: VerificationStage,
+    /// What is found in its frame.
+    pub landmarks: Option<LandmarkStage>,
 }
 
 /// A structure in training: stages appear one after another.
@@ -73,12 +77,20 @@ pub(crate) struct Draft {
     pub(crate) orientation: Option<OrientationStage>,
     pub(crate) finish: Option<Finish>,
     pub(crate) verification: Option<VerificationStage>,
+    /// Landmarks to train in its frame.
+    pub(crate) landmark_names: Vec<String>,
+    /// Poses as detection would find them, by training case; while landmarks are being trained.
+    pub(crate) frames: Option<Vec<Pose>>,
+    pub(crate) landmarks: Option<LandmarkStage>,
 }
 
 impl Draft {
     /// The finished structure; `None` while a stage is missing.
     pub(crate) fn complete(self) -> Option<StructureModel> {
-        let Self { name, cases, working, prior, position, orientation, finish, verification } = self;
+        let Self { name, cases, working, prior, position, orientation, finish, verification, landmark_names, landmarks, .. } = self;
+        if landmarks.is_none() && !landmark_names.is_empty() {
+            return None;
+        }
         Some(StructureModel {
             name,
             cases,
@@ -88,6 +100,7 @@ impl Draft {
             orientation: orientation?,
             finish: finish?,
             verification: verification?,
+            landmarks,
         })
     }
 }
@@ -103,11 +116,19 @@ impl From<StructureModel> for Draft {
             orientation: Some(s.orientation),
             finish: Some(s.finish),
             verification: Some(s.verification),
+            landmark_names: s.landmarks.iter().flat_map(|l| &l.landmarks).map(|l| l.name.clone()).collect(),
+            frames: None,
+            landmarks: s.landmarks,
         }
     }
 }
 
 impl StructureModel {
+    /// The landmarks that are found in its frame, in the order of results.
+    pub fn landmarks(&self) -> &[crate::LandmarkPrior] {
+        self.landmarks.as_ref().map_or(&[], |stage| &stage.landmarks)
+    }
+
     /// Every classifier of the model with the name of its stage and descriptions of the features that it uses.
     pub fn classifiers(&self) -> Vec<(String, &pbt_tree::Classifier, Vec<String>)> {
         let pose = |c: &'_ crate::PoseClassifier| c.features.iter().map(describe_steerable).collect::<Vec<_>>();

@@ -167,7 +167,7 @@ impl RegressorSpec {
 
 /// Brings the values of a pose to one scale, for images without an absolute one: intensities of a level to mean 0 and standard
 /// deviation 512, edge strengths to mean 1280. Values end within ±4095.
-fn normalise(patch: &Patch, values: &mut [i16]) {
+pub(crate) fn normalise(patch: &Patch, values: &mut [i16]) {
     for (n, block) in values.chunks_mut(patch.grid.len()).enumerate() {
         if patch.edges && n % 2 == 1 {
             normalise_edges(block);

@@ -5,6 +5,8 @@ use crate::classification::Rounds;
 use crate::config::{FinishKind, TrainConfig};
 use crate::detector::check_window;
 use crate::finish::Finish;
+use crate::landmark_training::{self, held_out_frames};
+use crate::landmarks::LandmarkStage;
 use crate::model::{Draft, Model, Provenance};
 use crate::network::Network;
 use crate::orientation::OrientationStage;
@@ -50,6 +52,11 @@ pub trait TrainingData: Sync {
 
     /// The structures to train, each with the cases that have it.
     fn structures(&self) -> Vec<(String, Vec<(usize, Pose)>)>;
+
+    /// The landmarks to train in the frame of a structure, each with the cases that have it.
+    fn landmarks(&self, _structure: &str) -> Vec<(String, Vec<(usize, PointLps)>)> {
+        Vec::new()
+    }
 }
 
 /// Watches a training and may end it.
@@ -117,6 +124,13 @@ pub fn train<B: Backend, D: TrainingData>(
         if cases.len() < FEWEST_CASES {
             let what = format!("{} annotated training case(s); at least {FEWEST_CASES} are needed", cases.len());
             return Err(DetectError::training(format!("structures: {name}"), what).into());
+        }
+        for (landmark, points) in data.landmarks(name) {
+            let both = points.iter().filter(|(case, _)| cases.iter().any(|(c, _)| c == case)).count();
+            if both < FEWEST_CASES {
+                let what = format!("{both} training case(s) with this landmark and its box {name}; at least {FEWEST_CASES} are needed");
+                return Err(DetectError::training(format!("structures: {landmark}"), what).into());
+            }
         }
     }
     let provenance = Provenance {
@@ -207,7 +221,8 @@ struct Trainer<'a, B, D> {
 
 impl<B: Backend, D: TrainingData> Trainer<'_, B, D> {
     fn run(&mut self, annotated: &[(usize, Pose)], drafts: &mut Vec<Draft>, n: usize) -> Result<(), D::Error> {
-        if drafts.get(n).is_some_and(|d| d.verification.is_some()) {
+        let landmarks = self.landmarks(annotated);
+        if drafts.get(n).is_some_and(|d| d.verification.is_some() && (landmarks.is_empty() || d.landmarks.is_some())) {
             return Ok(());
         }
         self.begin("reading", 0.0)?;
@@ -228,6 +243,9 @@ impl<B: Backend, D: TrainingData> Trainer<'_, B, D> {
                 orientation: None,
                 finish: None,
                 verification: None,
+                landmark_names: landmarks.iter().map(|(name, _)| name.clone()).collect(),
+                frames: None,
+                landmarks: None,
             });
         }
         let (working, prior) = (drafts[n].working.clone(), drafts[n].prior.clone());
@@ -327,17 +345,48 @@ impl<B: Backend, D: TrainingData> Trainer<'_, B, D> {
         let converged: Vec<Vec<Pose>> = images.iter().zip(&modes).map(|(image, m)| finish.apply(self.backend, image, m)).collect();
         self.figure("finish", started, "nearest converged pose, mm", nearest(&converged, &|e| e.center_mm));
 
-        self.begin("trust", 0.75)?;
-        let trust = Trust::measure(&input, &modes, train_finish)?;
-        self.begin("verification", 0.9)?;
-        let stage = VerificationStage::train(&input, &modes, &finish, trust)?;
+        if drafts[n].verification.is_none() {
+            self.begin("trust", 0.7)?;
+            let trust = Trust::measure(&input, &modes, train_finish)?;
+            self.begin("verification", 0.8)?;
+            drafts[n].verification = Some(VerificationStage::train(&input, &modes, &finish, trust)?);
+            self.checkpoint(drafts)?;
+        }
+        let Some(verification) = drafts[n].verification.clone() else { unreachable!("the stage was trained above") };
         let started = Instant::now();
-        let chosen = images.iter().zip(&converged).zip(&cases).filter_map(|((image, poses), case)| {
-            let expected = prior.expected(case.pyramid.levels()[0].geometry().center());
-            stage.best(self.backend, image, poses, expected.as_ref()).map(|(pose, _)| BoxError::new(&pose, &case.pose).center_mm)
+        let chosen: Vec<Option<Pose>> = images
+            .iter()
+            .zip(&converged)
+            .zip(&cases)
+            .map(|((image, poses), case)| {
+                let expected = prior.expected(case.pyramid.levels()[0].geometry().center());
+                Some(verification.best(self.backend, image, poses, expected.as_ref())?.0)
+            })
+            .collect();
+        let errors = chosen.iter().zip(&cases).filter_map(|(pose, case)| Some(BoxError::new(pose.as_ref()?, &case.pose).center_mm));
+        self.figure("verification", started, "chosen pose, mm", errors.collect());
+        if landmarks.is_empty() {
+            return Ok(());
+        }
+
+        if drafts[n].frames.is_none() {
+            self.begin("frames", 0.85)?;
+            drafts[n].frames = Some(held_out_frames(&input, &modes, &verification, train_finish)?);
+            self.checkpoint(drafts)?;
+        }
+        let Some(frames) = drafts[n].frames.take() else { unreachable!("they were measured above") };
+        let errors = frames.iter().zip(&cases).map(|(frame, case)| BoxError::new(frame, &case.pose).center_mm);
+        self.figure("frames", Instant::now(), "held-out pose, mm", errors.collect());
+        self.begin("landmarks", 0.93)?;
+        let stage = LandmarkStage::train(&input, &config.landmarks, &landmarks, &frames, normalise);
+        let started = Instant::now();
+        let found: Vec<_> = images.iter().zip(&frames).map(|(image, frame)| stage.detect(self.backend, image, frame)).collect();
+        let errors = landmarks.iter().enumerate().flat_map(|(l, (_, points))| {
+            let found = &found;
+            points.iter().map(move |&(case, truth)| found[case][l].point.distance_mm(&truth))
         });
-        self.figure("verification", started, "chosen pose, mm", chosen.collect());
-        drafts[n].verification = Some(stage);
+        self.figure("landmarks", started, "landmarks, mm", errors.collect());
+        drafts[n].landmarks = Some(stage);
         self.checkpoint(drafts)
     }
 
@@ -345,6 +394,13 @@ impl<B: Backend, D: TrainingData> Trainer<'_, B, D> {
     fn look_alikes(&self, n: usize, case: usize) -> Vec<Pose> {
         let others = (0..self.structures.len()).filter(|&m| m != n && leader(self.structures, m) == self.leader);
         others.flat_map(|m| self.structures[m].1.iter().filter(|(c, _)| *c == case).map(|&(_, pose)| pose)).collect()
+    }
+
+    /// The landmarks of the structure, by the numbers of its own cases.
+    fn landmarks(&self, annotated: &[(usize, Pose)]) -> Vec<landmark_training::Annotated> {
+        let place = |case: usize| annotated.iter().position(|&(c, _)| c == case);
+        let own = |points: Vec<(usize, PointLps)>| points.into_iter().filter_map(|(case, point)| Some((place(case)?, point))).collect();
+        self.data.landmarks(self.name).into_iter().map(|(name, points)| (name, own(points))).collect()
     }
 
     fn begin(&self, stage: &str, done: f64) -> Result<(), DetectError> {
@@ -466,6 +522,12 @@ fn training_hash<D: TrainingData>(data: &D, structures: &[(String, Vec<(usize, P
         for (case, pose) in cases {
             let numbers = pose.center.0.iter().chain(pose.orientation.coords.iter()).chain(&pose.size_mm).copied().collect::<Vec<f64>>();
             hash.update(format!("{case} {numbers:?}\n"));
+        }
+        for (landmark, points) in data.landmarks(name) {
+            hash.update(format!("landmark {landmark}\n"));
+            for (case, point) in points {
+                hash.update(format!("{case} {:?}\n", point.0.coords.as_slice()));
+            }
         }
     }
     hash.finalize().iter().map(|b| format!("{b:02x}")).collect()

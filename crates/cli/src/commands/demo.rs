@@ -6,7 +6,7 @@ mod phantoms;
 use crate::Failure;
 use crate::args::{Demo, DemoModality, Global};
 use crate::commands::detect::{LoadedModel, detect_file, make_folder, write};
-use crate::dataset::{TrainingCases, read_cases, wanted_boxes};
+use crate::dataset::{TrainingCases, Wanted, read_cases};
 use crate::device::Device;
 use crate::output::{print, say};
 use crate::progress::TrainingProgress;
@@ -64,9 +64,9 @@ fn demonstrate(subject: Subject, args: &Demo, global: &Global, device: &Device) 
 
     let begun = Instant::now();
     let dataset = Dataset::load(&folder)?;
-    let boxes = wanted_boxes(&dataset, &[])?;
+    let wanted = Wanted::new(&dataset, &[])?;
     let training: Vec<_> = dataset.split("train").cloned().collect();
-    let data = TrainingCases::new(&dataset, read_cases(&dataset, &training, &boxes)?, boxes);
+    let data = TrainingCases::new(&dataset, read_cases(&dataset, &training, &wanted)?, wanted);
     let progress = TrainingProgress::without_checkpoint(global.quiet, subject.title);
     let trained = device.train(&data, &config(), 0, None, &progress);
     progress.finish();

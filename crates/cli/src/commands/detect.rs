@@ -5,10 +5,10 @@ use crate::args::{Detect, Global};
 use crate::commands::train::hex;
 use crate::device::Device;
 use crate::output::say;
-use pbt_detect::{Detection, Model, Status};
+use pbt_detect::{Detection, LandmarkDetection, Model, Status};
 use pbt_io::{
-    DetectionKind, DetectionRecord, Image, InputRecord, ModelRecord, ReadOptions, ResultFile, RunRecord, case_name, read_image_with,
-    write_markups, write_result,
+    DetectionKind, DetectionRecord, Image, InputRecord, Landmark, LandmarkState, ModelRecord, ReadOptions, ResultFile, RunRecord,
+    case_name, read_image_with, write_markups, write_result,
 };
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -91,7 +91,7 @@ pub(super) fn detect_image(
         case_id.to_owned(),
         InputRecord::new(image.sha256, image.volume.geometry()),
         model.record(),
-        found.detections.iter().map(record).collect(),
+        found.detections.iter().flat_map(records).collect(),
         image.warnings,
         RunRecord {
             pbt_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -104,13 +104,28 @@ pub(super) fn detect_image(
     ))
 }
 
-/// A detection as it is written: an absent structure has no geometry.
-fn record(detection: &Detection) -> DetectionRecord {
-    let Detection { name, status, score, pose, .. } = detection;
+/// A box and its landmarks as they are written: an absent structure has no geometry.
+fn records(detection: &Detection) -> Vec<DetectionRecord> {
+    let landmark = |l: &LandmarkDetection| match written(l.status) {
+        pbt_io::Status::Absent => DetectionRecord::absent(l.name.clone(), DetectionKind::Landmark, l.score),
+        status => DetectionRecord::of_landmark(l.name.clone(), status, l.score, l.point),
+    };
+    std::iter::once(box_record(detection)).chain(detection.landmarks.iter().map(landmark)).collect()
+}
+
+fn written(status: Status) -> pbt_io::Status {
     match status {
-        Status::Found => DetectionRecord::of_box(name.clone(), pbt_io::Status::Found, *score, pose),
-        Status::Doubtful => DetectionRecord::of_box(name.clone(), pbt_io::Status::Doubtful, *score, pose),
-        Status::Absent => DetectionRecord::absent(name.clone(), DetectionKind::Box, *score),
+        Status::Found => pbt_io::Status::Found,
+        Status::Doubtful => pbt_io::Status::Doubtful,
+        Status::Absent => pbt_io::Status::Absent,
+    }
+}
+
+fn box_record(detection: &Detection) -> DetectionRecord {
+    let Detection { name, status, score, pose, .. } = detection;
+    match written(*status) {
+        pbt_io::Status::Absent => DetectionRecord::absent(name.clone(), DetectionKind::Box, *score),
+        status => DetectionRecord::of_box(name.clone(), status, *score, pose),
     }
 }
 
@@ -118,9 +133,15 @@ fn record(detection: &Detection) -> DetectionRecord {
 pub(super) fn write(folder: &Path, result: &ResultFile) -> Result<(), Failure> {
     make_folder(folder)?;
     let boxes: Vec<_> = result.detections.iter().filter_map(|d| Some((d.name.clone(), d.pose()?))).collect();
-    write_markups(&folder.join(format!("{}.mrk.json", result.case_id)), &boxes, &[])?;
+    write_markups(&folder.join(format!("{}.mrk.json", result.case_id)), &boxes, &landmarks(result))?;
     write_result(&folder.join(format!("{}.json", result.case_id)), result)?;
     Ok(())
+}
+
+/// The landmarks with a position.
+fn landmarks(result: &ResultFile) -> Vec<Landmark> {
+    let landmarks = result.detections.iter().filter(|d| d.kind == DetectionKind::Landmark);
+    landmarks.filter_map(|d| Some(Landmark { name: d.name.clone(), state: LandmarkState::At(d.position()?) })).collect()
 }
 
 pub(super) fn make_folder(folder: &Path) -> Result<(), Failure> {

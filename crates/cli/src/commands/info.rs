@@ -9,7 +9,7 @@ use crate::commands::detect::LoadedModel;
 use crate::device::{self, Listed};
 use crate::output::{print, say};
 use crate::table::{row, table};
-use pbt_detect::{Finish, Network, Prior, Provenance, StructureModel, WorkingSpec};
+use pbt_detect::{Finish, LandmarkPrior, Network, Prior, Provenance, StructureModel, WorkingSpec};
 use pbt_io::{is_dicom_path, write_atomically};
 use pbt_tree::{ALPHA_BITS, Classifier};
 use pbt_volume::IntensityPolicy;
@@ -54,6 +54,8 @@ struct StructureInfo<'a> {
     working: &'a WorkingSpec,
     prior: &'a Prior,
     stages: Vec<StageInfo>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    landmarks: &'a [LandmarkPrior],
 }
 
 /// A stage in the order of detection.
@@ -128,7 +130,14 @@ fn structure_info(s: &StructureModel) -> StructureInfo<'_> {
         let finish = StageInfo::Regression { stage: "finish".to_owned(), regressors: cascade.regressors.len(), features };
         stages.insert(stages.len() - 1, finish);
     }
-    StructureInfo { name: &s.name, kind: "box", cases: s.cases, working: &s.working, prior: &s.prior, stages }
+    if let Some(landmarks) = &s.landmarks {
+        stages.extend(landmarks.rounds.iter().enumerate().map(|(n, round)| StageInfo::Regression {
+            stage: format!("landmarks {}", n + 1),
+            regressors: round.groups.len(),
+            features: round.groups.iter().map(|g| g.map.means.len()).sum(),
+        }));
+    }
+    StructureInfo { name: &s.name, kind: "box", cases: s.cases, working: &s.working, prior: &s.prior, stages, landmarks: s.landmarks() }
 }
 
 fn classifier_info(stage: String, classifier: &Classifier, features: &[String]) -> StageInfo {
@@ -216,12 +225,23 @@ fn structure_lines(s: &StructureInfo<'_>) -> Vec<Vec<String>> {
         false => format!("as in training, {:.1} degrees from the middle one (root mean square)", prior.spread.to_degrees()),
     };
     let [x, y, z] = prior.mean_size_mm;
-    vec![
+    let mut lines = vec![
         row(["structure".to_owned(), format!("{} ({}), {} cases", s.name, s.kind, s.cases)]),
         row(["working grid".to_owned(), format!("{:.3} mm, {} levels, {intensity}", w.spacing_mm, w.levels)]),
         row(["mean size".to_owned(), format!("{x:.1} x {y:.1} x {z:.1} mm")]),
         row(["orientation".to_owned(), orientation]),
-    ]
+    ];
+    if !s.landmarks.is_empty() {
+        lines.push(row(["landmarks".to_owned(), landmark_names(s.landmarks)]));
+    }
+    lines
+}
+
+/// The first names, and how many there are in all.
+fn landmark_names(landmarks: &[LandmarkPrior]) -> String {
+    let names: Vec<&str> = landmarks.iter().take(12).map(|l| l.name.as_str()).collect();
+    let more = if landmarks.len() > names.len() { ", …" } else { "" };
+    format!("{}: {}{more}", landmarks.len(), names.join(", "))
 }
 
 fn stage_rows(stages: &[StageInfo]) -> Vec<Vec<String>> {

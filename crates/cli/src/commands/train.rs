@@ -2,7 +2,7 @@
 
 use crate::Failure;
 use crate::args::{Global, Train};
-use crate::dataset::{TrainingCases, read_cases, wanted_boxes};
+use crate::dataset::{TrainingCases, Wanted, read_cases};
 use crate::device::Device;
 use crate::output::{beside, say};
 use crate::progress::{TrainingProgress, catch_interrupts};
@@ -38,18 +38,18 @@ pub(super) fn run(args: &Train, global: &Global) -> Result<ExitCode, Failure> {
     let config = wanted_config(args)?;
     let dataset = Dataset::load(&args.input)?;
     check_output(&args.output)?;
-    let structures = wanted_boxes(&dataset, &args.structure)?;
-    say(global.quiet, format_args!("training {} on {} ({} threads)", structures.join(", "), device.record.name, device.record.threads));
+    let wanted = Wanted::new(&dataset, &args.structure)?;
+    say(global.quiet, format_args!("training {} on {} ({} threads)", summary(&wanted), device.record.name, device.record.threads));
     let mut cases: Vec<_> = dataset.split("train").cloned().collect();
     if cases.is_empty() {
         return Err(Failure::input(&dataset.path, "cases: none has the split `train`"));
     }
     cases.truncate(args.cases.unwrap_or(usize::MAX));
-    let cases = read_cases(&dataset, &cases, &structures)?;
+    let cases = read_cases(&dataset, &cases, &wanted)?;
     let mut warnings: Vec<String> = dataset.warnings.clone();
     warnings.extend(cases.iter().flat_map(|c| c.warnings.iter().map(|w| format!("{}: {w}", c.spec.id))));
     warnings.iter().for_each(|w| say(global.quiet, format_args!("warning: {w}")));
-    let data = TrainingCases::new(&dataset, cases, structures);
+    let data = TrainingCases::new(&dataset, cases, wanted);
 
     let checkpoint = beside(&args.output, "partial");
     let resume = match std::fs::read(&checkpoint) {
@@ -96,6 +96,14 @@ pub(super) fn run(args: &Train, global: &Global) -> Result<ExitCode, Failure> {
     let _ = std::fs::remove_file(&checkpoint);
     say(global.quiet, format_args!("{} ({:.1} kB) in {:.0} s", args.output.display(), bytes.len() as f64 / 1e3, report.seconds));
     Ok(ExitCode::SUCCESS)
+}
+
+/// The boxes by name, the landmarks by number.
+fn summary(wanted: &Wanted) -> String {
+    match wanted.landmarks.len() {
+        0 => wanted.boxes.join(", "),
+        n => format!("{} and {n} landmark{}", wanted.boxes.join(", "), if n == 1 { "" } else { "s" }),
+    }
 }
 
 fn wanted_config(args: &Train) -> Result<TrainConfig, Failure> {

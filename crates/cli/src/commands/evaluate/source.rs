@@ -4,7 +4,7 @@ use crate::Failure;
 use crate::args::Evaluate;
 use crate::commands::detect::{LoadedModel, detect_file};
 use crate::commands::train::{hex, read_config};
-use crate::dataset::{AnnotatedCase, TrainingCases, read_cases, wanted_boxes};
+use crate::dataset::{AnnotatedCase, TrainingCases, Wanted, read_cases};
 use crate::device::Device;
 use crate::progress::TrainingProgress;
 use pbt_detect::TrainConfig;
@@ -27,7 +27,7 @@ pub(super) struct LeaveOneOut {
     config: TrainConfig,
     seed: u64,
     quiet: bool,
-    boxes: Vec<String>,
+    wanted: Wanted,
     cases: Vec<AnnotatedCase>,
 }
 
@@ -39,11 +39,11 @@ impl Source {
     pub(super) fn open(args: &Evaluate, dataset: &Dataset, cases: &[CaseSpec], quiet: bool) -> Result<Self, Failure> {
         if args.leave_one_out {
             let config = read_config(args.config.as_deref())?;
-            let boxes = wanted_boxes(dataset, &args.structure)?;
+            let wanted = Wanted::new(dataset, &args.structure)?;
             // A case that cannot be read is reported when its turn comes, and no training uses it.
-            let read = |case: &CaseSpec| read_cases(dataset, std::slice::from_ref(case), &boxes).ok();
+            let read = |case: &CaseSpec| read_cases(dataset, std::slice::from_ref(case), &wanted).ok();
             let cases = cases.iter().filter_map(read).flatten().collect();
-            return Ok(Self::LeaveOneOut(LeaveOneOut { config, seed: args.seed, quiet, boxes, cases }));
+            return Ok(Self::LeaveOneOut(LeaveOneOut { config, seed: args.seed, quiet, wanted, cases }));
         }
         match (&args.results, &args.model) {
             (Some(folder), _) if !folder.is_dir() => Err(Failure::input(folder, "--results: is not a folder (give one with result files)")),
@@ -56,12 +56,16 @@ impl Source {
     /// Names of the structures that the results speak of.
     pub(super) fn structures(&self, cases: &[CaseSpec]) -> BTreeSet<String> {
         match self {
-            Self::Model(model) => model.model.structures.iter().map(|s| s.name.clone()).collect(),
+            Self::Model(model) => {
+                let structures = &model.model.structures;
+                let landmarks = structures.iter().flat_map(|s| s.landmarks()).map(|l| l.name.clone());
+                structures.iter().map(|s| s.name.clone()).chain(landmarks).collect()
+            }
             Self::Folder(folder) => {
                 let read = cases.iter().filter_map(|case| read_result(&result_path(folder, case)).ok());
                 read.flat_map(|result| result.detections).map(|d| d.name).collect()
             }
-            Self::LeaveOneOut(turns) => turns.boxes.iter().cloned().collect(),
+            Self::LeaveOneOut(turns) => turns.wanted.names().map(str::to_owned).collect(),
         }
     }
 
@@ -87,7 +91,7 @@ impl Source {
 impl LeaveOneOut {
     fn train_without(&self, dataset: &Dataset, case: &CaseSpec, device: &Device) -> Result<LoadedModel, Failure> {
         let others = self.cases.iter().filter(|c| c.spec.id != case.id).cloned().collect();
-        let data = TrainingCases::new(dataset, others, self.boxes.clone());
+        let data = TrainingCases::new(dataset, others, self.wanted.clone());
         let progress = TrainingProgress::without_checkpoint(self.quiet, &format!("without {}", case.id));
         let trained = device.train(&data, &self.config, self.seed, None, &progress);
         progress.finish();

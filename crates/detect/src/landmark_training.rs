@@ -1,0 +1,252 @@
+//! Training of landmarks: rounds of ridge regression in frames that are as wrong as detection makes them.
+//!
+//! The cascade that finds a box fits its training cases far better than others, so its poses there are no frames to learn from. It is
+//! trained again without each part of the cases in turn, and where it ends in the part left out says what detection will offer.
+
+use crate::DetectError;
+use crate::case::TrainingCase;
+use crate::cover::Random;
+use crate::finish::Finish;
+use crate::landmark_config::{LandmarkRoundConfig, LandmarksConfig};
+use crate::landmarks::{
+    LandmarkGroup, LandmarkPrior, LandmarkRound, LandmarkRoundSpec, LandmarkStage, View, expected, mean_size_mm, step_between,
+};
+use crate::linear::LinearMap;
+use crate::metrics::BoxError;
+use crate::modes::mean;
+use crate::perturb::Step;
+use crate::stage_input::StageInput;
+use crate::verification::VerificationStage;
+use nalgebra::Vector3;
+use pbt_features::BoxGrid;
+use pbt_tree::{Backend, Patch, PoseSite};
+use pbt_volume::{PointLps, Pose};
+
+/// A landmark with its place in some of the cases, by their numbers in the stage's input.
+pub(crate) type Annotated = (String, Vec<(usize, PointLps)>);
+
+/// Perturbed poses a case, and in all, that cascades for held-out poses learn from.
+const HELD_OUT_PERTURBATIONS: usize = 100;
+const HELD_OUT_SAMPLES: usize = 5000;
+
+/// Where detection would put the box of each training case if it did not know the case.
+pub(crate) fn held_out_frames<B: Backend>(
+    input: &StageInput<'_, B>,
+    modes: &[Vec<Pose>],
+    verification: &VerificationStage,
+    train: impl Fn(&StageInput<'_, B>) -> Result<Finish, DetectError>,
+) -> Result<Vec<Pose>, DetectError> {
+    let &StageInput { backend, cases, images, prior, .. } = input;
+    // The errors are wanted, not the best cascade: fewer perturbations serve, and cost a fraction.
+    let mut config = input.config.clone();
+    config.finish.perturbations = config.finish.perturbations.min(HELD_OUT_PERTURBATIONS);
+    config.finish.most_samples = config.finish.most_samples.min(HELD_OUT_SAMPLES);
+    // Leaving out few cases, what is left resembles the whole; with many cases half of them do.
+    let folds = if cases.len() < 40 { cases.len().min(3) } else { 2 };
+    let mut frames: Vec<Pose> = cases.iter().map(|c| c.pose).collect();
+    for fold in 0..folds {
+        let inside: Vec<usize> = (0..cases.len()).filter(|n| n % folds != fold).collect();
+        let rest: Vec<TrainingCase> = inside.iter().map(|&n| cases[n].clone()).collect();
+        let seen: Vec<&B::Image> = inside.iter().map(|&n| images[n]).collect();
+        let finish = train(&StageInput { cases: &rest, images: &seen, config: &config, ..*input })?;
+        for n in (0..cases.len()).filter(|n| n % folds == fold) {
+            let ends = finish.apply(backend, images[n], &modes[n]);
+            // Verification picks the right one; here the truth stands in for it.
+            let distance = |p: &Pose| BoxError::new(p, &cases[n].pose).corner_mm;
+            let Some(best) = ends.iter().min_by(|a, b| distance(a).total_cmp(&distance(b))) else { continue };
+            let found = mean(ends.iter().filter(|p| verification.spec.same.holds(best, p))).unwrap_or(*best);
+            let expected = prior.expected(cases[n].pyramid.levels()[0].geometry().center());
+            frames[n] = match (verification.spec.trust, expected) {
+                (Some(trust), Some(expected)) => trust.temper(&found, &expected),
+                _ => found,
+            };
+        }
+    }
+    Ok(frames)
+}
+
+/// Errors of frames as detection makes them: those that were measured, and their root mean squares by component.
+struct FrameErrors {
+    steps: Vec<Step>,
+    rms: Step,
+}
+
+impl FrameErrors {
+    fn new(cases: &[TrainingCase], frames: &[Pose]) -> Self {
+        let mut steps: Vec<Step> = cases.iter().zip(frames).map(|(case, frame)| Step::between(&case.pose, frame)).collect();
+        // A box that was missed altogether is no frame; where detection misses it, landmarks are lost anyway.
+        let mut sizes: Vec<f64> = steps.iter().map(|s| s.shift_mm.norm()).collect();
+        sizes.sort_by(f64::total_cmp);
+        let (most_mm, most_angle) = (6.0 * sizes[sizes.len() / 2], 0.8);
+        for step in &mut steps {
+            if step.shift_mm.norm() > most_mm || step.rotation.norm() > most_angle {
+                *step = Step { rotation: Vector3::zeros(), shift_mm: Vector3::zeros(), log_size: [0.0; 3] };
+            }
+        }
+        let rms = |f: &dyn Fn(&Step) -> f64| (steps.iter().map(|s| f(s) * f(s)).sum::<f64>() / steps.len() as f64).sqrt();
+        let rms = Step {
+            rotation: Vector3::from_fn(|a, _| rms(&|s| s.rotation[a])),
+            shift_mm: Vector3::from_fn(|a, _| rms(&|s| s.shift_mm[a])),
+            log_size: std::array::from_fn(|a| rms(&|s| s.log_size[a])),
+        };
+        Self { steps, rms }
+    }
+
+    /// A frame of a case: its own held-out one, or one as far off in another direction.
+    fn draw(&self, n: usize, truth: &Pose, jitter: f64, random: &mut Random) -> Pose {
+        let own = &self.steps[n];
+        let mut vector = |rms: Vector3<f64>| Vector3::from_fn(|a, _| jitter * rms[a] * random.normal());
+        Step {
+            rotation: own.rotation + vector(self.rms.rotation),
+            shift_mm: own.shift_mm + vector(self.rms.shift_mm),
+            log_size: (Vector3::from(own.log_size) + vector(Vector3::from(self.rms.log_size))).into(),
+        }
+        .apply(truth)
+    }
+}
+
+impl LandmarkStage {
+    /// Trains all rounds. `frames` are [`held_out_frames`]; every landmark has at least one case.
+    pub(crate) fn train<B: Backend>(
+        input: &StageInput<'_, B>,
+        config: &LandmarksConfig,
+        landmarks: &[Annotated],
+        frames: &[Pose],
+        normalise: bool,
+    ) -> Self {
+        let errors = FrameErrors::new(input.cases, frames);
+        let seed = input.seed ^ 0x50;
+        let priors: Vec<LandmarkPrior> = landmarks.iter().map(|(name, points)| prior(name, points, input.cases, frames)).collect();
+        // Root mean square over all landmarks: the unit of rounds.
+        let spread = (priors.iter().map(|p| p.spread * p.spread).sum::<f64>() / priors.len().max(1) as f64).sqrt().clamp(1e-3, 0.5);
+        let rounds = config
+            .rounds
+            .iter()
+            .enumerate()
+            .map(|(n, round)| {
+                let spec = spec(round, input, spread, normalise);
+                let samples = Sampler {
+                    input,
+                    config,
+                    round,
+                    spec: &spec,
+                    errors: &errors,
+                    priors: &priors,
+                    spread,
+                    seed: seed.wrapping_add(n as u64),
+                };
+                let groups = match round.view {
+                    View::Box => alike(landmarks).into_iter().map(|group| samples.fit(landmarks, group)).collect(),
+                    View::Point => (0..landmarks.len()).map(|l| samples.fit(landmarks, vec![l])).collect(),
+                };
+                LandmarkRound { spec, groups }
+            })
+            .collect();
+        Self { landmarks: priors, rounds }
+    }
+}
+
+/// Landmarks that are annotated in the same cases, so that one map can serve them.
+fn alike(landmarks: &[Annotated]) -> Vec<Vec<usize>> {
+    let cases = |l: usize| landmarks[l].1.iter().map(|&(case, _)| case);
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    for l in 0..landmarks.len() {
+        match groups.iter_mut().find(|g| cases(g[0]).eq(cases(l))) {
+            Some(group) => group.push(l),
+            None => groups.push(vec![l]),
+        }
+    }
+    groups
+}
+
+/// Mean place in the true boxes, and distances from it in the held-out ones.
+fn prior(name: &str, points: &[(usize, PointLps)], cases: &[TrainingCase], frames: &[Pose]) -> LandmarkPrior {
+    let share = |&(n, point): &(usize, PointLps)| {
+        let pose: &Pose = &cases[n].pose;
+        let inside = pose.orientation.inverse() * (point.0 - pose.center.0);
+        Vector3::from_fn(|a, _| inside[a] / pose.size_mm[a])
+    };
+    let mean = points.iter().map(share).sum::<Vector3<f64>>() / points.len() as f64;
+    let distances = points.iter().map(|&(n, point)| step_between(&frames[n], expected(&frames[n], mean.into()), point).norm());
+    let distances: Vec<f64> = distances.collect();
+    LandmarkPrior {
+        name: name.to_owned(),
+        cases: points.len(),
+        mean: mean.into(),
+        spread: (distances.iter().map(|d| d * d).sum::<f64>() / distances.len() as f64).sqrt(),
+        farthest: distances.iter().copied().fold(0.0, f64::max),
+    }
+}
+
+/// The round's grids in units of what it looks at.
+fn spec<B: Backend>(round: &LandmarkRoundConfig, input: &StageInput<'_, B>, spread: f64, normalise: bool) -> LandmarkRoundSpec {
+    let prior = input.prior;
+    let deepest = input.cases.first().map_or(0, |c| c.pyramid.levels().len() - 1);
+    let patches = round
+        .patches
+        .iter()
+        .map(|patch| {
+            let grid = match round.view {
+                View::Box => crate::orientation::grid_for(prior, patch.points, (patch.extent - 1.0) / 2.0 * prior.scale_mm),
+                View::Point => BoxGrid { points: [patch.points as u8; 3], extent: [patch.extent * spread; 3] },
+            };
+            let edge_mm = match round.view {
+                View::Box => prior.scale_mm * patch.extent,
+                View::Point => prior.scale_mm * patch.extent * spread,
+            };
+            let between_mm = edge_mm / (patch.points - 1.0).max(1.0);
+            let level = |ratio: &f64| libm::round(libm::log2(ratio * between_mm / input.spacing_mm)).clamp(0.0, deepest as f64) as u8;
+            let mut levels: Vec<u8> = patch.levels.iter().map(level).collect();
+            levels.sort_unstable_by(|a, b| b.cmp(a));
+            levels.dedup();
+            Patch { grid, levels, edges: round.edges }
+        })
+        .collect();
+    LandmarkRoundSpec { view: round.view, patches, normalise, reach: 1.5 * round.reach * spread }
+}
+
+/// Draws the samples of a round.
+struct Sampler<'a, 'b, B: Backend> {
+    input: &'a StageInput<'b, B>,
+    config: &'a LandmarksConfig,
+    round: &'a LandmarkRoundConfig,
+    spec: &'a LandmarkRoundSpec,
+    errors: &'a FrameErrors,
+    priors: &'a [LandmarkPrior],
+    spread: f64,
+    seed: u64,
+}
+
+impl<B: Backend> Sampler<'_, '_, B> {
+    fn fit(&self, landmarks: &[Annotated], group: Vec<usize>) -> LandmarkGroup {
+        let points = |l: usize| &landmarks[l].1;
+        let cases: Vec<usize> = points(group[0]).iter().map(|&(case, _)| case).collect();
+        let each = self.config.perturbations.min(self.config.most_samples / cases.len()).max(4);
+        let mut sites = Vec::with_capacity(cases.len() * each);
+        let mut targets = vec![Vec::with_capacity(cases.len() * each); 3 * group.len()];
+        for (place, &n) in cases.iter().enumerate() {
+            let mut random = Random::new(self.seed, 100 + group[0] as u64, n as u64);
+            for _ in 0..each {
+                let frame = self.errors.draw(n, &self.input.cases[n].pose, self.round.jitter, &mut random);
+                let d = mean_size_mm(&frame);
+                let start = |l: usize, random: &mut Random| match self.round.view {
+                    View::Box => expected(&frame, self.priors[l].mean),
+                    View::Point => {
+                        let off = Vector3::from_fn(|_, _| 0.4 * self.round.reach * self.spread * d * random.normal());
+                        PointLps(points(l)[place].1.0 + off)
+                    }
+                };
+                for (i, &l) in group.iter().enumerate() {
+                    let from = start(l, &mut random);
+                    let step = step_between(&frame, from, points(l)[place].1);
+                    (0..3).for_each(|a| targets[3 * i + a].push(step[a]));
+                    if i == 0 {
+                        sites.push(PoseSite { image: n as u32, pose: self.spec.site(&frame, from) });
+                    }
+                }
+            }
+        }
+        let seen = self.spec.see(self.input.backend, self.input.images, &sites);
+        LandmarkGroup { landmarks: group, map: LinearMap::fit(&seen, self.spec.len(), &targets, self.round.ridge) }
+    }
+}

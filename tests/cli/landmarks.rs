@@ -1,0 +1,113 @@
+//! Landmarks: trained with their box, found in its frame, written, evaluated, listed.
+
+use crate::support::{numbers, pbt, read_json, scratch, tiny, tiny_copy};
+use nalgebra::Vector3;
+use pbt_io::{Landmark, LandmarkState, read_markups, write_markups};
+use serde_json::json;
+use std::path::Path;
+use tempfile::TempDir;
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// Places in the box, shares of its edges.
+const PLACES: [(&str, [f64; 3]); 3] = [("tip", [0.5, 0.0, 0.0]), ("side", [0.0, 0.4, -0.2]), ("rare", [-0.3, 0.0, 0.3])];
+
+/// The tiny data set with three landmarks: `tip` is out of view in one case, `rare` is annotated in the first `rare` cases only.
+fn with_landmarks(rare: usize) -> TempDir {
+    let folder = tiny_copy();
+    let file = folder.path().join("dataset.json");
+    let mut dataset = read_json(&file);
+    let structures = dataset["structures"].as_array_mut().unwrap();
+    structures.extend(PLACES.iter().map(|(name, _)| json!({ "name": name, "kind": "landmark", "parent": "gland" })));
+    for (n, case) in dataset["cases"].as_array().unwrap().iter().enumerate() {
+        let path = folder.path().join(case["annotations"].as_str().unwrap());
+        let boxes = read_markups(&path).unwrap().boxes;
+        let pose = boxes[0].1;
+        let wanted = PLACES.iter().filter(|(name, _)| *name != "rare" || n < rare);
+        let landmarks: Vec<Landmark> = wanted
+            .map(|(name, share)| {
+                let point = pose.to_lps(Vector3::from_fn(|a, _| share[a] * pose.size_mm[a]));
+                let state = if *name == "tip" && n == 1 { LandmarkState::OutOfView } else { LandmarkState::At(point) };
+                Landmark { name: (*name).to_owned(), state }
+            })
+            .collect();
+        write_markups(&path, &boxes, &landmarks).unwrap();
+    }
+    std::fs::write(&file, dataset.to_string()).unwrap();
+    folder
+}
+
+#[test]
+fn landmarks_from_training_to_the_report() {
+    let data = with_landmarks(3);
+    let out = scratch();
+    let train = |name: &str, threads: &str, more: &[&str]| {
+        let model = out.path().join(name);
+        let config = tiny().config();
+        let arguments = ["train", "-q", "-i", text(data.path()), "-o", text(&model), "--config", text(&config), "--threads", threads];
+        pbt(arguments.iter().chain(more)).exits_with(0);
+        model
+    };
+    let model = train("all.pbt", "1", &[]);
+    assert!(std::fs::read(&model).unwrap() == std::fs::read(train("two.pbt", "2", &[])).unwrap(), "another model with two threads");
+
+    // A landmark alone brings its box.
+    let alone = train("alone.pbt", "2", &["--structure", "side"]);
+    let listed = |model: &Path| {
+        let info = pbt(["info", "--json", text(model)]).exits_with(0);
+        let info: serde_json::Value = serde_json::from_str(&info.stdout).unwrap();
+        let gland = &info["model"]["structures"][0];
+        assert_eq!(gland["name"], "gland");
+        let landmarks = gland["landmarks"].as_array().unwrap().clone();
+        landmarks.iter().map(|l| (l["name"].as_str().unwrap().to_owned(), l["cases"].as_u64().unwrap())).collect::<Vec<_>>()
+    };
+    assert_eq!(listed(&alone), [("side".to_owned(), 6)]);
+    assert_eq!(listed(&model), [("tip".to_owned(), 5), ("side".to_owned(), 6), ("rare".to_owned(), 3)]);
+    assert!(pbt(["info", text(&model)]).exits_with(0).stdout.contains("3: tip, side, rare"));
+
+    let image = data.path().join("c7.nii.gz");
+    pbt(["detect", "-q", "-m", text(&model), "-i", text(&image), "-o", text(out.path())]).exits_with(0);
+    let result = read_json(&out.path().join("c7.json"));
+    let found = result["detections"].as_array().unwrap();
+    assert_eq!(found.iter().map(|d| d["name"].as_str().unwrap()).collect::<Vec<_>>(), ["gland", "tip", "side", "rare"]);
+    let truth = read_markups(&data.path().join("c7.mrk.json")).unwrap();
+    let written = read_markups(&out.path().join("c7.mrk.json")).unwrap();
+    for d in &found[1..] {
+        assert!(d["kind"] == "landmark" && d["orientation"].is_null() && d["size_mm"].is_null(), "{d}");
+        assert!(d["score"].as_f64().unwrap() <= found[0]["score"].as_f64().unwrap());
+        let name = d["name"].as_str().unwrap();
+        let Some(LandmarkState::At(point)) = written.landmark(name) else { panic!("{name} is not in the markups") };
+        let [x, y, z] = numbers(&d["position_lps_mm"]);
+        assert_eq!((point.0.x, point.0.y, point.0.z), (x, y, z));
+        if let Some(LandmarkState::At(there)) = truth.landmark(name) {
+            assert!(there.distance_mm(&point) < 12.0, "{name}: {} mm", there.distance_mm(&point));
+        }
+    }
+
+    let report = out.path().join("report.json");
+    pbt(["evaluate", "-q", "-m", text(&model), "-i", text(data.path()), "-o", text(&report)]).exits_with(0);
+    let report = read_json(&report);
+    let figures = report["summary"]["structures"].as_array().unwrap();
+    let annotated = |name: &str| figures.iter().find(|f| f["structure"] == name).unwrap()["annotated"].as_u64();
+    assert_eq!((annotated("tip"), annotated("side"), annotated("rare")), (Some(3), Some(3), Some(0)));
+}
+
+#[test]
+fn landmarks_that_cannot_be_trained_are_named() {
+    let train = |data: &Path| {
+        let out = scratch();
+        pbt(["train", "-q", "-i", text(data), "-o", text(&out.path().join("m.pbt"))]).exits_with(4)
+    };
+    let outcome = train(with_landmarks(1).path());
+    assert!(outcome.error_line().contains("structures: rare: 1 training case(s)"), "{}", outcome.stderr);
+
+    let data = with_landmarks(3);
+    let file = data.path().join("dataset.json");
+    let mut dataset = read_json(&file);
+    dataset["structures"][2]["parent"] = json!("tip");
+    std::fs::write(&file, dataset.to_string()).unwrap();
+    let outcome = train(data.path());
+    assert!(outcome.error_line().contains("structures: side: its parent is not of the kind `box`"), "{}", outcome.stderr);
+}

@@ -61,11 +61,11 @@ impl Default for LandmarksConfig {
                     edges: true,
                     reach: 2.5,
                     jitter: 0.7,
-                    ridge: 0.4,
+                    ridge: 0.8,
                 },
-                point(vec![patch(10.0, 7.0, &[0.7])], 1.8, 0.4),
-                point(vec![patch(7.0, 7.0, &[0.7])], 1.2, 0.4),
-                point(vec![patch(5.0, 9.0, &[0.7])], 0.9, 0.4),
+                point(vec![patch(10.0, 7.0, &[0.7])], 1.8, 0.8),
+                point(vec![patch(7.0, 7.0, &[0.7])], 1.2, 0.8),
+                point(vec![patch(5.0, 9.0, &[0.7])], 0.9, 0.8),
             ],
         }
     }

@@ -50,6 +50,7 @@ pub(crate) fn run(extent: Extent) -> anyhow::Result<()> {
             documentation.env("RUSTDOCFLAGS", "-D warnings");
             step("documentation", documentation)?;
             if let Some(python) = oracle_python()? {
+                with_jpeg_ls(&mut tests, &python);
                 tests.env("PBT_ORACLE_PYTHON", python);
             }
             step("tests", tests)?;
@@ -57,6 +58,22 @@ pub(crate) fn run(extent: Extent) -> anyhow::Result<()> {
     }
     println!("\nall passed in {:.0} s", start.elapsed().as_secs_f64());
     Ok(())
+}
+
+/// Turns on JPEG-LS, whose decoder is C++: where there is a compiler for that. The other thing it needs, cmake, comes with the oracles.
+fn with_jpeg_ls(tests: &mut Command, python: &Path) {
+    let works = |program: &Path| Command::new(program).arg("--version").output().is_ok_and(|out| out.status.success());
+    let tools = python.parent().unwrap_or(Path::new(""));
+    if !works(Path::new("c++")) || !works(&tools.join("cmake")) {
+        println!("\nJPEG-LS: left out: needs a C++ compiler and cmake");
+        return;
+    }
+    let mut path = tools.as_os_str().to_owned();
+    if let Some(rest) = std::env::var_os("PATH") {
+        path.push(":");
+        path.push(rest);
+    }
+    tests.env("PATH", path).args(["--features", "pbt/jpeg-ls"]);
 }
 
 /// The interpreter of the environment in which the oracles (nibabel, SimpleITK and others) are installed. `None` when there is nothing

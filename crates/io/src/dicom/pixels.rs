@@ -90,22 +90,20 @@ fn decode(format: &PixelFormat, stream: &[u8]) -> Result<Vec<u8>, String> {
 /// Moves each value's bits down to bit 0, clears what lies above (overlays, in old files) and extends the sign.
 fn clear_foreign_bits(bytes: &mut [u8], format: &PixelFormat) {
     let shift = u32::from(format.high_bit + 1 - format.bits_stored);
-    let unused = 32 - u32::from(format.bits_stored);
-    let signed = format.signed;
-    let clear = |value: u32| {
-        let up = (value >> shift) << unused;
-        if signed { ((up as i32) >> unused) as u32 } else { up >> unused }
-    };
+    let unused = u32::from(format.bits_allocated - format.bits_stored);
+    macro_rules! clear {
+        ($unsigned:ty, $signed:ty) => {
+            for voxel in bytes.as_chunks_mut().0 {
+                let up = (<$unsigned>::from_le_bytes(*voxel) >> shift) << unused;
+                let value = if format.signed { ((up as $signed) >> unused) as $unsigned } else { up >> unused };
+                *voxel = value.to_le_bytes();
+            }
+        };
+    }
     match format.bits_allocated {
-        8 => bytes.iter_mut().for_each(|b| *b = clear((*b).into()) as u8),
-        16 => bytes.chunks_exact_mut(2).for_each(|b| {
-            let value = clear(u16::from_le_bytes([b[0], b[1]]).into()) as u16;
-            b.copy_from_slice(&value.to_le_bytes());
-        }),
-        _ => bytes.chunks_exact_mut(4).for_each(|b| {
-            let value = clear(u32::from_le_bytes([b[0], b[1], b[2], b[3]]));
-            b.copy_from_slice(&value.to_le_bytes());
-        }),
+        8 => clear!(u8, i8),
+        16 => clear!(u16, i16),
+        _ => clear!(u32, i32),
     }
 }
 

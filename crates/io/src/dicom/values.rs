@@ -35,15 +35,7 @@ pub(super) fn image(geometry: Geometry, planes: &[Plane], mut stored: Vec<u8>) -
         Values::AsStored(scaling) => RawImage::new(geometry, from, stored, scaling),
         Values::Integers(to) if to.size() == from.size() => {
             let plane_bytes = stored.len() / planes.len();
-            stored.par_chunks_mut(plane_bytes).zip(planes).for_each(|(bytes, plane)| {
-                let (slope, intercept) = (plane.slope as i64, plane.intercept as i64);
-                // In place: the value's bytes are read before they are written.
-                for at in (0..bytes.len()).step_by(from.size()) {
-                    let voxel = &mut bytes[at..at + from.size()];
-                    let value = slope * read(voxel, from) + intercept;
-                    voxel.copy_from_slice(&value.to_le_bytes()[..from.size()]);
-                }
-            });
+            stored.par_chunks_mut(plane_bytes).zip(planes).for_each(|(bytes, plane)| map_in_place(bytes, plane, from.size()));
             RawImage::new(geometry, to, stored, None)
         }
         Values::Integers(to) => {
@@ -59,6 +51,25 @@ pub(super) fn image(geometry: Geometry, planes: &[Plane], mut stored: Vec<u8>) -
             });
             RawImage::new(geometry, VoxelType::F32, bytes, None)
         }
+    }
+}
+
+/// The linear map of a plane on its stored values. The results fit the type, so their low bits, which do not depend on signs, are all there
+/// is to compute.
+fn map_in_place(bytes: &mut [u8], plane: &Plane, size: usize) {
+    let (slope, intercept) = (plane.slope as i64, plane.intercept as i64);
+    macro_rules! map {
+        ($t:ty) => {{
+            let (slope, intercept) = (slope as $t, intercept as $t);
+            for voxel in bytes.as_chunks_mut().0 {
+                *voxel = <$t>::from_le_bytes(*voxel).wrapping_mul(slope).wrapping_add(intercept).to_le_bytes();
+            }
+        }};
+    }
+    match size {
+        1 => map!(u8),
+        2 => map!(u16),
+        _ => map!(u32),
     }
 }
 

@@ -256,6 +256,12 @@ impl Default for NetworkConfig {
     }
 }
 
+/// An error that names the key of a value outside its range.
+pub(crate) fn within(key: &str, value: f64, low: f64, high: f64) -> Result<(), DetectError> {
+    // Other than its negation, this refuses NaN too.
+    if value >= low && value <= high { Ok(()) } else { Err(DetectError::config(key, format!("{value} is not between {low} and {high}"))) }
+}
+
 impl TrainConfig {
     /// Reads a TOML text; an unknown key or a value of the wrong type is an error that names it.
     ///
@@ -275,14 +281,6 @@ impl TrainConfig {
     /// # Errors
     /// [`DetectError::Config`] naming the first key that does not.
     pub fn check(&self) -> Result<(), DetectError> {
-        let within = |key: &str, value: f64, low: f64, high: f64| {
-            // The negated form also refuses NaN.
-            if value >= low && value <= high {
-                Ok(())
-            } else {
-                Err(DetectError::config(key, format!("{value} is not between {low} and {high}")))
-            }
-        };
         if let Some(spacing) = self.working.spacing_mm {
             within("working.spacing_mm", spacing, 1e-4, 1e3)?;
         }
@@ -321,7 +319,7 @@ impl TrainConfig {
                 round.voxels_across.iter().try_for_each(|&v| within(&format!("{key}.voxels_across"), v, 1.0, 500.0))?;
             }
         }
-        self.landmarks.check(&within)?;
+        self.landmarks.check()?;
         within("verification.doubtful_below", self.verification.doubtful_below, 0.0, 1.0)?;
         within("verification.absent_below", self.verification.absent_below, 0.0, self.verification.doubtful_below)?;
         Ok(())

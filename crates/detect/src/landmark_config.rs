@@ -1,6 +1,7 @@
 //! What a user may set for landmarks.
 
 use crate::DetectError;
+use crate::config::within;
 use crate::landmarks::View;
 use serde::{Deserialize, Serialize};
 
@@ -72,8 +73,8 @@ impl Default for LandmarksConfig {
 }
 
 impl LandmarksConfig {
-    /// Checks every value with `within(key, value, low, high)`.
-    pub(crate) fn check(&self, within: &dyn Fn(&str, f64, f64, f64) -> Result<(), DetectError>) -> Result<(), DetectError> {
+    /// Checks that every value lies in its range.
+    pub(crate) fn check(&self) -> Result<(), DetectError> {
         within("landmarks.perturbations", self.perturbations as f64, 1.0, 1e4)?;
         within("landmarks.most_samples", self.most_samples as f64, 10.0, 1e6)?;
         within("landmarks.rounds", self.rounds.len() as f64, 0.0, 20.0)?;

@@ -6,7 +6,7 @@ use super::images::{ImageFacts, few};
 use pbt_volume::Volume;
 use rayon::prelude::*;
 
-/// Edge of a thumbnail, in cells.
+/// Edge of a thumbnail, in cells; fewer along an axis with fewer voxels, so that no cell is empty.
 const CELLS: usize = 12;
 
 /// Thumbnails that correlate more are of one scan. Among the public sets of data/README.md the most alike images of different subjects are at
@@ -21,11 +21,13 @@ pub(super) struct Thumbnail(Vec<f64>);
 impl Thumbnail {
     pub(super) fn of(volume: &Volume<f32>) -> Self {
         let shape = volume.shape();
-        let cell_of = |index: usize, axis: usize| index * CELLS / shape[axis];
-        let (mut sums, mut counts) = (vec![0.0; CELLS.pow(3)], vec![0usize; CELLS.pow(3)]);
+        let cells = shape.map(|n| n.min(CELLS));
+        let cell_of = |index: usize, axis: usize| index * cells[axis] / shape[axis];
+        let all = cells.iter().product();
+        let (mut sums, mut counts) = (vec![0.0; all], vec![0usize; all]);
         let row_cells: Vec<usize> = (0..shape[0]).map(|i| cell_of(i, 0)).collect();
         for (n, row) in volume.data().chunks_exact(shape[0]).enumerate() {
-            let base = CELLS * (cell_of(n % shape[1], 1) + CELLS * cell_of(n / shape[1], 2));
+            let base = cells[0] * (cell_of(n % shape[1], 1) + cells[1] * cell_of(n / shape[1], 2));
             for (&value, &cell) in row.iter().zip(&row_cells) {
                 if value.is_finite() {
                     sums[base + cell] += f64::from(value);
@@ -37,7 +39,8 @@ impl Thumbnail {
         let mean = means.iter().sum::<f64>() / means.len() as f64;
         means.iter_mut().for_each(|v| *v -= mean);
         let length = means.iter().map(|v| v * v).sum::<f64>().sqrt();
-        if !(length.is_finite() && length > 0.0) {
+        // Rounding leaves a little of a constant.
+        if !(length.is_finite() && length > 1e-9 * mean.abs()) {
             return Self::default();
         }
         means.iter_mut().for_each(|v| *v /= length);

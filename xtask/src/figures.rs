@@ -16,7 +16,7 @@ struct Figure {
     rotations: &'static str,
 }
 
-const FIGURES: [Figure; 19] = [
+const FIGURES: [Figure; 22] = [
     Figure { name: "mouse", dataset: "mouse_skull", training: &["--structure", "skull"], rotations: "4" },
     Figure { name: "mouse-10-cases", dataset: "mouse_skull", training: &["--structure", "skull", "--cases", "10"], rotations: "4" },
     Figure { name: "hippocampus", dataset: "hippocampus", training: &["--structure", "hippocampus"], rotations: "0" },
@@ -24,6 +24,14 @@ const FIGURES: [Figure; 19] = [
     Figure { name: "mouse-landmarks-10-cases", dataset: "mouse_skull", training: &["--cases", "10"], rotations: "4" },
     Figure { name: "hippocampus-landmarks", dataset: "hippocampus", training: &[], rotations: "0" },
     Figure { name: "hippocampus-landmarks-10-cases", dataset: "hippocampus", training: &["--cases", "10"], rotations: "0" },
+    Figure { name: "lumbar", dataset: "lumbar_spine_mr", training: &[], rotations: "0" },
+    Figure { name: "lumbar-10-cases", dataset: "lumbar_spine_mr", training: &["--cases", "10"], rotations: "0" },
+    Figure {
+        name: "lumbar-any-place",
+        dataset: "lumbar_spine_mr",
+        training: &["--config", "benches/figures/configs/any-place.toml"],
+        rotations: "0",
+    },
     Figure { name: "prostate-us", dataset: "prostate_us_mr/us.json", training: &[], rotations: "0" },
     Figure { name: "prostate-mr", dataset: "prostate_us_mr/mr.json", training: &[], rotations: "0" },
     Figure {

@@ -1,7 +1,6 @@
 //! A linear map from image samples to numbers: ridge regression, kept as integers so that it gives the same bits everywhere.
 
 use crate::ridge;
-use rayon::prelude::*;
 
 /// Fractional bits of targets.
 const TARGET_BITS: i32 = 20;
@@ -27,19 +26,7 @@ impl LinearMap {
     /// targets an output, each within ±1.
     pub(crate) fn fit(patches: &[i16], length: usize, targets: &[Vec<f64>], ridge: f64) -> Self {
         let n = patches.len() / length;
-        let means: Vec<i16> = (0..length)
-            .into_par_iter()
-            .map(|f| {
-                let sum: i64 = (0..n).map(|s| i64::from(patches[s * length + f])).sum();
-                sum.div_euclid(n as i64) as i16
-            })
-            .collect();
-        let mut features = vec![0i16; n * length];
-        features.par_chunks_mut(n).enumerate().for_each(|(f, column)| {
-            for (s, value) in column.iter_mut().enumerate() {
-                *value = patches[s * length + f] - means[f];
-            }
-        });
+        let (means, features) = ridge::centred(patches, length);
         let fixed = |v: &f64| libm::round(libm::ldexp(v.clamp(-0.99, 0.99), TARGET_BITS)) as i32;
         let mut targets: Vec<Vec<i32>> = targets.iter().map(|values| values.iter().map(fixed).collect()).collect();
         let bias: Vec<i32> =

@@ -58,6 +58,12 @@ pub(crate) fn mean<'a>(poses: impl Iterator<Item = &'a Pose>) -> Option<Pose> {
     Some(Pose { center: PointLps((center / n).into()), orientation: positive(orientation), size_mm: size.map(|s| s / n) })
 }
 
+/// The pose with the smallest sum of distances to the others: a few that ended far off do not move it. `None` of no poses.
+pub(crate) fn middle_of(poses: &[Pose]) -> Option<Pose> {
+    let sum = |p: &Pose| poses.iter().map(|q| p.center.distance_mm(&q.center)).sum::<f64>();
+    poses.iter().map(|p| (sum(p), *p)).min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, p)| p)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -82,19 +82,7 @@ impl Regressor {
             patches.par_chunks_mut(length).for_each(|values| normalise(&spec.patch, values));
         }
         let n = sites.len();
-        let means: Vec<i16> = (0..length)
-            .into_par_iter()
-            .map(|f| {
-                let sum: i64 = (0..n).map(|s| i64::from(patches[s * length + f])).sum();
-                sum.div_euclid(n as i64) as i16
-            })
-            .collect();
-        let mut features = vec![0i16; n * length];
-        features.par_chunks_mut(n).enumerate().for_each(|(f, column)| {
-            for (s, value) in column.iter_mut().enumerate() {
-                *value = patches[s * length + f] - means[f];
-            }
-        });
+        let (means, features) = ridge::centred(&patches, length);
         drop(patches);
         let values: Vec<[i32; OUTPUTS]> = steps.iter().map(|s| spec.target(s)).collect();
         for o in 0..OUTPUTS {

@@ -16,6 +16,21 @@ pub(crate) struct Samples {
     pub(crate) n: usize,
 }
 
+/// Means of the features of samples whose features lie side by side (`patches[s * length + f]`), rounded down, and what is left of the
+/// features without them, feature after feature as [`Samples`] has them.
+pub(crate) fn centred(patches: &[i16], length: usize) -> (Vec<i16>, Vec<i16>) {
+    let n = patches.len() / length;
+    let mean = |f: usize| (0..n).map(|s| i64::from(patches[s * length + f])).sum::<i64>().div_euclid(n as i64) as i16;
+    let means: Vec<i16> = (0..length).into_par_iter().map(mean).collect();
+    let mut features = vec![0i16; n * length];
+    features.par_chunks_mut(n).enumerate().for_each(|(f, column)| {
+        for (s, value) in column.iter_mut().enumerate() {
+            *value = patches[s * length + f] - means[f];
+        }
+    });
+    (means, features)
+}
+
 /// Solves `(G + λ·mean(diag G)·I) w = Xᵀ y` for every target. `w[t][f]` multiplies feature `f`.
 pub(crate) fn fit(samples: &Samples, lambda: f64) -> Vec<Vec<f64>> {
     let columns: Vec<&[i16]> = samples.features.chunks_exact(samples.n).collect();

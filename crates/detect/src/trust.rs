@@ -7,6 +7,7 @@
 use crate::DetectError;
 use crate::case::TrainingCase;
 use crate::finish::Finish;
+use crate::modes::middle_of;
 use crate::perturb::Step;
 use crate::stage_input::StageInput;
 use pbt_tree::Backend;
@@ -102,10 +103,4 @@ impl Trust {
             && self.rms_mm.is_finite()
             && self.rms_angle.is_finite()
     }
-}
-
-/// The pose with the smallest sum of distances to the others: a few that ended far off do not move it.
-fn middle_of(poses: &[Pose]) -> Option<Pose> {
-    let sum = |p: &Pose| poses.iter().map(|q| p.center.distance_mm(&q.center)).sum::<f64>();
-    poses.iter().map(|p| (sum(p), *p)).min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, p)| p)
 }

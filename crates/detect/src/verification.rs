@@ -5,7 +5,7 @@ use crate::classifier::{Labelled, PoseClassifier};
 use crate::config::VerificationConfig;
 use crate::cover::Random;
 use crate::finish::Finish;
-use crate::modes::mean;
+use crate::modes::{mean, middle_of};
 use crate::orientation::{grid_for, levels_for};
 use crate::perturb::{Reach, perturbed};
 use crate::position::best_indices;
@@ -91,12 +91,11 @@ impl Calibration {
 /// Share of what counts as one place within which poses count as converged to one pose.
 const CROWD: f64 = 0.2;
 
-/// The mean of the poses within reach of the middle one, which has the smallest sum of distances to all others: some may not have
-/// converged, and a plain mean would follow them. `None` of no poses.
+/// The mean of the poses within reach of the middle one: some may not have converged, and a plain mean would follow them. `None` of no
+/// poses.
 fn crowded(poses: &[Pose], reach: &Reach) -> Option<Pose> {
-    let sum = |p: &Pose| poses.iter().map(|q| p.center.distance_mm(&q.center)).sum::<f64>();
-    let middle = poses.iter().map(|p| (sum(p), p)).min_by(|a, b| a.0.total_cmp(&b.0))?.1;
-    mean(poses.iter().filter(|p| reach.holds(middle, p)))
+    let middle = middle_of(poses)?;
+    mean(poses.iter().filter(|p| reach.holds(&middle, p)))
 }
 
 /// The trained stage.

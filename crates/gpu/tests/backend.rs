@@ -1,5 +1,7 @@
 //! Every call of the backend on the device against the CPU's on fresh random input: the same bits.
 
+mod support;
+
 use nalgebra::Vector3;
 use pbt_cpu::Cpu;
 use pbt_features::{BoxGrid, HaarPoolConfig, SteerableSet, haar_pool, steerable_pool};
@@ -7,25 +9,8 @@ use pbt_gpu::{Gpu, GpuError, Strategy, devices, guarded};
 use pbt_tree::{Backend, Bounds, Classifier, EvalParams, Evaluator, ImageLayout, Node, Patch, PoseSite, Score, Tree, VoxelSite, Weak};
 use pbt_volume::{Geometry, IntegralVolume, Padding, PointLps, Pose, Pyramid, Volume, rotation_from_vector};
 use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::{Rng, SeedableRng};
-
-/// The device, or `None` where there is none and none is asked for.
-fn gpu() -> Option<Gpu> {
-    match Gpu::open(0) {
-        Ok(gpu) => Some(gpu),
-        Err(error) if std::env::var("PBT_REQUIRE_GPU").is_ok_and(|v| v == "1") => panic!("{error}"),
-        Err(error) => {
-            println!("skipped: {error}");
-            None
-        }
-    }
-}
-
-fn fresh_rng() -> ChaCha8Rng {
-    let seed = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |t| t.as_nanos() as u64);
-    println!("seed {seed}");
-    ChaCha8Rng::seed_from_u64(seed)
-}
+use rand_chacha::rand_core::Rng;
+use support::{fresh_rng, gpu};
 
 /// Uniform in `0..n`.
 fn below(rng: &mut ChaCha8Rng, n: usize) -> usize {

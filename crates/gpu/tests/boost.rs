@@ -1,32 +1,16 @@
 //! Boosting on the device against the CPU's: the same weak classifiers, bit for bit.
 
+mod support;
+
 use pbt_cpu::CpuBooster;
-use pbt_gpu::{DeviceMatrix, Gpu};
+use pbt_gpu::DeviceMatrix;
 use pbt_tree::{
     BinnedMatrix, BoostParams, Booster, Bounds, ClassifierKind, ClassifierParams, PbtForestParams, SampleSource, TrainingSet, WEIGHT_TOTAL,
     Weak, WeakKind, margins_from_responses, train_classifier,
 };
 use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::{Rng, SeedableRng};
-
-/// The first device; `None`, with a line that says why, where there is none and `PBT_REQUIRE_GPU` is not 1.
-fn gpu() -> Option<Gpu> {
-    match Gpu::open(0) {
-        Ok(gpu) => Some(gpu),
-        Err(error) if std::env::var("PBT_REQUIRE_GPU").is_ok_and(|v| v == "1") => panic!("PBT_REQUIRE_GPU=1, but {error}"),
-        Err(error) => {
-            println!("skipped: {error}");
-            None
-        }
-    }
-}
-
-/// Another seed every time: results must agree exactly on whatever is drawn.
-fn fresh_rng() -> ChaCha8Rng {
-    let seed = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |t| t.as_nanos() as u64);
-    println!("seed {seed}");
-    ChaCha8Rng::seed_from_u64(seed)
-}
+use rand_chacha::rand_core::Rng;
+use support::{fresh_rng, gpu};
 
 const KINDS: [WeakKind; 7] = [
     WeakKind::Threshold,

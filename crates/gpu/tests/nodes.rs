@@ -1,34 +1,21 @@
 //! Nodes boosted and split on images, all on the device, against the CPU's: the same weak classifiers and margins, bit for bit.
 
+mod support;
+
 use nalgebra::Vector3;
 use pbt_cpu::Cpu;
 use pbt_features::{BoxGrid, HaarPoolConfig, SteerableSet, haar_pool, steerable_pool};
-use pbt_gpu::Gpu;
 use pbt_tree::{Backend, BoostParams, BoostTask, ImageLayout, PoseSite, VoxelSite, WEIGHT_TOTAL, WeakKind};
 use pbt_volume::{Geometry, Padding, PointLps, Pose, Pyramid, Volume, rotation_from_vector};
 use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::{Rng, SeedableRng};
-
-/// The first device; `None`, with a line that says why, where there is none and `PBT_REQUIRE_GPU` is not 1.
-fn gpu() -> Option<Gpu> {
-    match Gpu::open(0) {
-        Ok(gpu) => Some(gpu),
-        Err(error) if std::env::var("PBT_REQUIRE_GPU").is_ok_and(|v| v == "1") => panic!("PBT_REQUIRE_GPU=1, but {error}"),
-        Err(error) => {
-            println!("skipped: {error}");
-            None
-        }
-    }
-}
+use rand_chacha::rand_core::Rng;
+use support::{fresh_rng, gpu};
 
 struct Random(ChaCha8Rng);
 
 impl Random {
-    /// Another seed every time: results must agree exactly on whatever is drawn.
     fn fresh() -> Self {
-        let seed = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |t| t.as_nanos() as u64);
-        println!("seed {seed}");
-        Self(ChaCha8Rng::seed_from_u64(seed))
+        Self(fresh_rng())
     }
 
     fn below(&mut self, n: usize) -> usize {

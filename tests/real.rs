@@ -222,12 +222,19 @@ fn prostates_from_label_maps() {
     }
 }
 
-/// Five look-alikes in a row, 35 mm apart: a median below half of that means that most are at the right level. All of them are with the
-/// settings and the cases of `docs/benchmarks.md`; a small training on ten cases now and then shifts a spine by a level.
+/// Five look-alikes in a row, 35 mm apart: who is found lies less than half of that from the truth. A small training on ten cases may
+/// shift a spine by a level, but must not be sure of it.
 #[test]
 fn lumbar_vertebrae_are_told_apart() {
     let Some(data) = data() else { return };
-    Trial::new(&data.join("lumbar_spine_mr"), 10, 4).within("center_mm", "median", 8.0);
+    let trial = Trial::new(&data.join("lumbar_spine_mr"), 10, 4);
+    trial.within("center_mm", "median", 4.0);
+    let records = trial.report["records"].as_array().expect("a list");
+    let found = records.iter().filter(|r| r["answer"] == "found");
+    for record in found.clone() {
+        assert!(record["error"]["center_mm"].as_f64().expect("an error") < 17.0, "{record}");
+    }
+    assert!(2 * found.count() >= records.len(), "hardly any is found");
 }
 
 #[test]

@@ -189,8 +189,9 @@ pub struct FinishConfig {
     pub perturbations: usize,
     /// Most perturbed poses in all.
     pub most_samples: usize,
-    /// Ridge penalty as a share of the mean variance of a feature.
-    pub ridge: f64,
+    /// Ridge penalty as a share of the mean variance of a feature. Automatic: of three the one that is best on held-out cases.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ridge: Option<f64>,
     /// Hypotheses a mode and round of classification.
     pub hypotheses: usize,
     /// The regressors of the cascade, each trained on its own perturbations of the truth.
@@ -208,7 +209,7 @@ impl Default for FinishConfig {
             margin: None,
             perturbations: 300,
             most_samples: 20_000,
-            ridge: 0.4,
+            ridge: None,
             hypotheses: 800,
             regressors: vec![
                 // Few points where much is to be corrected, many for the last word.
@@ -248,11 +249,13 @@ impl Default for VerificationConfig {
 pub struct NetworkConfig {
     /// Whether the place of a structure in the image counts: right where all images are planned alike, wrong where they are not.
     pub places: bool,
+    /// Whether chains of look-alikes (vertebrae) are tested for standing at the right level.
+    pub levels: bool,
 }
 
 impl Default for NetworkConfig {
     fn default() -> Self {
-        Self { places: true }
+        Self { places: true, levels: true }
     }
 }
 
@@ -305,7 +308,9 @@ impl TrainConfig {
         }
         within("finish.perturbations", self.finish.perturbations as f64, 10.0, 1e5)?;
         within("finish.most_samples", self.finish.most_samples as f64, 100.0, 1e6)?;
-        within("finish.ridge", self.finish.ridge, 1e-9, 1e3)?;
+        if let Some(ridge) = self.finish.ridge {
+            within("finish.ridge", ridge, 1e-9, 1e3)?;
+        }
         within("finish.hypotheses", self.finish.hypotheses as f64, 10.0, 1e5)?;
         for (key, rounds) in [("finish.regressors", &self.finish.regressors), ("finish.rounds", &self.finish.rounds)] {
             within(key, rounds.len() as f64, 1.0, 20.0)?;

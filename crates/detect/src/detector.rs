@@ -2,8 +2,9 @@
 
 use crate::DetectError;
 use crate::case::WorkingSpec;
+use crate::levels::{LevelTest, SHIFTS, ladder};
 use crate::model::{Model, StructureModel};
-use crate::network::{Candidates, Choice};
+use crate::network::{Candidates, Choice, Network, sure};
 use crate::position::Candidate;
 use pbt_tree::{Backend, ImageLayout, Score};
 use pbt_volume::{Geometry, PointLps, Pose, Volume};
@@ -96,10 +97,17 @@ impl Model {
                 structure.converge(backend, &prepared[*n].image, proposed, search);
             }
         }
-        let choices = match &self.network {
-            Some(network) => network.choose(&found(&searches), image.geometry().center()),
+        let middle = image.geometry().center();
+        let mut choices = match &self.network {
+            Some(network) => network.choose(&found(&searches), middle),
             None => searches.iter().map(|(_, search)| Choice::best(&search.scores)).collect(),
         };
+        if let Some(network) = &self.network {
+            for test in &self.levels {
+                let on = &prepared[searches[test.spec.members[0]].0].image;
+                self.settle_level(backend, on, network, test, middle, &mut searches, &mut choices);
+            }
+        }
         clock.stop("network");
         let detections = self
             .structures
@@ -112,6 +120,56 @@ impl Model {
         Ok(Detections { detections, timing_ms: clock.stages })
     }
 }
+
+impl Model {
+    /// Moves the names along a chain to the level that its context, its place and its members' own detectors favour together.
+    #[allow(clippy::too_many_arguments)]
+    fn settle_level<B: Backend>(
+        &self,
+        backend: &B,
+        image: &B::Image,
+        network: &Network,
+        test: &LevelTest,
+        middle: PointLps,
+        searches: &mut [(usize, Search)],
+        choices: &mut [Choice],
+    ) {
+        let members = &test.spec.members;
+        let pose = |searches: &[(usize, Search)], choices: &[Choice], s: usize| searches[s].1.trace.converged[choices[s].index];
+        let chosen: Vec<Pose> = members.iter().map(|&s| pose(searches, choices, s)).collect();
+        let rungs = ladder(backend, image, network, &self.structures[members[0]].finish, members, &chosen);
+        let mut totals = test.log_odds(backend, image, &rungs);
+        // What members say is one opinion, not several: they learned from the same cases.
+        let share = 1.0 / members.len() as f64;
+        for (n, &s) in members.iter().enumerate() {
+            let here = &rungs[n..n + totals.len()];
+            let scores = self.structures[s].verification.score(backend, image, here);
+            for ((total, score), pose) in totals.iter_mut().zip(scores).zip(here) {
+                *total += share * (sure(score.log_odds()) + network.place(s, pose, middle));
+            }
+        }
+        let best = (0..totals.len()).fold(SHIFTS, |best, n| if totals[n] > totals[best] { n } else { best });
+        let second = (0..totals.len()).filter(|&n| n != best).map(|n| totals[n]).fold(f64::NEG_INFINITY, f64::max);
+        for (n, &s) in members.iter().enumerate() {
+            let (structure, search) = (&self.structures[s], &mut searches[s].1);
+            let there = rungs[best + n];
+            if chosen[n].center.distance_mm(&there.center) > SAME_RUNG * test.spec.scale_mm {
+                choices[s].index = search.trace.converged.len();
+                search.scores.extend(structure.verification.score(backend, image, &[there]));
+                search.trace.modes.push(there);
+                search.trace.converged.push(there);
+            }
+            choices[s].margin = totals[best].min(totals[best] - second);
+        }
+        let poses: Vec<Pose> = (0..searches.len()).map(|s| pose(searches, choices, s)).collect();
+        for &s in members {
+            choices[s].support = network.support(s, |s| &poses[s]);
+        }
+    }
+}
+
+/// A chosen pose within this of a rung, in D, stands on it.
+const SAME_RUNG: f64 = 0.35;
 
 /// An image made ready for structures with the same working grid and tables.
 struct Prepared<'a, B: Backend> {
@@ -195,7 +253,11 @@ impl StructureModel {
         let Search { trace, scores } = search;
         let (pose, score) = self.verification.settle(backend, &on.image, &trace.converged, &scores, choice.index, expected.as_ref());
         let score = choice.probability(self.verification.probability(score));
-        let status = self.status(score);
+        // Where no joint choice is likelier than not, the best is a guess.
+        let status = match self.status(score) {
+            Status::Found if choice.margin < 0.0 => Status::Doubtful,
+            status => status,
+        };
         let landmarks = self.find_landmarks(backend, &on.image, &pose, score);
         Detection { name: self.name.clone(), status, score, pose, trace, landmarks }
     }

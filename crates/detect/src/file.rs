@@ -2,11 +2,14 @@
 //!
 //! A checkpoint of an unfinished training is the same file with stages missing; it is refused as a model.
 
+use crate::calibration::Calibration;
 use crate::case::WorkingSpec;
 use crate::classification::{Round, RoundSpec, Rounds};
 use crate::classifier::{HaarClassifier, PoseClassifier};
 use crate::finish::Finish;
 use crate::landmark_file::{self, LandmarkCard};
+use crate::level_file;
+use crate::levels::{LevelSpec, LevelTest};
 use crate::model::{Draft, Model, Provenance, StructureModel};
 use crate::network::Network;
 use crate::orientation::{OrientationSpec, OrientationStage};
@@ -14,7 +17,7 @@ use crate::position::{PositionSpec, PositionStage};
 use crate::prior::Prior;
 use crate::regression::{Cascade, OUTPUTS, Regressor, RegressorSpec};
 use crate::tensors::{TableReader, TableWriter};
-use crate::verification::{Calibration, VerificationSpec, VerificationStage};
+use crate::verification::{VerificationSpec, VerificationStage};
 use crate::{DetectError, quaternion, seal};
 use pbt_features::{BoxGrid, Channel, Cuboid, HaarFeature, Modifier, SteerableFeature};
 use pbt_tree::{Bounds, Classifier, EvalParams, Evaluator, Node, Patch, Tree, Weak};
@@ -22,7 +25,7 @@ use pbt_volume::{PointLps, Pose};
 use serde::{Deserialize, Serialize};
 
 /// Version of the file format; a newer one is refused.
-const FORMAT_VERSION: u32 = 2;
+const FORMAT_VERSION: u32 = 3;
 
 /// Models are a few MB; what is larger than this is not one.
 const MOST_BYTES: usize = 1 << 30;
@@ -41,6 +44,8 @@ struct Card {
     structures: Vec<StructureCard>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     network: Option<Network>,
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    levels: Vec<LevelSpec>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -96,15 +101,22 @@ enum FinishCard {
 ///
 /// # Errors
 /// [`DetectError::Model`] when a table cannot be written.
-pub(crate) fn write_drafts(provenance: &Provenance, drafts: &[Draft], network: Option<&Network>) -> Result<Vec<u8>, DetectError> {
+pub(crate) fn write_drafts(
+    provenance: &Provenance,
+    drafts: &[Draft],
+    network: Option<&Network>,
+    levels: &[LevelTest],
+) -> Result<Vec<u8>, DetectError> {
     let mut tables = TableWriter::default();
     let structures = drafts.iter().enumerate().map(|(n, draft)| structure_card(&mut tables, &format!("s{n}"), draft)).collect();
+    let levels = levels.iter().enumerate().map(|(n, test)| level_file::put(&mut tables, n, test)).collect();
     let card = Card {
         format_version: FORMAT_VERSION,
         seal: seal::BLANK.to_owned(),
         provenance: provenance.clone(),
         structures,
         network: network.cloned(),
+        levels,
     };
     let card = serde_json::to_string(&card).map_err(|e| DetectError::model("card", e.to_string()))?;
     seal::seal(tables.finish(card)?).ok_or_else(|| DetectError::model("seal", "the card has no place for it"))
@@ -115,7 +127,7 @@ pub(crate) fn write_drafts(provenance: &Provenance, drafts: &[Draft], network: O
 /// # Errors
 /// [`DetectError::Model`] when it does not, or the file is damaged.
 pub(crate) fn read_drafts(bytes: &[u8], expected: &Provenance) -> Result<Vec<Draft>, DetectError> {
-    let (found, drafts, _) = read(bytes)?;
+    let (found, drafts, ..) = read(bytes)?;
     let what = if found.training_sha256 != expected.training_sha256 {
         "training cases"
     } else if found.config != expected.config {
@@ -137,7 +149,7 @@ impl Model {
     /// [`DetectError::Model`] when a table cannot be written.
     pub fn to_bytes(&self) -> Result<Vec<u8>, DetectError> {
         let drafts: Vec<Draft> = self.structures.iter().cloned().map(Draft::from).collect();
-        write_drafts(&self.provenance, &drafts, self.network.as_ref())
+        write_drafts(&self.provenance, &drafts, self.network.as_ref(), &self.levels)
     }
 
     /// A model from a file's bytes, checked throughout: nothing that a damaged or hostile file holds can lead evaluation astray.
@@ -145,7 +157,7 @@ impl Model {
     /// # Errors
     /// [`DetectError::Model`] naming the part that is wrong.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, DetectError> {
-        let (provenance, drafts, network) = read(bytes)?;
+        let (provenance, drafts, network, levels) = read(bytes)?;
         let structures = drafts
             .into_iter()
             .map(|draft| {
@@ -161,11 +173,18 @@ impl Model {
         if network.as_ref().is_some_and(|n| !n.is_valid(structures.len())) {
             return Err(DetectError::model("network", "does not fit the structures"));
         }
-        Ok(Self { provenance, structures, network })
+        let working = |test: &LevelTest| structures.get(test.spec.members[0]).map_or(0, |s| s.working.levels);
+        if levels.iter().any(|test| network.is_none() || !test.is_valid(structures.len(), working(test))) {
+            return Err(DetectError::model("levels", "do not fit the structures"));
+        }
+        Ok(Self { provenance, structures, network, levels })
     }
 }
 
-fn read(bytes: &[u8]) -> Result<(Provenance, Vec<Draft>, Option<Network>), DetectError> {
+/// Everything in a file.
+type Contents = (Provenance, Vec<Draft>, Option<Network>, Vec<LevelTest>);
+
+fn read(bytes: &[u8]) -> Result<Contents, DetectError> {
     if bytes.len() > MOST_BYTES {
         return Err(DetectError::model("size", format!("{} bytes are too many for a model", bytes.len())));
     }
@@ -191,8 +210,14 @@ fn read(bytes: &[u8]) -> Result<(Provenance, Vec<Draft>, Option<Network>), Detec
         .enumerate()
         .map(|(n, structure)| read_structure(&mut tables, &format!("s{n}"), structure))
         .collect::<Result<Vec<_>, _>>()?;
+    let levels = card
+        .levels
+        .into_iter()
+        .enumerate()
+        .map(|(n, spec)| level_file::take(&mut tables, n, spec, MOST_LEVELS))
+        .collect::<Result<Vec<_>, _>>()?;
     tables.finish()?;
-    Ok((card.provenance, drafts, card.network))
+    Ok((card.provenance, drafts, card.network, levels))
 }
 
 fn structure_card(tables: &mut TableWriter, prefix: &str, draft: &Draft) -> StructureCard {

@@ -5,6 +5,7 @@
 //! structure, and the verification stage picks one and says how sure it is.
 #![forbid(unsafe_code)]
 
+mod calibration;
 mod case;
 mod classification;
 mod classifier;
@@ -18,6 +19,9 @@ mod landmark_config;
 mod landmark_file;
 mod landmark_training;
 mod landmarks;
+mod level_file;
+mod level_training;
+mod levels;
 mod linear;
 mod metrics;
 mod model;
@@ -38,6 +42,7 @@ mod train;
 mod trust;
 mod verification;
 
+pub use calibration::Calibration;
 pub use case::WorkingSpec;
 pub use classification::{Round, RoundSpec, Rounds};
 pub use classifier::{HaarClassifier, PoseClassifier};
@@ -51,6 +56,7 @@ pub use error::DetectError;
 pub use finish::Finish;
 pub use landmark_config::{LandmarkPatchConfig, LandmarkRoundConfig, LandmarksConfig};
 pub use landmarks::{FoundLandmark, LandmarkGroup, LandmarkPrior, LandmarkRound, LandmarkRoundSpec, LandmarkStage, View};
+pub use levels::{LevelSpec, LevelTest};
 pub use linear::LinearMap;
 pub use metrics::{BoxError, Summary, success_rates};
 pub use model::{Model, Provenance, StructureModel};
@@ -62,4 +68,4 @@ pub use prior::Prior;
 pub use regression::{Cascade, OUTPUTS, Regressor, RegressorSpec};
 pub use train::{FEWEST_CASES, Observer, StageFigure, Trained, TrainingData, train};
 pub use trust::Trust;
-pub use verification::{Calibration, VerificationSpec, VerificationStage};
+pub use verification::{VerificationSpec, VerificationStage};

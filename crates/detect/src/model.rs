@@ -4,6 +4,7 @@ use crate::case::WorkingSpec;
 use crate::config::TrainConfig;
 use crate::finish::Finish;
 use crate::landmarks::LandmarkStage;
+use crate::levels::LevelTest;
 use crate::network::Network;
 use crate::orientation::OrientationStage;
 use crate::position::PositionStage;
@@ -21,6 +22,8 @@ pub struct Model {
     pub structures: Vec<StructureModel>,
     /// What the structures say about each other; none where there is one structure or they share too few cases.
     pub network: Option<Network>,
+    /// Which level chains of look-alikes stand at.
+    pub levels: Vec<LevelTest>,
 }
 
 /// Where a model came from: nothing that changes between two trainings on the same data, configuration and seed.
@@ -178,6 +181,10 @@ impl Model {
             config.working.padding = Some(s.working.padding);
             if let Finish::Regression(cascade) = &s.finish {
                 config.finish.margin = cascade.regressors.first().map(|r| r.spec.margin);
+                config.finish.ridge = cascade.regressors.first().map(|r| r.spec.ridge);
+            }
+            for (round, trained) in config.landmarks.rounds.iter_mut().zip(s.landmarks.iter().flat_map(|stage| &stage.rounds)) {
+                round.ridge = Some(trained.spec.ridge);
             }
             config.orientation.orientations =
                 if s.prior.any_orientation { crate::Orientations::Any } else { crate::Orientations::Training };

@@ -106,7 +106,8 @@ pub(crate) struct Candidates {
 pub(crate) struct Choice {
     /// Place in the structure's candidates.
     pub(crate) index: usize,
-    /// By how much the best joint choice with this structure elsewhere is worse; infinite where there is none.
+    /// By how much the best joint choice with this structure elsewhere is worse; infinite where there is none. Negative where even the
+    /// best is less likely than not.
     pub(crate) margin: f64,
     /// Log of how much likelier the place is by where the chosen neighbours lie than anywhere in [`ANYWHERE`]; 0 without neighbours.
     pub(crate) support: f64,
@@ -191,11 +192,8 @@ impl Network {
     pub(crate) fn choose(&self, found: &[Candidates], middle: PointLps) -> Vec<Choice> {
         let unary: Vec<Vec<f64>> = found
             .iter()
-            .zip(&self.places)
-            .map(|(c, place)| {
-                let place = |p: &Pose| place.as_ref().map_or(0.0, |g| g.log_density(&(p.center.0 - middle.0)));
-                c.poses.iter().zip(&c.log_odds).map(|(p, odds)| odds.clamp(-SUREST, SUREST) + place(p)).collect()
-            })
+            .enumerate()
+            .map(|(s, c)| c.poses.iter().zip(&c.log_odds).map(|(p, odds)| sure(*odds) + self.place(s, p, middle)).collect())
             .collect();
         let arc_terms: Vec<Vec<Vec<f64>>> = self
             .arcs
@@ -228,12 +226,7 @@ impl Network {
         (0..found.len())
             .map(|s| {
                 let d = libm::cbrt(self.sizes_mm[s].iter().product());
-                let arcs = || self.arcs.iter().filter(|arc| arc.from == s || arc.to == s);
-                let supports = arcs().map(|arc| {
-                    let density = arc.log_density(&found[arc.from].poses[index[arc.from]], &found[arc.to].poses[index[arc.to]]);
-                    density + arc.shift.log_peak() + 3.0 * libm::log(ANYWHERE * d)
-                });
-                let support = (supports.sum::<f64>() / arcs().count().max(1) as f64).clamp(-SUREST, SUREST);
+                let support = self.support(s, |s| &found[s].poses[index[s]]);
                 let index = index[s];
                 let apart = APART * d;
                 let chosen = &found[s].poses[index];
@@ -241,6 +234,40 @@ impl Network {
                 Choice { index, margin: total[s][index] - best_of(elsewhere.map(|n| total[s][n])), support }
             })
             .collect()
+    }
+
+    /// Log of how much likelier the place of a structure is by where its neighbours lie than anywhere in [`ANYWHERE`], mean over its arcs;
+    /// 0 without neighbours. `pose` gives the poses of all structures.
+    pub(crate) fn support<'a>(&self, s: usize, pose: impl Fn(usize) -> &'a Pose) -> f64 {
+        let d = libm::cbrt(self.sizes_mm[s].iter().product());
+        let arcs = || self.arcs.iter().filter(|arc| arc.from == s || arc.to == s);
+        let supports =
+            arcs().map(|arc| arc.log_density(pose(arc.from), pose(arc.to)) + arc.shift.log_peak() + 3.0 * libm::log(ANYWHERE * d));
+        (supports.sum::<f64>() / arcs().count().max(1) as f64).clamp(-SUREST, SUREST)
+    }
+
+    /// Log density of the relative position of two neighbours against that of the mean's; `None` where no arc joins them.
+    pub(crate) fn log_density(&self, a: usize, b: usize, at_a: &Pose, at_b: &Pose) -> Option<f64> {
+        self.arcs.iter().find_map(|arc| match (arc.from, arc.to) {
+            (from, to) if (from, to) == (a, b) => Some(arc.log_density(at_a, at_b)),
+            (from, to) if (from, to) == (b, a) => Some(arc.log_density(at_b, at_a)),
+            _ => None,
+        })
+    }
+
+    /// Where a neighbour of a structure that lies here is expected; `None` where no arc joins them.
+    pub(crate) fn beside(&self, from: usize, to: usize, pose: &Pose) -> Option<Pose> {
+        let size_mm = self.sizes_mm[to];
+        self.arcs.iter().find_map(|arc| match (arc.from, arc.to) {
+            ends if ends == (from, to) => Some(arc.forth(pose, size_mm)),
+            ends if ends == (to, from) => Some(arc.back(pose, size_mm)),
+            _ => None,
+        })
+    }
+
+    /// Log density of a structure's place in the image against that of the mean's; 0 where it may lie anywhere.
+    pub(crate) fn place(&self, s: usize, pose: &Pose, middle: PointLps) -> f64 {
+        self.places[s].as_ref().map_or(0.0, |g| g.log_density(&(pose.center.0 - middle.0)))
     }
 
     /// Whether a file's numbers make sense for so many structures.
@@ -272,6 +299,11 @@ const ANYWHERE: f64 = 4.0;
 
 /// Farther than this from the chosen one, in D, a candidate is another place.
 const APART: f64 = 0.4;
+
+/// Log-odds as far as they are believed.
+pub(crate) fn sure(log_odds: f64) -> f64 {
+    log_odds.clamp(-SUREST, SUREST)
+}
 
 fn best_of(values: impl Iterator<Item = f64>) -> f64 {
     values.fold(f64::NEG_INFINITY, f64::max)

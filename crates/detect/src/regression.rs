@@ -27,6 +27,8 @@ pub struct RegressorSpec {
     pub patch: Patch,
     /// How far the patch reaches beyond the box, in D; the grid of the patch follows from it.
     pub margin: f64,
+    /// The ridge penalty that it was trained with, as a share of the mean variance of a feature.
+    pub ridge: f64,
     /// Whether each patch is brought to one mean and deviation: for images without an absolute scale.
     pub normalise: bool,
     /// The perturbations that it was trained on; a step beyond is shortened.
@@ -89,7 +91,7 @@ impl Regressor {
             spec.bias[o] = (values.iter().map(|v| i64::from(v[o])).sum::<i64>().div_euclid(n as i64)) as i32;
         }
         let targets = (0..OUTPUTS).map(|o| values.iter().map(|v| v[o] - spec.bias[o]).collect()).collect();
-        let solution = ridge::fit(&ridge::Samples { features, targets, n }, config.ridge);
+        let solution = ridge::fit(&ridge::Samples { features, targets, n }, spec.ridge);
         let mut weights = Vec::with_capacity(OUTPUTS * length);
         for (o, w) in solution.iter().enumerate() {
             // The largest weight gets 24 bits: errors of rounding stay below 2⁻²⁴ of it.
@@ -187,19 +189,28 @@ fn normalise_edges(block: &mut [i16]) {
     }
 }
 
+/// What is chosen for all regressors of a cascade.
+#[derive(Debug, Clone, Copy)]
+struct View {
+    /// In D.
+    margin: f64,
+    ridge: f64,
+}
+
 /// What a round's regressor looks at and how far it reaches, untrained.
-fn specify<B: Backend>(input: &StageInput<'_, B>, round: &RoundConfig, margin: f64, normalise: bool) -> RegressorSpec {
+fn specify<B: Backend>(input: &StageInput<'_, B>, round: &RoundConfig, view: View, normalise: bool) -> RegressorSpec {
     let &StageInput { cases, spacing_mm, prior, .. } = input;
     let config = &input.config.finish;
     let d = prior.scale_mm;
     let size = (2.5 * prior.log_size_spread).clamp(0.08, 0.4);
     RegressorSpec {
         patch: Patch {
-            grid: grid_for(prior, config.points_across * round.density, margin * d),
+            grid: grid_for(prior, config.points_across * round.density, view.margin * d),
             levels: levels_for(prior, spacing_mm, cases, &round.voxels_across),
             edges: config.edges,
         },
-        margin,
+        margin: view.margin,
+        ridge: view.ridge,
         normalise,
         reach: Reach { angle: round.degrees.to_radians(), center_mm: round.shift * d, log_size: size * round.size },
         repeats: round.repeats,
@@ -212,40 +223,60 @@ fn specify<B: Backend>(input: &StageInput<'_, B>, round: &RoundConfig, margin: f
 /// Margins to choose from, in D: inside the box, where what surrounds it varies; or beyond, where neighbours help (vertebrae).
 const MARGINS: [f64; 3] = [-0.06, 0.1, 0.25];
 
-/// Fewest cases of which a third is held out to choose a margin.
+/// Ridge penalties to choose from; the first is for those who cannot choose. What varies much from case to case asks for more.
+const RIDGES: [f64; 3] = [0.4, 1.0, 2.5];
+
+/// Fewest cases of which a third is held out to choose.
 const FEWEST_TO_CHOOSE: usize = 6;
 
-/// The margin with which a single regressor, trained on two thirds of the cases, errs least on the others.
-fn best_margin<B: Backend>(input: &StageInput<'_, B>, normalise: bool) -> f64 {
+/// The finish with margin and ridge chosen where the configuration leaves them open: first the one, then the other, by the error of a
+/// single regressor that is trained on two thirds of the cases and applied to the others.
+pub(crate) fn settled<B: Backend>(input: &StageInput<'_, B>, normalise: bool) -> FinishConfig {
+    let config = &input.config.finish;
+    let mut view = View { margin: config.margin.unwrap_or(MARGINS[0]), ridge: config.ridge.unwrap_or(RIDGES[0]) };
+    // The middle regressor stands for all.
+    if let Some(round) = config.regressors.get(config.regressors.len() / 2)
+        && input.cases.len() >= FEWEST_TO_CHOOSE
+    {
+        let best = |views: [View; 3]| {
+            let errors = views.map(|view| held_out_error(input, round, view, normalise));
+            views[(1..views.len()).fold(0, |best, n| if errors[n] < errors[best] { n } else { best })]
+        };
+        if config.margin.is_none() {
+            view = best(MARGINS.map(|margin| View { margin, ..view }));
+        }
+        if config.ridge.is_none() {
+            view = best(RIDGES.map(|ridge| View { ridge, ..view }));
+        }
+    }
+    FinishConfig { margin: Some(view.margin), ridge: Some(view.ridge), ..config.clone() }
+}
+
+/// A stiff regressor falls short in one step and gets there in some, so that one step would not compare them fairly.
+const REPEATS_TO_CHOOSE: usize = 3;
+
+/// What is left, in units of D and radians, where a regressor ends that did not see the cases.
+fn held_out_error<B: Backend>(input: &StageInput<'_, B>, round: &RoundConfig, view: View, normalise: bool) -> f64 {
     let &StageInput { backend, cases, images, .. } = input;
     let config = &input.config.finish;
-    // The middle regressor stands for all.
-    let Some(round) = config.regressors.get(config.regressors.len() / 2) else { return MARGINS[0] };
-    if cases.len() < FEWEST_TO_CHOOSE {
-        return MARGINS[0];
-    }
     let part = |held_out: bool| (0..cases.len()).filter(move |n| (n % 3 == 2) == held_out);
     let inside: Vec<TrainingCase> = part(false).map(|n| cases[n].clone()).collect();
     let seen: Vec<&B::Image> = part(false).map(|n| images[n]).collect();
     let fewer = FinishConfig { most_samples: config.most_samples / 3, ..config.clone() };
-    let error = |margin: f64| -> f64 {
-        let spec = specify(input, &RoundConfig { repeats: 1, ..round.clone() }, margin, normalise);
-        let regressor = Regressor::train(backend, &inside, &seen, spec, &fewer, input.seed ^ 0x31);
-        let left = part(true).flat_map(|n| {
-            let mut random = Random::new(input.seed, 8, n as u64);
-            let truths: Vec<Pose> = cases[n].all().flat_map(|pose| [pose; 8]).collect();
-            let starts: Vec<Pose> = truths.iter().map(|truth| spread(truth, &regressor.spec.reach, &mut random)).collect();
-            let ends = regressor.apply(backend, images[n], &starts);
-            truths.into_iter().zip(ends).collect::<Vec<_>>()
-        });
-        left.map(|(truth, end)| {
-            let step = Step::between(&end, &truth);
-            step.shift_mm.norm() / input.prior.scale_mm + step.rotation.norm() + Vector3::from(step.log_size).norm()
-        })
-        .sum()
-    };
-    let errors = MARGINS.map(error);
-    MARGINS[(1..MARGINS.len()).fold(0, |best, n| if errors[n] < errors[best] { n } else { best })]
+    let spec = specify(input, &RoundConfig { repeats: REPEATS_TO_CHOOSE, ..round.clone() }, view, normalise);
+    let regressor = Regressor::train(backend, &inside, &seen, spec, &fewer, input.seed ^ 0x31);
+    let left = part(true).flat_map(|n| {
+        let mut random = Random::new(input.seed, 8, n as u64);
+        let truths: Vec<Pose> = cases[n].all().flat_map(|pose| [pose; 8]).collect();
+        let starts: Vec<Pose> = truths.iter().map(|truth| spread(truth, &regressor.spec.reach, &mut random)).collect();
+        let ends = regressor.apply(backend, images[n], &starts);
+        truths.into_iter().zip(ends).collect::<Vec<_>>()
+    });
+    left.map(|(truth, end)| {
+        let step = Step::between(&end, &truth);
+        step.shift_mm.norm() / input.prior.scale_mm + step.rotation.norm() + Vector3::from(step.log_size).norm()
+    })
+    .sum()
 }
 
 /// The trained cascade.
@@ -257,17 +288,17 @@ pub struct Cascade {
 
 impl Cascade {
     /// Trains regressors of shrinking reach on perturbed true poses; never on each other's output, which fits the training cases far
-    /// better than others.
+    /// better than others. What the configuration leaves open takes its first value; [`settled`] chooses.
     pub(crate) fn train<B: Backend>(input: &StageInput<'_, B>, normalise: bool) -> Self {
         let &StageInput { backend, cases, images, .. } = input;
         let (config, seed) = (&input.config.finish, input.seed ^ 0x30);
-        let margin = config.margin.unwrap_or_else(|| best_margin(input, normalise));
+        let view = View { margin: config.margin.unwrap_or(MARGINS[0]), ridge: config.ridge.unwrap_or(RIDGES[0]) };
         let regressors = config
             .regressors
             .iter()
             .enumerate()
             .map(|(n, round)| {
-                let spec = specify(input, round, margin, normalise);
+                let spec = specify(input, round, view, normalise);
                 Regressor::train(backend, cases, images, spec, config, seed.wrapping_add(n as u64))
             })
             .collect();

@@ -2,17 +2,18 @@
 
 use crate::case::{TrainingCase, WorkingSpec};
 use crate::classification::Rounds;
-use crate::config::{FinishKind, TrainConfig};
+use crate::config::{FinishConfig, FinishKind, TrainConfig};
 use crate::detector::check_window;
 use crate::finish::Finish;
 use crate::landmark_training::{self, held_out_frames};
 use crate::landmarks::LandmarkStage;
+use crate::level_training;
 use crate::model::{Draft, Model, Provenance};
 use crate::network::Network;
 use crate::orientation::OrientationStage;
 use crate::position::PositionStage;
 use crate::prior::{Prior, level_for};
-use crate::regression::Cascade;
+use crate::regression::{self, Cascade};
 use crate::stage_input::StageInput;
 use crate::trust::Trust;
 use crate::verification::VerificationStage;
@@ -21,6 +22,7 @@ use pbt_tree::{Backend, ImageLayout};
 use pbt_volume::{IntensityPolicy, Padding, PointLps, Pose, Volume};
 use rayon::prelude::*;
 use sha2::{Digest, Sha256};
+use std::cell::OnceCell;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -164,8 +166,15 @@ pub fn train<B: Backend, D: TrainingData>(
         trainer.run(annotated, &mut drafts, n)?;
     }
     let network = network(data, config, &structures, &drafts);
+    let levels = match &network {
+        Some(network) if config.network.levels => {
+            let leaders: Vec<usize> = (0..structures.len()).map(|n| leader(&structures, n)).collect();
+            level_training::train(backend, data, network, &structures, &leaders, &drafts, seed ^ 0x60)?
+        }
+        _ => Vec::new(),
+    };
     let structures = drafts.into_iter().filter_map(Draft::complete).collect();
-    Ok(Trained { model: Model { provenance, structures, network }, figures })
+    Ok(Trained { model: Model { provenance, structures, network, levels }, figures })
 }
 
 /// What the structures say about each other.
@@ -186,7 +195,7 @@ fn network<D: TrainingData>(
 }
 
 /// Name of a structure, and the cases that have it with its pose.
-type Annotated = (String, Vec<(usize, Pose)>);
+pub(crate) type Annotated = (String, Vec<(usize, Pose)>);
 
 /// Mean edge lengths of look-alikes differ by less than this, |ln|.
 const ALIKE: f64 = 0.3;
@@ -326,10 +335,17 @@ impl<B: Backend, D: TrainingData> Trainer<'_, B, D> {
         self.figure("orientation", started, "nearest mode, degrees", nearest(&modes, &|e| e.angle_deg));
 
         let normalise = !matches!(working.intensity, IntensityPolicy::Window { .. });
-        let train_finish = |input: &StageInput<'_, B>| -> Result<Finish, DetectError> {
+        // Chosen once on all cases, and only where a finish is trained.
+        let settled_config = OnceCell::new();
+        let train_finish = |part: &StageInput<'_, B>| -> Result<Finish, DetectError> {
             Ok(match config.finish.kind {
-                FinishKind::Regression => Finish::Regression(Cascade::train(input, normalise)),
-                FinishKind::Classification => Finish::Classification(Rounds::train(input)?),
+                FinishKind::Regression => {
+                    let chosen: &FinishConfig = settled_config.get_or_init(|| regression::settled(&input, normalise));
+                    let finish = FinishConfig { margin: chosen.margin, ridge: chosen.ridge, ..part.config.finish.clone() };
+                    let config = TrainConfig { finish, ..part.config.clone() };
+                    Finish::Regression(Cascade::train(&StageInput { config: &config, ..*part }, normalise))
+                }
+                FinishKind::Classification => Finish::Classification(Rounds::train(part)?),
             })
         };
         if drafts[n].finish.is_none() {
@@ -412,7 +428,7 @@ impl<B: Backend, D: TrainingData> Trainer<'_, B, D> {
     }
 
     fn checkpoint(&self, drafts: &[Draft]) -> Result<(), D::Error> {
-        Ok(self.observer.checkpoint(&crate::file::write_drafts(self.provenance, drafts, None)?)?)
+        Ok(self.observer.checkpoint(&crate::file::write_drafts(self.provenance, drafts, None, &[])?)?)
     }
 
     fn figure(&mut self, stage: &str, started: Instant, what: &str, values: Vec<f64>) {

@@ -50,7 +50,7 @@ pub(super) fn run(args: &Demo, global: &Global) -> Result<ExitCode, Failure> {
 
 /// A coarser and shorter finish than the default, in half of its time: a demo should take less than a minute.
 fn config() -> TrainConfig {
-    let finish = FinishConfig { points_across: 8.0, perturbations: 200, ..FinishConfig::default() };
+    let finish = FinishConfig { points_across: 8.0, perturbations: 140, ..FinishConfig::default() };
     TrainConfig { finish, ..TrainConfig::default() }
 }
 

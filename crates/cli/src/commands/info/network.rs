@@ -14,6 +14,10 @@ pub(super) fn text(model: &Model, network: &Network) -> String {
     }
     let placed = network.places.iter().flatten().count();
     let _ = writeln!(text, "  places in the image count for {placed} of {} structures", network.places.len());
+    for test in &model.levels {
+        let names: Vec<&str> = test.spec.members.iter().map(|&s| model.structures[s].name.as_str()).collect();
+        let _ = writeln!(text, "  tested for standing at the right level: {}", names.join(" - "));
+    }
     text
 }
 

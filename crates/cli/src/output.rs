@@ -1,6 +1,7 @@
 //! What commands print and how results are named.
 
 use crate::Failure;
+use pbt_io::check_writable;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
@@ -19,6 +20,17 @@ pub(crate) fn tell(text: impl std::fmt::Display) {
 /// The file beside a model: `skull.pbt` → `skull.train.toml`.
 pub(crate) fn beside(model: &Path, extension: &str) -> PathBuf {
     model.with_extension(extension)
+}
+
+/// A command of minutes must not end with a path that cannot be written: tries it first.
+///
+/// # Errors
+/// Exit code 2 when it is a folder, 1 when it cannot be written.
+pub(crate) fn check_output(path: &Path) -> Result<(), Failure> {
+    if path.is_dir() {
+        return Err(Failure::usage(format!("{}: --output: is a folder (give the name of a file)", path.display())));
+    }
+    Ok(check_writable(path)?)
 }
 
 /// Writes data to stdout. A reader that has had enough (`pbt man | head`) is no error.

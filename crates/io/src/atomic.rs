@@ -17,6 +17,26 @@ pub fn write_atomically(path: &Path, write: impl FnOnce(&mut BufWriter<File>) ->
     replace(path, write).map_err(|error| IoError::output(path, &error))
 }
 
+/// Whether [`write_atomically`] can begin to write `path`, for commands that compute for long before they write. Devices and pipes are not
+/// tried, since opening them may do something.
+///
+/// # Errors
+/// [`IoError`] (an output error) naming `path`: a folder of that name, a folder that is missing or must not be written.
+pub fn check_writable(path: &Path) -> Result<(), IoError> {
+    let try_beside = || -> io::Result<()> {
+        let target = match fs::metadata(path) {
+            Ok(meta) if meta.is_dir() => return Err(io::ErrorKind::IsADirectory.into()),
+            Ok(meta) if !meta.is_file() => return Ok(()),
+            Ok(_) => fs::canonicalize(path)?,
+            Err(_) => path.to_path_buf(),
+        };
+        let temporary = temporary_beside(&target)?;
+        OpenOptions::new().write(true).create_new(true).open(&temporary)?;
+        fs::remove_file(&temporary)
+    };
+    try_beside().map_err(|error| IoError::output(path, &error))
+}
+
 fn replace(path: &Path, write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>) -> io::Result<()> {
     let target = match fs::metadata(path) {
         Ok(meta) if meta.is_dir() => return Err(io::ErrorKind::IsADirectory.into()),
@@ -84,6 +104,20 @@ mod tests {
             assert!(error.to_string().starts_with(&path.display().to_string()), "{error}");
         }
         assert!(names(folder.path()).is_empty());
+    }
+
+    #[test]
+    fn trying_leaves_nothing_behind() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("report.json");
+        check_writable(&path).unwrap();
+        fs::write(&path, "old").unwrap();
+        check_writable(&path).unwrap();
+        assert_eq!((names(folder.path()), fs::read(&path).unwrap()), (vec!["report.json".to_owned()], b"old".to_vec()));
+        for path in [folder.path().join("no/report.json"), folder.path().to_path_buf()] {
+            let error = check_writable(&path).unwrap_err();
+            assert!(!error.is_input() && error.to_string().starts_with(&path.display().to_string()), "{error}");
+        }
     }
 
     #[cfg(target_os = "linux")]

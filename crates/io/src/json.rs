@@ -15,7 +15,12 @@ pub(crate) struct Node<'a> {
 
 /// The value that a file holds.
 pub(crate) fn parse(file: &Path) -> Result<Value, IoError> {
-    serde_json::from_slice(&read_file(file)?).map_err(|error| IoError::input(file, "JSON", error.to_string(), "repair the file"))
+    parse_bytes(file, &read_file(file)?)
+}
+
+/// The value in the content of a file.
+pub(crate) fn parse_bytes(file: &Path, bytes: &[u8]) -> Result<Value, IoError> {
+    serde_json::from_slice(bytes).map_err(|error| IoError::input(file, "JSON", error.to_string(), "repair the file"))
 }
 
 impl<'a> Node<'a> {

@@ -28,7 +28,7 @@ mod text_header;
 mod write_image;
 
 pub use annotations::{Annotations, Landmark, LandmarkState, check_annotations, read_annotations};
-pub use atomic::write_atomically;
+pub use atomic::{check_writable, write_atomically};
 pub use box_from_labels::box_from_labels;
 pub use dataset::{CaseSpec, Dataset, Modality, StructureKind, StructureSpec};
 pub use dicom::{SeriesInfo, list_series};

@@ -1,6 +1,7 @@
 //! The result of one image, schema `pbt-result/1`. Everything but `run` is the same bytes for the same input and model.
 
-use crate::json::{Node, parse};
+use crate::json::{Node, parse_bytes};
+use crate::source::read_file;
 use crate::{IoError, write_atomically};
 use pbt_volume::{Geometry, PointLps, Pose};
 use serde::de::{MapAccess, Visitor};
@@ -251,7 +252,8 @@ pub fn write_result(path: &Path, result: &ResultFile) -> Result<(), IoError> {
 /// # Errors
 /// [`IoError`] naming file and field when it is no result, one of another schema, or one that breaks the schema's promises.
 pub fn read_result(path: &Path) -> Result<ResultFile, IoError> {
-    let value = parse(path)?;
+    let bytes = read_file(path)?;
+    let value = parse_bytes(path, &bytes)?;
     let root = Node::root(path, &value);
     for (key, expected) in [("schema", SCHEMA), ("coordinate_system", COORDINATE_SYSTEM)] {
         let node = root.get(key)?;
@@ -259,8 +261,9 @@ pub fn read_result(path: &Path) -> Result<ResultFile, IoError> {
             return Err(node.error(format!("is not `{expected}`"), "give a result of `pbt detect` or `pbt batch`"));
         }
     }
-    let result =
-        ResultFile::deserialize(&value).map_err(|error| root.error(error.to_string(), "make the result again with `pbt detect`"))?;
+    // From the text, not from `value`, whose keys are in alphabetical order: the stages keep theirs.
+    let result: ResultFile =
+        serde_json::from_slice(&bytes).map_err(|error| root.error(error.to_string(), "make the result again with `pbt detect`"))?;
     match result.fault() {
         None => Ok(result),
         Some((field, problem)) => Err(IoError::input(path, field, problem, "make the result again with `pbt detect`")),
@@ -348,6 +351,7 @@ mod tests {
 
         let again = read_result(&path).unwrap();
         assert_eq!(again.detections, example().detections);
+        assert_eq!(again.run.timing_ms, example().run.timing_ms, "the stages in their order");
         let pose = again.detections[0].pose().unwrap();
         for row in 0..3 {
             for column in 0..3 {

@@ -4,7 +4,7 @@ use crate::Failure;
 use crate::args::{Global, Train};
 use crate::dataset::{TrainingCases, Wanted, read_cases};
 use crate::device::Device;
-use crate::output::{beside, say};
+use crate::output::{beside, check_output, say};
 use crate::progress::{TrainingProgress, catch_interrupts};
 use pbt_detect::{StageFigure, TrainConfig, Trained};
 use pbt_io::{Dataset, write_atomically};
@@ -119,21 +119,6 @@ pub(crate) fn read_config(path: Option<&Path>) -> Result<TrainConfig, Failure> {
     let Some(path) = path else { return Ok(TrainConfig::default()) };
     let text = std::fs::read_to_string(path).map_err(|e| Failure::input(path, format!("file: cannot be read: {e} (check the path)")))?;
     TrainConfig::from_toml(&text).map_err(|e| Failure::from(e).about(path))
-}
-
-/// A training of minutes must not end with a path that cannot be written: tries it first.
-fn check_output(path: &Path) -> Result<(), Failure> {
-    if path.is_dir() {
-        return Err(Failure::usage(format!("{}: --output: is a folder (give the name of the model file)", path.display())));
-    }
-    write_atomically(&beside(path, "partial.try"), |w| w.write_all(b"try")).map_err(|_| {
-        Failure::other(format!(
-            "{}: --output: cannot be written (check that the folder exists and that you may write to it)",
-            path.display()
-        ))
-    })?;
-    let _ = std::fs::remove_file(beside(path, "partial.try"));
-    Ok(())
 }
 
 pub(crate) fn hex(bytes: &[u8]) -> String {

@@ -5,10 +5,12 @@
 //! structure, and the verification stage picks one and says how sure it is.
 #![forbid(unsafe_code)]
 
+mod bootstrap;
 mod calibration;
 mod case;
 mod classification;
 mod classifier;
+mod confidence;
 mod config;
 mod cover;
 mod detector;
@@ -42,10 +44,12 @@ mod train;
 mod trust;
 mod verification;
 
+pub use bootstrap::{CaseSum, Interval, RESAMPLES, pooled_mean, resampled_means};
 pub use calibration::Calibration;
 pub use case::WorkingSpec;
 pub use classification::{Round, RoundSpec, Rounds};
 pub use classifier::{HaarClassifier, PoseClassifier};
+pub use confidence::{Bin, Confidence, Judged, RiskCoverage, RiskPoint};
 pub use config::{
     FinishConfig, FinishKind, NetworkConfig, OrientationConfig, Orientations, PositionConfig, RoundConfig, TrainConfig, VerificationConfig,
     WorkingConfig,
@@ -58,7 +62,7 @@ pub use landmark_config::{LandmarkPatchConfig, LandmarkRoundConfig, LandmarksCon
 pub use landmarks::{FoundLandmark, LandmarkGroup, LandmarkPrior, LandmarkRound, LandmarkRoundSpec, LandmarkStage, View};
 pub use levels::{LevelSpec, LevelTest};
 pub use linear::LinearMap;
-pub use metrics::{BoxError, Summary, success_rates};
+pub use metrics::{BoxError, Summary, quantile, success_rates};
 pub use model::{Model, Provenance, StructureModel};
 pub use network::{Arc, Gaussian, Network};
 pub use orientation::{OrientationSpec, OrientationStage};

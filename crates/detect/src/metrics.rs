@@ -58,16 +58,18 @@ impl Summary {
     pub fn new(errors: &[f64]) -> Option<Self> {
         let mut sorted = errors.to_vec();
         sorted.sort_by(f64::total_cmp);
-        let last = *sorted.last()?;
-        let at = |q: f64| {
-            let place = q * (sorted.len() - 1) as f64;
-            let low = place.floor() as usize;
-            let high = (low + 1).min(sorted.len() - 1);
-            sorted[low] + (sorted[high] - sorted[low]) * (place - low as f64)
-        };
+        let max = *sorted.last()?;
         let mean = sorted.iter().sum::<f64>() / sorted.len() as f64;
-        Some(Self { n: sorted.len(), mean, median: at(0.5), p95: at(0.95), max: last })
+        Some(Self { n: sorted.len(), mean, median: quantile(&sorted, 0.5), p95: quantile(&sorted, 0.95), max })
     }
+}
+
+/// A quantile of values in ascending order, linear between neighbours (numpy's default). There must be a value; `q` is from 0 to 1.
+pub fn quantile(sorted: &[f64], q: f64) -> f64 {
+    let place = q * (sorted.len() - 1) as f64;
+    let low = place.floor() as usize;
+    let high = (low + 1).min(sorted.len() - 1);
+    sorted[low] + (sorted[high] - sorted[low]) * (place - low as f64)
 }
 
 /// Share of errors within each limit: the success detection rate.

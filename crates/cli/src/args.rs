@@ -205,12 +205,14 @@ pub struct Batch {
   pbt evaluate -m liver.pbt -i my_scans --split test -o report.json
   pbt evaluate --results found -i my_scans --split test -o report.json
   pbt evaluate --leave-one-out -i my_scans --structure liver -o report.json
+  pbt evaluate --compare old.pbt new.pbt -i my_scans --split test -o comparison.json
 
 The table goes to stdout and everything, case by case, into the report. Errors are those of found and doubtful structures; the shares \
-within 1, 2, 3 and 4 mm are of all annotated ones, so that a missed structure counts against them.")]
+within 1, 2, 3 and 4 mm are of all annotated ones, so that a missed structure counts against them. Scores are compared with what was right: \
+the centre within the tolerance, a box less than 45 degrees off.")]
 pub struct Evaluate {
     /// Model
-    #[arg(short, long, value_name = "MODEL.pbt", required_unless_present_any = ["results", "leave_one_out"])]
+    #[arg(short, long, value_name = "MODEL.pbt", required_unless_present_any = ["results", "leave_one_out", "compare"])]
     pub model: Option<PathBuf>,
     /// Data set with annotations
     #[arg(short, long, value_name = "DATASET")]
@@ -224,6 +226,9 @@ pub struct Evaluate {
     /// Compare results made earlier: a folder with FOLDER/CASE.json; a case without a file counts as missed
     #[arg(long, value_name = "FOLDER", conflicts_with_all = ["model", "leave_one_out"])]
     pub results: Option<PathBuf>,
+    /// Test two on the same cases: each a model, a folder with results or a report of an evaluation
+    #[arg(long, value_names = ["A", "B"], num_args = 2, conflicts_with_all = ["model", "results", "leave_one_out"])]
+    pub compare: Vec<PathBuf>,
     /// Train on all cases but one and test on that one, by turns, with the cases of all splits
     #[arg(long, conflicts_with_all = ["model", "split"])]
     pub leave_one_out: bool,
@@ -233,12 +238,20 @@ pub struct Evaluate {
     /// Only the first N cases
     #[arg(long, value_name = "N")]
     pub cases: Option<usize>,
+    /// Distance up to which a position is right [default: a tenth of the mean size of the box that it belongs to, two voxels at least]
+    #[arg(long, value_name = "MM", value_parser = positive_mm)]
+    pub tolerance: Option<f64>,
     /// Settings of the trainings (TOML), as for `pbt train`
     #[arg(long, value_name = "FILE.toml", requires = "leave_one_out")]
     pub config: Option<PathBuf>,
     /// Seed of the trainings
     #[arg(long, value_name = "S", default_value_t = 0, requires = "leave_one_out")]
     pub seed: u64,
+}
+
+/// A length above 0.
+fn positive_mm(text: &str) -> Result<f64, String> {
+    text.parse().ok().filter(|mm: &f64| mm.is_finite() && *mm > 0.0).ok_or_else(|| "expected a length in mm above 0".to_owned())
 }
 
 /// `pbt info`

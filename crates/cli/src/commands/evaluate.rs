@@ -1,28 +1,32 @@
 //! `pbt evaluate`
 
-mod compare;
-mod figures;
-mod source;
+pub(super) mod cases;
+pub(super) mod comparison;
+pub(super) mod figures;
+mod paired;
+pub(super) mod source;
+pub(super) mod tolerance;
 
 use crate::Failure;
 use crate::args::{Evaluate, Global};
 use crate::device::Device;
-use crate::output::{print, say, tell};
-use crate::progress::count_bar;
-use compare::{Comparison, compare, is_known};
-use figures::{Figures, shown};
-use nalgebra::Matrix4;
-use pbt_io::{
-    Annotations, CaseSpec, Dataset, DeviceRecord, InputRecord, ModelRecord, ResultFile, StructureSpec, check_annotations, write_atomically,
-};
-use pbt_volume::Geometry;
+use crate::output::{check_output, print, say};
+use cases::{Evaluated, FailedCase, evaluate_cases};
+use comparison::Comparison;
+use figures::Summaries;
+use pbt_io::{CaseSpec, Dataset, DeviceRecord, ModelRecord, ResultFile, write_atomically};
 use serde::Serialize;
 use source::Source;
 use std::io::Write;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
+use tolerance::Tolerance;
 
-/// `REPORT.json`, schema `pbt-evaluation/1`.
+/// Schema of `REPORT.json`.
+const SCHEMA: &str = "pbt-evaluation/1";
+
+/// `REPORT.json`
 #[derive(Serialize)]
 struct Report {
     schema: &'static str,
@@ -38,17 +42,13 @@ struct Report {
     models: Vec<ModelRecord>,
     device: DeviceRecord,
     seconds: f64,
+    /// Up to which distance a position is right; null for the rule by structure.
+    tolerance_mm: Option<f64>,
     summary: Summaries,
     /// Mean milliseconds of the stages of detection.
     timing_ms: Vec<StageTime>,
     failed: Vec<FailedCase>,
     records: Vec<Comparison>,
-}
-
-#[derive(Serialize)]
-struct Summaries {
-    overall: Figures,
-    structures: Vec<Figures>,
 }
 
 #[derive(Serialize)]
@@ -58,52 +58,24 @@ struct StageTime {
     max: f64,
 }
 
-#[derive(Serialize)]
-struct FailedCase {
-    case: String,
-    reason: String,
-}
-
 pub(super) fn run(args: &Evaluate, global: &Global) -> Result<ExitCode, Failure> {
     let started = Instant::now();
+    if let Some(path) = &args.output {
+        check_output(path)?;
+    }
     let device = Device::open(global)?;
     let dataset = Dataset::load(&args.input)?;
     dataset.warnings.iter().for_each(|w| say(global.quiet, format_args!("warning: {w}")));
     let cases = wanted_cases(&dataset, args)?;
+    if let [a, b] = args.compare.as_slice() {
+        return paired::run([a, b], args, &dataset, &cases, &device, global.quiet);
+    }
     let source = Source::open(args, &dataset, &cases, global.quiet)?;
-    let structures = wanted_structures(&dataset, args, &source, &cases)?;
-    let split_size = cases.len();
-    let cases = annotated_cases(&dataset, &structures, cases)?;
-    if cases.len() < split_size {
-        say(global.quiet, format_args!("{} cases without annotations are left out", split_size - cases.len()));
-    }
-
-    let mut results: Vec<ResultFile> = Vec::new();
-    let mut records: Vec<Comparison> = Vec::new();
-    let mut failed: Vec<FailedCase> = Vec::new();
-    let bar = count_bar(global.quiet, cases.len());
-    for (case, annotations) in &cases {
-        bar.set_message(case.id.clone());
-        match evaluate_case(&dataset, &structures, &source, case, annotations, &device) {
-            Ok((compared, result)) => {
-                records.extend(compared);
-                results.extend(result);
-            }
-            Err(failure) if failure.is_input() => {
-                bar.suspend(|| tell(format_args!("error: case {}: {failure}", case.id)));
-                failed.push(FailedCase { case: case.id.clone(), reason: failure.to_string() });
-            }
-            Err(failure) => return Err(failure),
-        }
-        bar.inc(1);
-    }
-    bar.finish_and_clear();
-    if failed.len() == cases.len() {
-        return Err(Failure::input(&dataset.path, format!("cases: none of the {} could be evaluated (see above)", cases.len())));
-    }
-
+    let tolerance = Tolerance::new(args.tolerance, &dataset);
+    let evaluated = evaluate_cases(&dataset, &args.structure, &source, cases, &tolerance, &device, global.quiet)?;
+    let Evaluated { records, results, failed, structures, cases } = evaluated;
     let report = Report {
-        schema: "pbt-evaluation/1",
+        schema: SCHEMA,
         pbt_version: env!("CARGO_PKG_VERSION"),
         dataset: dataset.name.clone(),
         split: (!args.leave_one_out).then(|| args.split.clone()),
@@ -116,10 +88,8 @@ pub(super) fn run(args: &Evaluate, global: &Global) -> Result<ExitCode, Failure>
         models: models(&results),
         device: device.record,
         seconds: started.elapsed().as_secs_f64(),
-        summary: Summaries {
-            overall: Figures::new(None, &records),
-            structures: structures.iter().map(|s| Figures::new(Some(&s.name), &records)).collect(),
-        },
+        tolerance_mm: args.tolerance,
+        summary: Summaries::new(structures.iter().map(String::as_str), &records),
         timing_ms: stage_times(&results),
         failed,
         records,
@@ -127,14 +97,22 @@ pub(super) fn run(args: &Evaluate, global: &Global) -> Result<ExitCode, Failure>
     if !global.quiet {
         print(report.shown(cases.len()).as_bytes())?;
     }
-    if let Some(path) = &args.output {
-        write_atomically(path, |w| {
-            serde_json::to_writer_pretty(&mut *w, &report)?;
-            w.write_all(b"\n")
-        })?;
-        say(global.quiet, format_args!("report: {}", path.display()));
-    }
+    write_report(args.output.as_deref(), &report, global.quiet)?;
     Ok(if report.failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(3) })
+}
+
+/// Writes a report as JSON where one is wanted, and says so.
+///
+/// # Errors
+/// Exit code 1 when it cannot be written.
+pub(super) fn write_report(path: Option<&Path>, report: &impl Serialize, quiet: bool) -> Result<(), Failure> {
+    let Some(path) = path else { return Ok(()) };
+    write_atomically(path, |w| {
+        serde_json::to_writer_pretty(&mut *w, report)?;
+        w.write_all(b"\n")
+    })?;
+    say(quiet, format_args!("report: {}", path.display()));
+    Ok(())
 }
 
 /// The cases of the split, or all of them for leaving one out.
@@ -147,80 +125,7 @@ fn wanted_cases(dataset: &Dataset, args: &Evaluate) -> Result<Vec<CaseSpec>, Fai
     Ok(cases)
 }
 
-/// The structures of the data set that the results speak of, in its order.
-fn wanted_structures<'a>(
-    dataset: &'a Dataset,
-    args: &Evaluate,
-    source: &Source,
-    cases: &[CaseSpec],
-) -> Result<Vec<&'a StructureSpec>, Failure> {
-    let known = |name: &String| dataset.structures.iter().any(|s| s.name == *name);
-    if let Some(name) = args.structure.iter().find(|name| !known(name)) {
-        return Err(Failure::input(&dataset.path, format!("structures: there is no `{name}`")));
-    }
-    let found = source.structures(cases);
-    let wanted = |s: &&StructureSpec| found.contains(&s.name) && (args.structure.is_empty() || args.structure.contains(&s.name));
-    let structures: Vec<&StructureSpec> = dataset.structures.iter().filter(wanted).collect();
-    if structures.is_empty() {
-        let names: Vec<String> = found.into_iter().collect();
-        let what = if names.is_empty() {
-            "cases: there is no result for any of them (check the folder)".to_owned()
-        } else {
-            format!("structures: none of those wanted is among the results ({})", names.join(", "))
-        };
-        return Err(Failure::input(&dataset.path, what));
-    }
-    Ok(structures)
-}
-
-/// A case with its annotations, or why they cannot be read.
-type AnnotatedCase = (CaseSpec, Result<Annotations, String>);
-
-/// The cases of which something is known or whose annotations cannot be read, which is reported when their turn comes.
-fn annotated_cases(dataset: &Dataset, structures: &[&StructureSpec], cases: Vec<CaseSpec>) -> Result<Vec<AnnotatedCase>, Failure> {
-    let count = cases.len();
-    let mut annotated = Vec::new();
-    for case in cases {
-        match dataset.load_annotations(&case) {
-            Ok(annotations) if structures.iter().any(|s| is_known(s, &annotations)) => annotated.push((case, Ok(annotations))),
-            Ok(_) => {}
-            Err(error) => annotated.push((case, Err(error.to_string()))),
-        }
-    }
-    if annotated.is_empty() {
-        let names: Vec<&str> = structures.iter().map(|s| s.name.as_str()).collect();
-        return Err(Failure::input(&dataset.path, format!("cases: none of the {count} has annotations of {}", names.join(", "))));
-    }
-    Ok(annotated)
-}
-
-fn evaluate_case(
-    dataset: &Dataset,
-    structures: &[&StructureSpec],
-    source: &Source,
-    case: &CaseSpec,
-    annotations: &Result<Annotations, String>,
-    device: &Device,
-) -> Result<(Vec<Comparison>, Option<ResultFile>), Failure> {
-    let annotations = annotations.as_ref().map_err(Failure::complete_input)?;
-    let result = source.result(dataset, case, device)?;
-    if let Some(result) = &result {
-        let geometry = geometry(&result.input).map_err(|e| Failure::input(&case.image, format!("affine: {e}")))?;
-        let file = case.annotations.as_deref().or(case.labels.as_deref()).unwrap_or(&case.image);
-        let mut wanted = annotations.clone();
-        wanted.boxes.retain(|(name, _)| structures.iter().any(|s| s.name == *name));
-        wanted.landmarks.retain(|landmark| structures.iter().any(|s| s.name == landmark.name));
-        check_annotations(file, &geometry, &wanted)?;
-    }
-    let compared = compare(&case.id, structures, annotations, result.as_ref()).map_err(|what| Failure::input(&case.image, what))?;
-    Ok((compared, result))
-}
-
-/// The grid of the image that a result is about.
-fn geometry(input: &InputRecord) -> Result<Geometry, pbt_volume::GeometryError> {
-    Geometry::from_affine(input.shape, &Matrix4::from_fn(|row, column| input.affine_lps[row][column]))
-}
-
+/// The models of results, each once.
 fn models(results: &[ResultFile]) -> Vec<ModelRecord> {
     let mut models: Vec<ModelRecord> = Vec::new();
     for result in results {
@@ -255,12 +160,7 @@ impl Report {
             None => "one left out by turns".to_owned(),
         };
         let mut text = format!("{}, {what}: {} of {cases} cases evaluated\n\n", self.dataset, cases - self.failed.len());
-        let Summaries { overall, structures } = &self.summary;
-        let mut figures: Vec<&Figures> = structures.iter().collect();
-        if structures.len() > 1 {
-            figures.push(overall);
-        }
-        text.push_str(&shown(&figures));
+        text.push_str(&self.summary.shown());
         let times: Vec<String> = self.timing_ms.iter().map(|t| format!("{} {:.1}", t.stage, t.mean)).collect();
         if !times.is_empty() {
             text.push_str(&format!("\nmean time a case, ms: {}\n", times.join(", ")));

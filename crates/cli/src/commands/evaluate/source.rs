@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Where results come from.
-pub(super) enum Source {
+pub(in crate::commands) enum Source {
     /// Detection with a model.
     Model(LoadedModel),
     /// Files `FOLDER/<case>.json`.
@@ -23,7 +23,7 @@ pub(super) enum Source {
 }
 
 /// What trainings on all cases but one need.
-pub(super) struct LeaveOneOut {
+pub(in crate::commands) struct LeaveOneOut {
     config: TrainConfig,
     seed: u64,
     quiet: bool,
@@ -36,7 +36,7 @@ impl Source {
     ///
     /// # Errors
     /// A model, folder, configuration or structure that cannot be used.
-    pub(super) fn open(args: &Evaluate, dataset: &Dataset, cases: &[CaseSpec], quiet: bool) -> Result<Self, Failure> {
+    pub(in crate::commands) fn open(args: &Evaluate, dataset: &Dataset, cases: &[CaseSpec], quiet: bool) -> Result<Self, Failure> {
         if args.leave_one_out {
             let config = read_config(args.config.as_deref())?;
             let wanted = Wanted::new(dataset, &args.structure)?;
@@ -49,12 +49,20 @@ impl Source {
             (Some(folder), _) if !folder.is_dir() => Err(Failure::input(folder, "--results: is not a folder (give one with result files)")),
             (Some(folder), _) => Ok(Self::Folder(folder.clone())),
             (None, Some(path)) => Ok(Self::Model(LoadedModel::open(path)?)),
-            (None, None) => Err(Failure::usage("give a model, --results or --leave-one-out")),
+            (None, None) => Err(Failure::usage("give a model, --results, --compare or --leave-one-out")),
         }
     }
 
+    /// A folder with results, or a model.
+    ///
+    /// # Errors
+    /// A model that cannot be read.
+    pub(in crate::commands) fn of_path(path: &Path) -> Result<Self, Failure> {
+        if path.is_dir() { Ok(Self::Folder(path.to_path_buf())) } else { Ok(Self::Model(LoadedModel::open(path)?)) }
+    }
+
     /// Names of the structures that the results speak of.
-    pub(super) fn structures(&self, cases: &[CaseSpec]) -> BTreeSet<String> {
+    pub(in crate::commands) fn structures(&self, cases: &[CaseSpec]) -> BTreeSet<String> {
         match self {
             Self::Model(model) => {
                 let structures = &model.model.structures;
@@ -73,7 +81,7 @@ impl Source {
     ///
     /// # Errors
     /// An image or a result file that cannot be read, and whatever ends a training.
-    pub(super) fn result(&self, dataset: &Dataset, case: &CaseSpec, device: &Device) -> Result<Option<ResultFile>, Failure> {
+    pub(in crate::commands) fn result(&self, dataset: &Dataset, case: &CaseSpec, device: &Device) -> Result<Option<ResultFile>, Failure> {
         match self {
             Self::Model(model) => detect_file(model, &case.image, &case.options, &case.id, device).map(Some),
             Self::Folder(folder) => {

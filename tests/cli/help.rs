@@ -3,7 +3,8 @@
 use crate::support::{pbt, program, scratch};
 use std::process::Command;
 
-const COMMANDS: [&str; 10] = ["demo", "train", "detect", "batch", "evaluate", "info", "validate", "convert", "completions", "man"];
+const COMMANDS: [&str; 11] =
+    ["demo", "train", "detect", "batch", "evaluate", "learning-curve", "info", "validate", "convert", "completions", "man"];
 
 #[test]
 fn every_command_explains_itself_with_examples() {

@@ -11,5 +11,6 @@ mod geometry;
 mod help;
 mod info;
 mod landmarks;
+mod learning_curve;
 mod support;
 mod validate;

@@ -1,11 +1,13 @@
-//! Pictures of detections: what a reader looks at before believing a number.
+//! Pictures of detections and of figures: what a reader looks at before believing a number.
 //!
 //! [`three_slices`] draws one case, [`sheet`] several, each as three orthogonal slices with the true and the found boxes and
 //! landmarks, in a self-contained SVG file that any browser shows.
 #![forbid(unsafe_code)]
 
 mod encode;
+mod learning_curve;
 mod picture;
 mod plane;
 
+pub use learning_curve::{CurvePoint, CurveSeries, learning_curve};
 pub use picture::{Case, DrawnBox, DrawnPoint, Mark, PictureError, sheet, three_slices};

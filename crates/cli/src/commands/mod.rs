@@ -6,6 +6,7 @@ mod demo;
 mod detect;
 mod evaluate;
 mod info;
+mod learning_curve;
 mod shell;
 mod train;
 mod validate;
@@ -28,6 +29,7 @@ pub fn run(cli: &Cli) -> Result<ExitCode, Failure> {
         Command::Detect(args) => detect::run(args, &cli.global),
         Command::Batch(args) => batch::run(args, &cli.global),
         Command::Evaluate(args) => evaluate::run(args, &cli.global),
+        Command::LearningCurve(args) => learning_curve::run(args, &cli.global),
         Command::Info(args) => info::run(args, &cli.global),
         Command::Validate(args) => validate::run(args, &cli.global),
         Command::Convert(args) => convert::run(args, &cli.global),

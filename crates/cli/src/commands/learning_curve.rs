@@ -1,0 +1,217 @@
+//! `pbt learning-curve`
+
+mod series;
+
+use crate::Failure;
+use crate::args::{Global, LearningCurve};
+use crate::commands::detect::LoadedModel;
+use crate::commands::evaluate::cases::{Evaluated, evaluate_cases};
+use crate::commands::evaluate::figures::Summaries;
+use crate::commands::evaluate::source::Source;
+use crate::commands::evaluate::tolerance::Tolerance;
+use crate::commands::evaluate::write_report;
+use crate::commands::train::{hex, read_config};
+use crate::dataset::{AnnotatedCase, TrainingCases, Wanted, read_cases};
+use crate::device::Device;
+use crate::output::{check_output, print, say};
+use crate::progress::{TrainingProgress, catch_interrupts};
+use pbt_detect::FEWEST_CASES;
+use pbt_io::{CaseSpec, Dataset, DeviceRecord, write_atomically};
+use serde::Serialize;
+use series::Series;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Instant;
+
+/// Every so many-th training case is held back for the tests.
+const HELD_BACK: usize = 5;
+
+/// The smallest size of the default ones.
+const SMALLEST: usize = 5;
+
+/// `REPORT.json`
+#[derive(Serialize)]
+struct Report<'a> {
+    schema: &'static str,
+    pbt_version: &'static str,
+    dataset: &'a str,
+    /// The split that was tested; null for training cases that were held back.
+    split: Option<&'a str>,
+    /// Names of the tested cases.
+    tested: Vec<String>,
+    seed: u64,
+    device: &'a DeviceRecord,
+    seconds: f64,
+    trainings: &'a [Training],
+    series: &'a [Series],
+}
+
+/// One size.
+#[derive(Serialize)]
+struct Training {
+    /// Training cases: the first ones in the file's order.
+    cases: usize,
+    seconds: f64,
+    model_sha256: String,
+    summary: Summaries,
+}
+
+pub(super) fn run(args: &LearningCurve, global: &Global) -> Result<ExitCode, Failure> {
+    let started = Instant::now();
+    let picture = args.output.as_ref().map(|path| path.with_extension("svg"));
+    if args.output.is_some() && args.output == picture {
+        return Err(Failure::usage("--output: the picture would overwrite the report (name the report .json)"));
+    }
+    for path in args.output.iter().chain(&picture) {
+        check_output(path)?;
+    }
+    let device = Device::open(global)?;
+    let config = read_config(args.config.as_deref())?;
+    let dataset = Dataset::load(&args.input)?;
+    dataset.warnings.iter().for_each(|w| say(global.quiet, format_args!("warning: {w}")));
+    let wanted = Wanted::new(&dataset, &args.structure)?;
+    let (training, mut tested) = divide(&dataset, args.split.as_deref())?;
+    let sizes = sizes(&args.sizes, training.len(), &dataset)?;
+    let largest = sizes.last().copied().unwrap_or(0);
+    let training = read_cases(&dataset, &training[..largest], &wanted)?;
+    say(global.quiet, format_args!("training on {} cases, testing on {} others", list(&sizes), tested.len()));
+    catch_interrupts();
+    let tolerance = Tolerance::new(None, &dataset);
+    let mut trainings = Vec::new();
+    let mut records = Vec::new();
+    let mut failed = false;
+    for &size in &sizes {
+        let began = Instant::now();
+        let model = train(&dataset, &training[..size], &wanted, &config, args.seed, &device, global.quiet)?;
+        let (model_sha256, seconds) = (model.sha256.clone(), began.elapsed().as_secs_f64());
+        let source = Source::Model(model);
+        let evaluated = evaluate_cases(&dataset, &args.structure, &source, tested.clone(), &tolerance, &device, global.quiet)?;
+        let Evaluated { records: compared, structures, failed: unreadable, .. } = evaluated;
+        // What cannot be read is told once and tested no more.
+        failed |= !unreadable.is_empty();
+        tested.retain(|case| unreadable.iter().all(|f| f.case != case.id));
+        trainings.push(Training {
+            cases: size,
+            seconds,
+            model_sha256,
+            summary: Summaries::new(structures.iter().map(String::as_str), &compared),
+        });
+        records.push(compared);
+    }
+    let series = series::of_kinds(&sizes, &records);
+    let report = Report {
+        schema: "pbt-learning-curve/1",
+        pbt_version: env!("CARGO_PKG_VERSION"),
+        dataset: &dataset.name,
+        split: args.split.as_deref(),
+        tested: tested.iter().map(|case| case.id.clone()).collect(),
+        seed: args.seed,
+        device: &device.record,
+        seconds: started.elapsed().as_secs_f64(),
+        trainings: &trainings,
+        series: &series,
+    };
+    let what = match &args.split {
+        Some(split) => format!("cases of the split {split}"),
+        None => "training cases that were held back".to_owned(),
+    };
+    if !global.quiet {
+        let text: Vec<String> = series.iter().map(Series::shown).collect();
+        print(format!("{}: errors in {} {what}\n\n{}", dataset.name, tested.len(), text.join("\n")).as_bytes())?;
+    }
+    write_report(args.output.as_deref(), &report, global.quiet)?;
+    if let Some(path) = &picture {
+        let svg = pbt_report::learning_curve(&dataset.name, &series.iter().map(Series::drawn).collect::<Vec<_>>());
+        write_atomically(path, |w| w.write_all(svg.as_bytes()))?;
+    }
+    Ok(if failed { ExitCode::from(3) } else { ExitCode::SUCCESS })
+}
+
+/// The cases to train on and those to test on: another split, or every fifth training case.
+fn divide(dataset: &Dataset, split: Option<&str>) -> Result<(Vec<CaseSpec>, Vec<CaseSpec>), Failure> {
+    let all: Vec<CaseSpec> = dataset.split("train").cloned().collect();
+    let (training, tested) = match split {
+        Some("train") => return Err(Failure::usage("--split: `train` is what is trained on (leave it out to hold cases back)")),
+        Some(split) => (all, dataset.split(split).cloned().collect()),
+        None => {
+            let (held, rest): (Vec<_>, Vec<_>) = all.into_iter().enumerate().partition(|(n, _)| n % HELD_BACK == HELD_BACK - 1);
+            let cases = |list: Vec<(usize, CaseSpec)>| list.into_iter().map(|(_, case)| case).collect::<Vec<_>>();
+            (cases(rest), cases(held))
+        }
+    };
+    if tested.is_empty() {
+        let what = match split {
+            Some(split) => format!("cases: none has the split `{split}` (choose another with --split)"),
+            None => format!(
+                "cases: fewer than {HELD_BACK} have the split `train`, so that none can be held back (annotate more, or use --split)"
+            ),
+        };
+        return Err(Failure::input(&dataset.path, what));
+    }
+    Ok((training, tested))
+}
+
+/// The sizes in ascending order: those asked for, or doublings up to all cases.
+fn sizes(asked: &[usize], available: usize, dataset: &Dataset) -> Result<Vec<usize>, Failure> {
+    if let Some(size) = asked.iter().find(|&&size| size < FEWEST_CASES || size > available) {
+        let what = format!("--sizes: {size}: there are {available} cases to train on, and {FEWEST_CASES} are the least");
+        return Err(Failure::input(&dataset.path, what));
+    }
+    let mut sizes = if asked.is_empty() { default_sizes(available) } else { asked.to_vec() };
+    sizes.sort_unstable();
+    sizes.dedup();
+    if sizes.is_empty() {
+        return Err(Failure::input(&dataset.path, format!("cases: {available} to train on (at least {FEWEST_CASES} are needed)")));
+    }
+    Ok(sizes)
+}
+
+/// 5, 10, 20 … and all; none that is nearly all. With few cases halvings of all, so that there is more than one size.
+fn default_sizes(all: usize) -> Vec<usize> {
+    let mut sizes: Vec<usize> =
+        std::iter::successors(Some(SMALLEST), |size| Some(2 * size)).take_while(|size| 5 * size <= 4 * all).collect();
+    if sizes.len() < 3 {
+        sizes = std::iter::successors(Some(all / 2), |size| Some(size / 2)).take_while(|&size| size >= FEWEST_CASES).take(3).collect();
+    }
+    sizes.extend((all >= FEWEST_CASES).then_some(all));
+    sizes
+}
+
+fn train(
+    dataset: &Dataset,
+    cases: &[AnnotatedCase],
+    wanted: &Wanted,
+    config: &pbt_detect::TrainConfig,
+    seed: u64,
+    device: &Device,
+    quiet: bool,
+) -> Result<LoadedModel, Failure> {
+    let data = TrainingCases::new(dataset, cases.to_vec(), wanted.clone());
+    let what = format!("{} cases", cases.len());
+    let progress = TrainingProgress::without_checkpoint(quiet, &what);
+    let trained = device.train(&data, config, seed, None, &progress);
+    progress.finish();
+    let model = trained.map_err(|failure| failure.about(&dataset.path))?.model;
+    let sha256 = hex(&model.to_bytes()?);
+    Ok(LoadedModel { model, path: PathBuf::from(format!("trained on {what}")), sha256 })
+}
+
+fn list(sizes: &[usize]) -> String {
+    sizes.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn default_sizes_double_and_end_with_all() {
+        assert_eq!(default_sizes(165), [5, 10, 20, 40, 80, 165]);
+        assert_eq!(default_sizes(26), [5, 10, 20, 26]);
+        // 20 of 24 is nearly all; halvings then are the better steps.
+        assert_eq!(default_sizes(24), [12, 6, 3, 24]);
+        assert_eq!(default_sizes(8), [4, 2, 8]);
+        assert_eq!((default_sizes(2), default_sizes(1)), (vec![2], vec![]));
+    }
+}

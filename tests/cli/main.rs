@@ -7,6 +7,7 @@ mod demo;
 mod determinism;
 mod dicom;
 mod evaluate;
+mod explain;
 mod geometry;
 mod help;
 mod info;

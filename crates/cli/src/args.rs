@@ -134,8 +134,11 @@ impl From<Classifier> for ClassifierKind {
 
 /// `pbt detect`
 #[derive(Debug, Clone, Args)]
-#[command(after_help = "Example:\n  pbt detect -m liver.pbt -i scan.nii.gz -o found\n\nWrites found/scan.json (the result) and \
-found/scan.mrk.json (for 3D Slicer).")]
+#[command(
+    after_help = "Examples:\n  pbt detect -m liver.pbt -i scan.nii.gz -o found\n  pbt detect -m liver.pbt -i scan.nii.gz -o found --explain\n\n\
+Writes found/scan.json (the result) and found/scan.mrk.json (for 3D Slicer); --explain adds found/scan.explain.json (what every stage \
+considered, the path through the verification trees, the features that decided) and found/scan.explain.svg, which draws it."
+)]
 pub struct Detect {
     /// Model
     #[arg(short, long, value_name = "MODEL.pbt")]
@@ -149,6 +152,9 @@ pub struct Detect {
     /// Folder for the results; made if missing
     #[arg(short, long, value_name = "FOLDER")]
     pub output: PathBuf,
+    /// Write why each structure was found where it was, too: FOLDER/CASE.explain.json and .svg
+    #[arg(long)]
+    pub explain: bool,
 }
 
 /// Which of several volumes of an input is meant.

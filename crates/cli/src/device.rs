@@ -4,7 +4,7 @@ use crate::Failure;
 use crate::args::Global;
 use crate::output::say;
 use pbt_cpu::Cpu;
-use pbt_detect::{Detections, Model, Observer, TrainConfig, Trained, TrainingData};
+use pbt_detect::{Detections, Explanation, Model, Observer, TrainConfig, Trained, TrainingData};
 use pbt_gpu::{Gpu, GpuError, guarded};
 use pbt_io::DeviceRecord;
 use pbt_volume::Volume;
@@ -81,6 +81,17 @@ impl Device {
         match &self.gpu {
             Some(gpu) => Ok(guarded(|| model.detect(gpu, image)).map_err(|e| failure(&self.record.name, e))??),
             None => Ok(model.detect(&Cpu, image)?),
+        }
+    }
+
+    /// Finds every structure and explains each detection.
+    ///
+    /// # Errors
+    /// Those of [`Device::detect`].
+    pub fn explain(&self, model: &Model, image: &Volume<f32>) -> Result<(Detections, Vec<Explanation>), Failure> {
+        match &self.gpu {
+            Some(gpu) => Ok(guarded(|| model.explain(gpu, image)).map_err(|e| failure(&self.record.name, e))??),
+            None => Ok(model.explain(&Cpu, image)?),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use crate::DetectError;
 use crate::case::WorkingSpec;
+use crate::explain::Explanation;
 use crate::levels::{LevelTest, SHIFTS, ladder};
 use crate::model::{Model, StructureModel};
 use crate::network::{Candidates, Choice, Network, sure};
@@ -56,10 +57,20 @@ pub struct LandmarkDetection {
 pub struct Trace {
     /// Position candidates, best first.
     pub candidates: Vec<Candidate>,
-    /// Modes of the orientation stage.
+    /// Modes of the orientation stage, then what the neighbours in the network propose.
     pub modes: Vec<Pose>,
+    /// Number of modes before the neighbours' proposals.
+    pub own_modes: usize,
     /// Where the finish brought each mode.
     pub converged: Vec<Pose>,
+    /// What verification says of each converged pose.
+    pub scores: Vec<Score>,
+    /// Place of the chosen one among them.
+    pub chosen: usize,
+    /// By how much the best joint choice of the network with this structure elsewhere is worse; infinite where there is none.
+    pub margin: f64,
+    /// Log of how much likelier the place is by where the chosen neighbours lie; 0 without neighbours.
+    pub support: f64,
 }
 
 /// The detections of an image with the time that each stage took, milliseconds, in order.
@@ -77,6 +88,19 @@ impl Model {
     /// # Errors
     /// [`DetectError::Image`] when the image cannot be brought to the working grid or is smaller than the feature window.
     pub fn detect<B: Backend>(&self, backend: &B, image: &Volume<f32>) -> Result<Detections, DetectError> {
+        Ok(self.run(backend, image, false)?.0)
+    }
+
+    /// As [`Model::detect`], and why each detection came out as it did, in the same order.
+    ///
+    /// # Errors
+    /// Those of [`Model::detect`].
+    pub fn explain<B: Backend>(&self, backend: &B, image: &Volume<f32>) -> Result<(Detections, Vec<Explanation>), DetectError> {
+        self.run(backend, image, true)
+    }
+
+    /// The detections, and their explanations where they are wanted.
+    fn run<B: Backend>(&self, backend: &B, image: &Volume<f32>, explain: bool) -> Result<(Detections, Vec<Explanation>), DetectError> {
         let mut clock = Clock::default();
         let mut prepared: Vec<Prepared<'_, B>> = Vec::new();
         let mut searches = Vec::with_capacity(self.structures.len());
@@ -100,7 +124,7 @@ impl Model {
         let middle = image.geometry().center();
         let mut choices = match &self.network {
             Some(network) => network.choose(&found(&searches), middle),
-            None => searches.iter().map(|(_, search)| Choice::best(&search.scores)).collect(),
+            None => searches.iter().map(|(_, trace)| Choice::best(&trace.scores)).collect(),
         };
         if let Some(network) = &self.network {
             for test in &self.levels {
@@ -109,15 +133,16 @@ impl Model {
             }
         }
         clock.stop("network");
-        let detections = self
-            .structures
-            .iter()
-            .zip(searches)
-            .zip(choices)
-            .map(|((structure, (n, search)), choice)| structure.settle(backend, &prepared[n], search, choice))
-            .collect();
+        let (mut detections, mut explanations) = (Vec::with_capacity(searches.len()), Vec::new());
+        for ((structure, (n, trace)), choice) in self.structures.iter().zip(searches).zip(choices) {
+            let detection = structure.settle(backend, &prepared[n], trace, choice);
+            if explain {
+                explanations.push(structure.explain(backend, &prepared[n].image, structure.working.spacing_mm, &detection));
+            }
+            detections.push(detection);
+        }
         clock.stop("verification");
-        Ok(Detections { detections, timing_ms: clock.stages })
+        Ok((Detections { detections, timing_ms: clock.stages }, explanations))
     }
 }
 
@@ -131,11 +156,11 @@ impl Model {
         network: &Network,
         test: &LevelTest,
         middle: PointLps,
-        searches: &mut [(usize, Search)],
+        searches: &mut [(usize, Trace)],
         choices: &mut [Choice],
     ) {
         let members = &test.spec.members;
-        let pose = |searches: &[(usize, Search)], choices: &[Choice], s: usize| searches[s].1.trace.converged[choices[s].index];
+        let pose = |searches: &[(usize, Trace)], choices: &[Choice], s: usize| searches[s].1.converged[choices[s].index];
         let chosen: Vec<Pose> = members.iter().map(|&s| pose(searches, choices, s)).collect();
         let rungs = ladder(backend, image, network, &self.structures[members[0]].finish, members, &chosen);
         let mut totals = test.log_odds(backend, image, &rungs);
@@ -151,13 +176,13 @@ impl Model {
         let best = (0..totals.len()).fold(SHIFTS, |best, n| if totals[n] > totals[best] { n } else { best });
         let second = (0..totals.len()).filter(|&n| n != best).map(|n| totals[n]).fold(f64::NEG_INFINITY, f64::max);
         for (n, &s) in members.iter().enumerate() {
-            let (structure, search) = (&self.structures[s], &mut searches[s].1);
+            let (structure, trace) = (&self.structures[s], &mut searches[s].1);
             let there = rungs[best + n];
             if chosen[n].center.distance_mm(&there.center) > SAME_RUNG * test.spec.scale_mm {
-                choices[s].index = search.trace.converged.len();
-                search.scores.extend(structure.verification.score(backend, image, &[there]));
-                search.trace.modes.push(there);
-                search.trace.converged.push(there);
+                choices[s].index = trace.converged.len();
+                trace.scores.extend(structure.verification.score(backend, image, &[there]));
+                trace.modes.push(there);
+                trace.converged.push(there);
             }
             choices[s].margin = totals[best].min(totals[best] - second);
         }
@@ -202,19 +227,13 @@ impl<'a, B: Backend> Prepared<'a, B> {
     }
 }
 
-/// What the stages of a structure have found so far, and how its verification scores the converged poses.
-struct Search {
-    trace: Trace,
-    scores: Vec<Score>,
-}
-
 /// The converged poses as the network sees them.
-fn found(searches: &[(usize, Search)]) -> Vec<Candidates> {
-    let candidates = |search: &Search| Candidates {
-        poses: search.trace.converged.clone(),
-        log_odds: search.scores.iter().map(|score| score.log_odds()).collect(),
+fn found(searches: &[(usize, Trace)]) -> Vec<Candidates> {
+    let candidates = |trace: &Trace| Candidates {
+        poses: trace.converged.clone(),
+        log_odds: trace.scores.iter().map(|score| score.log_odds()).collect(),
     };
-    searches.iter().map(|(_, search)| candidates(search)).collect()
+    searches.iter().map(|(_, trace)| candidates(trace)).collect()
 }
 
 impl StructureModel {
@@ -225,33 +244,33 @@ impl StructureModel {
     }
 
     /// The structure by itself: position, orientation and finish.
-    fn search<B: Backend>(&self, backend: &B, on: &Prepared<'_, B>, clock: &mut Clock) -> Result<Search, DetectError> {
+    fn search<B: Backend>(&self, backend: &B, on: &Prepared<'_, B>, clock: &mut Clock) -> Result<Trace, DetectError> {
         let candidates = self.position.detect(backend, &on.image, &on.levels[self.position.spec.level]);
         clock.stop("position");
         let modes = self.orientation.detect(backend, &on.image, &candidates, &self.prior, on.middle());
         clock.stop("orientation");
-        let mut search = Search { trace: Trace { candidates, ..Trace::default() }, scores: Vec::new() };
-        self.converge(backend, &on.image, &modes, &mut search);
+        let mut trace = Trace { candidates, own_modes: modes.len(), ..Trace::default() };
+        self.converge(backend, &on.image, &modes, &mut trace);
         clock.stop("finish");
-        if search.scores.is_empty() {
+        if trace.scores.is_empty() {
             return Err(DetectError::image("voxels", "no candidate position in the image"));
         }
-        Ok(search)
+        Ok(trace)
     }
 
-    /// Adds modes to a search, and where they converge.
-    fn converge<B: Backend>(&self, backend: &B, image: &B::Image, modes: &[Pose], search: &mut Search) {
+    /// Adds modes to what was found, and where they converge.
+    fn converge<B: Backend>(&self, backend: &B, image: &B::Image, modes: &[Pose], trace: &mut Trace) {
         let converged = self.finish.apply(backend, image, modes);
-        search.scores.extend(self.verification.score(backend, image, &converged));
-        search.trace.modes.extend_from_slice(modes);
-        search.trace.converged.extend(converged);
+        trace.scores.extend(self.verification.score(backend, image, &converged));
+        trace.modes.extend_from_slice(modes);
+        trace.converged.extend(converged);
     }
 
     /// The chosen pose with its score.
-    fn settle<B: Backend>(&self, backend: &B, on: &Prepared<'_, B>, search: Search, choice: Choice) -> Detection {
+    fn settle<B: Backend>(&self, backend: &B, on: &Prepared<'_, B>, trace: Trace, choice: Choice) -> Detection {
         let expected = self.prior.expected(on.middle());
-        let Search { trace, scores } = search;
-        let (pose, score) = self.verification.settle(backend, &on.image, &trace.converged, &scores, choice.index, expected.as_ref());
+        let (pose, score) = self.verification.settle(backend, &on.image, &trace.converged, &trace.scores, choice.index, expected.as_ref());
+        let trace = Trace { chosen: choice.index, margin: choice.margin, support: choice.support, ..trace };
         let score = choice.probability(self.verification.probability(score));
         // Where no joint choice is likelier than not, the best is a guess.
         let status = match self.status(score) {

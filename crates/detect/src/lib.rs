@@ -15,6 +15,7 @@ mod config;
 mod cover;
 mod detector;
 mod error;
+mod explain;
 mod file;
 mod finish;
 mod landmark_config;
@@ -58,6 +59,7 @@ pub use config::{
 pub use cover::rotation_cover;
 pub use detector::{Detection, Detections, LandmarkDetection, Status, Trace};
 pub use error::DetectError;
+pub use explain::{Explanation, TreePath, Vote};
 pub use finish::Finish;
 pub use landmark_config::{LandmarkPatchConfig, LandmarkRoundConfig, LandmarksConfig};
 pub use landmarks::{FoundLandmark, LandmarkGroup, LandmarkPrior, LandmarkRound, LandmarkRoundSpec, LandmarkStage, View};

@@ -28,6 +28,14 @@ impl BoxGrid {
         self.len() == 0
     }
 
+    /// Where a point lies in the box, as shares of its edges; 0 is the centre, ½ a face.
+    pub fn place(&self, point: [u8; 3]) -> [f64; 3] {
+        std::array::from_fn(|a| match self.points[a] {
+            0 | 1 => 0.0,
+            n => (f64::from(point[a]) / f64::from(n - 1) - 0.5) * self.extent[a],
+        })
+    }
+
     /// All points, the first axis fastest.
     pub fn iter(&self) -> impl Iterator<Item = [u8; 3]> {
         let [nx, ny, nz] = self.points;
@@ -134,6 +142,8 @@ mod tests {
             let frame = PoseFrame::new(&pose, &grid, &[&geometry]);
             for p in grid.iter() {
                 let in_box = Vector3::from_fn(|a, _| (f64::from(p[a]) / f64::from(grid.points[a] - 1) - 0.5) * size[a] * grid.extent[a]);
+                let shares = grid.place(p);
+                prop_assert!((0..3).all(|a| (shares[a] * size[a] - in_box[a]).abs() < 1e-9));
                 let expected = geometry.to_index(pose.to_lps(in_box)).0;
                 let found = frame.point(0, p);
                 for a in 0..3 {

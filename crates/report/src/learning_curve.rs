@@ -156,7 +156,7 @@ mod tests {
     /// The numbers of an attribute, in order.
     fn numbers(svg: &str, tag: &str, attribute: &str) -> Vec<f64> {
         let of = |part: &str| part.split(&format!(" {attribute}=\"")).nth(1)?.split('"').next()?.parse().ok();
-        svg.split(&format!("<{tag} ")).skip(1).filter_map(of).collect()
+        svg.split(&format!("<{tag}")).skip(1).filter_map(of).collect()
     }
 
     #[test]

@@ -12,22 +12,48 @@ pub enum Mark {
     True,
     /// The detection: orange, dashed lines.
     Found,
+    /// A position that was considered: a small blue dot.
+    Candidate,
+    /// A pose that was considered: thin grey lines.
+    Mode,
+    /// A place that speaks for a detection: a turquoise dot.
+    For,
+    /// A place that speaks against it: a red dot.
+    Against,
 }
 
 impl Mark {
-    const ALL: [Self; 2] = [Self::True, Self::Found];
+    const ALL: [Self; 6] = [Self::True, Self::Found, Self::Candidate, Self::Mode, Self::For, Self::Against];
 
     fn colour(self) -> &'static str {
         match self {
             Self::True => "#3ddc84",
             Self::Found => "#ff9f1c",
+            Self::Candidate => "#5aa9e6",
+            Self::Mode => "#aab3c2",
+            Self::For => "#2ee6d6",
+            Self::Against => "#ff4d6d",
         }
     }
 
     fn dash(self) -> &'static str {
         match self {
-            Self::True => "",
             Self::Found => " stroke-dasharray=\"6 4\"",
+            _ => "",
+        }
+    }
+
+    /// Width of a box's lines.
+    fn width(self) -> f64 {
+        if self == Self::Mode { 0.7 } else { 2.0 }
+    }
+
+    /// Points within this distance of a slice are seen in it. Considerations are few and spread out: every slice shows them all, as if
+    /// looked at from its side.
+    fn reach_mm(self) -> f64 {
+        match self {
+            Self::True | Self::Found => POINT_REACH_MM,
+            _ => f64::INFINITY,
         }
     }
 
@@ -35,6 +61,10 @@ impl Mark {
         match self {
             Self::True => "true",
             Self::Found => "found",
+            Self::Candidate => "candidate",
+            Self::Mode => "mode",
+            Self::For => "speaks for it",
+            Self::Against => "against it",
         }
     }
 }
@@ -46,18 +76,18 @@ pub struct DrawnBox {
     pub name: String,
     /// Where it is.
     pub pose: Pose,
-    /// Truth or detection.
+    /// What it is.
     pub mark: Mark,
 }
 
-/// A landmark to draw; it is seen in the slices that pass within 4 mm of it.
+/// A landmark or another point to draw; a true or found one is seen in the slices that pass within 4 mm of it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DrawnPoint {
     /// The landmark's name, shown when the pointer rests on it.
     pub name: String,
     /// Where it is.
     pub point: PointLps,
-    /// Truth or detection.
+    /// What it is.
     pub mark: Mark,
 }
 
@@ -190,22 +220,25 @@ fn draw_plane(svg: &mut String, case: &Case<'_>, plane: &Plane, clip: &str, [x, 
         // The invisible filling lets the pointer find the name anywhere in the box.
         let _ = writeln!(
             svg,
-            "<polygon points=\"{}\" fill=\"{colour}\" fill-opacity=\"0\" stroke=\"{colour}\" stroke-width=\"2\" stroke-linejoin=\"round\"{dash}>\
+            "<polygon points=\"{}\" fill=\"{colour}\" fill-opacity=\"0\" stroke=\"{colour}\" stroke-width=\"{}\" stroke-linejoin=\"round\"{dash}>\
              <title>{}</title></polygon>",
             points.join(" "),
+            drawn.mark.width(),
             escaped(&format!("{} ({})", drawn.name, drawn.mark.name()))
         );
     }
     for drawn in case.points {
         let (at, distance_mm) = plane.project(geometry, drawn.point);
-        if distance_mm > POINT_REACH_MM {
+        if distance_mm > drawn.mark.reach_mm() {
             continue;
         }
         let [px, py] = place(at);
         // The truth is a ring and the detection a dot, so that both are seen where they meet.
         let style = match drawn.mark {
             Mark::True => format!("r=\"5\" fill=\"none\" stroke=\"{}\" stroke-width=\"2\"", drawn.mark.colour()),
-            Mark::Found => format!("r=\"2.5\" fill=\"{}\"", drawn.mark.colour()),
+            Mark::Candidate => format!("r=\"1.5\" fill=\"{}\" fill-opacity=\"0.6\"", drawn.mark.colour()),
+            mark @ (Mark::For | Mark::Against) => format!("r=\"4\" fill=\"{}\" fill-opacity=\"0.85\"", mark.colour()),
+            mark => format!("r=\"2.5\" fill=\"{}\"", mark.colour()),
         };
         let name = escaped(&format!("{} ({})", drawn.name, drawn.mark.name()));
         let _ = writeln!(svg, "<circle cx=\"{px:.1}\" cy=\"{py:.1}\" {style}><title>{name}</title></circle>");
@@ -241,7 +274,7 @@ fn labels(svg: &mut String, plane: &Plane, [x, y]: [f64; 2], units_per_mm: f64) 
 fn legend(svg: &mut String, cases: &[Case<'_>], [x, y]: [f64; 2]) {
     let occurs = |mark: Mark| cases.iter().any(|c| c.boxes.iter().any(|b| b.mark == mark) || c.points.iter().any(|p| p.mark == mark));
     for (n, mark) in Mark::ALL.into_iter().filter(|&mark| occurs(mark)).enumerate() {
-        let x = x + 90.0 * n as f64;
+        let x = x + 130.0 * n as f64;
         let _ = writeln!(
             svg,
             "<line x1=\"{x:.1}\" y1=\"{y:.1}\" x2=\"{:.1}\" y2=\"{y:.1}\" stroke=\"{}\" stroke-width=\"2.5\"{}/>",
@@ -296,6 +329,21 @@ mod tests {
             assert_eq!(opened, svg.matches(&closed).count(), "{open}");
         }
         assert_eq!(svg, picture("case <1> & \"more\""));
+    }
+
+    /// What was considered is seen in every slice, what was found only near its own place.
+    #[test]
+    fn considerations_are_drawn_in_every_slice() {
+        let geometry = pbt_volume::Geometry::isotropic([40, 40, 40], 1.0).unwrap();
+        let image = Volume::filled(geometry.clone(), 1.0f32);
+        let point = |mark: Mark| DrawnPoint { name: mark.name().into(), point: PointLps::new(30.0, 8.0, 25.0), mark };
+        let drawn = |mark: Mark| {
+            let points = [point(mark)];
+            let through = geometry.center();
+            let case = Case { image: &image, window: (0.0, 1.0), through, boxes: &[], points: &points, title: "", note: "" };
+            three_slices(&case).unwrap().matches("<circle ").count()
+        };
+        assert_eq!(Mark::ALL.map(drawn), [0, 0, 3, 3, 3, 3]);
     }
 
     #[test]

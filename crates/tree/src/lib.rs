@@ -13,6 +13,7 @@ mod draw;
 pub mod fixed;
 mod grow;
 mod node;
+mod path;
 mod posterior;
 mod random_forest;
 mod reached;
@@ -32,6 +33,7 @@ pub use classifier::{
 };
 pub use grow::{PbtParams, TrainError, grow_pbt};
 pub use node::{MAX_ALPHA_SUM, MAX_DEPTH, Node, Tree, TreeError, used_features};
+pub use path::{Branch, PathStep};
 pub use posterior::{EvalParams, Evaluator, Masses};
 pub use random_forest::{RandomForestParams, grow_random_tree};
 pub use reference::ReferenceBooster;

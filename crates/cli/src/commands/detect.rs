@@ -1,11 +1,13 @@
 //! `pbt detect`
 
+mod explain;
+
 use crate::Failure;
 use crate::args::{Detect, Global};
 use crate::commands::train::hex;
 use crate::device::Device;
 use crate::output::say;
-use pbt_detect::{Detection, LandmarkDetection, Model, Status};
+use pbt_detect::{Detection, Detections, LandmarkDetection, Model, Status};
 use pbt_io::{
     DetectionKind, DetectionRecord, Image, InputRecord, Landmark, LandmarkState, ModelRecord, ReadOptions, ResultFile, RunRecord,
     case_name, read_image_with, write_markups, write_result,
@@ -84,15 +86,29 @@ pub(super) fn detect_image(
 ) -> Result<ResultFile, Failure> {
     let started = Instant::now();
     let found = device.detect(&model.model, &image.volume).map_err(|e| e.about(path))?;
+    let total_ms = load_ms + started.elapsed().as_secs_f64() * 1e3;
+    Ok(result_of(model, &image, &found, [load_ms, total_ms], path, case_id, device))
+}
+
+/// The result of an image in which this was found.
+fn result_of(
+    model: &LoadedModel,
+    image: &Image,
+    found: &Detections,
+    [load_ms, total_ms]: [f64; 2],
+    path: &Path,
+    case_id: &str,
+    device: &Device,
+) -> ResultFile {
     let mut timing_ms = vec![("load".to_owned(), load_ms)];
-    timing_ms.extend(found.timing_ms);
-    timing_ms.push(("total".to_owned(), load_ms + started.elapsed().as_secs_f64() * 1e3));
-    Ok(ResultFile::new(
+    timing_ms.extend(found.timing_ms.iter().cloned());
+    timing_ms.push(("total".to_owned(), total_ms));
+    ResultFile::new(
         case_id.to_owned(),
-        InputRecord::new(image.sha256, image.volume.geometry()),
+        InputRecord::new(image.sha256.clone(), image.volume.geometry()),
         model.record(),
         found.detections.iter().flat_map(records).collect(),
-        image.warnings,
+        image.warnings.clone(),
         RunRecord {
             pbt_version: env!("CARGO_PKG_VERSION").to_owned(),
             device: device.record.clone(),
@@ -101,7 +117,7 @@ pub(super) fn detect_image(
             options: BTreeMap::new(),
             timing_ms,
         },
-    ))
+    )
 }
 
 /// A box and its landmarks as they are written: an absent structure has no geometry.
@@ -152,12 +168,34 @@ pub(super) fn make_folder(folder: &Path) -> Result<(), Failure> {
 pub(super) fn run(args: &Detect, global: &Global) -> Result<ExitCode, Failure> {
     let device = Device::open(global)?;
     let model = LoadedModel::open(&args.model)?;
-    let result = detect_file(&model, &args.input, &args.volume.options(), &case_name(&args.input), &device)?;
-    write(&args.output, &result)?;
+    let case_id = case_name(&args.input);
+    let result = if args.explain {
+        explained(&model, args, &case_id, &device)?
+    } else {
+        let result = detect_file(&model, &args.input, &args.volume.options(), &case_id, &device)?;
+        write(&args.output, &result)?;
+        result
+    };
     result.warnings.iter().for_each(|w| say(global.quiet, format_args!("warning: {}: {w}", args.input.display())));
     for d in &result.detections {
         let place = d.position_lps_mm.map_or_else(|| "-".to_owned(), |p| format!("({:.2}, {:.2}, {:.2}) LPS mm", p[0], p[1], p[2]));
         say(global.quiet, format_args!("{}: {}, score {:.3}, {place}", d.name, format!("{:?}", d.status).to_lowercase(), d.score));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Detects, and writes the result with its explanation.
+fn explained(model: &LoadedModel, args: &Detect, case_id: &str, device: &Device) -> Result<ResultFile, Failure> {
+    let (started, options) = (Instant::now(), args.volume.options());
+    let image = read_image_with(&args.input, &options)?;
+    let load_ms = started.elapsed().as_secs_f64() * 1e3;
+    let (found, explanations) = device.explain(&model.model, &image.volume).map_err(|e| e.about(&args.input))?;
+    let total_ms = started.elapsed().as_secs_f64() * 1e3;
+    let mut result = result_of(model, &image, &found, [load_ms, total_ms], &args.input, case_id, device);
+    record_choice(&mut result, &options);
+    result.run.options.insert("explain".to_owned(), true.into());
+    write(&args.output, &result)?;
+    let about = explain::About { case_id, input: &result.input, record: &result.model, model: &model.model, image: &image.volume };
+    explain::write(&args.output, &about, &found.detections, &explanations)?;
+    Ok(result)
 }

@@ -1,0 +1,136 @@
+//! Why a detection came out as it did: the way of its pose through the verification trees, and the features that decided.
+
+use crate::classifier::PoseClassifier;
+use crate::detector::{Detection, Trace};
+use crate::landmarks::expected;
+use crate::model::StructureModel;
+use crate::orientation::OrientationStage;
+use nalgebra::Vector3;
+use pbt_features::{BoxGrid, SteerableFeature};
+use pbt_tree::{ALPHA_BITS, Backend, PathStep, PoseSite, Threshold};
+use pbt_volume::{PointLps, Pose};
+
+/// Why a detection came out as it did. What the stages found is in [`Detection::trace`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct Explanation {
+    /// Log-odds that the orientation classifier gives each mode of the trace.
+    pub mode_log_odds: Vec<f64>,
+    /// The pose that was verified, whose score counts.
+    pub verified: Pose,
+    /// What the verification classifier says of it: ln(p/(1 − p)).
+    pub log_odds: f64,
+    /// The same as a probability, fitted on held-out cases; before the neighbours have their say.
+    pub probability: f64,
+    /// Its way through each tree of the verification classifier.
+    pub trees: Vec<TreePath>,
+    /// The weak classifiers on these ways, those with the largest weight first.
+    pub votes: Vec<Vote>,
+    /// Where each landmark was expected before the image was looked at, in the order of [`Detection::landmarks`].
+    pub landmark_starts: Vec<PointLps>,
+}
+
+/// The way through one tree.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TreePath {
+    /// p(+1) by this tree alone.
+    pub posterior: f64,
+    /// From the root to a leaf.
+    pub steps: Vec<PathStep>,
+}
+
+/// What one weak classifier on the way said.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Vote {
+    /// Place of the tree in the classifier.
+    pub tree: usize,
+    /// Place of the node in the tree.
+    pub node: usize,
+    /// What it measures.
+    pub feature: SteerableFeature,
+    /// Where.
+    pub point: PointLps,
+    /// Spacing of the level on which it measures, mm.
+    pub level_spacing_mm: f64,
+    /// What it measured, in the feature's integer units.
+    pub response: i32,
+    /// Where its vote changes; `None` where it votes by several ranges of the response.
+    pub threshold: Option<Threshold>,
+    /// Its weight.
+    pub alpha: f64,
+    /// Whether it speaks for the structure.
+    pub speaks_for: bool,
+}
+
+impl StructureModel {
+    /// Explains a detection that this model made in an image whose finest level has this spacing.
+    pub(crate) fn explain<B: Backend>(&self, backend: &B, image: &B::Image, finest_mm: f64, detection: &Detection) -> Explanation {
+        let classifier = &self.verification.classifier;
+        let trace = &detection.trace;
+        let verified = verified(self, trace, detection);
+        let responses = responses(backend, image, classifier, verified);
+        let mut respond = |feature: u32| responses[feature as usize];
+        let PoseClassifier { grid, features, classifier } = classifier;
+        let (mut trees, mut votes) = (Vec::new(), Vec::new());
+        for (t, tree) in classifier.trees.iter().enumerate() {
+            let steps = classifier.eval.path(tree, &mut respond);
+            for step in &steps {
+                votes.extend(tree.weaks_of(&tree.nodes[step.node]).iter().map(|weak| {
+                    let feature = features[weak.feature as usize];
+                    Vote {
+                        tree: t,
+                        node: step.node,
+                        feature,
+                        point: point(grid, &verified, &feature),
+                        level_spacing_mm: finest_mm * f64::from(1u32 << feature.level),
+                        response: responses[weak.feature as usize],
+                        threshold: weak.as_threshold(),
+                        alpha: f64::from(weak.alpha) / f64::from(1u32 << ALPHA_BITS),
+                        speaks_for: weak.vote(responses[weak.feature as usize]),
+                    }
+                }));
+            }
+            trees.push(TreePath { posterior: classifier.eval.masses(tree, &mut respond).score().posterior(), steps });
+        }
+        // Stable: equal weights stay in the order of the way.
+        votes.sort_by(|a, b| b.alpha.total_cmp(&a.alpha));
+        let score = classifier.score(&mut respond);
+        let landmarks = self.landmarks().iter();
+        Explanation {
+            mode_log_odds: self.orientation.log_odds(backend, image, &trace.modes),
+            verified,
+            log_odds: score.log_odds(),
+            probability: self.verification.probability(score),
+            trees,
+            votes,
+            landmark_starts: landmarks.map(|l| expected(&detection.pose, l.mean)).collect(),
+        }
+    }
+}
+
+/// The pose whose score counts: where the expectation has a say the resulting one, else the one that was chosen among the converged, of
+/// whose neighbours the result is the mean.
+fn verified(model: &StructureModel, trace: &Trace, detection: &Detection) -> Pose {
+    let tempered = model.verification.spec.trust.is_some() && !model.prior.any_orientation;
+    if tempered { detection.pose } else { trace.converged[trace.chosen] }
+}
+
+/// Responses of all features of a classifier under a pose.
+fn responses<B: Backend>(backend: &B, image: &B::Image, classifier: &PoseClassifier, pose: Pose) -> Vec<i32> {
+    let mut responses = vec![0; classifier.features.len()];
+    backend.pose_responses(&[image], &classifier.grid, &classifier.features, &[PoseSite { image: 0, pose }], &mut responses);
+    responses
+}
+
+/// Where a feature looks under a pose.
+fn point(grid: &BoxGrid, pose: &Pose, feature: &SteerableFeature) -> PointLps {
+    let share = grid.place(feature.point);
+    pose.to_lps(Vector3::from_fn(|a, _| share[a] * pose.size_mm[a]))
+}
+
+impl OrientationStage {
+    /// Log-odds of poses by the stage's classifier.
+    fn log_odds<B: Backend>(&self, backend: &B, image: &B::Image, poses: &[Pose]) -> Vec<f64> {
+        let c = &self.classifier;
+        backend.score_poses(image, &c.grid, &c.features, &c.classifier, poses).iter().map(|score| score.log_odds()).collect()
+    }
+}

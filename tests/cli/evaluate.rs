@@ -271,6 +271,36 @@ fn a_landmark_out_of_view_that_is_found_is_false() {
 }
 
 #[test]
+fn a_box_out_of_view_that_is_found_is_false() {
+    let (data, results) = (tiny_copy(), scratch());
+    detect_all(data.path(), results.path());
+    for (n, status) in [(TRAINING, "found"), (TRAINING + 1, "doubtful"), (TRAINING + 2, "absent")] {
+        let markups = json!({ "markups": [{
+            "type": "Fiducial", "coordinateSystem": "LPS",
+            "controlPoints": [{ "label": "gland", "position": [0, 0, 0], "positionStatus": "missing" }],
+        }] });
+        std::fs::write(data.path().join(format!("c{n}.mrk.json")), markups.to_string()).unwrap();
+        let path = results.path().join(format!("c{n}.json"));
+        let mut result = read_json(&path);
+        let gland = &mut result["detections"][0];
+        gland["status"] = json!(status);
+        gland["score"] = json!(0.5);
+        if status == "absent" {
+            ["position_lps_mm", "orientation", "size_mm"].iter().for_each(|field| gland[field] = Value::Null);
+        }
+        std::fs::write(&path, result.to_string()).unwrap();
+    }
+    let report = data.path().join("report.json");
+    let printed = evaluate(&["--results", text(results.path()), "-i", text(data.path())], &report).exits_with(0);
+    let figures = &read_json(&report)["summary"]["overall"];
+    let counts = ["annotated", "out_of_view", "false", "doubtful_out_of_view"].map(|key| figures[key].as_u64().unwrap());
+    assert_eq!(counts, [0, 3, 1, 1]);
+    // None of the three has a right position: a score of a half is as bad for each.
+    assert_eq!((&figures["confidence"]["brier"], &figures["confidence"]["share_right"]), (&json!(0.25), &json!(0.0)));
+    assert!(printed.stdout.contains("out of view"), "{}", printed.stdout);
+}
+
+#[test]
 fn a_case_that_cannot_be_read_is_a_row_of_the_report() {
     let data = tiny_copy();
     let report = data.path().join("report.json");

@@ -1,6 +1,6 @@
 //! Data sets: `dataset.json`, schema `pbt-dataset/1`.
 
-use crate::annotations::{Annotations, read_annotations};
+use crate::annotations::{Annotations, Landmark, LandmarkState, read_annotations};
 use crate::box_from_labels::box_from_labels;
 use crate::json::{Node, parse};
 use crate::{Image, IoError, ReadOptions, nnunet, read_image_with, read_labels};
@@ -158,6 +158,9 @@ impl Dataset {
     /// What is known about the structures of a case: its markups, and, for boxes that they lack, boxes derived from its label map
     /// (`docs/reference/boxes-from-labels.md`). Markups of other names than the data set's structures are left out.
     ///
+    /// A point of a box's name that is marked as missing says that the box is outside the field of view; it stays among the landmarks, and no
+    /// box is derived for it.
+    ///
     /// A structure's voxels are those of the label with its name; when no label has it and there is only one structure of kind box, all
     /// that are not 0. A structure without voxels stays unlabelled.
     ///
@@ -169,7 +172,8 @@ impl Dataset {
             None => Annotations::default(),
         };
         let boxes: Vec<&str> = self.structures.iter().filter(|s| s.kind == StructureKind::Box).map(|s| s.name.as_str()).collect();
-        let missing: Vec<&str> = boxes.iter().copied().filter(|name| annotations.pose(name).is_none()).collect();
+        let is_open = |name: &&str| annotations.pose(name).is_none() && annotations.landmark(name).is_none();
+        let missing: Vec<&str> = boxes.iter().copied().filter(is_open).collect();
         if let (Some(path), false) = (&case.labels, missing.is_empty()) {
             let labels = read_labels(path)?;
             for name in missing {
@@ -196,11 +200,13 @@ impl Dataset {
         }
         // A point beside a box of the same name is common (a label in the scene) and contradicts nothing.
         let is_box = |name: &str| kind(name) == Some(StructureKind::Box);
-        if let Some(landmark) = annotations.landmarks.iter().find(|l| is_box(&l.name) && annotations.pose(&l.name).is_none()) {
+        let drawn: BTreeSet<String> = annotations.boxes.iter().map(|(name, _)| name.clone()).collect();
+        let is_out = |l: &Landmark| l.state == LandmarkState::OutOfView && !drawn.contains(&l.name);
+        if let Some(landmark) = annotations.landmarks.iter().find(|l| is_box(&l.name) && !drawn.contains(&l.name) && !is_out(l)) {
             return Err(wrong(&landmark.name, "a point", "a box"));
         }
         annotations.boxes.retain(|(name, _)| kind(name).is_some());
-        annotations.landmarks.retain(|landmark| kind(&landmark.name) == Some(StructureKind::Landmark));
+        annotations.landmarks.retain(|l| kind(&l.name) == Some(StructureKind::Landmark) || (is_box(&l.name) && is_out(l)));
         Ok(annotations)
     }
 }
@@ -396,6 +402,24 @@ mod tests {
         // The landmark's parent is gone with the box that could not be read.
         assert_eq!(fields, ["structures[0].kind", "structures[1].parent", "cases[0].id", "cases[1].split"]);
         assert!(set.cases.is_empty() && set.structures.len() == 1);
+    }
+
+    #[test]
+    fn a_missing_point_puts_its_box_out_of_view() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("a.nii"), "").unwrap();
+        let text = GOOD.replacen("\"split\": \"train\"", "\"split\": \"train\", \"annotations\": \"a.mrk.json\"", 1);
+        std::fs::write(folder.path().join("dataset.json"), text).unwrap();
+        let annotated = |status: &str| {
+            let points = format!(r#"[{{"label": "skull", "position": [1, 2, 3], "positionStatus": "{status}"}}]"#);
+            let markups = format!(r#"{{"markups": [{{"type": "Fiducial", "coordinateSystem": "LPS", "controlPoints": {points}}}]}}"#);
+            std::fs::write(folder.path().join("a.mrk.json"), markups).unwrap();
+            let set = Dataset::load(folder.path()).unwrap();
+            set.load_annotations(&set.cases[0])
+        };
+        let out = annotated("missing").unwrap();
+        assert!(out.pose("skull").is_none() && out.landmark("skull") == Some(LandmarkState::OutOfView));
+        assert!(annotated("defined").unwrap_err().to_string().contains("skull: is a point here and a box in the data set"));
     }
 
     #[test]

@@ -54,7 +54,8 @@ pub fn learning_curve(title: &str, series: &[CurveSeries]) -> String {
          <text x=\"{LEFT}\" y=\"28\" font-size=\"17\" font-weight=\"600\">{}</text>\n",
         escaped(title)
     );
-    axes(&mut svg, points().map(|p| p.cases), step, top, &place);
+    let ends = series.iter().filter_map(|s| s.fitted.last()).map(|end| end.0);
+    axes(&mut svg, points().map(|p| p.cases).chain(ends), step, top, &place);
     for (n, s) in series.iter().enumerate() {
         draw(&mut svg, s, COLOURS[n % COLOURS.len()], &place);
         // Writing to a String cannot fail.
@@ -91,7 +92,7 @@ fn axes(svg: &mut String, cases: impl Iterator<Item = f64>, step: f64, top: f64,
             y + 4.5
         );
     }
-    let mut ticks: Vec<f64> = cases.collect();
+    let mut ticks: Vec<f64> = cases.map(f64::round).collect();
     ticks.sort_by(f64::total_cmp);
     ticks.dedup();
     for cases in ticks {

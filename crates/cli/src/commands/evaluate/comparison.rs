@@ -137,7 +137,11 @@ enum Place {
 
 fn place(structure: &StructureSpec, annotations: &Annotations) -> Option<Place> {
     match structure.kind {
-        StructureKind::Box => annotations.pose(&structure.name).copied().map(Place::Box),
+        StructureKind::Box => match annotations.pose(&structure.name) {
+            Some(pose) => Some(Place::Box(*pose)),
+            // A box has a point only where that is marked as missing.
+            None => annotations.landmark(&structure.name).map(|_| Place::OutOfView),
+        },
         StructureKind::Landmark => Some(match annotations.landmark(&structure.name)? {
             LandmarkState::At(point) => Place::Point(point),
             LandmarkState::OutOfView => Place::OutOfView,

@@ -4,7 +4,7 @@ use super::images::{ImageFacts, duplicates, few, look_at, unlike_the_rest};
 use super::near_duplicates::near_duplicates;
 use super::{Examination, Finding};
 use pbt_detect::FEWEST_CASES;
-use pbt_io::{Annotations, CaseSpec, Dataset, check_annotations};
+use pbt_io::{Annotations, CaseSpec, Dataset, LandmarkState, check_annotations};
 use rayon::prelude::*;
 use std::path::Path;
 
@@ -78,7 +78,10 @@ fn missing(dataset: &Dataset, looked: &[LookedAt]) -> Vec<Finding> {
                 few(lacking.iter().map(|case| case.id.as_str()))
             ))));
         }
-        let trained = train - lacking.iter().filter(|case| case.split == "train").count();
+        // Out of view is known, but nothing to train on.
+        let is_placed = |a: &Annotations| a.pose(name).is_some() || matches!(a.landmark(name), Some(LandmarkState::At(_)));
+        let has_none = |l: &LookedAt| l.annotations.as_ref().is_some_and(|a| !is_placed(a));
+        let trained = train - dataset.cases.iter().zip(looked).filter(|(case, l)| case.split == "train" && has_none(l)).count();
         if train > 0 && trained < FEWEST_CASES {
             findings.push(Finding::error(at(format!(
                 "structures: {name}: {trained} annotated training case(s); at least {FEWEST_CASES} are needed (annotate more, or take it out)"

@@ -2,10 +2,11 @@
 //!
 //! Errors of learners fall as error(n) = a + b·n^(−c) with the number n of training cases: a is what no number of cases removes (Cortes et
 //! al. 1993; Figueroa et al. 2012 fit it to annotated sets of the size met here). The fit is least squares with a, b ≥ 0; for each c of a
-//! grid that is linear. How far it can be believed comes from the bootstrap over the tested cases and from how far the errors lie off the
-//! curve.
+//! grid that is linear. How far it can be believed comes from the bootstrap over the tested cases, and from how far the errors lie off the
+//! curve: each training was done once, and another choice of cases would have given another error.
 
 use crate::bootstrap::{CaseSum, Interval, pooled_mean, resampled_means};
+use crate::cover::Random;
 use serde::{Deserialize, Serialize};
 
 /// error(n) = a + b·n^(−c), mm.
@@ -22,8 +23,9 @@ pub struct PowerLaw {
 /// The exponents that are tried: 0.05, 0.10 … 2.
 const EXPONENTS: usize = 40;
 
-/// Three parameters run through any three points.
-const FEWEST_SIZES: usize = 4;
+/// Parameters of the curve: it runs through any three points, and says nothing about them.
+const PARAMETERS: usize = 3;
+const FEWEST_SIZES: usize = PARAMETERS + 1;
 
 /// A gain below this share of the error is little.
 const LITTLE: f64 = 0.05;
@@ -33,11 +35,12 @@ const LITTLE: f64 = 0.05;
 pub struct Outlook {
     /// The curve; `None` of fewer than four sizes.
     pub fit: Option<PowerLaw>,
-    /// Root mean square distance of the errors from the curve, mm: what varies from training to training.
+    /// Standard deviation of the errors about the curve, mm, for the degrees of freedom that three parameters leave: what varies from
+    /// training to training.
     pub residual_mm: Option<f64>,
     /// What the curve promises for twice the largest number of cases, mm less.
     pub gain_mm: Option<f64>,
-    /// Holds 95 % of the gains when the tested cases are drawn anew.
+    /// Holds 95 % of the gains when the tested cases are drawn anew and the errors vary from training to training.
     pub interval: Option<Interval>,
     /// What follows.
     pub verdict: Verdict,
@@ -119,15 +122,16 @@ impl Outlook {
         let Some(fit) = PowerLaw::fit_with(&powers, &means) else { return unknown(Verdict::TooFewSizes) };
         let largest = largest as f64;
         let squares = sizes.iter().zip(&means).map(|(&n, error)| (fit.at(n as f64) - error).powi(2)).sum::<f64>();
-        let residual_mm = (squares / sizes.len() as f64).sqrt();
+        let residual_mm = (squares / (sizes.len() - PARAMETERS) as f64).sqrt();
         let gain_mm = fit.gain(largest);
         let fitted = Self { fit: Some(fit), residual_mm: Some(residual_mm), gain_mm: Some(gain_mm), ..unknown(Verdict::TooFewCases) };
         if errors[0].iter().filter(|case| case.count > 0).count() < 2 {
             return fitted;
         }
         let resampled = resampled_means(errors, seed);
+        let mut random = Random::new(seed, 12, 0);
         let gains = (0..resampled[0].len()).filter_map(|r| {
-            let errors: Option<Vec<f64>> = resampled.iter().map(|means| means[r]).collect();
+            let errors: Option<Vec<f64>> = resampled.iter().map(|means| Some(means[r]? + residual_mm * random.normal())).collect();
             Some(PowerLaw::fit_with(&powers, &errors?)?.gain(largest))
         });
         let interval = Interval::of(gains);

@@ -6,6 +6,7 @@ use crate::Failure;
 use crate::args::{Global, LearningCurve};
 use crate::commands::detect::LoadedModel;
 use crate::commands::evaluate::cases::{Evaluated, evaluate_cases};
+use crate::commands::evaluate::comparison::Comparison;
 use crate::commands::evaluate::figures::Summaries;
 use crate::commands::evaluate::source::Source;
 use crate::commands::evaluate::tolerance::Tolerance;
@@ -55,6 +56,7 @@ struct Training {
     seconds: f64,
     model_sha256: String,
     summary: Summaries,
+    records: Vec<Comparison>,
 }
 
 pub(super) fn run(args: &LearningCurve, global: &Global) -> Result<ExitCode, Failure> {
@@ -79,7 +81,6 @@ pub(super) fn run(args: &LearningCurve, global: &Global) -> Result<ExitCode, Fai
     catch_interrupts();
     let tolerance = Tolerance::new(None, &dataset);
     let mut trainings = Vec::new();
-    let mut records = Vec::new();
     let mut failed = false;
     for &size in &sizes {
         let began = Instant::now();
@@ -96,10 +97,10 @@ pub(super) fn run(args: &LearningCurve, global: &Global) -> Result<ExitCode, Fai
             seconds,
             model_sha256,
             summary: Summaries::new(structures.iter().map(String::as_str), &compared),
+            records: compared,
         });
-        records.push(compared);
     }
-    let series = series::of_kinds(&sizes, &records);
+    let series = series::of_kinds(&sizes, &trainings.iter().map(|t| t.records.as_slice()).collect::<Vec<_>>());
     let report = Report {
         schema: "pbt-learning-curve/1",
         pbt_version: env!("CARGO_PKG_VERSION"),

@@ -69,7 +69,7 @@ impl Distance {
 /// A box is not right when it is turned by as much, degrees.
 const TURNED_DEG: f64 = 45.0;
 
-/// A structure counts as identified up to this distance, mm (Sekuboyina et al. 2021, section 3.4: the VerSe benchmark of vertebrae).
+/// A structure counts as identified up to this distance, mm (Sekuboyina et al. 2021: the VerSe benchmark of vertebrae).
 const IDENTIFIED_BELOW_MM: f64 = 20.0;
 
 /// One structure in one case: a record of the report.

@@ -36,13 +36,13 @@ struct Size {
 }
 
 /// Boxes and landmarks, as far as there are any. `records` are those of each size.
-pub(super) fn of_kinds(sizes: &[usize], records: &[Vec<Comparison>]) -> Vec<Series> {
-    let there = |kind: &DetectionKind| records.iter().flatten().any(|c| c.kind == *kind);
+pub(super) fn of_kinds(sizes: &[usize], records: &[&[Comparison]]) -> Vec<Series> {
+    let there = |kind: &DetectionKind| records.iter().copied().flatten().any(|c| c.kind == *kind);
     [DetectionKind::Box, DetectionKind::Landmark].into_iter().filter(there).map(|kind| Series::new(kind, sizes, records)).collect()
 }
 
 impl Series {
-    fn new(kind: DetectionKind, sizes: &[usize], records: &[Vec<Comparison>]) -> Self {
+    fn new(kind: DetectionKind, sizes: &[usize], records: &[&[Comparison]]) -> Self {
         let mine: Vec<Vec<&Comparison>> =
             records.iter().map(|all| all.iter().filter(|c| c.kind == kind && c.truth == Truth::Present).collect()).collect();
         let error = |c: &Comparison| c.error.as_ref().map(Distance::center_mm);
@@ -157,8 +157,8 @@ mod tests {
 
     const SIZES: [usize; 4] = [5, 10, 20, 40];
 
-    /// Ten cases with two landmarks each; `error` gives the error by size, case and structure, or none for a missed one.
-    fn records(error: impl Fn(usize, usize, usize) -> Option<f64>) -> Vec<Vec<Comparison>> {
+    /// Of ten cases with two landmarks each; `error` gives the error by size, case and structure, or none for a missed one.
+    fn series(sizes: usize, error: impl Fn(usize, usize, usize) -> Option<f64>) -> Vec<Series> {
         let record = |size: usize, case: usize, structure: usize| {
             let error = error(size, case, structure);
             Comparison {
@@ -176,14 +176,14 @@ mod tests {
             }
         };
         let of_size = |size: usize| (0..10).flat_map(|case| [0, 1].map(|s| record(size, case, s))).collect();
-        (0..SIZES.len()).map(of_size).collect()
+        let records: Vec<Vec<Comparison>> = (0..sizes).map(of_size).collect();
+        of_kinds(&SIZES[..sizes], &records.iter().map(Vec::as_slice).collect::<Vec<_>>())
     }
 
     #[test]
     fn only_what_is_found_at_every_size_is_compared() {
         // The hard case 9 is missed with five cases and far off later: it must not make more cases look worse.
-        let all = records(|size, case, _| if case == 9 { (size > 0).then_some(30.0) } else { Some(4.0 / (1 << size) as f64) });
-        let series = of_kinds(&SIZES, &all);
+        let series = series(4, |size, case, _| if case == 9 { (size > 0).then_some(30.0) } else { Some(4.0 / (1 << size) as f64) });
         assert_eq!(series.len(), 1);
         let landmarks = &series[0];
         assert_eq!((landmarks.annotated, landmarks.compared), (20, 18));
@@ -200,12 +200,12 @@ mod tests {
 
     #[test]
     fn what_is_not_settled_is_not_promised() {
-        let jumps = of_kinds(&SIZES, &records(|size, case, _| Some(3.0 + [0.0, -1.0, 1.2, -0.4][size] + 0.1 * case as f64)));
+        let jumps = series(4, |size, case, _| Some(3.0 + [0.0, -1.0, 1.2, -0.4][size] + 0.1 * case as f64));
         assert!(jumps[0].shown().contains("cannot tell what 80 cases"), "{}", jumps[0].shown());
-        let three: Vec<Vec<Comparison>> = records(|size, _, _| Some(4.0 / (1 << size) as f64)).drain(..3).collect();
-        assert!(of_kinds(&SIZES[..3], &three)[0].shown().contains("a curve needs four sizes"));
-        let missed = of_kinds(&SIZES, &records(|_, _, _| None));
+        let three = series(3, |size, _, _| Some(4.0 / (1 << size) as f64));
+        assert!(three[0].shown().contains("a curve needs four sizes"));
+        let missed = series(4, |_, _, _| None);
         assert!(missed[0].shown().contains("too few tested cases") && missed[0].drawn().points.is_empty());
-        assert!(of_kinds(&SIZES, &[vec![], vec![], vec![], vec![]]).is_empty());
+        assert!(of_kinds(&SIZES, &[&[], &[], &[], &[]]).is_empty());
     }
 }

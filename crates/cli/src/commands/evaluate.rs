@@ -4,6 +4,7 @@ pub(super) mod cases;
 pub(super) mod comparison;
 pub(super) mod figures;
 mod paired;
+mod side;
 pub(super) mod source;
 pub(super) mod tolerance;
 

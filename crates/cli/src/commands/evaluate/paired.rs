@@ -1,19 +1,17 @@
 //! `pbt evaluate --compare A B`: which of two is better on the same cases, and whether so few cases can tell.
 
-use super::cases::{FailedCase, check_names, evaluate_cases};
+use super::cases::check_names;
 use super::comparison::{Comparison, Distance, Truth};
-use super::source::Source;
-use super::tolerance::Tolerance;
-use super::{SCHEMA, models, write_report};
+use super::side::{Side, SideRecord};
+use super::write_report;
 use crate::Failure;
 use crate::args::Evaluate;
 use crate::device::Device;
-use crate::output::{print, say};
+use crate::output::print;
 use crate::table::{row, table};
 use pbt_detect::{BoxError, CaseSum, Interval, RESAMPLES, pooled_mean, resampled_means};
-use pbt_io::{CaseSpec, Dataset, DetectionKind, ModelRecord};
-use serde::{Deserialize, Serialize};
-use std::io::Read;
+use pbt_io::{CaseSpec, Dataset, DetectionKind};
+use serde::Serialize;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -44,13 +42,6 @@ struct Report {
     boxes: Option<Vec<Difference>>,
     landmarks: Option<Vec<Difference>>,
     structures: Vec<StructureDifferences>,
-}
-
-#[derive(Serialize)]
-struct SideRecord {
-    path: String,
-    models: Vec<ModelRecord>,
-    failed: Vec<FailedCase>,
 }
 
 #[derive(Serialize)]
@@ -157,60 +148,6 @@ pub(super) fn run(
     }
     write_report(args.output.as_deref(), &report, quiet)?;
     Ok(if report.a.failed.is_empty() && report.b.failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(3) })
-}
-
-/// One of the two.
-struct Side {
-    record: SideRecord,
-    records: Vec<Comparison>,
-}
-
-/// What is needed of a report of an evaluation.
-#[derive(Deserialize)]
-struct EarlierReport {
-    schema: String,
-    dataset: String,
-    models: Vec<ModelRecord>,
-    records: Vec<Comparison>,
-}
-
-impl Side {
-    fn open(path: &Path, args: &Evaluate, dataset: &Dataset, cases: &[CaseSpec], device: &Device, quiet: bool) -> Result<Self, Failure> {
-        let name = path.display().to_string();
-        if is_json(path) {
-            let EarlierReport { dataset: of, models, mut records, .. } = read_report(path)?;
-            if of != dataset.name {
-                return Err(Failure::input(path, format!("dataset: is `{of}`, not `{}` (evaluate on this data set)", dataset.name)));
-            }
-            let wanted = |c: &Comparison| {
-                cases.iter().any(|case| case.id == c.case) && (args.structure.is_empty() || args.structure.contains(&c.structure))
-            };
-            records.retain(wanted);
-            return Ok(Self { record: SideRecord { path: name, models, failed: Vec::new() }, records });
-        }
-        say(quiet, format_args!("{name}"));
-        let source = Source::of_path(path)?;
-        let tolerance = Tolerance::new(args.tolerance, dataset);
-        let evaluated = evaluate_cases(dataset, &args.structure, &source, cases.to_vec(), &tolerance, device, quiet)?;
-        let record = SideRecord { path: name, models: models(&evaluated.results), failed: evaluated.failed };
-        Ok(Self { record, records: evaluated.records })
-    }
-}
-
-/// Whether a file begins like JSON. A model begins with a length that is divisible by eight, and `{` is not.
-fn is_json(path: &Path) -> bool {
-    let mut first = [0];
-    std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut first)).is_ok() && first == *b"{"
-}
-
-fn read_report(path: &Path) -> Result<EarlierReport, Failure> {
-    let bytes = std::fs::read(path).map_err(|e| Failure::input(path, format!("file: cannot be read: {e} (check the path)")))?;
-    let wrong = |what: String| Failure::input(path, format!("JSON: {what} (give a report of `pbt evaluate` of this version)"));
-    let report: EarlierReport = serde_json::from_slice(&bytes).map_err(|e| wrong(e.to_string()))?;
-    if report.schema != SCHEMA {
-        return Err(wrong(format!("its schema is `{}`, not `{SCHEMA}`", report.schema)));
-    }
-    Ok(report)
 }
 
 /// The records that both sides have, in the order of A, and how many only one side has.

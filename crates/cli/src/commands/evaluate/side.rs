@@ -1,0 +1,91 @@
+//! One of the two that are compared: a model, a folder with results, or the report of an evaluation.
+
+use super::cases::{FailedCase, evaluate_cases};
+use super::comparison::Comparison;
+use super::source::Source;
+use super::tolerance::Tolerance;
+use super::{SCHEMA, models};
+use crate::Failure;
+use crate::args::Evaluate;
+use crate::device::Device;
+use crate::output::say;
+use pbt_io::{CaseSpec, Dataset, ModelRecord};
+use serde::{Deserialize, Serialize};
+use std::io::Read;
+use std::path::Path;
+
+/// One of the two.
+pub(super) struct Side {
+    pub(super) record: SideRecord,
+    /// Of the wanted cases and structures, case by case.
+    pub(super) records: Vec<Comparison>,
+}
+
+/// How a report names it.
+#[derive(Serialize)]
+pub(super) struct SideRecord {
+    /// The model, folder or report as it was given.
+    pub(super) path: String,
+    pub(super) models: Vec<ModelRecord>,
+    pub(super) failed: Vec<FailedCase>,
+}
+
+/// What is needed of a report of an evaluation.
+#[derive(Deserialize)]
+struct EarlierReport {
+    schema: String,
+    dataset: String,
+    models: Vec<ModelRecord>,
+    records: Vec<Comparison>,
+}
+
+impl Side {
+    /// Evaluates a model or a folder with results, or reads the report of an evaluation.
+    ///
+    /// # Errors
+    /// What cannot be read, a report of another data set, and whatever ends an evaluation.
+    pub(super) fn open(
+        path: &Path,
+        args: &Evaluate,
+        dataset: &Dataset,
+        cases: &[CaseSpec],
+        device: &Device,
+        quiet: bool,
+    ) -> Result<Self, Failure> {
+        let name = path.display().to_string();
+        if is_json(path) {
+            let EarlierReport { dataset: of, models, mut records, .. } = read_report(path)?;
+            if of != dataset.name {
+                return Err(Failure::input(path, format!("dataset: is `{of}`, not `{}` (evaluate on this data set)", dataset.name)));
+            }
+            let wanted = |c: &Comparison| {
+                cases.iter().any(|case| case.id == c.case) && (args.structure.is_empty() || args.structure.contains(&c.structure))
+            };
+            records.retain(wanted);
+            return Ok(Self { record: SideRecord { path: name, models, failed: Vec::new() }, records });
+        }
+        say(quiet, format_args!("{name}"));
+        let source = Source::of_path(path)?;
+        let tolerance = Tolerance::new(args.tolerance, dataset);
+        let evaluated = evaluate_cases(dataset, &args.structure, &source, cases.to_vec(), &tolerance, device, quiet)?;
+        let record = SideRecord { path: name, models: models(&evaluated.results), failed: evaluated.failed };
+        Ok(Self { record, records: evaluated.records })
+    }
+}
+
+/// Whether a file begins like JSON. A model begins with a length that is divisible by eight, and `{` is not.
+fn is_json(path: &Path) -> bool {
+    let mut first = [0];
+    // Opening a pipe would wait for whoever writes to it.
+    path.is_file() && std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut first)).is_ok() && first == *b"{"
+}
+
+fn read_report(path: &Path) -> Result<EarlierReport, Failure> {
+    let bytes = std::fs::read(path).map_err(|e| Failure::input(path, format!("file: cannot be read: {e} (check the path)")))?;
+    let wrong = |what: String| Failure::input(path, format!("JSON: {what} (give a report of `pbt evaluate` of this version)"));
+    let report: EarlierReport = serde_json::from_slice(&bytes).map_err(|e| wrong(e.to_string()))?;
+    if report.schema != SCHEMA {
+        return Err(wrong(format!("its schema is `{}`, not `{SCHEMA}`", report.schema)));
+    }
+    Ok(report)
+}

@@ -222,7 +222,7 @@ fn shown(figures: &[&Figures]) -> String {
     let mut head = row(["structure", "annotated", "found", "doubtful", "missed"]);
     head.extend(row(["out of view", "false"].into_iter().filter(|_| absences)));
     head.extend(row(["≤ 1 mm", "≤ 2 mm", "≤ 3 mm", "≤ 4 mm"]));
-    head.extend(row(["identified"].into_iter().filter(|_| rivals)));
+    head.extend(row(["identified", "found elsewhere"].into_iter().filter(|_| rivals)));
     let mut counts = vec![head];
     for f in figures {
         let mut cells = row([f.title.as_str()]);
@@ -232,8 +232,11 @@ fn shown(figures: &[&Figures]) -> String {
         // Without an annotated case there is no share.
         let share = |share: f64| if f.annotated == 0 { "-".to_owned() } else { percent(share) };
         cells.extend([r.within_1_mm, r.within_2_mm, r.within_3_mm, r.within_4_mm].map(share));
-        let identified = f.identification.map_or("-".to_owned(), |i| percent(i.rate));
-        cells.extend(rivals.then_some(identified));
+        let identified = match f.identification {
+            Some(i) => [percent(i.rate), i.wrong_without_doubt.to_string()],
+            None => ["-", "-"].map(str::to_owned),
+        };
+        cells.extend(identified.into_iter().filter(|_| rivals));
         counts.push(cells);
     }
     format!("{}\n{}", table(2, &errors), table(1, &counts))
@@ -341,7 +344,7 @@ mod tests {
         }
         let i = Figures::new(Group::All, &all).identification.unwrap();
         assert_eq!((i.annotated, i.rate, i.nearest_is_right, i.wrong_without_doubt), (5, 0.2, Some(0.5), 1));
-        assert!(shown(&[&Figures::new(Group::All, &all)]).contains("20.0 %\n"));
+        assert!(shown(&[&Figures::new(Group::All, &all)]).contains("20.0 %                1\n"));
     }
 
     #[test]

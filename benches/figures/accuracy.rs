@@ -17,6 +17,7 @@ struct Row {
     name: String,
     error: BoxError,
     score: f64,
+    status: Status,
     /// Nearest candidate mm, nearest mode (mm, degrees), nearest converged pose (mm, degrees).
     stages: [f64; 5],
     milliseconds: f64,
@@ -112,6 +113,7 @@ fn row(name: String, structure: &StructureModel, found: &Detections, truth: &Pos
         name,
         error: BoxError::new(&d.pose, truth),
         score: d.score,
+        status: d.status,
         stages: [
             candidate,
             nearest(&d.trace.modes, &|e| e.center_mm),
@@ -124,7 +126,8 @@ fn row(name: String, structure: &StructureModel, found: &Detections, truth: &Pos
 }
 
 fn print(structure: &StructureModel, rows: &[Row]) {
-    println!("{}: {} volumes", structure.name, rows.len());
+    let count = |status: Status| rows.iter().filter(|r| r.status == status).count();
+    println!("{}: {} volumes, {} found, {} doubtful", structure.name, rows.len(), count(Status::Found), count(Status::Doubtful));
     let line = |what: &str, f: &dyn Fn(&Row) -> f64| {
         if let Some(s) = Summary::new(&rows.iter().map(f).collect::<Vec<_>>()) {
             println!("  {what:28} mean {:8.3}  median {:8.3}  P95 {:8.3}  max {:8.3}", s.mean, s.median, s.p95, s.max);
@@ -144,7 +147,10 @@ fn print(structure: &StructureModel, rows: &[Row]) {
     println!("  within 0.5 mm and 4 degrees: {}, 1.5 mm and 15 degrees: {}", within(0.5, 4.0), within(1.5, 15.0));
     let d = structure.prior.scale_mm;
     for r in rows.iter().filter(|r| r.error.center_mm > 0.15 * d || r.error.angle_deg > 15.0) {
-        println!("  far off: {} {:.2} mm {:.1} degrees, score {:.4}", r.name, r.error.center_mm, r.error.angle_deg, r.score);
+        println!(
+            "  far off: {} {:.2} mm {:.1} degrees, score {:.4}, {:?}",
+            r.name, r.error.center_mm, r.error.angle_deg, r.score, r.status
+        );
     }
 }
 

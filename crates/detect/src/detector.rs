@@ -129,7 +129,7 @@ impl Model {
         if let Some(network) = &self.network {
             for test in &self.levels {
                 let on = &prepared[searches[test.spec.members[0]].0].image;
-                self.settle_level(backend, on, network, test, middle, &mut searches, &mut choices);
+                self.settle_level(backend, (on, image.geometry()), network, test, &mut searches, &mut choices);
             }
         }
         clock.stop("network");
@@ -148,31 +148,36 @@ impl Model {
 
 impl Model {
     /// Moves the names along a chain to the level that its context, its place and its members' own detectors favour together.
-    #[allow(clippy::too_many_arguments)]
     fn settle_level<B: Backend>(
         &self,
         backend: &B,
-        image: &B::Image,
+        (on, view): (&B::Image, &Geometry),
         network: &Network,
         test: &LevelTest,
-        middle: PointLps,
         searches: &mut [(usize, Trace)],
         choices: &mut [Choice],
     ) {
-        let members = &test.spec.members;
+        let (members, middle) = (&test.spec.members, view.center());
         let pose = |searches: &[(usize, Trace)], choices: &[Choice], s: usize| searches[s].1.converged[choices[s].index];
         let chosen: Vec<Pose> = members.iter().map(|&s| pose(searches, choices, s)).collect();
-        let rungs = ladder(backend, image, network, &self.structures[members[0]].finish, members, &chosen);
-        let mut totals = test.log_odds(backend, image, &rungs);
+        let rungs = ladder(backend, on, network, &self.structures[members[0]].finish, members, &chosen);
+        // What the image says decides whether there is doubt; the place only which level it is.
+        let mut seen = test.log_odds(backend, on, &rungs);
+        let mut places = vec![0.0; seen.len()];
         // What members say is one opinion, not several: they learned from the same cases.
         let share = 1.0 / members.len() as f64;
         for (n, &s) in members.iter().enumerate() {
-            let here = &rungs[n..n + totals.len()];
-            let scores = self.structures[s].verification.score(backend, image, here);
-            for ((total, score), pose) in totals.iter_mut().zip(scores).zip(here) {
-                *total += share * (sure(score.log_odds()) + network.place(s, pose, middle));
+            let here = &rungs[n..n + seen.len()];
+            let scores = self.structures[s].verification.score(backend, on, here);
+            for (first, (score, pose)) in scores.into_iter().zip(here).enumerate() {
+                // Nothing is known of what is out of view.
+                if view.voxels_outside(pose.center) <= 0.0 {
+                    seen[first] += share * sure(score.log_odds());
+                }
+                places[first] += share * network.place(s, pose, middle);
             }
         }
+        let totals: Vec<f64> = seen.iter().zip(&places).map(|(a, b)| a + b).collect();
         let best = (0..totals.len()).fold(SHIFTS, |best, n| if totals[n] > totals[best] { n } else { best });
         let second = (0..totals.len()).filter(|&n| n != best).map(|n| totals[n]).fold(f64::NEG_INFINITY, f64::max);
         for (n, &s) in members.iter().enumerate() {
@@ -180,11 +185,11 @@ impl Model {
             let there = rungs[best + n];
             if chosen[n].center.distance_mm(&there.center) > SAME_RUNG * test.spec.scale_mm {
                 choices[s].index = trace.converged.len();
-                trace.scores.extend(structure.verification.score(backend, image, &[there]));
+                trace.scores.extend(structure.verification.score(backend, on, &[there]));
                 trace.modes.push(there);
                 trace.converged.push(there);
             }
-            choices[s].margin = totals[best].min(totals[best] - second);
+            choices[s].margin = seen[best].min(totals[best] - second);
         }
         let poses: Vec<Pose> = (0..searches.len()).map(|s| pose(searches, choices, s)).collect();
         for &s in members {

@@ -64,6 +64,10 @@ const FEWEST: usize = 6;
 /// A log density of 4½ standard deviations.
 const FARTHEST: f64 = -10.0;
 
+/// A place that is less likely than this, as a log density of 2.8 standard deviations, says that the image is planned otherwise (cropped,
+/// say), and no more.
+const OUT_OF_PLACE: f64 = -4.0;
+
 /// Log-odds beyond this tell no more: classifiers are surest of what they were trained on.
 const SUREST: f64 = 5.0;
 
@@ -267,7 +271,7 @@ impl Network {
 
     /// Log density of a structure's place in the image against that of the mean's; 0 where it may lie anywhere.
     pub(crate) fn place(&self, s: usize, pose: &Pose, middle: PointLps) -> f64 {
-        self.places[s].as_ref().map_or(0.0, |g| g.log_density(&(pose.center.0 - middle.0)))
+        self.places[s].as_ref().map_or(0.0, |g| g.log_density(&(pose.center.0 - middle.0)).max(OUT_OF_PLACE))
     }
 
     /// Whether a file's numbers make sense for so many structures.

@@ -6,10 +6,9 @@ use crate::cover::Random;
 use crate::modes::mean;
 use crate::orientation::{grid_for, levels_for};
 use crate::perturb::{Reach, perturbed};
-use crate::position::best_indices;
 use crate::stage_input::StageInput;
 use pbt_features::steerable_pool;
-use pbt_tree::{Backend, PoseSite};
+use pbt_tree::{Backend, PoseSite, best_indices};
 use pbt_volume::Pose;
 use serde::{Deserialize, Serialize};
 

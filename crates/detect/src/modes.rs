@@ -20,7 +20,7 @@ pub(crate) struct ModeRule {
 /// Greedy modes of the best hypotheses: the best one that is not near a mode yet founds the next; each mode becomes the mean of the
 /// hypotheses within 6/7 of the distance that keeps modes apart. The mean of the best quarter is added as a last mode.
 pub(crate) fn modes(poses: &[Pose], scores: &[Score], rule: &ModeRule) -> Vec<Pose> {
-    let order = crate::position::best_indices(scores, rule.keep);
+    let order = pbt_tree::best_indices(scores, rule.keep);
     let near =
         |a: &Pose, b: &Pose, part: f64| a.angle_to(b) <= rule.apart * part && a.center.distance_mm(&b.center) <= rule.apart_mm * part;
     let mut founders: Vec<&Pose> = Vec::new();

@@ -5,10 +5,9 @@
 //! programming, so look-alikes in a row (vertebrae) are settled together and not one by one.
 
 use crate::perturb::Step;
-use crate::position::best_indices;
 use crate::prior::Prior;
 use nalgebra::{Matrix3, UnitQuaternion, Vector3};
-use pbt_tree::Score;
+use pbt_tree::{Score, best_indices};
 use pbt_volume::{PointLps, Pose, positive};
 use serde::{Deserialize, Serialize};
 

@@ -5,12 +5,12 @@ use crate::case::TrainingCase;
 use crate::classifier::{Labelled, PoseClassifier};
 use crate::cover::Random;
 use crate::modes::{ModeRule, modes};
-use crate::position::{Candidate, best_indices};
+use crate::position::Candidate;
 use crate::prior::{Prior, level_for};
 use crate::stage_input::StageInput;
 use nalgebra::UnitQuaternion;
 use pbt_features::{BoxGrid, steerable_pool};
-use pbt_tree::{Backend, PoseSite};
+use pbt_tree::{Backend, PoseSite, best_indices};
 use pbt_volume::{PointLps, Pose};
 use serde::{Deserialize, Serialize};
 

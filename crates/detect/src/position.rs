@@ -73,8 +73,8 @@ impl PositionStage {
         let first = HaarClassifier::train(backend, &references, &pool, &samples, classifier, seed)?;
         // The second classifier learns from what the first takes for the structure (Sofka et al. 2014, section III).
         for (n, copy) in copied.iter().enumerate() {
-            let scores = backend.score_voxels(&images[n], &first.features, &first.classifier);
-            samples.extend(copy.mistakes(n, &scores, config));
+            let best = backend.best_voxels(&images[n], &first.features, &first.classifier, config.negatives);
+            samples.extend(copy.mistakes(n, &best, config));
         }
         let classifier = HaarClassifier::train(backend, &references, &pool, &samples, classifier, seed.wrapping_add(1))?;
         Ok(Self { spec, classifier })
@@ -82,34 +82,22 @@ impl PositionStage {
 
     /// The candidates of an image, best first: half of them the best voxels, the others the best that keep two voxels apart.
     pub fn detect<B: Backend>(&self, backend: &B, image: &B::Image, level: &Geometry) -> Vec<Candidate> {
-        let scores = backend.score_voxels(image, &self.classifier.features, &self.classifier.classifier);
         let shape = level.shape();
         let at = |n: usize| VoxelIndex::new((n % shape[0]) as f64, (n / shape[0] % shape[1]) as f64, (n / shape[0] / shape[1]) as f64);
         // Only the best few can be chosen: each candidate excludes at most the 33 voxels within two voxels of it.
-        let order = best_indices(&scores, self.spec.keep * 34);
-        let mut chosen: Vec<usize> = order.iter().copied().take(self.spec.keep / 2).collect();
-        for &n in &order {
+        let HaarClassifier { features, classifier, .. } = &self.classifier;
+        let order = backend.best_voxels(image, features, classifier, self.spec.keep * 34);
+        let mut chosen: Vec<(usize, Score)> = order.iter().copied().take(self.spec.keep / 2).collect();
+        for &(n, score) in &order {
             if chosen.len() >= self.spec.keep {
                 break;
             }
-            if chosen.iter().all(|&c| (at(c).0 - at(n).0).norm() > 2.0) {
-                chosen.push(n);
+            if chosen.iter().all(|&(c, _)| (at(c).0 - at(n).0).norm() > 2.0) {
+                chosen.push((n, score));
             }
         }
-        chosen.into_iter().map(|n| Candidate { point: level.to_lps(at(n)), score: scores[n] }).collect()
+        chosen.into_iter().map(|(n, score)| Candidate { point: level.to_lps(at(n)), score }).collect()
     }
-}
-
-/// Indices of the `k` highest scores, highest first, the lower index first where scores tie.
-pub(crate) fn best_indices(scores: &[Score], k: usize) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..scores.len()).collect();
-    let key = |&n: &usize| (std::cmp::Reverse(scores[n]), n);
-    if k < order.len() && k > 0 {
-        order.select_nth_unstable_by_key(k - 1, key);
-    }
-    order.truncate(k);
-    order.sort_unstable_by_key(key);
-    order
 }
 
 impl PositionSpec {
@@ -208,11 +196,11 @@ impl Copy {
         samples
     }
 
-    /// The highest scores that are no structure.
-    fn mistakes(&self, image: usize, scores: &[Score], config: &PositionConfig) -> Labelled<VoxelSite> {
+    /// Of the voxels with the highest scores those that are no structure.
+    fn mistakes(&self, image: usize, best: &[(usize, Score)], config: &PositionConfig) -> Labelled<VoxelSite> {
         let [nx, ny, _] = self.volume.shape();
         let mut samples = Labelled::new();
-        for n in best_indices(scores, config.negatives) {
+        for &(n, _) in best {
             let voxel = [n % nx, n / nx % ny, n / nx / ny].map(|v| v as i32);
             if samples.sites.len() < config.negatives / 3 && self.distance(voxel) > config.negative_beyond {
                 samples.push(VoxelSite { image: image as u32, voxel }, false, self.case);

@@ -9,11 +9,10 @@ use crate::finish::Finish;
 use crate::modes::{mean, middle_of};
 use crate::orientation::{grid_for, levels_for};
 use crate::perturb::{Reach, perturbed};
-use crate::position::best_indices;
 use crate::stage_input::StageInput;
 use crate::trust::Trust;
 use pbt_features::steerable_pool;
-use pbt_tree::{Backend, PoseSite, Score};
+use pbt_tree::{Backend, PoseSite, Score, best_indices};
 use pbt_volume::{PointLps, Pose};
 use serde::{Deserialize, Serialize};
 

@@ -1,6 +1,6 @@
 //! What a device does for training and detection: few, coarse, batched calls, the same bits from every implementation.
 
-use crate::{BinnedMatrix, BoostTask, Booster, Classifier, Score, Weak, margins_from_responses};
+use crate::{BinnedMatrix, BoostTask, Booster, Classifier, Score, Weak, best_indices, margins_from_responses};
 use pbt_features::{BoxGrid, HaarFeature, SteerableFeature};
 use pbt_volume::{Padding, Pose, Volume};
 use serde::{Deserialize, Serialize};
@@ -88,6 +88,12 @@ pub trait Backend: Booster {
 
     /// Scores of all voxels of the level with the integral volume, i fastest.
     fn score_voxels(&self, image: &Self::Image, features: &[HaarFeature], classifier: &Classifier) -> Vec<Score>;
+
+    /// The `k` best voxels, by their place in [`Backend::score_voxels`], with their scores, in the order of [`best_indices`].
+    fn best_voxels(&self, image: &Self::Image, features: &[HaarFeature], classifier: &Classifier, k: usize) -> Vec<(usize, Score)> {
+        let scores = self.score_voxels(image, features, classifier);
+        best_indices(&scores, k).into_iter().map(|n| (n, scores[n])).collect()
+    }
 
     /// Scores of pose hypotheses.
     fn score_poses(

@@ -37,6 +37,6 @@ pub use path::{Branch, PathStep};
 pub use posterior::{EvalParams, Evaluator, Masses};
 pub use random_forest::{RandomForestParams, grow_random_tree};
 pub use reference::ReferenceBooster;
-pub use score::Score;
+pub use score::{Score, best_indices};
 pub use source::{SampleSource, margins_from_responses};
 pub use weak::{ALPHA_BITS, Threshold, Weak};

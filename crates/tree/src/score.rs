@@ -40,6 +40,18 @@ impl Score {
     }
 }
 
+/// Indices of the `k` highest scores, highest first, the lower index first where scores tie.
+pub fn best_indices(scores: &[Score], k: usize) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..scores.len()).collect();
+    let key = |&n: &usize| (std::cmp::Reverse(scores[n]), n);
+    if k < order.len() && k > 0 {
+        order.select_nth_unstable_by_key(k - 1, key);
+    }
+    order.truncate(k);
+    order.sort_unstable_by_key(key);
+    order
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -65,6 +77,18 @@ mod tests {
             prop_assert_eq!(score(positive, a).cmp(&score(positive, b)), clamped(a).cmp(&clamped(b)));
             prop_assert_eq!(score(positive, a).log_odds(), score(positive, b).log_odds());
             prop_assert_eq!(score(positive, a).margin(), clamped(a) as f64 / 65536.0);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_best_are_the_first_of_all_in_order(values in prop::collection::vec(-3i64..4, 0..40), k in 0usize..50) {
+            let scores: Vec<Score> = values.into_iter().map(Score).collect();
+            let mut all: Vec<usize> = (0..scores.len()).collect();
+            // Stable: the lower index stays first.
+            all.sort_by_key(|&n| std::cmp::Reverse(scores[n]));
+            all.truncate(k);
+            prop_assert_eq!(best_indices(&scores, k), all);
         }
     }
 

@@ -16,23 +16,20 @@ typedef long long s64;
 #define ALPHA_BITS 16
 #define LOG_ODDS_BITS 16
 
-// A weak classifier. `what` and `how` say which response: of a Haar feature its first pair of taps and their number, of a steerable
-// one the point and level, and the channel and modifier.
+// A weak classifier. `what` and `how` say which response: of a Haar feature its first four taps and the number of pairs, of a steerable one
+// the point and level, and the channel and modifier. What a threshold needs comes first and is read alone: +above where the response is at
+// least `first`, −above elsewhere. With HISTOGRAM in `how` the response's bin says whether ±alpha.
 struct Weak {
+    u32 what, how;
+    int first, above;
     u64 votes;
     u64 multiplier;
     int lo, hi;
     int alpha;
-    u32 what;
-    u32 how;
-    int first;    // of a threshold: the lowest response on the upper side
-    u32 kind;     // HISTOGRAM, ABOVE or BELOW: the side of a threshold that votes +1
-    u32 feature;
+    u32 unused;
 };
 
-#define HISTOGRAM 0
-#define ABOVE 1
-#define BELOW 2
+#define HISTOGRAM 0x80000000u
 
 struct Node {
     u32 first_weak, weak_count;
@@ -52,26 +49,33 @@ struct Forest {
     int hard_right, hard_left, soft;
 };
 
-__device__ __forceinline__ Weak load_weak(const Weak *weaks, u32 index) {
-    const int4 *words = (const int4 *)(weaks + index);
-    union {
-        int4 words[3];
-        Weak weak;
-    } all;
-#pragma unroll
-    for (int i = 0; i < 3; i++) all.words[i] = __ldg(words + i);
-    return all.weak;
+// How a weak classifier is read: the part that all have.
+struct Threshold {
+    u32 what, how;
+    int first, above;
+};
+
+__device__ __forceinline__ Threshold load_threshold(const Weak *weaks, u32 index) {
+    int4 words = __ldg((const int4 *)(weaks + index));
+    return Threshold{(u32)words.x, (u32)words.y, words.z, words.w};
 }
 
-__device__ __forceinline__ int signed_alpha(const Weak &weak, int x) {
-    bool vote;
-    if (weak.kind == HISTOGRAM) {
-        u32 distance = (u32)min(max(x, weak.lo), weak.hi) - (u32)weak.lo;
-        vote = (weak.votes >> (u32)((distance * weak.multiplier) >> 32)) & 1;
+// Adds the votes of a weak classifier, the same for all lanes of the warp, on V responses.
+template <int V>
+__device__ __forceinline__ void add_votes(const Weak *weaks, u32 index, const Threshold &threshold, const u32 (&responses)[V], int (&margins)[V]) {
+    if (threshold.how & HISTOGRAM) {
+        const int4 *words = (const int4 *)(weaks + index);
+        int4 bits = __ldg(words + 1), bounds = __ldg(words + 2);
+        u64 votes = (u64)(u32)bits.y << 32 | (u32)bits.x, multiplier = (u64)(u32)bits.w << 32 | (u32)bits.z;
+#pragma unroll
+        for (int v = 0; v < V; v++) {
+            u32 distance = (u32)min(max((int)responses[v], bounds.x), bounds.y) - (u32)bounds.x;
+            margins[v] += (votes >> (u32)((distance * multiplier) >> 32)) & 1 ? bounds.z : -bounds.z;
+        }
     } else {
-        vote = (x >= weak.first) == (weak.kind == ABOVE);
+#pragma unroll
+        for (int v = 0; v < V; v++) margins[v] += (int)responses[v] >= threshold.first ? threshold.above : -threshold.above;
     }
-    return vote ? weak.alpha : -weak.alpha;
 }
 
 __device__ __forceinline__ u64 minor_probability(const u64 *table, int margin) {

@@ -3,6 +3,7 @@
 #include "common.cuh"
 
 #define SEGMENT 4  // columns of a thread that lie side by side
+#define ROWS 4     // rows of a thread
 
 // The padded image: `pad` voxels on every side, the border's or zeros.
 struct Source {
@@ -31,27 +32,40 @@ __device__ __forceinline__ u32 voxel_of(const Source &s, const u16 *row, int x) 
     return i >= 0 && i < s.nx ? row[i] : 0;
 }
 
-// The voxels x … x + 3 of row y of plane z, those beyond the padded image 0.
-__device__ __forceinline__ ushort4 load_voxels(const Source &s, int x, int y, int z) {
-    const u16 *row = z < s.pz && y < s.py && x < s.px ? row_of(s, y, z) : nullptr;
-    if (!row) return make_ushort4(0, 0, 0, 0);
-    if (s.pad == 0 && s.nx % SEGMENT == 0) return __ldg((const ushort4 *)(row + x));
-    auto voxel = [&](int x) { return (u16)(x < s.px ? voxel_of(s, row, x) : 0); };
-    return make_ushort4(voxel(x), voxel(x + 1), voxel(x + 2), voxel(x + 3));
+// The voxels x … x + 3 of row y of plane z of the padded image, two a word.
+__device__ __forceinline__ uint2 load_padded(const Source &s, int x, int y, int z) {
+    const u16 *row = row_of(s, y, z);
+    if (!row) return make_uint2(0, 0);
+    auto voxel = [&](int x) { return x < s.px ? voxel_of(s, row, x) : 0; };
+    return make_uint2(voxel(x) | voxel(x + 1) << 16, voxel(x + 2) | voxel(x + 3) << 16);
 }
 
-// The voxels of the thread's columns in the rows of a band.
-template <int ROWS>
-__device__ __forceinline__ void load_band(const Source &s, int x, int band, int z, ushort4 (&voxels)[ROWS]) {
+// The voxels of a thread's columns and rows, plane after plane; those beyond the padded image are 0. Without padding, rows are whole numbers of
+// segments.
+template <bool PADDED>
+struct Reader {
+    const u16 *at;
+    int x, y, z;
+
+    __device__ __forceinline__ Reader(const Source &s, int x, int y, int z) : at(s.voxels + ((u64)z * s.ny + y) * s.nx + x), x(x), y(y), z(z) {}
+
+    __device__ __forceinline__ void next(const Source &s, uint2 (&voxels)[ROWS]) {
+        bool there = z < s.pz && x < s.px;
 #pragma unroll
-    for (int y = 0; y < ROWS; y++) voxels[y] = load_voxels(s, x, band * ROWS + y, z);
-}
+        for (int r = 0; r < ROWS; r++) {
+            voxels[r] = make_uint2(0, 0);
+            if (there && y + r < s.py) voxels[r] = PADDED ? load_padded(s, x, y + r, z) : __ldg((const uint2 *)(at + r * s.nx));
+        }
+        z++;
+        at += s.nx * s.ny;
+    }
+};
 
-__device__ __forceinline__ void add_voxels(u32 (&sums)[SEGMENT], const ushort4 &v) {
-    sums[0] += v.x;
-    sums[1] += v.y;
-    sums[2] += v.z;
-    sums[3] += v.w;
+__device__ __forceinline__ void add_voxels(u32 (&sums)[SEGMENT], const uint2 &v) {
+    sums[0] += v.x & 0xffff;
+    sums[1] += v.x >> 16;
+    sums[2] += v.y & 0xffff;
+    sums[3] += v.y >> 16;
 }
 
 __device__ __forceinline__ void store_sums(u32 *to, int x, int px, const u32 (&sums)[SEGMENT]) {
@@ -64,35 +78,70 @@ __device__ __forceinline__ void store_sums(u32 *to, int x, int px, const u32 (&s
     }
 }
 
-// First pass over the image, a block a band of ROWS rows in a slab of planes: sums over the rows of the band in each plane, [z][band][x];
-// and of each column over the planes of the slab, [slab][y][x], followed by [slab][band][x].
-template <int ROWS>
-__device__ __forceinline__ void integral_sums(Source s, int slab_planes, u32 *bands, u32 *slabs) {
-    int x = threadIdx.x * SEGMENT, band = blockIdx.x, slab = blockIdx.y;
-    int band_count = gridDim.x, rows = min(ROWS, s.py - band * ROWS);
+__device__ __forceinline__ void load_sums(const u32 *from, int x, int px, u32 (&sums)[SEGMENT]) {
+    if (px % SEGMENT == 0) {
+        uint4 four = x < px ? __ldg((const uint4 *)(from + x)) : make_uint4(0, 0, 0, 0);
+        sums[0] = four.x;
+        sums[1] = four.y;
+        sums[2] = four.z;
+        sums[3] = four.w;
+    } else {
+#pragma unroll
+        for (int i = 0; i < SEGMENT; i++) sums[i] = x + i < px ? __ldg(from + x + i) : 0;
+    }
+}
+
+// The two passes over the image have the same blocks: a band of blockDim.y · ROWS rows in a slab of planes. The threads of one y are a group:
+// they have ROWS rows, and every thread SEGMENT columns of them.
+
+// First pass: sums over the rows of the band in each plane, [z][band][x]; and of each column over the planes of the slab, [slab][y][x],
+// followed by [slab][band][x]. Dynamic shared memory: 2 · 16 bytes a thread.
+template <bool PADDED>
+__device__ __forceinline__ void integral_sums(const Source &s, int slab_planes, u32 *bands, u32 *slabs) {
+    extern __shared__ uint4 of_groups[];  // [2][group][thread], by turns
+    int x = threadIdx.x * SEGMENT, group = threadIdx.y, groups = blockDim.y, band = blockIdx.x, slab = blockIdx.y;
+    int band_count = gridDim.x, first_row = (band * groups + group) * ROWS;
     int end = min((slab + 1) * slab_planes, s.pz);
+    // Sums over the groups of what every thread gave for its columns, by one group, another one each time.
+    auto add_groups = [&](int turn, const u32(&own)[SEGMENT], u32 *to) {
+        uint4 *here = of_groups + (turn & 1) * groups * blockDim.x;
+        here[group * blockDim.x + threadIdx.x] = make_uint4(own[0], own[1], own[2], own[3]);
+        __syncthreads();
+        if (turn % groups == group) {
+            u32 sums[SEGMENT] = {};
+            for (int g = 0; g < groups; g++) {
+                uint4 four = here[g * blockDim.x + threadIdx.x];
+                sums[0] += four.x;
+                sums[1] += four.y;
+                sums[2] += four.z;
+                sums[3] += four.w;
+            }
+            store_sums(to, x, s.px, sums);
+        }
+    };
     u32 columns[ROWS][SEGMENT] = {};
-    u32 whole[SEGMENT] = {};
-    ushort4 voxels[ROWS], next[ROWS];
-    load_band(s, x, band, slab * slab_planes, voxels);
+    uint2 voxels[ROWS];
+    Reader<PADDED> reader(s, x, first_row, slab * slab_planes);
+    reader.next(s, voxels);
     for (int z = slab * slab_planes; z < end; z++) {
-        load_band(s, x, band, z + 1, next);
         u32 sums[SEGMENT] = {};
 #pragma unroll
-        for (int y = 0; y < ROWS; y++) {
-            add_voxels(columns[y], voxels[y]);
-            add_voxels(sums, voxels[y]);
-            voxels[y] = next[y];
+        for (int r = 0; r < ROWS; r++) {
+            add_voxels(columns[r], voxels[r]);
+            add_voxels(sums, voxels[r]);
         }
-#pragma unroll
-        for (int i = 0; i < SEGMENT; i++) whole[i] += sums[i];
-        store_sums(bands + ((u64)z * band_count + band) * s.px, x, s.px, sums);
+        reader.next(s, voxels);
+        add_groups(z, sums, bands + ((u64)z * band_count + band) * s.px);
     }
     u32 *slab_sums = slabs + (u64)slab * (s.py + band_count) * s.px;
+    u32 whole[SEGMENT] = {};
 #pragma unroll
-    for (int y = 0; y < ROWS; y++)
-        if (y < rows) store_sums(slab_sums + (u64)(band * ROWS + y) * s.px, x, s.px, columns[y]);
-    store_sums(slab_sums + (u64)(s.py + band) * s.px, x, s.px, whole);
+    for (int r = 0; r < ROWS; r++) {
+        if (first_row + r < s.py) store_sums(slab_sums + (u64)(first_row + r) * s.px, x, s.px, columns[r]);
+#pragma unroll
+        for (int i = 0; i < SEGMENT; i++) whole[i] += columns[r][i];
+    }
+    add_groups(end, whole, slab_sums + (u64)(s.py + band) * s.px);
 }
 
 // Exclusive sums along the middle axis of [outer][n][inner], in place; a thread a line.
@@ -119,106 +168,142 @@ extern "C" __global__ void image_scan(u32 *values, u32 outer, u32 n, u32 inner) 
     }
 }
 
-// Second pass, blocks as in the first: the table, from the scanned sums. A thread keeps the sums of its columns over the planes so far; the
-// sums of all columns above the band and left of the thread come from `bands` and from the scan across the block.
-template <int ROWS>
-__device__ __forceinline__ void integral_write(Source s, int slab_planes, const u32 *bands, const u32 *slabs, u32 *table) {
-    extern __shared__ u32 shared[];
+// Second pass: the table, from the scanned sums. A thread keeps the sums of its columns over the planes so far. In each plane it sums them from
+// its group's first row and from its warp's first column on; what is above the band comes from `bands` and is the first group's from the
+// start, what is above in the block and left in the row comes through shared memory.
+//
+// Rows are summed twice, once for the others and once for the table, rather than kept in registers. Dynamic shared memory: 2 · 16 bytes a thread, 2 · 16 bytes a warp, 1 KB a warp.
+template <bool PADDED>
+__device__ __forceinline__ void integral_write(const Source &s, int slab_planes, const u32 *bands, const u32 *slabs, u32 *table) {
+    extern __shared__ uint4 of_groups[];  // [2][group][thread], by turns: the group's last row
     u32 warp = threadIdx.x / 32, lane = threadIdx.x % 32, warps = blockDim.x / 32;
-    u32 *totals = shared;                                        // [ROWS][warps]
-    u32 *staging = shared + ROWS * warps + warp * 32 * SEGMENT;  // of this warp
+    int group = threadIdx.y, groups = blockDim.y, in_block = group * warps + warp;
+    uint4 *totals = of_groups + 2 * groups * blockDim.x;                                              // [2][group][warp]: of its rows
+    u32 *staging = (u32 *)(totals + 2 * groups * warps) + in_block * (2 * 32 * SEGMENT);  // of this warp, by turns
     int x = threadIdx.x * SEGMENT, band = blockIdx.x, slab = blockIdx.y;
-    int band_count = gridDim.x, rows = min(ROWS, s.py - band * ROWS);
+    int band_count = gridDim.x, first_row = (band * groups + group) * ROWS;
     int end = min((slab + 1) * slab_planes, s.pz);
+    int column = warp * 32 * SEGMENT + lane;  // the first that the thread writes
     u64 row_stride = s.px + 1, plane_stride = row_stride * (s.py + 1);
 
     const u32 *slab_sums = slabs + (u64)slab * (s.py + band_count) * s.px;
-    u32 columns[ROWS][SEGMENT];
-    u32 above[SEGMENT] = {};
+    u32 columns[ROWS][SEGMENT] = {};
+    u32 above[SEGMENT] = {}, band_sums[SEGMENT] = {};
 #pragma unroll
-    for (int i = 0; i < SEGMENT; i++) {
-        bool there = x + i < s.px;
+    for (int r = 0; r < ROWS; r++)
+        if (first_row + r < s.py) load_sums(slab_sums + (u64)(first_row + r) * s.px, x, s.px, columns[r]);
+    if (group == 0) {
+#pragma unroll 8
+        for (int b = 0; b < band; b++) {
+            load_sums(slab_sums + (u64)(s.py + b) * s.px, x, s.px, band_sums);
 #pragma unroll
-        for (int y = 0; y < ROWS; y++) columns[y][i] = there && y < rows ? __ldg(slab_sums + (u64)(band * ROWS + y) * s.px + x + i) : 0;
-        for (int b = 0; b < band; b++) above[i] += there ? __ldg(slab_sums + (u64)(s.py + b) * s.px + x + i) : 0;
+            for (int i = 0; i < SEGMENT; i++) above[i] += band_sums[i];
+        }
+        load_sums(bands + ((u64)slab * slab_planes * band_count + band) * s.px, x, s.px, band_sums);
     }
-    ushort4 voxels[ROWS];
-    load_band(s, x, band, slab * slab_planes, voxels);
+    uint2 voxels[ROWS];
+    Reader<PADDED> reader(s, x, first_row, slab * slab_planes);
+    reader.next(s, voxels);
     for (int z = slab * slab_planes; z < end; z++) {
-        const u32 *band_sums = bands + ((u64)z * band_count + band) * s.px;
-        u32 sums[ROWS][SEGMENT];
-        u32 running[SEGMENT];
+        u32 running[SEGMENT], before[ROWS];
 #pragma unroll
         for (int i = 0; i < SEGMENT; i++) {
-            above[i] += x + i < s.px ? __ldg(band_sums + x + i) : 0;
+            above[i] += band_sums[i];
             running[i] = above[i];
         }
 #pragma unroll
-        for (int y = 0; y < ROWS; y++) {
-            add_voxels(columns[y], voxels[y]);
-            u32 along = 0;
+        for (int r = 0; r < ROWS; r++) {
+            add_voxels(columns[r], voxels[r]);
+            before[r] = 0;
 #pragma unroll
             for (int i = 0; i < SEGMENT; i++) {
-                running[i] += columns[y][i];
-                along += running[i];
-                sums[y][i] = along;
+                running[i] += columns[r][i];
+                before[r] += running[i];
             }
-            u32 before = along;
-            for (u32 step = 1; step < 32; step *= 2) {
-                u32 left = __shfl_up_sync(~0u, before, step);
-                if (lane >= step) before += left;
-            }
-            if (lane == 31) totals[y * warps + warp] = before;
-            before -= along;
-#pragma unroll
-            for (int i = 0; i < SEGMENT; i++) sums[y][i] += before;
         }
-        // The next plane's voxels are on their way while this one's are written.
-        load_band(s, x, band, z + 1, voxels);
-        __syncthreads();
-        u32 *plane = table + (u64)(z + 1) * plane_stride + (u64)(band * ROWS + 1) * row_stride;
+        // The next plane is on its way while this one is scanned and written.
+        reader.next(s, voxels);
+        if (group == 0 && z + 1 < end) load_sums(bands + ((u64)(z + 1) * band_count + band) * s.px, x, s.px, band_sums);
 #pragma unroll
-        for (int y = 0; y < ROWS; y++) {
-            u32 before = 0;
-            for (u32 w = 0; w < warp; w++) before += totals[y * warps + w];
-            if (y < rows) {
-                u32 *row = plane + (u64)y * row_stride;
-                if (threadIdx.x == 0) row[0] = 0;
+        for (u32 step = 1; step < 32; step *= 2) {
+#pragma unroll
+            for (int r = 0; r < ROWS; r++) {
+                u32 left = __shfl_up_sync(~0u, before[r], step);
+                if (lane >= step) before[r] += left;
+            }
+        }
+        // `before` ends with the thread's last column.
+        uint4 *rows_here = of_groups + (z & 1) * groups * blockDim.x + threadIdx.x, *totals_here = totals + (z & 1) * groups * warps;
+        u32 last = before[ROWS - 1], third = last - running[3], second = third - running[2];
+        rows_here[group * blockDim.x] = make_uint4(second - running[1], second, third, last);
+        if (lane == 31) totals_here[in_block] = make_uint4(before[0], before[1], before[2], before[3]);
+        __syncthreads();
+        u32 add[SEGMENT] = {};
+        for (int g = 0; g < group; g++) {
+            uint4 four = rows_here[g * blockDim.x];
+            for (u32 w = 0; w < warp; w++) add[0] += totals_here[g * warps + w].w;
+            add[1] += four.y - four.x;
+            add[2] += four.z - four.x;
+            add[3] += four.w - four.x;
+            add[0] += four.x;
+        }
+        for (int i = 1; i < SEGMENT; i++) add[i] += add[0];
+        for (u32 w = 0; w < warp; w++) {
+            uint4 four = totals_here[group * warps + w];
+            before[0] += four.x;
+            before[1] += four.y;
+            before[2] += four.z;
+            before[3] += four.w;
+        }
+        u32 *row = table + (u64)(z + 1) * plane_stride + (u64)(first_row + 1) * row_stride + column + 1;
+#pragma unroll
+        for (int i = 0; i < SEGMENT; i++) running[i] = above[i];
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+#pragma unroll
+            for (int i = 0; i < SEGMENT; i++) running[i] += columns[r][i];
+            u32 third = before[r] - running[3], second = third - running[2], first = second - running[1];
+            if (first_row + r < s.py) {
                 // Neighbouring lanes write neighbouring words.
-                *(uint4 *)(staging + lane * SEGMENT) =
-                    make_uint4(sums[y][0] + before, sums[y][1] + before, sums[y][2] + before, sums[y][3] + before);
+                u32 *staged = staging + (r & 1) * 32 * SEGMENT;
+                *(uint4 *)(staged + lane * SEGMENT) = make_uint4(first + add[0], second + add[1], third + add[2], before[r] + add[3]);
                 __syncwarp();
+                u32 values[SEGMENT];
 #pragma unroll
-                for (int i = 0; i < SEGMENT; i++) {
-                    u32 column = warp * 32 * SEGMENT + i * 32 + lane;
-                    if (column < s.px) row[column + 1] = staging[i * 32 + lane];
-                }
-                __syncwarp();
+                for (int i = 0; i < SEGMENT; i++) values[i] = staged[i * 32 + lane];
+#pragma unroll
+                for (int i = 0; i < SEGMENT; i++)
+                    if (column + i * 32 < s.px) row[i * 32] = values[i];
+                if (column == 0) row[-1] = 0;
+                row += row_stride;
             }
         }
-        if (band == 0)
+        __syncwarp();
+        // The lowest row of a plane is zero.
+        if (band == 0 && group == 0)
             for (u32 i = threadIdx.x; i < row_stride; i += blockDim.x) table[(u64)(z + 1) * plane_stride + i] = 0;
-        __syncthreads();
     }
     // The lowest plane of the table is zero.
     if (slab == 0) {
-        u64 first = (u64)(band * ROWS + (band > 0)) * row_stride, last = (u64)(band * ROWS + rows + 1) * row_stride;
+        u64 first = first_row == 0 ? 0 : (u64)(first_row + 1) * row_stride, last = (u64)(min(first_row + ROWS, s.py) + 1) * row_stride;
         for (u64 i = first + threadIdx.x; i < last; i += blockDim.x) table[i] = 0;
     }
 }
 
-extern "C" __global__ __launch_bounds__(256) void image_sums_8(Source s, int slab_planes, u32 *bands, u32 *slabs) {
-    integral_sums<8>(s, slab_planes, bands, slabs);
-}
-extern "C" __global__ __launch_bounds__(256) void image_write_8(Source s, int slab_planes, const u32 *bands, const u32 *slabs, u32 *table) {
-    integral_write<8>(s, slab_planes, bands, slabs, table);
-}
-extern "C" __global__ __launch_bounds__(1024) void image_sums_4(Source s, int slab_planes, u32 *bands, u32 *slabs) {
-    integral_sums<4>(s, slab_planes, bands, slabs);
-}
-extern "C" __global__ __launch_bounds__(1024) void image_write_4(Source s, int slab_planes, const u32 *bands, const u32 *slabs, u32 *table) {
-    integral_write<4>(s, slab_planes, bands, slabs, table);
-}
+// At most THREADS threads; the first pass is the faster the more of its blocks run at a time, the second wants its registers. `direct`: there is
+// no padding and rows are whole numbers of segments.
+#define THREADS 512
+#define INTEGRAL(SUMS, WRITE, PADDED)                                                                                       \
+    extern "C" __global__ __launch_bounds__(THREADS, 2) void SUMS(Source s, int slab_planes, u32 *bands, u32 *slabs) {      \
+        integral_sums<PADDED>(s, slab_planes, bands, slabs);                                                                \
+    }                                                                                                                       \
+    extern "C" __global__ __launch_bounds__(THREADS, 1) void WRITE(                                                         \
+        Source s, int slab_planes, const u32 *bands, const u32 *slabs, u32 *table                                           \
+    ) {                                                                                                                     \
+        integral_write<PADDED>(s, slab_planes, bands, slabs, table);                                                        \
+    }
+INTEGRAL(image_sums, image_write, true)
+INTEGRAL(image_sums_direct, image_write_direct, false)
 
 // Intensity and twice the central differences of a level, with a border of `border` voxels of zero intensity whose outermost layer has no gradient.
 extern "C" __global__ void image_channels(const u16 *voxels, int nx, int ny, int nz, int border, short4 *channels) {

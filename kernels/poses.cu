@@ -193,7 +193,8 @@ struct Poses {
     template <int V>
     __device__ __forceinline__ void margins(const Forest &forest, u32 begin, u32 end, const u32 (&places)[V], int (&margins)[V]) const {
         for (u32 w = begin; w < end; w++) {
-            Weak weak = load_weak(forest.weaks, w);
+            Threshold weak = load_threshold(forest.weaks, w);
+            u32 responses[V];
             u32 level = weak.what >> 24;
             Channels channels = levels[level];
 #pragma unroll
@@ -202,8 +203,9 @@ struct Poses {
                 int at[3];
 #pragma unroll
                 for (int a = 0; a < 3; a++) at[a] = position(number, level * LEVEL_NUMBERS, weak.what, a);
-                margins[v] += signed_alpha(weak, response_of(number, axes, sample_at(channels, at), weak.how, transforms));
+                responses[v] = (u32)response_of(number, axes, sample_at(channels, at), weak.how & ~HISTOGRAM, transforms);
             }
+            add_votes<V>(forest.weaks, w, weak, responses, margins);
         }
     }
 };
@@ -232,7 +234,7 @@ extern "C" __global__ __launch_bounds__(256) void pose_waves(
         sums.margins[t] = 0;
         __syncthreads();
         Poses poses = {levels, numbers, transforms, count, capacity, axes};
-        waves<1>(forest, poses, lists, sums, capacity);
+        waves<1, 0>(forest, poses, lists, sums, capacity);
         if (t < count) scores[first + t] = score_of(forest, sums.positive[t], sums.dominant[t]);
         __syncthreads();
     }

@@ -57,6 +57,21 @@ __device__ __forceinline__ void append(const Lists &lists, u32 list, u32 capacit
     }
 }
 
+// Adds the margins of a node to those of all samples, which lie in rows of 32, V rows a warp.
+template <int V, class Samples>
+__device__ __forceinline__ void add_margins_in_rows(const Forest &forest, const Samples &samples, const Sums &sums, const Node &node) {
+    const u32 warps = blockDim.x / 32, lane = threadIdx.x % 32;
+    u32 chunks = samples.count / (32 * V), parts = max(min(warps / chunks, node.weak_count), 1u);
+    for (u32 item = threadIdx.x / 32; item < chunks * parts; item += warps) {
+        u32 first = item % chunks * (32 * V) + lane, part = item / chunks;
+        int margins[V] = {};
+        u32 begin = node.first_weak + node.weak_count * part / parts, end = node.first_weak + node.weak_count * (part + 1) / parts;
+        samples.template margins_in_rows<V>(forest, begin, end, first, margins);
+#pragma unroll
+        for (int v = 0; v < V; v++) atomicAdd(sums.margins + first + v * 32, margins[v]);
+    }
+}
+
 // Adds the margins of a node to those of the samples on its list, V samples a lane.
 template <int V, class Samples>
 __device__ __forceinline__ void add_margins(
@@ -79,8 +94,9 @@ __device__ __forceinline__ void add_margins(
 }
 
 // Scores all samples of the block. `samples.count` of them lie at `samples.place(0 …)`; `samples.margins<V>(forest, begin, end, places, sums)`
-// adds the margins of weak classifiers at V places. Sums must be zero; what they end with is the caller's.
-template <int MANY, class Samples>
+// adds the margins of weak classifiers at V places. Where samples may lie in rows, ROWS of them are taken at a time. Sums must be zero; what they end
+// with is the caller's.
+template <int MANY, int ROWS, class Samples>
 __device__ __forceinline__ void waves(const Forest &forest, const Samples &samples, const Lists &lists, const Sums &sums, u32 capacity) {
     __shared__ Visit stack[2 * MAX_DEPTH + 2];
     __shared__ u32 counts[2];
@@ -110,10 +126,15 @@ __device__ __forceinline__ void waves(const Forest &forest, const Samples &sampl
             }
 
             // Margins. Where there are more warps than pieces of the list, they share the weak classifiers.
-            if (visit.count >= 32 * MANY)
+            bool rows = false;
+            if constexpr (ROWS > 0) rows = visit.slot == 2 && samples.template in_rows<ROWS>();
+            if (rows) {
+                if constexpr (ROWS > 0) add_margins_in_rows<ROWS>(forest, samples, sums, node);
+            } else if (visit.count >= 32 * MANY) {
                 add_margins<MANY>(forest, samples, lists, sums, capacity, visit, node);
-            else
+            } else {
                 add_margins<1>(forest, samples, lists, sums, capacity, visit, node);
+            }
             __syncthreads();
 
             // Where each sample goes on.
@@ -140,7 +161,9 @@ __device__ __forceinline__ void waves(const Forest &forest, const Samples &sampl
                         go_left = true;
                         to_left = weight;
                     } else {
-                        u64 minor = mass_product(weight, minor_probability(forest.minor, margin));
+                        // The weight at a root is 1.
+                        u64 probability = minor_probability(forest.minor, margin);
+                        u64 minor = visit.slot == 2 ? probability : mass_product(weight, probability);
                         bool soft = margin <= forest.soft && margin >= -forest.soft;
                         right_likelier = margin >= 0;
                         to_left = right_likelier ? minor : weight - minor;
@@ -160,8 +183,8 @@ __device__ __forceinline__ void waves(const Forest &forest, const Samples &sampl
                     sums.positive[at] += settled;
                 }
                 u32 at = place & ~DOMINANT, dominant = place & DOMINANT;
-                append(lists, list, capacity, &counts[0], go_left, at | (right_likelier ? 0 : dominant), to_left);
-                append(lists, list + 1, capacity, &counts[1], go_right, at | (right_likelier ? dominant : 0), to_right);
+                if (left.weak_count > 0) append(lists, list, capacity, &counts[0], go_left, at | (right_likelier ? 0 : dominant), to_left);
+                if (right.weak_count > 0) append(lists, list + 1, capacity, &counts[1], go_right, at | (right_likelier ? dominant : 0), to_right);
             }
             __syncthreads();
             if (threadIdx.x == 0) {

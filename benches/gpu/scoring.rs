@@ -3,11 +3,13 @@
 //! Times are of device events round the work, warm, median; input and output stay on the device. Floors: bytes at the measured 4.3 TB/s of a
 //! large copy on an H200; reads of the integral volume at 32 words a clock and multiprocessor, 8.36·10¹² a second; scattered samples at a
 //! line of memory a clock and multiprocessor, 2.61·10¹¹ a second.
+//!
+//! usage: cargo bench -p pbt-gpu --bench scoring [-- WORD …]    only what has one of the words in its name
 
 use nalgebra::Vector3;
 use pbt_features::{BoxGrid, HaarFeature, HaarPoolConfig, SteerableSet, haar_pool, steerable_pool};
 use pbt_gpu::{Gpu, GpuError, Strategy};
-use pbt_tree::{Backend, Bounds, Classifier, EvalParams, Evaluator, ImageLayout, Node, Tree, VoxelSite, Weak};
+use pbt_tree::{Backend, Bounds, Classifier, EvalParams, Evaluator, ImageLayout, Node, Score, Tree, VoxelSite, Weak};
 use pbt_volume::{Geometry, Padding, PointLps, Pose, Volume, rotation_from_vector};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -22,11 +24,20 @@ const LINES_PER_MS: f64 = 2.61e8;
 fn volume(shape: [usize; 3]) -> Volume<u16> {
     let geometry = Geometry::isotropic(shape, 1.0).expect("a grid");
     let mut rng = ChaCha8Rng::seed_from_u64(1);
+    let wave = |n: usize, length: f64, phase: f64| (0..n).map(|x| (x as f64 / length + phase).sin()).collect::<Vec<_>>();
+    let [along_i, along_j, along_k] =
+        [wave(shape[0], 17.0, 0.0), wave(shape[1], 23.0, std::f64::consts::FRAC_PI_2), wave(shape[2], 13.0, 0.0)];
+    let across = wave(shape[0] + shape[1], 41.0, 0.0);
     Volume::from_fn(geometry, |i, j, k| {
-        let [x, y, z] = [i as f64, j as f64, k as f64];
-        let value = 600.0 * ((x / 17.0).sin() + (y / 23.0).cos() * (z / 13.0).sin() + ((x + y) / 41.0).sin()) + 2000.0;
+        let value = 600.0 * (along_i[i] + along_j[j] * along_k[k] + across[i + j]) + 2000.0;
         (value as i64 + i64::from(rng.next_u32() >> 23)).clamp(0, 4095) as u16
     })
+}
+
+/// Whether the command line asks for work of this name.
+fn wanted(name: &str) -> bool {
+    let mut words = std::env::args().skip(1).filter(|a| !a.starts_with("--")).peekable();
+    words.peek().is_none() || words.any(|word| name.contains(&word))
 }
 
 fn row(name: &str, ms: f64, floor_ms: f64) {
@@ -83,14 +94,17 @@ struct Work<'a> {
 /// Times a classifier in every way, on a smooth volume.
 fn strategies(gpu: &Gpu, work: &Work<'_>, make: impl Fn(&[Weak]) -> Classifier) -> Result<(), GpuError> {
     let &Work { name, shape, radius, features, weaks, floor_ms: floor } = work;
+    if !wanted(name) {
+        return Ok(());
+    }
     let v = volume(shape);
     let layout = ImageLayout { padding: Padding::Edge, haar: Some((0, radius)), channels: vec![] };
     let image = gpu.upload(std::slice::from_ref(&v), &layout);
     let classifier = make(&median_weaks(gpu, &image, shape, features, weaks, 20_000));
     let mut expected = None;
-    for strategy in [Strategy::Walks, Strategy::TiledWalks, Strategy::Waves, Strategy::TiledWaves] {
+    for strategy in [Strategy::Walks, Strategy::Waves, Strategy::TiledWaves, Strategy::Paths] {
         let Some(scores) = gpu.voxel_scores(&image, features, &classifier, strategy)? else {
-            println!("{name}, {strategy:?}: does not fit");
+            println!("{name}, {strategy:?}: does not serve");
             continue;
         };
         let scores = gpu.read_scores(&scores)?;
@@ -118,12 +132,16 @@ fn main() -> Result<(), GpuError> {
     println!("{}", gpu.info().name);
 
     for n in [64, 128, 256, 512] {
+        let name = format!("integral volume {n}^3, 12 bits to u32");
+        if !wanted(&name) {
+            continue;
+        }
         let v = volume([n; 3]);
         let voxels = gpu.upload_voxels(&v)?;
         let ms = gpu.median_ms(WARM_UP, REPEATS, || gpu.integral(&voxels, &v, 0, Padding::Edge).map(|_| ()))?;
-        row(&format!("integral volume {n}^3, 12 bits to u32"), ms, (8 * n * n * n) as f64 / BYTES_PER_MS);
+        row(&name, ms, (8 * n * n * n) as f64 / BYTES_PER_MS);
     }
-    {
+    if wanted("upload and channels") {
         let v = volume([256; 3]);
         let layout = ImageLayout { padding: Padding::Edge, haar: None, channels: vec![0] };
         let ms = gpu.median_ms(WARM_UP, REPEATS, || {
@@ -131,6 +149,21 @@ fn main() -> Result<(), GpuError> {
             Ok(())
         })?;
         row("upload and channels 256^3, from the host", ms, (10 * 256usize.pow(3)) as f64 / BYTES_PER_MS);
+    }
+
+    for n in [256usize, 512] {
+        let name = format!("best 1000 of {n}^3 scores");
+        if !wanted(&name) {
+            continue;
+        }
+        let mut state = 1u64;
+        let scores = (0..n * n * n).map(|_| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            Score(state as i64)
+        });
+        let scores = gpu.upload_scores(&scores.collect::<Vec<_>>())?;
+        let ms = gpu.median_ms(WARM_UP, REPEATS, || gpu.find_best(&scores, 1000).map(|_| ()))?;
+        row(&name, ms, (8 * n * n * n) as f64 / BYTES_PER_MS);
     }
 
     let voxels = 256f64.powi(3);
@@ -160,6 +193,9 @@ fn main() -> Result<(), GpuError> {
         strategies(&gpu, &Work { name, shape, radius: 9, features: &features, weaks: 10_230, floor_ms }, forest)?;
     }
 
+    if !wanted("poses") {
+        return Ok(());
+    }
     let v = volume([256; 3]);
     let layout = ImageLayout { padding: Padding::Edge, haar: None, channels: vec![0] };
     let image = gpu.upload(std::slice::from_ref(&v), &layout);

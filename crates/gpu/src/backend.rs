@@ -62,7 +62,13 @@ impl Backend for Gpu {
     }
 
     fn score_voxels(&self, image: &GpuImage, features: &[HaarFeature], classifier: &Classifier) -> Vec<Score> {
-        Gpu::score_voxels(self, image, features, classifier).or_end()
+        let scores = self.score_voxels_on_device(image, features, classifier).or_end();
+        self.read_scores(&scores).or_end()
+    }
+
+    fn best_voxels(&self, image: &GpuImage, features: &[HaarFeature], classifier: &Classifier, k: usize) -> Vec<(usize, Score)> {
+        let scores = self.score_voxels_on_device(image, features, classifier).or_end();
+        self.best_scores(&scores, k).or_end()
     }
 
     fn score_poses(

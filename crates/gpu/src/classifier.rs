@@ -9,17 +9,20 @@ use std::sync::{Arc, Mutex, PoisonError};
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 struct DeviceWeak {
+    what: u32,
+    how: u32,
+    first: i32,
+    above: i32,
     votes: u64,
     multiplier: u64,
     lo: i32,
     hi: i32,
     alpha: i32,
-    what: u32,
-    how: u32,
-    first: i32,
-    kind: u32,
-    feature: u32,
+    _unused: u32,
 }
+
+/// The bit of [`DeviceWeak::how`] that says that the response's bin votes (`HISTOGRAM` in `common.cuh`).
+const HISTOGRAM: u32 = 1 << 31;
 
 // SAFETY: plain numbers in the order and with the sizes of the kernel's structure.
 unsafe impl DeviceRepr for DeviceWeak {}
@@ -134,16 +137,16 @@ impl DeviceForest {
 fn device_weak(weak: &Weak, [what, how]: [u32; 2]) -> DeviceWeak {
     let threshold = weak.as_threshold();
     DeviceWeak {
+        what,
+        how: if threshold.is_some() { how } else { how | HISTOGRAM },
+        first: threshold.map_or(0, |t| t.first),
+        above: threshold.map_or(0, |t| if t.above { weak.alpha } else { -weak.alpha }),
         votes: weak.votes,
         multiplier: weak.bounds.multiplier(),
         lo: weak.bounds.lo,
         hi: weak.bounds.hi,
         alpha: weak.alpha,
-        what,
-        how,
-        first: threshold.map_or(0, |t| t.first),
-        kind: threshold.map_or(0, |t| if t.above { 1 } else { 2 }),
-        feature: weak.feature,
+        _unused: 0,
     }
 }
 

@@ -1,5 +1,6 @@
 //! A device that is open: its context, its stream, its memory and its kernels.
 
+use crate::best::BestKernels;
 use crate::boost::Boosting;
 use crate::classifier::FixedTables;
 use crate::error::GpuError;
@@ -85,6 +86,7 @@ pub struct Gpu {
     pub(crate) boosting: Boosting,
     pub(crate) images: ImageKernels,
     pub(crate) haar: HaarKernels,
+    pub(crate) best: BestKernels,
     pub(crate) poses: PoseKernels,
     pub(crate) fixed: FixedTables,
 }
@@ -129,7 +131,8 @@ impl Gpu {
             info,
             boosting,
             images: ImageKernels::load(&module!(context, "image"))?,
-            haar: HaarKernels::load(&module!(context, "haar"), shared_bytes)?,
+            haar: HaarKernels::load(&module!(context, "haar"), &module!(context, "paths"), shared_bytes)?,
+            best: BestKernels::load(&module!(context, "best"))?,
             poses: PoseKernels::load(&module!(context, "poses"), &stream, shared_bytes)?,
             fixed: FixedTables::new(&stream)?,
             context,

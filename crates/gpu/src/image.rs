@@ -7,8 +7,13 @@ use pbt_tree::ImageLayout;
 use pbt_volume::{Geometry, IntegralVolume, Padding, Volume};
 use std::sync::Arc;
 
-/// Columns of a thread (`SEGMENT` in `image.cu`).
+/// Columns and rows of a thread (`SEGMENT` and `ROWS` in `image.cu`).
 const SEGMENT: usize = 4;
+const ROWS: usize = 4;
+/// Most threads of a block that makes an integral volume.
+const INTEGRAL_THREADS: usize = 512;
+/// Threads of one column of such a block, at most: more rows for a block cost fewer carries, and more waiting for each other.
+const MOST_GROUPS: usize = 4;
 
 /// The tables of one case.
 pub struct GpuImage {
@@ -77,19 +82,25 @@ unsafe impl DeviceRepr for Source {}
 
 /// The kernels of `image.cu`.
 pub(crate) struct ImageKernels {
-    /// In bands of 8 rows, for tables up to 1024 wide, and of 4, up to 4096.
-    sums: [CudaFunction; 2],
-    write: [CudaFunction; 2],
+    padded: IntegralKernels,
+    /// For images without padding whose rows are whole numbers of segments.
+    direct: IntegralKernels,
     scan: CudaFunction,
     channels: CudaFunction,
+}
+
+/// The two passes over an image.
+struct IntegralKernels {
+    sums: CudaFunction,
+    write: CudaFunction,
 }
 
 impl ImageKernels {
     pub(crate) fn load(module: &Arc<CudaModule>) -> Result<Self, GpuError> {
         let load = |name| module.load_function(name);
         Ok(Self {
-            sums: [load("image_sums_8")?, load("image_sums_4")?],
-            write: [load("image_write_8")?, load("image_write_4")?],
+            padded: IntegralKernels { sums: load("image_sums")?, write: load("image_write")? },
+            direct: IntegralKernels { sums: load("image_sums_direct")?, write: load("image_write_direct")? },
             scan: load("image_scan")?,
             channels: load("image_channels")?,
         })
@@ -161,7 +172,7 @@ impl Gpu {
         let padded @ [px, py, pz] = shape.map(|n| n + 2 * pad);
         let (row, plane) = (px + 1, (px + 1) * (py + 1));
         let threads = px.div_ceil(SEGMENT).next_multiple_of(32);
-        if threads > 1024 {
+        if threads > INTEGRAL_THREADS {
             let table = IntegralVolume::new(volume, pad, padding).into_table();
             return Ok(Integral { values: self.upload(&table)?, shape, pad, row, plane });
         }
@@ -174,27 +185,29 @@ impl Gpu {
             edge: i32::from(padding == Padding::Edge),
             padded: padded.map(|n| n as i32),
         };
-        let (kind, rows) = if threads <= 256 { (0, 8) } else { (1, 4) };
-        let bands = py.div_ceil(rows);
-        // Enough blocks to fill the device, of enough planes to be worth their carries.
-        let slab_planes = (pz * bands).div_ceil(8 * self.multiprocessors).max(8);
+        let groups = (INTEGRAL_THREADS / threads).clamp(1, MOST_GROUPS).min(py.div_ceil(ROWS));
+        let bands = py.div_ceil(groups * ROWS);
+        let kernels = &self.images;
+        let passes = if pad == 0 && px % SEGMENT == 0 { &kernels.direct } else { &kernels.padded };
+        let (block, warps) = (threads * groups, threads * groups / 32);
+        let shared = 32 * block + (32 + 1024) * warps;
+        // Two blocks a multiprocessor, of enough planes to be worth their carries.
+        let slab_planes = pz.div_ceil((2 * self.multiprocessors / bands).max(1)).max(8);
         let slabs = pz.div_ceil(slab_planes);
         // SAFETY: the first pass writes all of both.
         let (mut band_sums, mut slab_sums) =
             unsafe { (self.alloc::<u32>(pz * bands * px)?, self.alloc::<u32>(slabs * (py + bands) * px)?) };
-        let config = |shared_mem_bytes| LaunchConfig {
+        let config = |shared_mem_bytes: usize| LaunchConfig {
             grid_dim: (bands as u32, slabs as u32, 1),
-            block_dim: (threads as u32, 1, 1),
-            shared_mem_bytes,
+            block_dim: (threads as u32, groups as u32, 1),
+            shared_mem_bytes: shared_mem_bytes as u32,
         };
-        let kernels = &self.images;
-        launch!(self, &kernels.sums[kind], config(0), &source, &(slab_planes as i32), &mut band_sums, &mut slab_sums)?;
+        launch!(self, &passes.sums, config(32 * block), &source, &(slab_planes as i32), &mut band_sums, &mut slab_sums)?;
         for (sums, outer, n, inner) in [(&mut band_sums, pz, bands, px), (&mut slab_sums, 1, slabs, (py + bands) * px)] {
             let lines = outer * inner;
             launch!(self, &kernels.scan, blocks_of(128, lines), sums, &(outer as u32), &(n as u32), &(inner as u32))?;
         }
-        let shared = (rows * threads / 32 + threads * SEGMENT) * size_of::<u32>();
-        launch!(self, &kernels.write[kind], config(shared as u32), &source, &(slab_planes as i32), &band_sums, &slab_sums, &mut values)?;
+        launch!(self, &passes.write, config(shared), &source, &(slab_planes as i32), &band_sums, &slab_sums, &mut values)?;
         Ok(Integral { values, shape, pad, row, plane })
     }
 

@@ -4,6 +4,7 @@
 //! compiled (`cargo xtask kernels`); a driver of CUDA 12.4 or later is all that a user needs.
 
 mod backend;
+mod best;
 mod boost;
 mod classifier;
 mod error;
@@ -11,8 +12,10 @@ mod gpu;
 mod haar;
 mod image;
 mod matrix;
+mod paths;
 mod poses;
 
+pub use best::BestScores;
 pub use error::{GpuError, guarded};
 pub use gpu::{DeviceInfo, Gpu, devices};
 pub use haar::Strategy;

@@ -6,7 +6,9 @@ use nalgebra::Vector3;
 use pbt_cpu::Cpu;
 use pbt_features::{BoxGrid, HaarPoolConfig, SteerableSet, haar_pool, steerable_pool};
 use pbt_gpu::{Gpu, GpuError, Strategy, devices, guarded};
-use pbt_tree::{Backend, Bounds, Classifier, EvalParams, Evaluator, ImageLayout, Node, Patch, PoseSite, Score, Tree, VoxelSite, Weak};
+use pbt_tree::{
+    Backend, Bounds, Classifier, EvalParams, Evaluator, ImageLayout, Node, Patch, PoseSite, Score, Tree, VoxelSite, Weak, best_indices,
+};
 use pbt_volume::{Geometry, IntegralVolume, Padding, PointLps, Pose, Pyramid, Volume, rotation_from_vector};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::Rng;
@@ -84,7 +86,18 @@ const EVALS: [EvalParams; 4] =
 fn integral_volumes_cuda() {
     let Some(gpu) = gpu() else { return };
     let mut rng = fresh_rng();
-    let shapes = [[1, 1, 1], [3, 2, 1], [31, 17, 9], [64, 64, 64], [33, 130, 40], [257, 5, 70], [1030, 20, 6], [2, 3, 300], [128, 48, 100]];
+    let shapes = [
+        [1, 1, 1],
+        [3, 2, 1],
+        [31, 17, 9],
+        [64, 64, 64],
+        [33, 130, 40],
+        [257, 5, 70],
+        [1030, 20, 6],
+        [2, 3, 300],
+        [128, 48, 100],
+        [2060, 3, 2],
+    ];
     for shape in shapes {
         for pad in [0, 1, 9] {
             for padding in [Padding::Zero, Padding::Edge] {
@@ -168,14 +181,66 @@ fn dense_scores_cuda() {
             let c = classifier(&mut rng, trees, depth.min(12), weaks, features.len(), 60_000, eval);
             let expected = Cpu.score_voxels(&cpu_image, &features, &c);
             assert!(gpu.score_voxels(&gpu_image, &features, &c) == expected, "{trees} {depth} {weaks} {radius} {eval:?}");
-            for strategy in [Strategy::Walks, Strategy::TiledWalks, Strategy::Waves, Strategy::TiledWaves] {
+            for strategy in [Strategy::Walks, Strategy::Waves, Strategy::TiledWaves, Strategy::Paths] {
                 let Some(scores) = gpu.voxel_scores(&gpu_image, &features, &c, strategy).expect("scores") else {
-                    println!("radius {radius}: {strategy:?} does not fit");
+                    println!("radius {radius}: {strategy:?} does not serve");
                     continue;
                 };
                 let found: Vec<Score> = gpu.read_scores(&scores).expect("scores");
                 let wrong = found.iter().zip(&expected).filter(|(a, b)| a != b).count();
                 assert!(wrong == 0, "{wrong} wrong: {strategy:?} {trees} {depth} {weaks} {radius} {eval:?}");
+            }
+        }
+    }
+}
+
+/// Forests whose nodes have one threshold, with margins that differ and thresholds that all responses or none reach.
+#[test]
+fn hard_forests_of_thresholds_cuda() {
+    let Some(gpu) = gpu() else { return };
+    let mut rng = fresh_rng();
+    for (trees, depth, radius, shape) in [(10, 10, 9, [40, 41, 42]), (1, 3, 4, [65, 9, 5]), (3, 0, 2, [5, 6, 7]), (2, 12, 6, [33, 8, 70])] {
+        let features = haar_pool(&HaarPoolConfig { features: 80, radius, ..HaarPoolConfig::default() }, rng.next_u64());
+        let v = volume(&mut rng, shape);
+        let layout = ImageLayout { padding: Padding::Edge, haar: Some((0, radius)), channels: vec![] };
+        let (cpu_image, gpu_image) = (Cpu.upload(std::slice::from_ref(&v), &layout), gpu.upload(std::slice::from_ref(&v), &layout));
+        let mut c = classifier(&mut rng, trees, depth, 1, features.len(), 60_000, EvalParams::HARD);
+        for weak in c.trees.iter_mut().flat_map(|t| &mut t.weaks) {
+            let upper = u64::MAX.checked_shl(below(&mut rng, 65) as u32).unwrap_or(0);
+            weak.votes = if below(&mut rng, 2) == 0 { upper } else { !upper };
+        }
+        let expected = Cpu.score_voxels(&cpu_image, &features, &c);
+        let by_paths = gpu.voxel_scores(&gpu_image, &features, &c, Strategy::Paths).expect("scores");
+        match by_paths {
+            Some(scores) => assert!(gpu.read_scores(&scores).expect("scores") == expected, "{trees} {depth} {radius}"),
+            None => println!("{trees} {depth} {radius}: the device has too little shared memory"),
+        }
+        assert!(gpu.score_voxels(&gpu_image, &features, &c) == expected, "{trees} {depth} {radius}");
+        let best = Cpu.best_voxels(&cpu_image, &features, &c, 300);
+        assert!(gpu.best_voxels(&gpu_image, &features, &c, 300) == best, "the best of {trees} {depth} {radius}");
+    }
+}
+
+#[test]
+fn best_scores_cuda() {
+    let Some(gpu) = gpu() else { return };
+    let mut rng = fresh_rng();
+    for count in [1, 2, 1000, 16_384, 16_385, 100_001, 700_000, 3_000_000] {
+        let random = |rng: &mut ChaCha8Rng| i64::from(rng.next_u32()) << 32 | i64::from(rng.next_u32());
+        let place = below(&mut rng, count) as i64;
+        let kinds: [(&str, Vec<i64>); 5] = [
+            ("random", (0..count).map(|_| random(&mut rng)).collect()),
+            ("few values", (0..count).map(|_| below(&mut rng, 7) as i64 - 3).collect()),
+            ("one value", vec![-5; count]),
+            ("a peak", (0..count as i64).map(|n| -(n - place).abs()).collect()),
+            ("the ends of the range", (0..count).map(|n| [i64::MIN, i64::MAX, 0][n % 3]).collect()),
+        ];
+        for (name, values) in kinds {
+            let scores: Vec<Score> = values.into_iter().map(Score).collect();
+            let on_device = gpu.upload_scores(&scores).expect("scores");
+            for k in [0, 1, 680, 2048, 2049] {
+                let expected: Vec<(usize, Score)> = best_indices(&scores, k).into_iter().map(|n| (n, scores[n])).collect();
+                assert!(gpu.best_scores(&on_device, k).expect("the best") == expected, "{name}, {k} of {count}");
             }
         }
     }

@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod batch;
+mod bids;
 mod convert;
 mod demo;
 mod determinism;

@@ -85,7 +85,7 @@ pub enum Command {
 #[command(after_help = "Example:\n  pbt train -i my_scans -o liver.pbt\n\nThe data set is described in docs/reference/dataset.md. \
 Beside MODEL.pbt this writes MODEL.train.toml (every setting, as resolved) and MODEL.train.json (figures by stage, times, hashes).")]
 pub struct Train {
-    /// Data set: a folder with dataset.json, or such a file
+    /// Data set: a folder with dataset.json, such a file, or a folder of nnU-Net or BIDS
     #[arg(short, long, value_name = "DATASET")]
     pub input: PathBuf,
     /// Model file to write

@@ -3,7 +3,7 @@
 use crate::annotations::{Annotations, Landmark, LandmarkState, read_annotations};
 use crate::box_from_labels::box_from_labels;
 use crate::json::{Node, parse};
-use crate::{Image, IoError, ReadOptions, nnunet, read_image_with, read_labels};
+use crate::{Image, IoError, ReadOptions, bids, nnunet, read_image_with, read_labels};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -105,7 +105,7 @@ pub struct Dataset {
 
 impl Dataset {
     /// Reads a data set from a folder with `dataset.json`, or from such a file under any name. The paths in it are relative to the file. An
-    /// nnU-Net folder is one, too.
+    /// nnU-Net folder is one, too, and a folder in the layout of BIDS with label maps.
     ///
     /// # Errors
     /// [`IoError`] naming file and field (`cases[3].image`): unknown schema or kind, missing field, a name twice, a parent or partner
@@ -120,11 +120,18 @@ impl Dataset {
     /// # Errors
     /// [`IoError`] when the file cannot be read at all or is no data set.
     pub fn load_with_faults(path: &Path) -> Result<(Self, Vec<IoError>), IoError> {
-        let path = if path.is_dir() { path.join("dataset.json") } else { path.to_path_buf() };
+        let path = match Self::file_in(path) {
+            Some(file) => file,
+            None if path.is_dir() => path.join("dataset.json"),
+            None => path.to_path_buf(),
+        };
         let value = parse(&path)?;
         let root = Node::root(&path, &value);
         if nnunet::is_nnunet(&value) {
             return Ok((nnunet::load(&path, &root)?, Vec::new()));
+        }
+        if bids::is_bids(&value) {
+            return Ok((bids::load(&path, &root)?, Vec::new()));
         }
         let schema = root.get("schema")?;
         if schema.text()? != SCHEMA {
@@ -148,6 +155,15 @@ impl Dataset {
         let folder = path.parent().unwrap_or(Path::new("")).to_path_buf();
         let cases = cases(&root.get("cases")?, &folder, &mut warnings, &mut faults)?;
         Ok((Self { name, modality, structures, label_names, cases, path, warnings }, faults))
+    }
+
+    /// Whether a folder is a data set: it has `dataset.json`, or it is one of BIDS with label maps.
+    pub fn is_in(folder: &Path) -> bool {
+        Self::file_in(folder).is_some_and(|file| !file.ends_with(bids::DESCRIPTION) || bids::has_label_maps(folder))
+    }
+
+    fn file_in(folder: &Path) -> Option<PathBuf> {
+        ["dataset.json", bids::DESCRIPTION].map(|name| folder.join(name)).into_iter().find(|file| file.is_file())
     }
 
     /// The cases of a split, in the file's order.

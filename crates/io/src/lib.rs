@@ -7,6 +7,7 @@
 
 mod annotations;
 mod atomic;
+mod bids;
 mod box_from_labels;
 mod dataset;
 mod dicom;

@@ -11,7 +11,7 @@ use crate::commands::detect::LoadedModel;
 use crate::device;
 use crate::output::print;
 use images::ImageFacts;
-use pbt_io::{ReadOptions, is_image_path, read_markups, read_result};
+use pbt_io::{Dataset, ReadOptions, is_image_path, read_markups, read_result};
 use serde::Serialize;
 use std::fmt::{Display, Write};
 use std::path::Path;
@@ -93,7 +93,7 @@ fn examine(path: &Path, options: &ReadOptions) -> Result<Examination, Failure> {
         findings: result.err().map(Finding::error).into_iter().collect(),
         images: Vec::new(),
     };
-    if path.is_dir() && !path.join("dataset.json").exists() {
+    if path.is_dir() && !Dataset::is_in(path) {
         let below = images_below(path)?;
         return Ok(match &below[..] {
             [only] if only.path == path => images::examine_file(path, options),

@@ -42,7 +42,7 @@ const CASE_EXTENSIONS: [&str; 7] = ["nii", "gz", "mha", "mhd", "nrrd", "nhdr", "
 pub struct ReadOptions {
     /// DICOM: the label that [`crate::list_series`] gives a series, or its UID.
     pub series: Option<String>,
-    /// The time point, from 0, of a 4D NIfTI or MetaImage file or of a DICOM series with several images at each place.
+    /// The time point, from 0, of a 4D NIfTI, MetaImage or NRRD file or of a DICOM series with several images at each place.
     pub frame: Option<usize>,
 }
 

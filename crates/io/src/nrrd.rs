@@ -115,16 +115,16 @@ fn geometry(header: &TextHeader, warnings: &mut Vec<String>) -> Result<(Geometry
         return Err(header.error("dimension", "there are not three spatial axes; one 3D volume is needed"));
     };
     let origin = match header.get("space origin") {
-        Some(text) => vector(text).ok_or_else(|| header.error("space origin", format!("`{text}` is not `(x,y,z)`")))?,
+        Some(text) => vector(text).ok_or_else(|| header.error("space origin", format!("`{text}` is not `(x,y,z)`")))?.0,
         None => Vector3::zeros(),
     };
     if let Some(units) = header.get("space units").filter(|text| text.split_whitespace().any(|unit| !matches!(unit, "\"mm\"" | "\"\""))) {
         return Err(header.error("space units", format!("are {units}; mm is needed")));
     }
     let to_lps = match header.get("space").map(str::to_ascii_lowercase).as_deref() {
-        Some("left-posterior-superior" | "lps") => Vector3::new(1.0, 1.0, 1.0),
-        Some("right-anterior-superior" | "ras") => Vector3::new(-1.0, -1.0, 1.0),
-        Some("left-anterior-superior" | "las") => Vector3::new(1.0, -1.0, 1.0),
+        Some("left-posterior-superior" | "lps" | "left-posterior-superior-time" | "lpst") => Vector3::new(1.0, 1.0, 1.0),
+        Some("right-anterior-superior" | "ras" | "right-anterior-superior-time" | "rast") => Vector3::new(-1.0, -1.0, 1.0),
+        Some("left-anterior-superior" | "las" | "left-anterior-superior-time" | "last") => Vector3::new(1.0, -1.0, 1.0),
         None => {
             warnings.push("space: is missing, so orientation is unknown; left-posterior-superior is taken, as ITK does".into());
             Vector3::new(1.0, 1.0, 1.0)
@@ -141,7 +141,7 @@ fn geometry(header: &TextHeader, warnings: &mut Vec<String>) -> Result<(Geometry
     Ok((geometry, frames))
 }
 
-/// `(a,b,c) (d,e,f) none (g,h,i)`.
+/// `(a,b,c) (d,e,f) none (g,h,i)`; with time in the space, as ITK writes it, `(a,b,c,0) (d,e,f,0) (g,h,i,0) (0,0,0,t)`.
 fn directions(header: &TextHeader, text: &str) -> Result<Vec<Option<Vector3<f64>>>, IoError> {
     let wrong = || header.error("space directions", format!("`{text}` is not a list of `(x,y,z)` and `none`"));
     let mut rest = text.trim();
@@ -152,18 +152,26 @@ fn directions(header: &TextHeader, text: &str) -> Result<Vec<Option<Vector3<f64>
             rest = after.trim_start();
         } else {
             let end = rest.find(')').ok_or_else(wrong)?;
-            axes.push(Some(vector(&rest[..=end]).ok_or_else(wrong)?));
+            axes.push(match vector(&rest[..=end]).ok_or_else(wrong)? {
+                (space, 0.0) => Some(space),
+                (space, _) if space == Vector3::zeros() => None,
+                _ => return Err(header.error("space directions", "mix space and time")),
+            });
             rest = rest[end + 1..].trim_start();
         }
     }
     Ok(axes)
 }
 
-/// `(x,y,z)`.
-fn vector(text: &str) -> Option<Vector3<f64>> {
+/// `(x,y,z)` or `(x,y,z,t)`.
+fn vector(text: &str) -> Option<(Vector3<f64>, f64)> {
     let inner = text.trim().strip_prefix('(')?.strip_suffix(')')?;
     let parts: Option<Vec<f64>> = inner.split(',').map(|part| part.trim().parse().ok()).collect();
-    Some(Vector3::from(<[f64; 3]>::try_from(parts?).ok()?))
+    match parts?[..] {
+        [x, y, z] => Some((Vector3::new(x, y, z), 0.0)),
+        [x, y, z, t] => Some((Vector3::new(x, y, z), t)),
+        _ => None,
+    }
 }
 
 /// Axes of a file without directions: along the world's axes, each with its spacing.

@@ -1,18 +1,40 @@
-//! The same volume stored along any axes is the same volume.
+//! The same volume stored along any axes and in any format is the same volume.
+
+#[path = "../../crates/io/tests/support/dicom.rs"]
+#[allow(dead_code, reason = "not every test makes every file")]
+mod made;
 
 use crate::support::{numbers, pbt, read_json, scratch, tiny};
-use nalgebra::{Matrix3, Quaternion, UnitQuaternion};
+use nalgebra::{Matrix3, Quaternion, UnitQuaternion, Vector3};
 use pbt_io::{RawImage, VoxelType, read_raw, write_image};
-use pbt_volume::{Geometry, PointLps};
+use pbt_volume::phantom::{PhantomModality, PhantomSettings, phantom};
+use pbt_volume::{Geometry, PointLps, VoxelIndex, rotation_from_vector};
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
 use serde_json::Value;
+use std::path::{Path, PathBuf};
 
 /// The six orders of the axes.
 const ORDERS: [[usize; 3]; 6] = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
 
+/// Every format that is written.
+const FORMATS: [&str; 6] = ["nii", "nii.gz", "mha", "mhd", "nrrd", "nhdr"];
+
+/// A gland in a plain grid of 1.75 mm, and the voxel in the middle of its box. The affine has few bits, so that every format and every
+/// order of the axes holds it exactly.
+fn gland() -> (RawImage, VoxelIndex) {
+    let plain = PhantomSettings { voxels: 44, spacing_mm: 1.75, oblique_share: 0.0, ..PhantomSettings::new(PhantomModality::Ultrasound) };
+    let made = phantom(PhantomModality::Ultrasound, &plain, 7);
+    let grid = made.image.geometry();
+    let origin = PointLps(grid.origin().0.map(|v| (4.0 * v).round() / 4.0));
+    let geometry = Geometry::new(grid.shape(), *grid.matrix(), origin).unwrap();
+    let bytes = made.image.data().iter().flat_map(|&v| (v as i16).to_le_bytes()).collect();
+    (RawImage::new(geometry, VoxelType::I16, bytes, None).unwrap(), grid.to_index(made.pose.center))
+}
+
 /// The image with axis `order[a]` stored as axis `a`, backwards where `flips` says so; every voxel stays where it is in the world.
 fn stored_otherwise(image: &RawImage, order: [usize; 3], flips: [bool; 3]) -> RawImage {
-    assert_eq!(image.voxel_type(), VoxelType::U8);
-    let (geometry, from) = (image.geometry(), image.geometry().shape());
+    let (geometry, from, size) = (image.geometry(), image.geometry().shape(), image.voxel_type().size());
     let shape = order.map(|a| from[a]);
     let mut matrix = Matrix3::zeros();
     let mut origin = geometry.origin().0.coords;
@@ -31,12 +53,74 @@ fn stored_otherwise(image: &RawImage, order: [usize; 3], flips: [bool; 3]) -> Ra
                 for (a, n) in [i, j, k].into_iter().enumerate() {
                     old[order[a]] = if flips[a] { shape[a] - 1 - n } else { n };
                 }
-                bytes.push(image.bytes()[old[0] + from[0] * (old[1] + from[1] * old[2])]);
+                let at = size * (old[0] + from[0] * (old[1] + from[1] * old[2]));
+                bytes.extend_from_slice(&image.bytes()[at..at + size]);
             }
         }
     }
     let geometry = Geometry::new(shape, matrix, PointLps::new(origin.x, origin.y, origin.z)).unwrap();
-    RawImage::new(geometry, VoxelType::U8, bytes, None).unwrap()
+    RawImage::new(geometry, image.voxel_type(), bytes, None).unwrap()
+}
+
+/// The image as a DICOM series; slices step along the third axis, which may be tilted.
+fn write_series(folder: &Path, image: &RawImage) {
+    std::fs::create_dir(folder).unwrap();
+    let (geometry, [columns, rows, slices]) = (image.geometry(), image.geometry().shape());
+    let spacing = geometry.spacing_mm();
+    let (u, v) = (geometry.matrix().column(0) / spacing[0], geometry.matrix().column(1) / spacing[1]);
+    for (k, pixels) in image.bytes().chunks_exact(2 * columns * rows).enumerate() {
+        let position = geometry.to_lps(VoxelIndex::new(0.0, 0.0, k as f64)).0.coords;
+        let directions = [u[0], u[1], u[2], v[0], v[1], v[2]];
+        let size = [columns as u16, rows as u16];
+        // Neither names nor instance numbers are in the order of the slices.
+        let slice = made::slice(slices - k, position.as_slice(), &directions, &[spacing[1], spacing[0]], size, pixels);
+        std::fs::write(folder.join(format!("{}.dcm", (k * 7) % slices)), slice).unwrap();
+    }
+}
+
+/// The files of a batch, and what was found in them.
+struct Many {
+    folder: tempfile::TempDir,
+    manifest: String,
+}
+
+impl Many {
+    fn new() -> Self {
+        Self { folder: scratch(), manifest: "case_id,path\n".to_owned() }
+    }
+
+    /// Where to write the image of a case, which is then part of the batch.
+    fn path(&mut self, case: &str, file: &str) -> PathBuf {
+        let path = self.folder.path().join(file);
+        self.manifest.push_str(&format!("{case},{}\n", path.display()));
+        path
+    }
+
+    /// The image in every format that is written: cases `NAME-FORMAT`.
+    fn add(&mut self, name: &str, image: &RawImage) {
+        for format in FORMATS {
+            // A header and a whole file of one name would share their data file.
+            let file = format!("{name}-{}.{format}", format.replace('.', ""));
+            write_image(&self.path(&format!("{name}-{format}"), &file), image).unwrap();
+        }
+    }
+
+    /// Detects in all of them. The results hold one structure.
+    fn detect(&self) -> impl Fn(&str) -> Value {
+        let (list, out) = (self.folder.path().join("list.csv"), self.folder.path().join("out"));
+        std::fs::write(&list, &self.manifest).unwrap();
+        let model = tiny().model();
+        let [model, list, folder] = [&model, &list, &out].map(|path| path.to_str().unwrap());
+        pbt(["batch", "-q", "-m", model, "-i", list, "-o", folder]).exits_with(0);
+        move |case| {
+            let found = read_json(&out.join(format!("{case}.json")))["detections"][0].clone();
+            // What Slicer reads is the same.
+            let markup = read_json(&out.join(format!("{case}.mrk.json")))["markups"][0].clone();
+            assert_eq!((&markup["center"], &markup["size"]), (&found["position_lps_mm"], &found["size_mm"]), "{case}");
+            assert_eq!(markup["coordinateSystem"], "LPS");
+            found
+        }
+    }
 }
 
 fn orientation(detection: &Value) -> UnitQuaternion<f64> {
@@ -45,31 +129,94 @@ fn orientation(detection: &Value) -> UnitQuaternion<f64> {
     UnitQuaternion::new_normalize(Quaternion::new(w, i, j, k))
 }
 
+fn distance_mm(a: [f64; 3], b: [f64; 3]) -> f64 {
+    (Vector3::from(a) - Vector3::from(b)).norm()
+}
+
+/// Centre, size and axes are the same, the axes' ends to the same distance as the centre.
+#[track_caller]
+fn assert_same(a: &Value, b: &Value, within_mm: f64, what: &str) {
+    assert_eq!(a["status"], b["status"], "{what}");
+    for field in ["position_lps_mm", "size_mm"] {
+        let apart = distance_mm(numbers(&a[field]), numbers(&b[field]));
+        assert!(apart < within_mm, "{what}: {field} differs by {apart:.1e} mm");
+    }
+    let reach_mm = numbers(&a["size_mm"]).into_iter().fold(0.0, f64::max) / 2.0;
+    let angle = orientation(a).angle_to(&orientation(b));
+    assert!(angle * reach_mm < within_mm, "{what}: turned by {:.1e} degrees", angle.to_degrees());
+}
+
+/// One file of an orientation has the same bits in every format; other orientations differ by the rounding of 64-bit numbers.
 #[test]
-fn all_48_ways_to_store_a_volume_give_one_pose() {
-    let (images, out) = (scratch(), scratch());
-    let original = read_raw(&tiny().folder().join("c7.nii.gz")).unwrap().raw;
+fn all_48_ways_to_store_a_volume_give_one_pose_in_every_format() {
+    let (image, middle) = gland();
+    let mut many = Many::new();
+    let mut names = Vec::new();
     for (n, order) in ORDERS.into_iter().enumerate() {
         for flips in 0..8 {
-            let other = stored_otherwise(&original, order, [0, 1, 2].map(|a| flips >> a & 1 == 1));
-            // NRRD keeps every bit of the affine.
-            write_image(&images.path().join(format!("v{n}{flips}.nrrd")), &other).unwrap();
+            let (name, other) = (format!("v{n}{flips}"), stored_otherwise(&image, order, [0, 1, 2].map(|a| flips >> a & 1 == 1)));
+            many.add(&name, &other);
+            write_series(&many.path(&format!("{name}-dicom"), &name), &other);
+            names.push(name);
         }
     }
-    let model = tiny().model();
-    let folders = [images.path(), out.path()].map(|path| path.to_str().unwrap().to_owned());
-    pbt(["batch", "-q", "-m", model.to_str().unwrap(), "-i", &folders[0], "-o", &folders[1]]).exits_with(0);
-    let found = |name: &str| read_json(&out.path().join(format!("{name}.json")))["detections"][0].clone();
-    let first = found("v00");
-    for (n, flips) in (0..6).flat_map(|n| (0..8).map(move |flips| (n, flips))) {
-        let other = found(&format!("v{n}{flips}"));
-        assert_eq!(other["status"], first["status"]);
-        for field in ["position_lps_mm", "size_mm"] {
-            let (a, b) = (numbers(&first[field]), numbers(&other[field]));
-            let apart = a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
-            assert!(apart < 1e-6, "order {:?}, flips {flips:03b}: {field} differs by {apart:.1e} mm", ORDERS[n]);
+    assert_eq!(names.len(), 48);
+    let found = many.detect();
+    let first = found("v00-nrrd");
+    let truth = image.geometry().to_lps(middle).0;
+    assert!(distance_mm(numbers(&first["position_lps_mm"]), truth.coords.into()) < 5.0, "{first}");
+    for name in names {
+        let here = found(&format!("{name}-nrrd"));
+        assert_same(&first, &here, 1e-6, &name);
+        for format in FORMATS {
+            let detection = found(&format!("{name}-{format}"));
+            // MetaImage keeps directions and spacings, whose product is exact for these.
+            assert_eq!(detection, here, "{name}: {format}");
         }
-        let angle = orientation(&first).angle_to(&orientation(&other)).to_degrees();
-        assert!(angle < 1e-5, "order {:?}, flips {flips:03b}: turned by {angle:.1e} degrees", ORDERS[n]);
+        // A series is read with its slices along their normal, whatever the order in which it was written.
+        assert_same(&first, &found(&format!("{name}-dicom")), 1e-6, &format!("{name}: DICOM"));
+    }
+}
+
+/// Oblique, anisotropic and tilted grids, stored along any axes: what is found lies at the same place in the world whatever the format.
+#[test]
+fn every_format_leads_to_the_same_world_point() {
+    let (image, middle) = gland();
+    let mut random = ChaCha8Rng::seed_from_u64(9);
+    let mut draw = |low: f64, high: f64| low + (high - low) * f64::from(random.next_u32()) / f64::from(u32::MAX);
+    let mut many = Many::new();
+    let mut truths = Vec::new();
+    for n in 0..12 {
+        let axes = rotation_from_vector(Vector3::from_fn(|_, _| draw(-0.2, 0.2))).to_rotation_matrix().into_inner();
+        let mut matrix = axes * Matrix3::from_diagonal(&Vector3::from_fn(|_, _| draw(1.6, 1.9)));
+        // A gantry tilt of up to three degrees.
+        let step = matrix.column(2) + axes.column(1) * draw(-0.1, 0.1);
+        matrix.set_column(2, &step);
+        let origin = PointLps::new(draw(-300.0, 300.0), draw(-300.0, 300.0), draw(-300.0, 300.0));
+        let geometry = Geometry::new(image.geometry().shape(), matrix, origin).unwrap();
+        truths.push(geometry.to_lps(middle).0.coords);
+        let exact = RawImage::new(geometry, VoxelType::I16, image.bytes().to_vec(), None).unwrap();
+        let (order, flips) = (ORDERS[n % 6], [0, 1, 2].map(|a| n >> a & 1 == 1));
+        let exact = stored_otherwise(&exact, order, flips);
+        write_image(&many.path(&format!("exact{n}"), &format!("exact{n}.nrrd")), &exact).unwrap();
+        // All formats hold the affine that NIfTI's 32 bits leave of it.
+        let rounded = many.folder.path().join(format!("rounded{n}.nii"));
+        write_image(&rounded, &exact).unwrap();
+        let rounded = read_raw(&rounded).unwrap().raw;
+        many.add(&format!("r{n}"), &rounded);
+        // The slices of a series lie along the axis that is tilted.
+        let back = [0, 1, 2].map(|a| order.into_iter().position(|old| old == a).unwrap());
+        let slices = stored_otherwise(&rounded, back, back.map(|a| flips[a]));
+        write_series(&many.path(&format!("r{n}-dicom"), &format!("r{n}")), &slices);
+    }
+    let found = many.detect();
+    for (n, truth) in truths.into_iter().enumerate() {
+        let first = found(&format!("r{n}-nrrd"));
+        assert!(distance_mm(numbers(&first["position_lps_mm"]), truth.into()) < 5.0, "r{n}: {first}");
+        for format in FORMATS.into_iter().chain(["dicom"]) {
+            assert_same(&first, &found(&format!("r{n}-{format}")), 1e-4, &format!("r{n}: {format}"));
+        }
+        // The rounding moves voxels by 1e-5 mm, which now and then changes the last of the 12 bits of an intensity.
+        assert_same(&found(&format!("exact{n}")), &first, 0.05, &format!("r{n}: 32 bits for the affine"));
     }
 }

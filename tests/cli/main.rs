@@ -14,5 +14,6 @@ mod help;
 mod info;
 mod landmarks;
 mod learning_curve;
+mod schemas;
 mod support;
 mod validate;

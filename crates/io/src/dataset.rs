@@ -139,7 +139,7 @@ impl Dataset {
             return Err(schema.error(format!("is `{found}`, not `{SCHEMA}`"), "convert the data set, or use a pbt that knows this schema"));
         }
         let (mut warnings, mut faults) = (Vec::new(), Vec::new());
-        root.warn_unknown(&["schema", "name", "modality", "structures", "labels", "cases"], &mut warnings)?;
+        root.warn_unknown(&["$schema", "schema", "name", "modality", "structures", "labels", "cases"], &mut warnings)?;
         let name = kept(root.get("name").and_then(|name| name.text()), &mut faults).unwrap_or_default().to_owned();
         let structures = structures(&root.get("structures")?, &mut warnings, &mut faults)?;
         let label_names = match root.optional("labels")? {

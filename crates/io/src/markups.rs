@@ -44,8 +44,9 @@ pub fn read_markups(path: &Path) -> Result<Annotations, IoError> {
 /// Signs that turn coordinates of a markup into LPS. Slicer has named the system since 4.11 and numbered it (RAS 0, LPS 1) before.
 fn to_lps(markup: &Node) -> Result<Vector3<f64>, IoError> {
     if let Some(units) = markup.optional("coordinateUnits")? {
-        let mm = |v: &Value| v == "mm";
-        if !mm(units.raw()) && !units.raw().as_array().is_some_and(|list| list.iter().all(mm)) {
+        // A text, or a list of code, coding scheme and meaning.
+        let code = units.raw().as_array().map_or(Some(units.raw()), |list| list.first());
+        if code.is_none_or(|code| code != "mm") {
             return Err(units.error("is not mm", "convert the markups to millimetres"));
         }
     }
@@ -193,7 +194,9 @@ mod tests {
             assert!((pose.axes().column(2) - Vector3::z()).norm() < 1e-12);
             assert_eq!(pose.size_mm, [4.0, 5.0, 6.0]);
         }
-        assert_eq!(read_text(&roi_text("")).unwrap().pose("a").unwrap().center, PointLps::new(1.0, 2.0, 3.0));
+        for extra in ["", r#", "coordinateUnits": "mm""#, r#", "coordinateUnits": ["mm", "UCUM", "millimeter"]"#] {
+            assert_eq!(read_text(&roi_text(extra)).unwrap().pose("a").unwrap().center, PointLps::new(1.0, 2.0, 3.0));
+        }
     }
 
     #[test]
@@ -223,6 +226,7 @@ mod tests {
             (&roi_text("").replace("4,", "0,"), "markups[0].size"),
             (&roi_text(r#", "coordinateSystem": "XYZ""#), "markups[0].coordinateSystem"),
             (&roi_text(r#", "coordinateUnits": "m""#), "markups[0].coordinateUnits"),
+            (&roi_text(r#", "coordinateUnits": ["um", "UCUM", "micrometer"]"#), "markups[0].coordinateUnits"),
             (&roi_text(r#", "roiType": "Sphere""#), "markups[0].roiType"),
             (&roi_text(r#", "orientation": [1, 0, 0, 0, 1, 0, 0, 0, -1]"#), "markups[0].orientation"),
             (&roi_text(r#", "orientation": [1, 0, 0, 0, 2, 0, 0, 0, 1]"#), "markups[0].orientation"),

@@ -1,6 +1,6 @@
 //! One DICOM file: meta group, data set, and where its pixels are.
 
-use super::walk::{Damage, Encoding, PixelData, meta_group, walk};
+use super::walk::{Damage, PixelData, Values, meta_group, walk};
 use crate::IoError;
 use dicom_core::Tag;
 use dicom_core::header::HasLength;
@@ -15,7 +15,8 @@ use std::path::Path;
 const TRANSFER_SYNTAX_UID: Tag = Tag(0x0002, 0x0010);
 const DEFLATED: &str = "1.2.840.10008.1.2.1.99";
 const EXPLICIT_LITTLE: &str = "1.2.840.10008.1.2.1";
-const IMPLICIT_LITTLE: &str = "1.2.840.10008.1.2";
+/// The only transfer syntax without value representations in the file.
+pub(super) const IMPLICIT_LITTLE: &str = "1.2.840.10008.1.2";
 const EXPLICIT_BIG: &str = "1.2.840.10008.1.2.2";
 
 /// A deflated data set may grow to this many times the file's size plus [`INFLATED_SLACK`]: images shrink to a half or a third.
@@ -28,14 +29,14 @@ pub(crate) fn is_dicom(start: &[u8]) -> bool {
     start.get(128..132) == Some(b"DICM")
 }
 
-/// The layout of a file: all lengths in it are checked, nothing is decoded.
+/// A file up to its pixels: all lengths in it are checked, no pixel is decoded.
 pub(super) struct Layout<'a> {
     /// The file, or its data set where that is deflated.
     pub(super) bytes: Cow<'a, [u8]>,
     /// Transfer syntax.
     pub(super) uid: String,
-    start: usize,
-    header_end: usize,
+    /// The elements before the pixel data.
+    pub(super) elements: InMemDicomObject,
     pub(super) pixel_data: Option<PixelData>,
 }
 
@@ -45,29 +46,22 @@ fn damaged(path: &Path, damage: &Damage) -> IoError {
 
 impl<'a> Layout<'a> {
     /// Walks through a file that [`is_dicom`].
-    pub(super) fn of(path: &Path, bytes: &'a [u8]) -> Result<Self, IoError> {
+    pub(super) fn of(path: &Path, bytes: &'a [u8], values: Values) -> Result<Self, IoError> {
         let (uid, start) = meta_group(bytes, 132, TRANSFER_SYNTAX_UID).map_err(|damage| damaged(path, &damage))?;
         let Some(range) = uid else {
             return Err(IoError::input(path, "(0002,0010) TransferSyntaxUID", "is missing", "export the file again"));
         };
         let uid = String::from_utf8_lossy(&bytes[range]).trim_end_matches(['\0', ' ']).to_owned();
-        let encoding = Encoding { explicit_vr: uid != IMPLICIT_LITTLE, big_endian: uid == EXPLICIT_BIG };
-        let (bytes, start) = if uid == DEFLATED { (Cow::Owned(inflate(path, &bytes[start..])?), 0) } else { (Cow::Borrowed(bytes), start) };
-        let walked = walk(&bytes, start, encoding).map_err(|damage| damaged(path, &damage))?;
-        Ok(Self { uid, start, header_end: walked.header_end, pixel_data: walked.pixel_data, bytes })
-    }
-
-    /// The elements before the pixel data.
-    pub(super) fn header(&self, path: &Path) -> Result<InMemDicomObject, IoError> {
         // What differs between transfer syntaxes before the pixel data is the encoding alone.
-        let encoding = match self.uid.as_str() {
+        let encoding = match uid.as_str() {
             IMPLICIT_LITTLE => IMPLICIT_LITTLE,
             EXPLICIT_BIG => EXPLICIT_BIG,
             _ => EXPLICIT_LITTLE,
         };
         let syntax = transfer_syntax(encoding).ok_or_else(|| IoError::input(path, "DICOM", "has no known encoding", "export it again"))?;
-        InMemDicomObject::read_dataset_with_ts(&self.bytes[self.start..self.header_end], syntax)
-            .map_err(|error| IoError::input(path, "DICOM", format!("cannot be parsed: {}", chain(&error)), "copy or export it again"))
+        let (bytes, start) = if uid == DEFLATED { (Cow::Owned(inflate(path, &bytes[start..])?), 0) } else { (Cow::Borrowed(bytes), start) };
+        let walked = walk(&bytes, start, syntax, values).map_err(|damage| damaged(path, &damage))?;
+        Ok(Self { uid, elements: walked.elements, pixel_data: walked.pixel_data, bytes })
     }
 }
 

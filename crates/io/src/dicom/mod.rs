@@ -152,7 +152,7 @@ type Slot<'a> = (&'a Plane, &'a mut [u8]);
 fn load_file(source: &Source, file: usize, slots: Vec<Slot>) -> Result<[u8; 32], IoError> {
     let path = source.path(file);
     let content = source.bytes(file)?;
-    let layout = file::Layout::of(path, &content)?;
+    let layout = file::Layout::of(path, &content, walk::Values::PassedOver)?;
     // The file was read before; should it have changed since, its ranges no longer hold.
     if layout.pixel_data.as_ref() != Some(&slots[0].0.format.data) {
         return Err(IoError::input(path, "file", "changed while it was read", "try again when nothing writes to it"));

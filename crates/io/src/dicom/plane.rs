@@ -2,7 +2,7 @@
 //! one a tile; from here on they are the same.
 
 use super::file::{Elements, Layout};
-use super::walk::PixelData;
+use super::walk::{PixelData, Values};
 use super::{functional_groups, mosaic};
 use crate::IoError;
 use dicom_core::Tag;
@@ -13,6 +13,9 @@ use std::sync::Arc;
 
 /// Above 64 MiB, compressed images of more than this ratio are refused: it bounds what a small file can ask for.
 const MAX_COMPRESSION: usize = 200;
+
+/// More frames than any file has: long series of functional MR have some tens of thousands.
+const MAX_FRAMES: usize = 1 << 16;
 
 /// How the pixels of a file are stored.
 #[derive(Debug, Clone, PartialEq)]
@@ -136,9 +139,8 @@ pub(super) enum Content {
 /// # Errors
 /// [`IoError`] when the file is damaged.
 pub(super) fn read(path: &Path, file: usize, bytes: &[u8]) -> Result<Content, IoError> {
-    let layout = Layout::of(path, bytes)?;
-    let object = layout.header(path)?;
-    let elements = Elements(&object);
+    let layout = Layout::of(path, bytes, Values::Kept)?;
+    let elements = Elements(&layout.elements);
     let Some(data) = layout.pixel_data.clone() else { return Ok(Content::Left(LeftOut::NoPixels)) };
     let class = elements.text(tags::SOP_CLASS_UID).unwrap_or_default();
     if elements.texts(tags::IMAGE_TYPE).iter().any(|part| part.contains("LOCALIZER")) {
@@ -195,6 +197,9 @@ fn pixel_format(path: &Path, transfer_syntax: &str, elements: Elements, data: Pi
     if format.bits_stored > format.bits_allocated || high_bit >= format.bits_allocated || high_bit + 1 < format.bits_stored {
         let problem = format!("is {} with {} bits allocated and {high_bit} as the high bit", format.bits_stored, format.bits_allocated);
         return Err(field(path, tags::BITS_STORED, "BitsStored", problem));
+    }
+    if format.frames > MAX_FRAMES {
+        return Err(field(path, tags::NUMBER_OF_FRAMES, "NumberOfFrames", format!("is {}, more than {MAX_FRAMES}", format.frames)));
     }
     // The smallest frame that can be: what the file cannot hold is refused before anything is made of it.
     let native = format.rows * format.columns * usize::from(format.bits_allocated / 8);

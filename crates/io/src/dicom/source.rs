@@ -13,6 +13,12 @@ use zip::ZipArchive;
 /// More files than any examination has.
 const MAX_FILES: usize = 200_000;
 
+/// More entries than an archive of one examination has. The directory takes some hundred bytes of memory for each.
+const MAX_ENTRIES: usize = 100_000;
+
+/// The mark of an entry in an archive's directory, and the least bytes that an entry takes there.
+const DIRECTORY_ENTRY: ([u8; 4], usize) = (*b"PK\x01\x02", 46);
+
 /// Folders in folders.
 const MAX_DEPTH: usize = 32;
 
@@ -107,10 +113,12 @@ impl Source {
 
     fn zip(path: &Path, bytes: Vec<u8>) -> Result<Self, IoError> {
         let length = bytes.len() as u64;
-        let mut archive = ZipArchive::new(Cursor::new(bytes.into())).map_err(|error| bad_zip(path, &error.to_string()))?;
-        if archive.len() > MAX_FILES {
-            return Err(IoError::input(path, "zip", format!("has {} entries", archive.len()), "pack one series alone"));
+        // Counted before the directory is parsed, since who parses it makes room for what it states.
+        let (mark, least) = DIRECTORY_ENTRY;
+        if bytes.len() > MAX_ENTRIES * least && bytes.windows(mark.len()).filter(|window| *window == mark).count() > MAX_ENTRIES {
+            return Err(IoError::input(path, "zip", format!("has more than {MAX_ENTRIES} entries"), "pack one series alone"));
         }
+        let mut archive = ZipArchive::new(Cursor::new(bytes.into())).map_err(|error| bad_zip(path, &error.to_string()))?;
         let (mut entries, mut others, mut packed) = (Vec::new(), 0, 0u64);
         for n in 0..archive.len() {
             let (size, name) = {

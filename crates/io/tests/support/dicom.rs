@@ -1,6 +1,21 @@
-//! DICOM files made by hand, explicit little-endian.
+//! DICOM files made by hand, little-endian.
 
-/// An element of a data set.
+/// Explicit value representations.
+pub(crate) const EXPLICIT: &str = "1.2.840.10008.1.2.1";
+/// Implicit value representations.
+pub(crate) const IMPLICIT: &str = "1.2.840.10008.1.2";
+
+/// An element of a data set of this transfer syntax.
+fn element_in(transfer_syntax: &str, group: u16, number: u16, vr: &str, value: &[u8]) -> Vec<u8> {
+    if transfer_syntax != IMPLICIT {
+        return element(group, number, vr, value);
+    }
+    let padding = if value.len() % 2 == 1 { &b" "[..] } else { &[] };
+    let length = (value.len() + padding.len()) as u32;
+    [&group.to_le_bytes()[..], &number.to_le_bytes(), &length.to_le_bytes(), value, padding].concat()
+}
+
+/// An element with explicit value representation.
 pub(crate) fn element(group: u16, number: u16, vr: &str, value: &[u8]) -> Vec<u8> {
     let mut bytes = [&group.to_le_bytes()[..], &number.to_le_bytes(), vr.as_bytes()].concat();
     let padded = value.len() + value.len() % 2;
@@ -20,7 +35,7 @@ pub(crate) fn file(transfer_syntax: &str, elements: &[(u16, u16, &str, &[u8])]) 
     let mut file = vec![0; 128];
     file.extend(b"DICM");
     file.extend(element(0x0002, 0x0010, "UI", transfer_syntax.as_bytes()));
-    elements.iter().for_each(|&(group, number, vr, value)| file.extend(element(group, number, vr, value)));
+    elements.iter().for_each(|&(group, number, vr, value)| file.extend(element_in(transfer_syntax, group, number, vr, value)));
     file
 }
 
@@ -41,7 +56,7 @@ pub(crate) fn slice(
 ) -> Vec<u8> {
     let (uid, number) = (format!("1.2.3.{instance}"), instance.to_string());
     file(
-        "1.2.840.10008.1.2.1",
+        EXPLICIT,
         &[
             (0x0008, 0x0018, "UI", uid.as_bytes()),
             (0x0008, 0x0060, "CS", b"CT"),
@@ -65,10 +80,15 @@ pub(crate) fn slice(
 
 /// A dose grid of 4 x 3 x 5 voxels, with a sequence: a whole volume in one small file.
 pub(crate) fn dose_grid() -> Vec<u8> {
-    let item = element(0x0008, 0x1155, "UI", b"1.2.3");
+    dose_grid_in(EXPLICIT)
+}
+
+/// The same in this transfer syntax.
+pub(crate) fn dose_grid_in(transfer_syntax: &str) -> Vec<u8> {
+    let item = element_in(transfer_syntax, 0x0008, 0x1155, "UI", b"1.2.3");
     let sequence = [&[0xfe, 0xff, 0x00, 0xe0][..], &(item.len() as u32).to_le_bytes(), &item].concat();
     file(
-        "1.2.840.10008.1.2.1",
+        transfer_syntax,
         &[
             (0x0008, 0x0016, "UI", b"1.2.840.10008.5.1.4.1.1.481.2"),
             (0x0008, 0x0060, "CS", b"RTDOSE"),

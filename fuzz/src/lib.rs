@@ -12,6 +12,7 @@ pub fn file(name: &str, bytes: &[u8]) -> PathBuf {
         folder
     });
     let path = folder.join(name);
+    std::fs::create_dir_all(path.parent().expect("it lies in the folder")).expect("a folder for the input");
     std::fs::write(&path, bytes).expect("the input is written");
     path
 }

@@ -32,9 +32,8 @@ pub struct LandmarkRoundConfig {
     pub reach: f64,
     /// Noise on the held-out frames that the round learns from, in units of their own errors.
     pub jitter: f64,
-    /// Ridge penalty as a share of the mean variance of a feature. Automatic: of three the one that is best on held-out cases.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub ridge: Option<f64>,
+    /// Ridge penalty as a share of the mean variance of a feature.
+    pub ridge: f64,
 }
 
 /// A grid of samples.
@@ -52,7 +51,7 @@ pub struct LandmarkPatchConfig {
 impl Default for LandmarksConfig {
     fn default() -> Self {
         let patch = |extent, points, levels: &[f64]| LandmarkPatchConfig { extent, points, levels: levels.to_vec() };
-        let point = |patches, reach| LandmarkRoundConfig { view: View::Point, patches, edges: true, reach, jitter: 0.7, ridge: None };
+        let point = |patches, reach, ridge| LandmarkRoundConfig { view: View::Point, patches, edges: true, reach, jitter: 0.7, ridge };
         Self {
             perturbations: 30,
             most_samples: 4000,
@@ -63,11 +62,11 @@ impl Default for LandmarksConfig {
                     edges: true,
                     reach: 2.5,
                     jitter: 0.7,
-                    ridge: None,
+                    ridge: 0.8,
                 },
-                point(vec![patch(10.0, 7.0, &[0.7])], 1.8),
-                point(vec![patch(7.0, 7.0, &[0.7])], 1.2),
-                point(vec![patch(5.0, 9.0, &[0.7])], 0.9),
+                point(vec![patch(10.0, 7.0, &[0.7])], 1.8, 0.8),
+                point(vec![patch(7.0, 7.0, &[0.7])], 1.2, 0.8),
+                point(vec![patch(5.0, 9.0, &[0.7])], 0.9, 0.8),
             ],
         }
     }
@@ -82,9 +81,7 @@ impl LandmarksConfig {
         for round in &self.rounds {
             within("landmarks.rounds.reach", round.reach, 0.01, 20.0)?;
             within("landmarks.rounds.jitter", round.jitter, 0.0, 10.0)?;
-            if let Some(ridge) = round.ridge {
-                within("landmarks.rounds.ridge", ridge, 1e-9, 1e3)?;
-            }
+            within("landmarks.rounds.ridge", round.ridge, 1e-9, 1e3)?;
             within("landmarks.rounds.patches", round.patches.len() as f64, 1.0, 8.0)?;
             for patch in &round.patches {
                 within("landmarks.rounds.patches.extent", patch.extent, 0.05, 50.0)?;

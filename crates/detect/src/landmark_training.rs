@@ -124,8 +124,8 @@ impl LandmarkStage {
             .iter()
             .enumerate()
             .map(|(n, round)| {
-                let mut spec = spec(round, input, spread, normalise);
-                let sampler = Sampler {
+                let spec = spec(round, input, spread, normalise);
+                let samples = Sampler {
                     input,
                     config,
                     round,
@@ -136,12 +136,9 @@ impl LandmarkStage {
                     seed: seed.wrapping_add(n as u64),
                 };
                 let groups = match round.view {
-                    View::Box => alike(landmarks),
-                    View::Point => (0..landmarks.len()).map(|l| vec![l]).collect(),
+                    View::Box => alike(landmarks).into_iter().map(|group| samples.fit(landmarks, group)).collect(),
+                    View::Point => (0..landmarks.len()).map(|l| samples.fit(landmarks, vec![l])).collect(),
                 };
-                let ridge = round.ridge.unwrap_or_else(|| sampler.best_ridge(landmarks, &groups));
-                let groups = groups.into_iter().map(|group| sampler.fit(landmarks, group, ridge)).collect();
-                spec.ridge = ridge;
                 LandmarkRound { spec, groups }
             })
             .collect();
@@ -205,7 +202,7 @@ fn spec<B: Backend>(round: &LandmarkRoundConfig, input: &StageInput<'_, B>, spre
             Patch { grid, levels, edges: round.edges }
         })
         .collect();
-    LandmarkRoundSpec { view: round.view, patches, normalise, reach: 1.5 * round.reach * spread, ridge: round.ridge.unwrap_or(RIDGES[0]) }
+    LandmarkRoundSpec { view: round.view, patches, normalise, reach: 1.5 * round.reach * spread }
 }
 
 /// Draws the samples of a round.
@@ -220,61 +217,12 @@ struct Sampler<'a, 'b, B: Backend> {
     seed: u64,
 }
 
-/// Sites of a group as its map sees them.
-struct Samples {
-    /// Site after site.
-    seen: Vec<i16>,
-    /// Three lists a landmark.
-    targets: Vec<Vec<f64>>,
-    /// Which of the group's cases each site belongs to.
-    places: Vec<usize>,
-}
-
-/// Ridge penalties to choose from; the first is for those who cannot choose.
-const RIDGES: [f64; 3] = [0.8, 0.3, 2.0];
-
-/// Fewest cases of which a third is held out to choose, and groups that choose for all.
-const FEWEST_TO_CHOOSE: usize = 6;
-const GROUPS_TO_CHOOSE: usize = 8;
-
 impl<B: Backend> Sampler<'_, '_, B> {
-    fn fit(&self, landmarks: &[Annotated], group: Vec<usize>, ridge: f64) -> LandmarkGroup {
-        let Samples { seen, targets, .. } = self.draw(landmarks, &group);
-        LandmarkGroup { landmarks: group, map: LinearMap::fit(&seen, self.spec.len(), &targets, ridge) }
-    }
-
-    /// The penalty with which maps that are trained on two thirds of the cases err least on the others; a few groups stand for all.
-    fn best_ridge(&self, landmarks: &[Annotated], groups: &[Vec<usize>]) -> f64 {
-        let step = groups.len().div_ceil(GROUPS_TO_CHOOSE);
-        let mut errors = [0.0; RIDGES.len()];
-        for group in groups.iter().step_by(step) {
-            if landmarks[group[0]].1.len() < FEWEST_TO_CHOOSE {
-                continue;
-            }
-            let samples = self.draw(landmarks, group);
-            let (length, places) = (self.spec.len(), &samples.places);
-            let part = |held_out: bool| (0..places.len()).filter(move |&s| (places[s] % 3 == 2) == held_out);
-            let inside: Vec<i16> = part(false).flat_map(|s| &samples.seen[s * length..(s + 1) * length]).copied().collect();
-            let targets: Vec<Vec<f64>> = samples.targets.iter().map(|t| part(false).map(|s| t[s]).collect()).collect();
-            for (error, ridge) in errors.iter_mut().zip(RIDGES) {
-                let map = LinearMap::fit(&inside, length, &targets, ridge);
-                for s in part(true) {
-                    let found = map.apply(&samples.seen[s * length..(s + 1) * length]);
-                    let left: Vec<f64> = found.iter().zip(&samples.targets).map(|(f, t)| f - t[s]).collect();
-                    *error += left.chunks_exact(3).map(|v| (v[0] * v[0] + v[1] * v[1] + v[2] * v[2]).sqrt()).sum::<f64>();
-                }
-            }
-        }
-        RIDGES[(1..RIDGES.len()).fold(0, |best, n| if errors[n] < errors[best] { n } else { best })]
-    }
-
-    /// What maps of a group learn from.
-    fn draw(&self, landmarks: &[Annotated], group: &[usize]) -> Samples {
+    fn fit(&self, landmarks: &[Annotated], group: Vec<usize>) -> LandmarkGroup {
         let points = |l: usize| &landmarks[l].1;
         let cases: Vec<usize> = points(group[0]).iter().map(|&(case, _)| case).collect();
         let each = self.config.perturbations.min(self.config.most_samples / cases.len()).max(4);
         let mut sites = Vec::with_capacity(cases.len() * each);
-        let mut places = Vec::with_capacity(cases.len() * each);
         let mut targets = vec![Vec::with_capacity(cases.len() * each); 3 * group.len()];
         for (place, &n) in cases.iter().enumerate() {
             let mut random = Random::new(self.seed, 100 + group[0] as u64, n as u64);
@@ -293,13 +241,12 @@ impl<B: Backend> Sampler<'_, '_, B> {
                     let step = step_between(&frame, from, points(l)[place].1);
                     (0..3).for_each(|a| targets[3 * i + a].push(step[a]));
                     if i == 0 {
-                        places.push(place);
                         sites.push(PoseSite { image: n as u32, pose: self.spec.site(&frame, from) });
                     }
                 }
             }
         }
         let seen = self.spec.see(self.input.backend, self.input.images, &sites);
-        Samples { seen, targets, places }
+        LandmarkGroup { landmarks: group, map: LinearMap::fit(&seen, self.spec.len(), &targets, self.round.ridge) }
     }
 }

@@ -49,8 +49,6 @@ pub struct LandmarkRoundSpec {
     pub normalise: bool,
     /// A step beyond is shortened; in D.
     pub reach: f64,
-    /// The ridge penalty that its maps were trained with, as a share of the mean variance of a feature.
-    pub ridge: f64,
 }
 
 /// Landmarks that one map of a round moves.

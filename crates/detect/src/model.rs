@@ -183,9 +183,6 @@ impl Model {
                 config.finish.margin = cascade.regressors.first().map(|r| r.spec.margin);
                 config.finish.ridge = cascade.regressors.first().map(|r| r.spec.ridge);
             }
-            for (round, trained) in config.landmarks.rounds.iter_mut().zip(s.landmarks.iter().flat_map(|stage| &stage.rounds)) {
-                round.ridge = Some(trained.spec.ridge);
-            }
             config.orientation.orientations =
                 if s.prior.any_orientation { crate::Orientations::Any } else { crate::Orientations::Training };
         }

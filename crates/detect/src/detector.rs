@@ -198,6 +198,9 @@ impl Model {
     }
 }
 
+/// A centre that lies this far outside the image, in D, is out of view; nearer, half of the structure is seen.
+const OUT_OF_VIEW: f64 = 0.05;
+
 /// A chosen pose within this of a rung, in D, stands on it.
 const SAME_RUNG: f64 = 0.35;
 
@@ -277,9 +280,10 @@ impl StructureModel {
         let (pose, score) = self.verification.settle(backend, &on.image, &trace.converged, &trace.scores, choice.index, expected.as_ref());
         let trace = Trace { chosen: choice.index, margin: choice.margin, support: choice.support, ..trace };
         let score = choice.probability(self.verification.probability(score));
-        // Where no joint choice is likelier than not, the best is a guess.
+        // Where no joint choice is likelier than not, the best is a guess; and so is what lies out of view.
+        let out_of_view = on.levels[0].voxels_outside(pose.center) * self.working.spacing_mm > OUT_OF_VIEW * self.prior.scale_mm;
         let status = match self.status(score) {
-            Status::Found if choice.margin < 0.0 => Status::Doubtful,
+            Status::Found if choice.margin < 0.0 || out_of_view => Status::Doubtful,
             status => status,
         };
         let landmarks = self.find_landmarks(backend, &on.image, &pose, score);

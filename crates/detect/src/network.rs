@@ -418,7 +418,8 @@ mod tests {
                 let unary: f64 = (0..3)
                     .map(|s| {
                         let (c, place) = (&found[s], network.places[s].as_ref().unwrap());
-                        c.log_odds[choice[s]].clamp(-SUREST, SUREST) + place.log_density(&c.poses[choice[s]].center.0.coords)
+                        let density = place.log_density(&c.poses[choice[s]].center.0.coords).max(OUT_OF_PLACE);
+                        c.log_odds[choice[s]].clamp(-SUREST, SUREST) + density
                     })
                     .sum();
                 let arc = |a: &Arc| a.log_density(&found[a.from].poses[choice[a.from]], &found[a.to].poses[choice[a.to]]);

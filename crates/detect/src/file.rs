@@ -173,8 +173,13 @@ impl Model {
         if network.as_ref().is_some_and(|n| !n.is_valid(structures.len())) {
             return Err(DetectError::model("network", "does not fit the structures"));
         }
-        let working = |test: &LevelTest| structures.get(test.spec.members[0]).map_or(0, |s| s.working.levels);
-        if levels.iter().any(|test| network.is_none() || !test.is_valid(structures.len(), working(test))) {
+        // Its members are scored in one image, so they must agree on how it is made ready.
+        let fits = |test: &LevelTest| {
+            let working = |&s: &usize| structures.get(s).map(|structure| &structure.working);
+            let Some(first) = test.spec.members.first().and_then(working) else { return false };
+            test.is_valid(structures.len(), first.levels) && test.spec.members.iter().all(|s| working(s) == Some(first))
+        };
+        if !levels.iter().all(|test| network.is_some() && fits(test)) {
             return Err(DetectError::model("levels", "do not fit the structures"));
         }
         Ok(Self { provenance, structures, network, levels })

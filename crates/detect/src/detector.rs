@@ -57,7 +57,7 @@ pub struct LandmarkDetection {
 pub struct Trace {
     /// Position candidates, best first.
     pub candidates: Vec<Candidate>,
-    /// Modes of the orientation stage, then what the neighbours in the network propose.
+    /// Modes of the orientation stage, then what the neighbours in the network propose, then the rung of a level test where none stood.
     pub modes: Vec<Pose>,
     /// Number of modes before the neighbours' proposals.
     pub own_modes: usize,

@@ -104,6 +104,8 @@ pub struct TrainingCases {
     modality: String,
     ids: Vec<String>,
     wanted: Wanted,
+    /// Names of the structures that name a mirror twin, and of the twin.
+    partners: Vec<(String, String)>,
     cases: Vec<AnnotatedCase>,
 }
 
@@ -115,6 +117,7 @@ impl TrainingCases {
             modality: dataset.modality.to_string(),
             ids: cases.iter().map(|c| c.spec.id.clone()).collect(),
             wanted,
+            partners: dataset.structures.iter().filter_map(|s| Some((s.name.clone(), s.partner.clone()?))).collect(),
             cases,
         }
     }
@@ -161,5 +164,8 @@ impl TrainingData for TrainingCases {
         let points = |name: &str| self.cases.iter().enumerate().filter_map(|(n, c)| Some((n, point(c, name)?))).collect();
         let own = self.wanted.landmarks.iter().filter(|(_, parent)| parent == structure);
         own.map(|(name, _)| (name.clone(), points(name))).collect()
+    }
+    fn partner(&self, structure: &str) -> Option<String> {
+        self.partners.iter().find(|(name, _)| name == structure).map(|(_, partner)| partner.clone())
     }
 }

@@ -55,6 +55,8 @@ pub(crate) struct TrainingCase {
     pub(crate) pyramid: Arc<Pyramid>,
     /// Truth.
     pub(crate) pose: Pose,
+    /// Cases of one group are copies of each other, so that what is held out is held out whole; numbered from 0.
+    pub(crate) group: usize,
     /// Where structures of the same size and kind lie: the finish learns from them too.
     pub(crate) look_alikes: Vec<Pose>,
 }
@@ -64,4 +66,9 @@ impl TrainingCase {
     pub(crate) fn all(&self) -> impl Iterator<Item = Pose> {
         std::iter::once(self.pose).chain(self.look_alikes.iter().copied())
     }
+}
+
+/// Number of groups.
+pub(crate) fn groups(cases: &[TrainingCase]) -> usize {
+    cases.iter().map(|case| case.group + 1).max().unwrap_or(0)
 }

@@ -1,6 +1,7 @@
 //! Everything that a user may set for training; every key has a default, and `auto` values are resolved from the training cases.
 
 use crate::DetectError;
+use crate::augmentation::AugmentationConfig;
 use crate::landmark_config::LandmarksConfig;
 use pbt_features::{HaarPoolConfig, SteerableSet};
 use pbt_tree::ClassifierParams;
@@ -16,6 +17,8 @@ use serde::{Deserialize, Serialize};
 pub struct TrainConfig {
     /// The working grid.
     pub working: WorkingConfig,
+    /// Copies of the training cases.
+    pub augmentation: AugmentationConfig,
     /// The boosted classifiers of all stages.
     pub classifier: ClassifierParams,
     /// Where the structure's centre may be.
@@ -324,6 +327,7 @@ impl TrainConfig {
                 round.voxels_across.iter().try_for_each(|&v| within(&format!("{key}.voxels_across"), v, 1.0, 500.0))?;
             }
         }
+        self.augmentation.check()?;
         self.landmarks.check()?;
         within("verification.doubtful_below", self.verification.doubtful_below, 0.0, 1.0)?;
         within("verification.absent_below", self.verification.absent_below, 0.0, self.verification.doubtful_below)?;

@@ -4,7 +4,7 @@
 //! trained again without each part of the cases in turn, and where it ends in the part left out says what detection will offer.
 
 use crate::DetectError;
-use crate::case::TrainingCase;
+use crate::case::{TrainingCase, groups};
 use crate::cover::Random;
 use crate::finish::Finish;
 use crate::landmark_config::{LandmarkRoundConfig, LandmarksConfig};
@@ -21,6 +21,7 @@ use nalgebra::Vector3;
 use pbt_features::BoxGrid;
 use pbt_tree::{Backend, Patch, PoseSite};
 use pbt_volume::{PointLps, Pose};
+use std::collections::BTreeSet;
 
 /// A landmark with its place in some of the cases, by their numbers in the stage's input.
 pub(crate) type Annotated = (String, Vec<(usize, PointLps)>);
@@ -42,14 +43,14 @@ pub(crate) fn held_out_frames<B: Backend>(
     config.finish.perturbations = config.finish.perturbations.min(HELD_OUT_PERTURBATIONS);
     config.finish.most_samples = config.finish.most_samples.min(HELD_OUT_SAMPLES);
     // Leaving out few cases, what is left resembles the whole; with many cases half of them do.
-    let folds = if cases.len() < 40 { cases.len().min(3) } else { 2 };
+    let folds = if groups(cases) < 40 { groups(cases).min(3) } else { 2 };
     let mut frames: Vec<Pose> = cases.iter().map(|c| c.pose).collect();
     for fold in 0..folds {
-        let inside: Vec<usize> = (0..cases.len()).filter(|n| n % folds != fold).collect();
+        let inside: Vec<usize> = (0..cases.len()).filter(|&n| cases[n].group % folds != fold).collect();
         let rest: Vec<TrainingCase> = inside.iter().map(|&n| cases[n].clone()).collect();
         let seen: Vec<&B::Image> = inside.iter().map(|&n| images[n]).collect();
         let finish = train(&StageInput { cases: &rest, images: &seen, config: &config, ..*input })?;
-        for n in (0..cases.len()).filter(|n| n % folds == fold) {
+        for n in (0..cases.len()).filter(|&n| cases[n].group % folds == fold) {
             let ends = finish.apply(backend, images[n], &modes[n]);
             // Verification picks the right one; here the truth stands in for it.
             let distance = |p: &Pose| BoxError::new(p, &cases[n].pose).corner_mm;
@@ -171,7 +172,7 @@ fn prior(name: &str, points: &[(usize, PointLps)], cases: &[TrainingCase], frame
     let distances: Vec<f64> = distances.collect();
     LandmarkPrior {
         name: name.to_owned(),
-        cases: points.len(),
+        cases: points.iter().map(|&(n, _)| cases[n].group).collect::<BTreeSet<_>>().len(),
         mean: mean.into(),
         spread: (distances.iter().map(|d| d * d).sum::<f64>() / distances.len() as f64).sqrt(),
         farthest: distances.iter().copied().fold(0.0, f64::max),

@@ -9,7 +9,7 @@ use crate::linear::LinearMap;
 use crate::model::Draft;
 use crate::network::Network;
 use crate::perturb::{Reach, spread};
-use crate::train::{Annotated, TrainingData};
+use crate::train::{Annotated, TrainingData, groups};
 use pbt_features::BoxGrid;
 use pbt_tree::{Backend, ImageLayout, Patch, PoseSite};
 use pbt_volume::{IntensityPolicy, Pose};
@@ -63,8 +63,12 @@ pub(crate) fn train<B: Backend, D: TrainingData>(
             })
             .collect::<Result<Vec<_>, D::Error>>()?;
         let images: Vec<B::Image> = pyramids.iter().map(|pyramid| backend.upload(pyramid.levels(), &layout)).collect();
-        let cases: Vec<ChainCase<'_, B>> =
-            images.iter().zip(&whole).map(|(image, (_, poses))| ChainCase { image, poses: poses.clone() }).collect();
+        let cases: Vec<ChainCase<'_, B>> = images
+            .iter()
+            .zip(&whole)
+            .zip(groups(data, &whole))
+            .map(|((image, (_, poses)), group)| ChainCase { image, poses: poses.clone(), group })
+            .collect();
         let normalise = !matches!(working.intensity, IntensityPolicy::Window { .. });
         let view = (draft.prior.scale_mm, working.levels - 1, normalise);
         tests.extend(LevelTest::train(backend, network, finish, members, &cases, view, seed));
@@ -77,6 +81,8 @@ pub(crate) struct ChainCase<'a, B: Backend> {
     pub(crate) image: &'a B::Image,
     /// One for each member.
     pub(crate) poses: Vec<Pose>,
+    /// Copies of a case have one number.
+    pub(crate) group: usize,
 }
 
 /// What a chain looks like with right and with shifted names, case after case.
@@ -97,7 +103,8 @@ impl LevelTest {
         view: (f64, usize, bool),
         seed: u64,
     ) -> Option<Self> {
-        if cases.len() < FEWEST_CASES {
+        let groups = cases.iter().map(|case| case.group + 1).max().unwrap_or(0);
+        if groups < FEWEST_CASES {
             return None;
         }
         let (scale_mm, coarsest, normalise) = view;
@@ -113,11 +120,14 @@ impl LevelTest {
             calibration: Calibration { slope: 1.0, intercept: 0.0 },
         };
         let samples = draw(backend, network, finish, &spec, cases, seed);
-        let folds = cases.len().min(FOLDS);
+        let folds = groups.min(FOLDS);
         let held_out: Vec<(f64, bool)> = (0..folds)
             .flat_map(|fold| {
-                let map = samples.fit(&spec, |case| case % folds != fold);
-                samples.of(&spec, |case| case % folds == fold).map(move |(values, right)| (raw(&map, values), right)).collect::<Vec<_>>()
+                let map = samples.fit(&spec, |case| cases[case].group % folds != fold);
+                samples
+                    .of(&spec, move |case| cases[case].group % folds == fold)
+                    .map(move |(values, right)| (raw(&map, values), right))
+                    .collect::<Vec<_>>()
             })
             .collect();
         spec.calibration = Calibration::fit(&held_out);

@@ -5,6 +5,7 @@
 //! structure, and the verification stage picks one and says how sure it is.
 #![forbid(unsafe_code)]
 
+mod augmentation;
 mod bootstrap;
 mod calibration;
 mod case;
@@ -41,11 +42,13 @@ mod ridge;
 mod samples;
 mod seal;
 mod stage_input;
+mod symmetry;
 mod tensors;
 mod train;
 mod trust;
 mod verification;
 
+pub use augmentation::AugmentationConfig;
 pub use bootstrap::{CaseSum, Interval, RESAMPLES, pooled_mean, resampled_means};
 pub use calibration::Calibration;
 pub use case::WorkingSpec;

@@ -1,11 +1,11 @@
 //! The regression finish: a cascade of ridge regressors, each a linear map from intensities in the posed box to a step of the pose.
 
-use crate::case::TrainingCase;
+use crate::case::{TrainingCase, groups};
 use crate::config::{FinishConfig, RoundConfig};
 use crate::cover::Random;
 use crate::orientation::{grid_for, levels_for};
 use crate::perturb::{Reach, Step, spread};
-use crate::ridge;
+use crate::ridge::{self, Equations};
 use crate::stage_input::StageInput;
 use nalgebra::Vector3;
 use pbt_tree::{Backend, Patch, PoseSite};
@@ -54,8 +54,16 @@ pub struct Regressor {
     pub weights: Vec<i32>,
 }
 
-impl Regressor {
-    fn train<B: Backend>(
+/// What a regressor learns from.
+struct Lesson {
+    /// With the biases that follow from the targets.
+    spec: RegressorSpec,
+    means: Vec<i16>,
+    samples: ridge::Samples,
+}
+
+impl Lesson {
+    fn new<B: Backend>(
         backend: &B,
         cases: &[TrainingCase],
         images: &[&B::Image],
@@ -91,8 +99,13 @@ impl Regressor {
             spec.bias[o] = (values.iter().map(|v| i64::from(v[o])).sum::<i64>().div_euclid(n as i64)) as i32;
         }
         let targets = (0..OUTPUTS).map(|o| values.iter().map(|v| v[o] - spec.bias[o]).collect()).collect();
-        let solution = ridge::fit(&ridge::Samples { features, targets, n }, spec.ridge);
-        let mut weights = Vec::with_capacity(OUTPUTS * length);
+        Self { spec, means, samples: ridge::Samples { features, targets, n } }
+    }
+
+    /// The regressor of a solution that was found with this penalty.
+    fn learnt(&self, solution: &[Vec<f64>], ridge: f64) -> Regressor {
+        let mut spec = RegressorSpec { ridge, ..self.spec.clone() };
+        let mut weights = Vec::with_capacity(OUTPUTS * self.means.len());
         for (o, w) in solution.iter().enumerate() {
             // The largest weight gets 24 bits: errors of rounding stay below 2⁻²⁴ of it.
             let largest = w.iter().fold(1e-12f64, |m, v| m.max(v.abs()));
@@ -100,7 +113,22 @@ impl Regressor {
             let scale = libm::ldexp(1.0, spec.weight_bits[o]);
             weights.extend(w.iter().map(|v| libm::round(v * scale) as i32));
         }
-        Self { spec, means, weights }
+        Regressor { spec, means: self.means.clone(), weights }
+    }
+}
+
+impl Regressor {
+    fn train<B: Backend>(
+        backend: &B,
+        cases: &[TrainingCase],
+        images: &[&B::Image],
+        spec: RegressorSpec,
+        config: &FinishConfig,
+        seed: u64,
+    ) -> Self {
+        let ridge = spec.ridge;
+        let lesson = Lesson::new(backend, cases, images, spec, config, seed);
+        lesson.learnt(&ridge::fit(&lesson.samples, ridge), ridge)
     }
 
     /// Each pose moved by the regressor's steps.
@@ -236,17 +264,15 @@ pub(crate) fn settled<B: Backend>(input: &StageInput<'_, B>, normalise: bool) ->
     let mut view = View { margin: config.margin.unwrap_or(MARGINS[0]), ridge: config.ridge.unwrap_or(RIDGES[0]) };
     // The middle regressor stands for all.
     if let Some(round) = config.regressors.get(config.regressors.len() / 2)
-        && input.cases.len() >= FEWEST_TO_CHOOSE
+        && groups(input.cases) >= FEWEST_TO_CHOOSE
     {
-        let best = |views: [View; 3]| {
-            let errors = views.map(|view| held_out_error(input, round, view, normalise));
-            views[(1..views.len()).fold(0, |best, n| if errors[n] < errors[best] { n } else { best })]
-        };
+        let least = |errors: &[f64]| (1..errors.len()).fold(0, |best, n| if errors[n] < errors[best] { n } else { best });
         if config.margin.is_none() {
-            view = best(MARGINS.map(|margin| View { margin, ..view }));
+            let errors = MARGINS.map(|margin| held_out_errors(input, round, View { margin, ..view }, &[view.ridge], normalise)[0]);
+            view.margin = MARGINS[least(&errors)];
         }
         if config.ridge.is_none() {
-            view = best(RIDGES.map(|ridge| View { ridge, ..view }));
+            view.ridge = RIDGES[least(&held_out_errors(input, round, view, &RIDGES, normalise))];
         }
     }
     FinishConfig { margin: Some(view.margin), ridge: Some(view.ridge), ..config.clone() }
@@ -255,28 +281,32 @@ pub(crate) fn settled<B: Backend>(input: &StageInput<'_, B>, normalise: bool) ->
 /// A stiff regressor falls short in one step and gets there in some, so that one step would not compare them fairly.
 const REPEATS_TO_CHOOSE: usize = 3;
 
-/// What is left, in units of D and radians, where a regressor ends that did not see the cases.
-fn held_out_error<B: Backend>(input: &StageInput<'_, B>, round: &RoundConfig, view: View, normalise: bool) -> f64 {
+/// What is left, in units of D and radians, where regressors with these penalties end that did not see the cases.
+fn held_out_errors<B: Backend>(input: &StageInput<'_, B>, round: &RoundConfig, view: View, ridges: &[f64], normalise: bool) -> Vec<f64> {
     let &StageInput { backend, cases, images, .. } = input;
     let config = &input.config.finish;
-    let part = |held_out: bool| (0..cases.len()).filter(move |n| (n % 3 == 2) == held_out);
+    let part = |held_out: bool| (0..cases.len()).filter(move |&n| (cases[n].group % 3 == 2) == held_out);
     let inside: Vec<TrainingCase> = part(false).map(|n| cases[n].clone()).collect();
     let seen: Vec<&B::Image> = part(false).map(|n| images[n]).collect();
     let fewer = FinishConfig { most_samples: config.most_samples / 3, ..config.clone() };
     let spec = specify(input, &RoundConfig { repeats: REPEATS_TO_CHOOSE, ..round.clone() }, view, normalise);
-    let regressor = Regressor::train(backend, &inside, &seen, spec, &fewer, input.seed ^ 0x31);
-    let left = part(true).flat_map(|n| {
-        let mut random = Random::new(input.seed, 8, n as u64);
-        let truths: Vec<Pose> = cases[n].all().flat_map(|pose| [pose; 8]).collect();
-        let starts: Vec<Pose> = truths.iter().map(|truth| spread(truth, &regressor.spec.reach, &mut random)).collect();
-        let ends = regressor.apply(backend, images[n], &starts);
-        truths.into_iter().zip(ends).collect::<Vec<_>>()
-    });
-    left.map(|(truth, end)| {
-        let step = Step::between(&end, &truth);
-        step.shift_mm.norm() / input.prior.scale_mm + step.rotation.norm() + Vector3::from(step.log_size).norm()
-    })
-    .sum()
+    let lesson = Lesson::new(backend, &inside, &seen, spec, &fewer, input.seed ^ 0x31);
+    let equations = Equations::new(&lesson.samples);
+    let error = |regressor: &Regressor| -> f64 {
+        let left = part(true).flat_map(|n| {
+            let mut random = Random::new(input.seed, 8, n as u64);
+            let truths: Vec<Pose> = cases[n].all().flat_map(|pose| [pose; 8]).collect();
+            let starts: Vec<Pose> = truths.iter().map(|truth| spread(truth, &regressor.spec.reach, &mut random)).collect();
+            let ends = regressor.apply(backend, images[n], &starts);
+            truths.into_iter().zip(ends).collect::<Vec<_>>()
+        });
+        left.map(|(truth, end)| {
+            let step = Step::between(&end, &truth);
+            step.shift_mm.norm() / input.prior.scale_mm + step.rotation.norm() + Vector3::from(step.log_size).norm()
+        })
+        .sum()
+    };
+    ridges.iter().map(|&ridge| error(&lesson.learnt(&equations.clone().solve(ridge), ridge))).collect()
 }
 
 /// The trained cascade.

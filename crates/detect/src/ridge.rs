@@ -31,38 +31,67 @@ pub(crate) fn centred(patches: &[i16], length: usize) -> (Vec<i16>, Vec<i16>) {
     (means, features)
 }
 
-/// Solves `(G + λ·mean(diag G)·I) w = Xᵀ y` for every target. `w[t][f]` multiplies feature `f`.
-pub(crate) fn fit(samples: &Samples, lambda: f64) -> Vec<Vec<f64>> {
-    let columns: Vec<&[i16]> = samples.features.chunks_exact(samples.n).collect();
-    if samples.n < columns.len() { dual(samples, &columns, lambda) } else { primal(samples, &columns, lambda) }
+/// The normal equations of samples: the expensive part of a fit, which all penalties share.
+#[derive(Clone)]
+pub(crate) struct Equations<'a> {
+    samples: &'a Samples,
+    /// Inner products of the features, or of the samples where they are fewer; the lower triangle, row-major.
+    gram: Vec<f64>,
 }
 
-/// One equation a feature.
-fn primal(samples: &Samples, columns: &[&[i16]], lambda: f64) -> Vec<Vec<f64>> {
-    let p = columns.len();
-    let mut gram = gram(columns);
-    add_ridge(&mut gram, p, p, lambda);
-    cholesky(&mut gram, p);
-    let right = |target: &Vec<i32>| -> Vec<f64> {
-        columns.par_iter().map(|column| column.iter().zip(target).map(|(&x, &y)| i64::from(x) * i64::from(y)).sum::<i64>() as f64).collect()
-    };
-    samples.targets.iter().map(|target| substitute(&gram, p, right(target))).collect()
-}
+impl<'a> Equations<'a> {
+    pub(crate) fn new(samples: &'a Samples) -> Self {
+        let columns = samples.columns();
+        let gram = if samples.is_dual() {
+            let (n, p) = (samples.n, columns.len());
+            let mut rows = vec![0i16; n * p];
+            rows.par_chunks_mut(p).enumerate().for_each(|(s, row)| row.iter_mut().zip(&columns).for_each(|(to, column)| *to = column[s]));
+            gram(&rows.chunks_exact(p).collect::<Vec<_>>())
+        } else {
+            gram(&columns)
+        };
+        Self { samples, gram }
+    }
 
-/// One equation a sample: `(X Xᵀ + λ·mean(diag G)·I) a = y`, `w = Xᵀ a`.
-fn dual(samples: &Samples, columns: &[&[i16]], lambda: f64) -> Vec<Vec<f64>> {
-    let (n, p) = (samples.n, columns.len());
-    let mut rows = vec![0i16; n * p];
-    rows.par_chunks_mut(p).enumerate().for_each(|(s, row)| row.iter_mut().zip(columns).for_each(|(to, column)| *to = column[s]));
-    let mut gram = gram(&rows.chunks_exact(p).collect::<Vec<_>>());
-    // Both matrices have the same trace.
-    add_ridge(&mut gram, n, p, lambda);
-    cholesky(&mut gram, n);
-    let weights = |target: &Vec<i32>| -> Vec<f64> {
-        let a = substitute(&gram, n, target.iter().map(|&y| f64::from(y)).collect());
+    /// Solves `(G + λ·mean(diag G)·I) w = Xᵀ y` for every target. `w[t][f]` multiplies feature `f`.
+    pub(crate) fn solve(mut self, lambda: f64) -> Vec<Vec<f64>> {
+        let columns = self.samples.columns();
+        let size = if self.samples.is_dual() { self.samples.n } else { columns.len() };
+        // The matrices of features and of samples have the same trace.
+        add_ridge(&mut self.gram, size, columns.len(), lambda);
+        cholesky(&mut self.gram, size);
+        let solve = if self.samples.is_dual() { Self::dual } else { Self::primal };
+        self.samples.targets.iter().map(|target| solve(&self, &columns, target)).collect()
+    }
+
+    /// One equation a feature.
+    fn primal(&self, columns: &[&[i16]], target: &[i32]) -> Vec<f64> {
+        let right =
+            columns.par_iter().map(|column| column.iter().zip(target).map(|(&x, &y)| i64::from(x) * i64::from(y)).sum::<i64>() as f64);
+        substitute(&self.gram, columns.len(), right.collect())
+    }
+
+    /// One equation a sample: `(X Xᵀ + λ·mean(diag G)·I) a = y`, `w = Xᵀ a`.
+    fn dual(&self, columns: &[&[i16]], target: &[i32]) -> Vec<f64> {
+        let a = substitute(&self.gram, self.samples.n, target.iter().map(|&y| f64::from(y)).collect());
         columns.par_iter().map(|column| column.iter().zip(&a).map(|(&x, a)| f64::from(x) * a).sum()).collect()
-    };
-    samples.targets.iter().map(weights).collect()
+    }
+}
+
+impl Samples {
+    fn columns(&self) -> Vec<&[i16]> {
+        self.features.chunks_exact(self.n).collect()
+    }
+
+    /// Fewer samples than features.
+    fn is_dual(&self) -> bool {
+        self.n < self.features.len() / self.n
+    }
+}
+
+/// The weights for one penalty: see [`Equations::solve`].
+pub(crate) fn fit(samples: &Samples, lambda: f64) -> Vec<Vec<f64>> {
+    Equations::new(samples).solve(lambda)
 }
 
 /// Adds λ·trace/p to the diagonal of an n × n matrix. A floor keeps it positive definite where every feature is constant.

@@ -1,5 +1,6 @@
 //! Training: stage after stage, each on what the stages before it find in the training cases.
 
+use crate::augmentation::Augmented;
 use crate::case::{TrainingCase, WorkingSpec};
 use crate::classification::Rounds;
 use crate::config::{FinishConfig, FinishKind, TrainConfig};
@@ -23,6 +24,7 @@ use pbt_volume::{IntensityPolicy, Padding, PointLps, Pose, Volume};
 use rayon::prelude::*;
 use sha2::{Digest, Sha256};
 use std::cell::OnceCell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -58,6 +60,16 @@ pub trait TrainingData: Sync {
     /// The landmarks to train in the frame of a structure, each with the cases that have it.
     fn landmarks(&self, _structure: &str) -> Vec<(String, Vec<(usize, PointLps)>)> {
         Vec::new()
+    }
+
+    /// The mirror twin of a structure or landmark, where the data name one.
+    fn partner(&self, _structure: &str) -> Option<String> {
+        None
+    }
+
+    /// The case that a case is a copy of, or itself.
+    fn origin(&self, case: usize) -> usize {
+        case
     }
 }
 
@@ -144,10 +156,24 @@ pub fn train<B: Backend, D: TrainingData>(
         seed,
         config: config.clone(),
     };
-    let mut drafts = match resume {
+    let drafts = match resume {
         Some(bytes) => crate::file::read_drafts(bytes, &provenance)?,
         None => Vec::new(),
     };
+    if config.augmentation.copies == 0 {
+        return train_on(backend, data, provenance, drafts, observer);
+    }
+    train_on(backend, &Augmented::new(data, &config.augmentation, seed)?, provenance, drafts, observer)
+}
+
+fn train_on<B: Backend, D: TrainingData>(
+    backend: &B,
+    data: &D,
+    provenance: Provenance,
+    mut drafts: Vec<Draft>,
+    observer: &dyn Observer,
+) -> Result<Trained, D::Error> {
+    let (config, seed, structures) = (&provenance.config, provenance.seed, data.structures());
     let mut figures = Vec::new();
     for (n, (name, annotated)) in structures.iter().enumerate() {
         let mut trainer = Trainer {
@@ -197,6 +223,13 @@ fn network<D: TrainingData>(
 /// Name of a structure, and the cases that have it with its pose.
 pub(crate) type Annotated = (String, Vec<(usize, Pose)>);
 
+/// By annotated case, the number of the case that it is a copy of among those that have copies or are none.
+pub(crate) fn groups<D: TrainingData, T>(data: &D, annotated: &[(usize, T)]) -> Vec<usize> {
+    let origins: BTreeSet<usize> = annotated.iter().map(|&(case, _)| data.origin(case)).collect();
+    let numbers: BTreeMap<usize, usize> = origins.into_iter().enumerate().map(|(n, origin)| (origin, n)).collect();
+    annotated.iter().map(|&(case, _)| numbers[&data.origin(case)]).collect()
+}
+
 /// Mean edge lengths of look-alikes differ by less than this, |ln|.
 const ALIKE: f64 = 0.3;
 
@@ -231,6 +264,7 @@ struct Trainer<'a, B, D> {
 impl<B: Backend, D: TrainingData> Trainer<'_, B, D> {
     fn run(&mut self, annotated: &[(usize, Pose)], drafts: &mut Vec<Draft>, n: usize) -> Result<(), D::Error> {
         let landmarks = self.landmarks(annotated);
+        let groups = groups(self.data, annotated);
         if drafts.get(n).is_some_and(|d| d.verification.is_some() && (landmarks.is_empty() || d.landmarks.is_some())) {
             return Ok(());
         }
@@ -245,7 +279,7 @@ impl<B: Backend, D: TrainingData> Trainer<'_, B, D> {
             };
             drafts.push(Draft {
                 name: self.name.to_owned(),
-                cases: annotated.len(),
+                cases: groups.iter().max().map_or(0, |last| last + 1),
                 working,
                 prior,
                 position: None,
@@ -260,7 +294,8 @@ impl<B: Backend, D: TrainingData> Trainer<'_, B, D> {
         let (working, prior) = (drafts[n].working.clone(), drafts[n].prior.clone());
         let cases = annotated
             .par_iter()
-            .map(|&(case, pose)| {
+            .zip(&groups)
+            .map(|(&(case, pose), &group)| {
                 if self.observer.interrupted() {
                     return Err(DetectError::Interrupted.into());
                 }
@@ -271,7 +306,7 @@ impl<B: Backend, D: TrainingData> Trainer<'_, B, D> {
                 let level = pyramid.levels()[working.levels - 1].geometry();
                 check_window(level.shape(), self.config.position.haar.radius, level.spacing_mm()[0]).map_err(unusable)?;
                 let look_alikes = self.look_alikes(n, case);
-                Ok(TrainingCase { pyramid: Arc::new(pyramid), pose, look_alikes })
+                Ok(TrainingCase { pyramid: Arc::new(pyramid), pose, group, look_alikes })
             })
             .collect::<Result<Vec<_>, D::Error>>()?;
         let (config, seed) = (self.config, self.seed);
@@ -448,6 +483,7 @@ impl<B: Backend, D: TrainingData> Trainer<'_, B, D> {
         let spacing_mm = config.spacing_mm.unwrap_or_else(|| {
             let smallest = annotated
                 .iter()
+                .filter(|&&(case, _)| self.data.origin(case) == case)
                 .map(|&(case, _)| self.data.geometry(case).spacing_mm().into_iter().fold(f64::INFINITY, f64::min))
                 .fold(f64::INFINITY, f64::min);
             // Levels are halvings, so that the finest is the image's own grid or a whole power of two coarser: no blur from

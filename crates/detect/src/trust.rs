@@ -5,7 +5,7 @@
 //! back. With many cases the share is close to 1 and what is measured on a part of them is too pessimistic, so it is not used there.
 
 use crate::DetectError;
-use crate::case::TrainingCase;
+use crate::case::{TrainingCase, groups};
 use crate::finish::Finish;
 use crate::modes::middle_of;
 use crate::perturb::Step;
@@ -16,6 +16,12 @@ use serde::{Deserialize, Serialize};
 
 /// From so many annotated structures on the finish is trusted as it is.
 const MANY_CASES: usize = 40;
+
+/// Structures that were annotated, without copies of cases.
+fn annotated(cases: &[TrainingCase]) -> usize {
+    let all: usize = cases.iter().map(|case| case.all().count()).sum();
+    all * groups(cases) / cases.len().max(1)
+}
 
 /// Shares of the way from the expected pose to the found one, and the errors that are left, both from held-out cases.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -53,19 +59,19 @@ impl Trust {
         train: impl Fn(&StageInput<'_, B>) -> Result<Finish, DetectError>,
     ) -> Result<Option<Self>, DetectError> {
         let &StageInput { backend, cases, images, prior, .. } = input;
-        if prior.any_orientation || cases.iter().map(|case| case.all().count()).sum::<usize>() >= MANY_CASES {
+        if prior.any_orientation || annotated(cases) >= MANY_CASES {
             return Ok(None);
         }
         let expected = |n: usize| prior.expected(cases[n].pyramid.levels()[0].geometry().center());
         // Leaving out few cases, what is left resembles the whole.
-        let folds = cases.len().min(4);
+        let folds = groups(cases).min(4);
         let mut steps = Vec::with_capacity(cases.len());
         for fold in 0..folds {
-            let inside: Vec<usize> = (0..cases.len()).filter(|n| n % folds != fold).collect();
+            let inside: Vec<usize> = (0..cases.len()).filter(|&n| cases[n].group % folds != fold).collect();
             let rest: Vec<TrainingCase> = inside.iter().map(|&n| cases[n].clone()).collect();
             let seen: Vec<&B::Image> = inside.iter().map(|&n| images[n]).collect();
             let finish = train(&StageInput { cases: &rest, images: &seen, ..*input })?;
-            for n in (0..cases.len()).filter(|n| n % folds == fold) {
+            for n in (0..cases.len()).filter(|&n| cases[n].group % folds == fold) {
                 let ends = finish.apply(backend, images[n], &modes[n]);
                 if let (Some(expected), Some(end)) = (expected(n), middle_of(&ends)) {
                     steps.push((Step::between(&expected, &end), Step::between(&expected, &cases[n].pose)));

@@ -2,6 +2,7 @@
 
 use crate::DetectError;
 use crate::calibration::Calibration;
+use crate::case::groups;
 use crate::classifier::{Labelled, PoseClassifier};
 use crate::config::VerificationConfig;
 use crate::cover::Random;
@@ -117,11 +118,13 @@ impl VerificationStage {
         }
         let pool = steerable_pool(&grid, orientation.features, &levels_for(prior, spacing_mm, cases, &[11.5, 23.0]));
         let train = |samples: &Labelled<PoseSite>, seed| PoseClassifier::train(backend, images, grid, &pool, samples, classifier, seed);
-        let folds = cases.len().min(FOLDS);
+        let folds = groups(cases).min(FOLDS);
         let mut held_out = Vec::new();
         for fold in 0..folds {
             let part = |inside: bool| {
-                Labelled::concat(by_case.iter().enumerate().filter(|(n, _)| (n % folds == fold) == inside).map(|(_, s)| s.clone()))
+                Labelled::concat(
+                    by_case.iter().enumerate().filter(|(n, _)| (cases[*n].group % folds == fold) == inside).map(|(_, s)| s.clone()),
+                )
             };
             let (test, rest) = (part(true), part(false));
             let c = train(&rest, seed.wrapping_add(1 + fold as u64))?;

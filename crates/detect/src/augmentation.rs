@@ -12,13 +12,14 @@ use nalgebra::{Matrix3, Rotation3, UnitQuaternion, Vector3};
 use pbt_volume::{Geometry, IntensityPolicy, PointLps, Pose, Volume, positive};
 use serde::{Deserialize, Serialize};
 
-/// Copies of training cases. None by default: every stage already draws poses about the true ones, and turned copies where a structure
-/// may lie anyhow. They help where cases are few.
+/// Copies of training cases. Every stage draws poses about the true ones anyhow, and turned copies where a structure may lie in any
+/// orientation; copies add what that cannot.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct AugmentationConfig {
-    /// Copies of each case; training takes as many times longer.
-    pub copies: usize,
+    /// Copies of each case. Automatic: a mirrored one where landmarks come in pairs or where it helps on held-out cases, otherwise none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub copies: Option<usize>,
     /// Whether the first copy, the third and so on are mirrored left to right. Right where the body is, wrong for the heart.
     pub flips: bool,
     /// Copies are turned about any axis by up to this, degrees.
@@ -31,14 +32,14 @@ pub struct AugmentationConfig {
 
 impl Default for AugmentationConfig {
     fn default() -> Self {
-        Self { copies: 0, flips: true, degrees: 0.0, scale: 0.0, gamma: 0.0 }
+        Self { copies: None, flips: true, degrees: 0.0, scale: 0.0, gamma: 0.0 }
     }
 }
 
 impl AugmentationConfig {
     /// Checks that every value lies in its range.
     pub(crate) fn check(&self) -> Result<(), DetectError> {
-        within("augmentation.copies", self.copies as f64, 0.0, 100.0)?;
+        within("augmentation.copies", self.copies.unwrap_or(0) as f64, 0.0, 100.0)?;
         within("augmentation.degrees", self.degrees, 0.0, 180.0)?;
         within("augmentation.scale", self.scale, 0.0, 1.0)?;
         within("augmentation.gamma", self.gamma, 0.0, 3.0)
@@ -54,6 +55,8 @@ pub(crate) struct Augmented<'a, D> {
     structures: Vec<Annotated>,
     /// By structure.
     landmarks: Vec<Vec<Points>>,
+    /// Whether the landmarks of a structure come in left–right pairs.
+    symmetric: bool,
 }
 
 /// Name of a landmark, and the cases that have it with its place.
@@ -137,6 +140,8 @@ struct Mirror {
     shift_mm: Vector3<f64>,
     /// By landmark, the one of the twin that comes to lie there.
     landmarks: Vec<Option<usize>>,
+    /// Whether the landmarks come in left–right pairs.
+    symmetric: bool,
 }
 
 /// Left–right pairs of landmarks come as near to each other as this, in D.
@@ -162,12 +167,20 @@ impl Mirror {
             .filter_map(|axis| Some((axis, Symmetry::between(&own, &others, given.as_deref(), axis, reach)?)))
             .min_by(|a, b| a.1.residual.total_cmp(&b.1.residual));
         match symmetry {
-            Some((axis, found)) => Self { twin, axis, rotation: found.rotation, shift_mm: found.shift, landmarks: found.twins },
+            Some((axis, found)) => Self {
+                twin,
+                axis,
+                rotation: found.rotation,
+                shift_mm: found.shift,
+                symmetric: found.twins.iter().enumerate().any(|(l, twin)| twin.is_some_and(|twin| twin != l)),
+                landmarks: found.twins,
+            },
             None => Self {
                 twin,
                 axis: if upright { axis } else { 0 },
                 rotation: UnitQuaternion::identity(),
                 shift_mm: Vector3::zeros(),
+                symmetric: false,
                 landmarks: given.unwrap_or_else(|| (0..own.len()).map(|l| (twin == n).then_some(l)).collect()),
             },
         }
@@ -226,7 +239,7 @@ fn twins<D: TrainingData>(data: &D, structures: &[Annotated]) -> Vec<usize> {
 impl<'a, D: TrainingData> Augmented<'a, D> {
     /// # Errors
     /// [`DetectError::Config`] where a copy's geometry cannot be had.
-    pub(crate) fn new(data: &'a D, config: &AugmentationConfig, seed: u64) -> Result<Self, DetectError> {
+    pub(crate) fn new(data: &'a D, copies: usize, config: &AugmentationConfig, seed: u64) -> Result<Self, DetectError> {
         let count = data.cases().len();
         let (own_structures, own_landmarks) = {
             let structures = data.structures();
@@ -236,7 +249,7 @@ impl<'a, D: TrainingData> Augmented<'a, D> {
         let twins = twins(data, &own_structures);
         let mirrors: Vec<Mirror> =
             twins.iter().enumerate().map(|(n, &twin)| Mirror::new(data, &own_structures, &own_landmarks, n, twin)).collect();
-        let copies: Vec<Copy> = (0..config.copies)
+        let copies: Vec<Copy> = (0..copies)
             .flat_map(|number| (0..count).map(move |case| (number, case)))
             .map(|(number, case)| Copy::draw(data, case, number, config, seed))
             .collect();
@@ -260,7 +273,13 @@ impl<'a, D: TrainingData> Augmented<'a, D> {
                 }
             }
         }
-        Ok(Self { data, names: names.collect(), copies, geometries, structures, landmarks })
+        let symmetric = mirrors.iter().any(|mirror| mirror.symmetric);
+        Ok(Self { data, names: names.collect(), copies, geometries, structures, landmarks, symmetric })
+    }
+
+    /// Whether the landmarks of a structure come in left–right pairs.
+    pub(crate) fn is_symmetric(&self) -> bool {
+        self.symmetric
     }
 
     fn copy(&self, case: usize) -> Option<&Copy> {
@@ -408,8 +427,9 @@ mod tests {
     #[test]
     fn copies_keep_what_is_where() {
         let data = skulls();
-        let config = AugmentationConfig { copies: 3, flips: true, degrees: 20.0, scale: 0.2, gamma: 0.0 };
-        let augmented = Augmented::new(&data, &config, 7).unwrap();
+        let config = AugmentationConfig { degrees: 20.0, scale: 0.2, ..AugmentationConfig::default() };
+        let augmented = Augmented::new(&data, 3, &config, 7).unwrap();
+        assert!(augmented.is_symmetric());
         assert_eq!(augmented.cases()[5], "case 1 (copy 2)");
         let landmarks = augmented.landmarks("skull");
         for case in 2..8 {
@@ -431,7 +451,7 @@ mod tests {
     #[test]
     fn a_mirrored_box_is_annotated_as_the_others_are() {
         let data = skulls();
-        let augmented = Augmented::new(&data, &AugmentationConfig { copies: 1, ..AugmentationConfig::default() }, 0).unwrap();
+        let augmented = Augmented::new(&data, 1, &AugmentationConfig::default(), 0).unwrap();
         let (structures, landmarks) = (augmented.structures(), augmented.landmarks("skull"));
         let in_box = |case: usize, l: usize| {
             let pose = structures[0].1.iter().find(|(c, _)| *c == case).unwrap().1;
@@ -453,7 +473,7 @@ mod tests {
         let places = [(9.0, 0.0), (-9.0, 0.5), (0.2, 14.0), (0.0, -14.0)];
         let data = cases(names.into_iter().zip(places.map(|(x, z)| at(x, z))).collect(), Vec::new());
         assert_eq!(twins(&data, &data.structures), [1, 0, 2, 3]);
-        let augmented = Augmented::new(&data, &AugmentationConfig { copies: 1, ..AugmentationConfig::default() }, 0).unwrap();
+        let augmented = Augmented::new(&data, 1, &AugmentationConfig::default(), 0).unwrap();
         let middle = data.geometry.center().0.x;
         let (left, right) = (&augmented.structures()[0].1[3].1, &data.structures[1].1[0].1);
         assert!((left.center.0.x - (2.0 * middle - right.center.0.x)).abs() < 1e-9 && left.center.0.z == right.center.0.z);
@@ -466,7 +486,7 @@ mod tests {
     #[test]
     fn contrast_changes_the_middle_and_not_the_ends() {
         let data = skulls();
-        let augmented = Augmented::new(&data, &AugmentationConfig { copies: 1, gamma: 0.5, ..AugmentationConfig::default() }, 3).unwrap();
+        let augmented = Augmented::new(&data, 1, &AugmentationConfig { gamma: 0.5, ..AugmentationConfig::default() }, 3).unwrap();
         let (before, after) = (data.image(0).unwrap(), augmented.image(2).unwrap());
         let n = before.data().len();
         assert_eq!((before.data()[0], before.data()[n - 1]), (after.data()[0], after.data()[n - 1]));

@@ -57,6 +57,8 @@ pub(crate) struct TrainingCase {
     pub(crate) pose: Pose,
     /// Cases of one group are copies of each other, so that what is held out is held out whole; numbered from 0.
     pub(crate) group: usize,
+    /// Not a case as annotated, but made from one.
+    pub(crate) copy: bool,
     /// Where structures of the same size and kind lie: the finish learns from them too.
     pub(crate) look_alikes: Vec<Pose>,
 }

@@ -46,7 +46,7 @@ pub struct LandmarkDetection {
     pub name: String,
     /// Whether it is there.
     pub status: Status,
-    /// Probability that its box is right, times how plausible its place in the box is.
+    /// Probability that it is right: that its box is, and that it is in a box that is.
     pub score: f64,
     /// The best point; for `Absent` too, for those who compare.
     pub point: PointLps,
@@ -310,8 +310,8 @@ impl StructureModel {
             .iter()
             .zip(found)
             .map(|(prior, found)| {
-                let own = score * found.plausibility;
-                // An implausible place is a reason for doubt, not a sign of absence.
+                let own = score * found.score;
+                // An unlikely place is a reason for doubt, not a sign of absence.
                 let status = match self.status(score) {
                     Status::Found => {
                         if own < self.verification.spec.doubtful_below {

@@ -45,7 +45,10 @@ pub(crate) fn put(tables: &mut TableWriter, prefix: &str, stage: &LandmarkStage)
 pub(crate) fn take(tables: &mut TableReader<'_>, prefix: &str, card: LandmarkCard, levels: usize) -> Result<LandmarkStage, DetectError> {
     let LandmarkCard { landmarks, rounds } = card;
     let valid = |l: &LandmarkPrior| {
-        l.mean.iter().all(|m| m.abs() < 100.0) && (0.0..100.0).contains(&l.spread) && (0.0..100.0).contains(&l.farthest)
+        l.mean.iter().all(|m| m.abs() < 100.0)
+            && (0.0..100.0).contains(&l.spread)
+            && (0.0..100.0).contains(&l.farthest)
+            && (0.0..=1.0).contains(&l.right)
     };
     if landmarks.is_empty() || landmarks.len() > MOST || !landmarks.iter().all(valid) {
         return Err(DetectError::model(format!("{prefix}.landmarks"), "there are none, too many, or a place that is none"));

@@ -9,7 +9,7 @@ use crate::cover::Random;
 use crate::finish::Finish;
 use crate::landmark_config::{LandmarkRoundConfig, LandmarksConfig};
 use crate::landmarks::{
-    LandmarkGroup, LandmarkPrior, LandmarkRound, LandmarkRoundSpec, LandmarkStage, View, expected, mean_size_mm, step_between,
+    LandmarkGroup, LandmarkPrior, LandmarkRound, LandmarkRoundSpec, LandmarkStage, RIGHT_WITHIN, View, expected, mean_size_mm, step_between,
 };
 use crate::linear::LinearMap;
 use crate::metrics::BoxError;
@@ -42,8 +42,7 @@ pub(crate) fn held_out_frames<B: Backend>(
     let mut config = input.config.clone();
     config.finish.perturbations = config.finish.perturbations.min(HELD_OUT_PERTURBATIONS);
     config.finish.most_samples = config.finish.most_samples.min(HELD_OUT_SAMPLES);
-    // Leaving out few cases, what is left resembles the whole; with many cases half of them do.
-    let folds = if groups(cases) < 40 { groups(cases).min(3) } else { 2 };
+    let folds = folds(cases);
     let mut frames: Vec<Pose> = cases.iter().map(|c| c.pose).collect();
     for fold in 0..folds {
         let inside: Vec<usize> = (0..cases.len()).filter(|&n| cases[n].group % folds != fold).collect();
@@ -107,8 +106,23 @@ impl FrameErrors {
 }
 
 impl LandmarkStage {
-    /// Trains all rounds. `frames` are [`held_out_frames`]; every landmark has at least one case.
+    /// Trains all rounds, and sees how often landmarks come out right in cases that were left out. `frames` are [`held_out_frames`]; every
+    /// landmark has at least one case.
     pub(crate) fn train<B: Backend>(
+        input: &StageInput<'_, B>,
+        config: &LandmarksConfig,
+        landmarks: &[Annotated],
+        frames: &[Pose],
+        normalise: bool,
+    ) -> Self {
+        let mut stage = Self::fit(input, config, landmarks, frames, normalise);
+        for (landmark, right) in stage.landmarks.iter_mut().zip(held_out_shares(input, config, landmarks, frames, normalise)) {
+            landmark.right = right;
+        }
+        stage
+    }
+
+    fn fit<B: Backend>(
         input: &StageInput<'_, B>,
         config: &LandmarksConfig,
         landmarks: &[Annotated],
@@ -147,6 +161,49 @@ impl LandmarkStage {
     }
 }
 
+/// By landmark, how often it is right in cases that the rounds did not see, by the rule of succession.
+fn held_out_shares<B: Backend>(
+    input: &StageInput<'_, B>,
+    config: &LandmarksConfig,
+    landmarks: &[Annotated],
+    frames: &[Pose],
+    normalise: bool,
+) -> Vec<f64> {
+    let &StageInput { backend, cases, images, .. } = input;
+    let folds = folds(cases);
+    let mut right = vec![1.0; landmarks.len()];
+    let mut all = vec![2.0; landmarks.len()];
+    for fold in 0..folds {
+        let held_out = |n: usize| cases[n].group % folds == fold;
+        let inside: Vec<usize> = (0..cases.len()).filter(|&n| !held_out(n)).collect();
+        let rest: Vec<TrainingCase> = inside.iter().map(|&n| cases[n].clone()).collect();
+        let seen: Vec<&B::Image> = inside.iter().map(|&n| images[n]).collect();
+        let own: Vec<Pose> = inside.iter().map(|&n| frames[n]).collect();
+        let part = |(name, points): &Annotated| -> Annotated {
+            let place = |&(case, point): &(usize, PointLps)| Some((inside.binary_search(&case).ok()?, point));
+            (name.clone(), points.iter().filter_map(place).collect())
+        };
+        let (numbers, known): (Vec<usize>, Vec<Annotated>) =
+            landmarks.iter().map(part).enumerate().filter(|(_, (_, points))| !points.is_empty()).unzip();
+        let stage = LandmarkStage::fit(&StageInput { cases: &rest, images: &seen, ..*input }, config, &known, &own, normalise);
+        for n in (0..cases.len()).filter(|&n| held_out(n)) {
+            let most_mm = RIGHT_WITHIN * mean_size_mm(&cases[n].pose);
+            for (found, &l) in stage.detect(backend, images[n], &frames[n]).iter().zip(&numbers) {
+                if let Some((_, truth)) = landmarks[l].1.iter().find(|(case, _)| *case == n) {
+                    all[l] += 1.0;
+                    right[l] += f64::from(found.point.distance_mm(truth) <= most_mm);
+                }
+            }
+        }
+    }
+    right.iter().zip(all).map(|(right, all)| right / all).collect()
+}
+
+/// Parts that the cases are divided into. Leaving out few cases, what is left resembles the whole; with many cases half of them do.
+fn folds(cases: &[TrainingCase]) -> usize {
+    if groups(cases) < 40 { groups(cases).min(3) } else { 2 }
+}
+
 /// Landmarks that are annotated in the same cases, so that one map can serve them.
 fn alike(landmarks: &[Annotated]) -> Vec<Vec<usize>> {
     let cases = |l: usize| landmarks[l].1.iter().map(|&(case, _)| case);
@@ -176,6 +233,7 @@ fn prior(name: &str, points: &[(usize, PointLps)], cases: &[TrainingCase], frame
         mean: mean.into(),
         spread: (distances.iter().map(|d| d * d).sum::<f64>() / distances.len() as f64).sqrt(),
         farthest: distances.iter().copied().fold(0.0, f64::max),
+        right: 1.0,
     }
 }
 

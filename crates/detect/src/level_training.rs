@@ -22,7 +22,7 @@ const POINTS: u8 = 13;
 /// Ridge penalty: contexts differ far more from case to case than they say about levels.
 const RIDGE: f64 = 2.0;
 
-/// Jittered copies of each shifted chain; the right one has as many as all shifted ones together.
+/// Jittered copies of each shifted chain, shared with the copies of a case; the right one has as many as all shifted ones together.
 const COPIES: usize = 8;
 
 /// Jitter of 0.4 of this as standard deviation: what the finish leaves on cases that it has not seen.
@@ -85,6 +85,10 @@ pub(crate) struct ChainCase<'a, B: Backend> {
     pub(crate) group: usize,
 }
 
+fn groups_of<B: Backend>(cases: &[ChainCase<'_, B>]) -> usize {
+    cases.iter().map(|case| case.group + 1).max().unwrap_or(0)
+}
+
 /// What a chain looks like with right and with shifted names, case after case.
 struct Samples {
     seen: Vec<i16>,
@@ -103,7 +107,7 @@ impl LevelTest {
         view: (f64, usize, bool),
         seed: u64,
     ) -> Option<Self> {
-        let groups = cases.iter().map(|case| case.group + 1).max().unwrap_or(0);
+        let groups = groups_of(cases);
         if groups < FEWEST_CASES {
             return None;
         }
@@ -140,11 +144,12 @@ fn draw<B: Backend>(backend: &B, network: &Network, finish: &Finish, spec: &Leve
     let jitter = Reach { center_mm: JITTER.center_mm * spec.scale_mm, ..JITTER };
     let mut sites: Vec<PoseSite> = Vec::new();
     let (mut right, mut numbers) = (Vec::new(), Vec::new());
+    let each = (COPIES * groups_of(cases) / cases.len()).max(1);
     for (n, case) in cases.iter().enumerate() {
         let rungs = ladder(backend, case.image, network, finish, &spec.members, &case.poses);
         let mut random = Random::new(seed, 9, n as u64);
         for first in 0..=2 * SHIFTS {
-            let copies = if first == SHIFTS { 2 * SHIFTS * COPIES } else { COPIES };
+            let copies = if first == SHIFTS { 2 * SHIFTS * each } else { each };
             for _ in 0..copies {
                 let jittered: Vec<Pose> = rungs.iter().map(|pose| spread(pose, &jitter, &mut random)).collect();
                 sites.extend(spec.sites(n as u32, &jittered, first));

@@ -29,6 +29,7 @@ mod level_training;
 mod levels;
 mod linear;
 mod metrics;
+mod mirror_choice;
 mod model;
 mod modes;
 mod network;
@@ -47,6 +48,7 @@ mod tensors;
 mod train;
 mod trust;
 mod verification;
+mod working;
 
 pub use augmentation::AugmentationConfig;
 pub use bootstrap::{CaseSum, Interval, RESAMPLES, pooled_mean, resampled_means};

@@ -40,6 +40,8 @@ pub struct Provenance {
     pub training_sha256: String,
     /// Number of training cases.
     pub cases: usize,
+    /// Copies of each that it was trained on, too: see [`AugmentationConfig`](crate::AugmentationConfig).
+    pub copies: usize,
     /// Seed of all random streams.
     pub seed: u64,
     /// The configuration as it was resolved.
@@ -175,6 +177,7 @@ impl Model {
     /// the same model where there is one structure.
     pub fn resolved_config(&self) -> TrainConfig {
         let mut config = self.provenance.config.clone();
+        config.augmentation.copies = Some(self.provenance.copies);
         if let Some(s) = self.structures.first() {
             config.working.spacing_mm = Some(s.working.spacing_mm);
             config.working.intensity = Some(s.working.intensity);

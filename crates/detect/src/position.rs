@@ -1,7 +1,7 @@
 //! The position stage: a Haar classifier at every voxel of a coarse level.
 
 use crate::DetectError;
-use crate::case::{TrainingCase, WorkingSpec};
+use crate::case::{TrainingCase, WorkingSpec, groups};
 use crate::classifier::{HaarClassifier, Labelled};
 use crate::config::PositionConfig;
 use crate::cover::Random;
@@ -58,7 +58,7 @@ impl PositionStage {
         let spec = PositionSpec { level, radius: config.haar.radius, keep: config.keep };
         let layout = spec.layout(working);
         // Many cases need fewer copies each: about 600 in all show every orientation often enough.
-        let copies = config.copies.min((600 / cases.len()).max(1));
+        let copies = (config.copies * groups(cases) / cases.len()).min(600 / cases.len()).max(1);
         let copied: Vec<Copy> = (0..cases.len() * copies)
             .into_par_iter()
             .map(|n| {

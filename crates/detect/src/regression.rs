@@ -278,6 +278,18 @@ pub(crate) fn settled<B: Backend>(input: &StageInput<'_, B>, normalise: bool) ->
     FinishConfig { margin: Some(view.margin), ridge: Some(view.ridge), ..config.clone() }
 }
 
+/// What the middle regressor of a cascade with few points leaves on held-out cases: enough to compare training cases.
+pub(crate) fn trial<B: Backend>(input: &StageInput<'_, B>, normalise: bool) -> f64 {
+    let config = &input.config.finish;
+    let Some(round) = config.regressors.get(config.regressors.len() / 2) else { return 0.0 };
+    let view = View { margin: config.margin.unwrap_or(MARGINS[0]), ridge: config.ridge.unwrap_or(RIDGES[0]) };
+    let round = RoundConfig { density: TRIAL_DENSITY * round.density, ..round.clone() };
+    held_out_errors(input, &round, view, &[view.ridge], normalise)[0]
+}
+
+/// Share of the points along an edge that a trial has.
+const TRIAL_DENSITY: f64 = 0.75;
+
 /// A stiff regressor falls short in one step and gets there in some, so that one step would not compare them fairly.
 const REPEATS_TO_CHOOSE: usize = 3;
 
@@ -293,7 +305,7 @@ fn held_out_errors<B: Backend>(input: &StageInput<'_, B>, round: &RoundConfig, v
     let lesson = Lesson::new(backend, &inside, &seen, spec, &fewer, input.seed ^ 0x31);
     let equations = Equations::new(&lesson.samples);
     let error = |regressor: &Regressor| -> f64 {
-        let left = part(true).flat_map(|n| {
+        let left = part(true).filter(|&n| !cases[n].copy).flat_map(|n| {
             let mut random = Random::new(input.seed, 8, n as u64);
             let truths: Vec<Pose> = cases[n].all().flat_map(|pose| [pose; 8]).collect();
             let starts: Vec<Pose> = truths.iter().map(|truth| spread(truth, &regressor.spec.reach, &mut random)).collect();

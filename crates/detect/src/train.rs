@@ -1,7 +1,7 @@
 //! Training: stage after stage, each on what the stages before it find in the training cases.
 
 use crate::augmentation::Augmented;
-use crate::case::{TrainingCase, WorkingSpec};
+use crate::case::TrainingCase;
 use crate::classification::Rounds;
 use crate::config::{FinishConfig, FinishKind, TrainConfig};
 use crate::detector::check_window;
@@ -9,18 +9,20 @@ use crate::finish::Finish;
 use crate::landmark_training::{self, held_out_frames};
 use crate::landmarks::LandmarkStage;
 use crate::level_training;
+use crate::mirror_choice::MirrorChoice;
 use crate::model::{Draft, Model, Provenance};
 use crate::network::Network;
 use crate::orientation::OrientationStage;
 use crate::position::PositionStage;
-use crate::prior::{Prior, level_for};
+use crate::prior::Prior;
 use crate::regression::{self, Cascade};
 use crate::stage_input::StageInput;
 use crate::trust::Trust;
 use crate::verification::VerificationStage;
+use crate::working::working_spec;
 use crate::{DetectError, metrics::BoxError};
 use pbt_tree::{Backend, ImageLayout};
-use pbt_volume::{IntensityPolicy, Padding, PointLps, Pose, Volume};
+use pbt_volume::{IntensityPolicy, PointLps, Pose, Volume};
 use rayon::prelude::*;
 use sha2::{Digest, Sha256};
 use std::cell::OnceCell;
@@ -147,12 +149,23 @@ pub fn train<B: Backend, D: TrainingData>(
             }
         }
     }
+    let mut figures = Vec::new();
+    let copies = match config.augmentation.copies {
+        Some(copies) => copies,
+        None => {
+            observer.stage(&structures[0].0, "trying mirrored copies", 0.0);
+            let choice = MirrorChoice::new(backend, data, config, seed)?;
+            figures.extend(choice.figure);
+            usize::from(choice.helps)
+        }
+    };
     let provenance = Provenance {
         pbt_version: env!("CARGO_PKG_VERSION").to_owned(),
         dataset: data.name().to_owned(),
         modality: data.modality().to_owned(),
         training_sha256: training_hash(data, &structures),
         cases: data.cases().len(),
+        copies,
         seed,
         config: config.clone(),
     };
@@ -160,10 +173,12 @@ pub fn train<B: Backend, D: TrainingData>(
         Some(bytes) => crate::file::read_drafts(bytes, &provenance)?,
         None => Vec::new(),
     };
-    if config.augmentation.copies == 0 {
-        return train_on(backend, data, provenance, drafts, observer);
-    }
-    train_on(backend, &Augmented::new(data, &config.augmentation, seed)?, provenance, drafts, observer)
+    let (model, stages) = match copies {
+        0 => train_on(backend, data, provenance, drafts, observer)?,
+        _ => train_on(backend, &Augmented::new(data, copies, &config.augmentation, seed)?, provenance, drafts, observer)?,
+    };
+    figures.extend(stages);
+    Ok(Trained { model, figures })
 }
 
 fn train_on<B: Backend, D: TrainingData>(
@@ -172,7 +187,7 @@ fn train_on<B: Backend, D: TrainingData>(
     provenance: Provenance,
     mut drafts: Vec<Draft>,
     observer: &dyn Observer,
-) -> Result<Trained, D::Error> {
+) -> Result<(Model, Vec<StageFigure>), D::Error> {
     let (config, seed, structures) = (&provenance.config, provenance.seed, data.structures());
     let mut figures = Vec::new();
     for (n, (name, annotated)) in structures.iter().enumerate() {
@@ -200,7 +215,7 @@ fn train_on<B: Backend, D: TrainingData>(
         _ => Vec::new(),
     };
     let structures = drafts.into_iter().filter_map(Draft::complete).collect();
-    Ok(Trained { model: Model { provenance, structures, network, levels }, figures })
+    Ok((Model { provenance, structures, network, levels }, figures))
 }
 
 /// What the structures say about each other.
@@ -245,6 +260,13 @@ fn leader(structures: &[Annotated], n: usize) -> usize {
     (0..n).find(|&m| alike(m) && leader(structures, m) == m).unwrap_or(n)
 }
 
+/// The poses of other structures of a case that look like structure `n`.
+pub(crate) fn look_alikes(structures: &[Annotated], n: usize, case: usize) -> Vec<Pose> {
+    let first = leader(structures, n);
+    let others = (0..structures.len()).filter(|&m| m != n && leader(structures, m) == first);
+    others.flat_map(|m| structures[m].1.iter().filter(|(c, _)| *c == case).map(|&(_, pose)| pose)).collect()
+}
+
 struct Trainer<'a, B, D> {
     backend: &'a B,
     data: &'a D,
@@ -275,7 +297,7 @@ impl<B: Backend, D: TrainingData> Trainer<'_, B, D> {
             let prior = Prior::new(&poses, &middles, self.config.orientation.orientations);
             let working = match drafts.get(self.leader) {
                 Some(leader) => leader.working.clone(),
-                None => self.working(annotated, &prior)?,
+                None => working_spec(self.data, self.config, annotated, &prior)?,
             };
             drafts.push(Draft {
                 name: self.name.to_owned(),
@@ -305,8 +327,9 @@ impl<B: Backend, D: TrainingData> Trainer<'_, B, D> {
                 let pyramid = working.pyramid(&image).map_err(unusable)?;
                 let level = pyramid.levels()[working.levels - 1].geometry();
                 check_window(level.shape(), self.config.position.haar.radius, level.spacing_mm()[0]).map_err(unusable)?;
-                let look_alikes = self.look_alikes(n, case);
-                Ok(TrainingCase { pyramid: Arc::new(pyramid), pose, group, look_alikes })
+                let look_alikes = look_alikes(self.structures, n, case);
+                let copy = self.data.origin(case) != case;
+                Ok(TrainingCase { pyramid: Arc::new(pyramid), pose, group, copy, look_alikes })
             })
             .collect::<Result<Vec<_>, D::Error>>()?;
         let (config, seed) = (self.config, self.seed);
@@ -441,12 +464,6 @@ impl<B: Backend, D: TrainingData> Trainer<'_, B, D> {
         self.checkpoint(drafts)
     }
 
-    /// The poses of other structures of a case that look like structure `n`.
-    fn look_alikes(&self, n: usize, case: usize) -> Vec<Pose> {
-        let others = (0..self.structures.len()).filter(|&m| m != n && leader(self.structures, m) == self.leader);
-        others.flat_map(|m| self.structures[m].1.iter().filter(|(c, _)| *c == case).map(|&(_, pose)| pose)).collect()
-    }
-
     /// The landmarks of the structure, by the numbers of its own cases.
     fn landmarks(&self, annotated: &[(usize, Pose)]) -> Vec<landmark_training::Annotated> {
         let place = |case: usize| annotated.iter().position(|&(c, _)| c == case);
@@ -475,92 +492,6 @@ impl<B: Backend, D: TrainingData> Trainer<'_, B, D> {
             max: values.iter().copied().fold(0.0, f64::max),
         });
     }
-
-    /// The working grid: what the configuration sets, the rest from the training cases.
-    fn working(&self, annotated: &[(usize, Pose)], prior: &Prior) -> Result<WorkingSpec, D::Error> {
-        let config = &self.config.working;
-        let ct = self.data.modality().eq_ignore_ascii_case("CT");
-        let spacing_mm = config.spacing_mm.unwrap_or_else(|| {
-            let smallest = annotated
-                .iter()
-                .filter(|&&(case, _)| self.data.origin(case) == case)
-                .map(|&(case, _)| self.data.geometry(case).spacing_mm().into_iter().fold(f64::INFINITY, f64::min))
-                .fold(f64::INFINITY, f64::min);
-            // Levels are halvings, so that the finest is the image's own grid or a whole power of two coarser: no blur from
-            // resampling by odd factors.
-            let wanted = prior.scale_mm / VOXELS_ACROSS;
-            smallest * libm::exp2(libm::round(libm::log2((wanted / smallest).max(1.0))))
-        });
-        let coarsest = level_for(prior.scale_mm, spacing_mm, self.config.position.voxels_across);
-        let intensity = match config.intensity {
-            Some(policy) => policy,
-            None if ct => self.window(annotated)?,
-            None => IntensityPolicy::Percentiles { low_percent: 1.0, high_percent: 99.0 },
-        };
-        Ok(WorkingSpec {
-            spacing_mm,
-            levels: coarsest + 1,
-            padding: config.padding.unwrap_or(if ct { Padding::Zero } else { Padding::Edge }),
-            intensity,
-        })
-    }
-
-    /// A window for images with an absolute scale: from the images' 1st percentile to the 99.5th of what lies in the boxes, medians
-    /// over at most ten cases.
-    fn window(&self, annotated: &[(usize, Pose)]) -> Result<IntensityPolicy, D::Error> {
-        let mut lows = Vec::new();
-        let mut highs = Vec::new();
-        for &(case, pose) in annotated.iter().take(10) {
-            let image = self.data.image(case)?;
-            let all = IntensityPolicy::Percentiles { low_percent: 1.0, high_percent: 100.0 };
-            let range = all.range(&image).map_err(|e| DetectError::training(format!("case {}", self.data.cases()[case]), e.to_string()))?;
-            let mut inside = inside_box(&image, &pose);
-            if inside.is_empty() {
-                continue;
-            }
-            let place = (inside.len() - 1) * 995 / 1000;
-            let (_, high, _) = inside.select_nth_unstable_by(place, f32::total_cmp);
-            lows.push(range.low);
-            highs.push(f64::from(*high));
-        }
-        let median = |values: &mut Vec<f64>| {
-            values.sort_by(f64::total_cmp);
-            values.get(values.len() / 2).copied()
-        };
-        match (median(&mut lows), median(&mut highs)) {
-            (Some(low), Some(high)) if low < high => Ok(IntensityPolicy::Window { low, high }),
-            _ => Ok(IntensityPolicy::Percentiles { low_percent: 1.0, high_percent: 99.0 }),
-        }
-    }
-}
-
-/// Voxels across D on the finest level.
-const VOXELS_ACROSS: f64 = 46.0;
-
-/// The finite voxels of every other row and plane inside a box.
-fn inside_box(image: &Volume<f32>, pose: &Pose) -> Vec<f32> {
-    let geometry = image.geometry();
-    let shape = image.shape();
-    let corners = pose.corners().map(|c| geometry.to_index(c).0);
-    let range = |a: usize| {
-        let low = corners.iter().map(|c| c[a]).fold(f64::INFINITY, f64::min).floor().max(0.0) as usize;
-        let high = corners.iter().map(|c| c[a]).fold(f64::NEG_INFINITY, f64::max).ceil().max(0.0) as usize;
-        low..(high + 1).min(shape[a])
-    };
-    let mut values = Vec::new();
-    for k in range(2).step_by(2) {
-        for j in range(1).step_by(2) {
-            for i in range(0) {
-                let point: PointLps = geometry.to_lps(pbt_volume::VoxelIndex::new(i as f64, j as f64, k as f64));
-                let in_box = pose.orientation.inverse() * (point.0 - pose.center.0);
-                let value = image.at(i, j, k);
-                if (0..3).all(|a| in_box[a].abs() <= pose.size_mm[a] / 2.0) && value.is_finite() {
-                    values.push(value);
-                }
-            }
-        }
-    }
-    values
 }
 
 /// Hash over names, images and poses of the training cases.

@@ -12,7 +12,7 @@ use crate::output::{print, say};
 use crate::progress::TrainingProgress;
 use clap::ValueEnum;
 use outcome::{Outcome, Unseen, picture, tables};
-use pbt_detect::{FinishConfig, TrainConfig};
+use pbt_detect::{AugmentationConfig, FinishConfig, TrainConfig};
 use pbt_io::{Dataset, write_atomically};
 use phantoms::{Subject, UNSEEN, write_dataset};
 use std::io::Write;
@@ -50,8 +50,9 @@ pub(super) fn run(args: &Demo, global: &Global) -> Result<ExitCode, Failure> {
 
 /// A coarser and shorter finish than the default with nothing to choose, in half of its time: a demo should take less than a minute.
 fn config() -> TrainConfig {
-    let finish = FinishConfig { points_across: 8.0, perturbations: 140, margin: Some(-0.06), ridge: Some(0.4), ..FinishConfig::default() };
-    TrainConfig { finish, ..TrainConfig::default() }
+    let finish = FinishConfig { points_across: 7.0, perturbations: 120, margin: Some(-0.06), ridge: Some(0.4), ..FinishConfig::default() };
+    let augmentation = AugmentationConfig { copies: Some(0), ..AugmentationConfig::default() };
+    TrainConfig { finish, augmentation, ..TrainConfig::default() }
 }
 
 /// Data set, training and detection of one modality.

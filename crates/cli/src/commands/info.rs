@@ -183,12 +183,17 @@ fn text(info: &InfoFile<'_>) -> String {
 
 fn model_text(model: &ModelInfo<'_>) -> String {
     let p = model.provenance;
+    let copies = match p.copies {
+        0 => String::new(),
+        1 => ", each with a copy".to_owned(),
+        copies => format!(", each with {copies} copies"),
+    };
     let mut lines = vec![
         row(["model", &model.path]),
         row(["size".to_owned(), format!("{:.1} kB", model.bytes as f64 / 1e3)]),
         row(["sha256", model.sha256]),
         row(["trained by".to_owned(), format!("pbt {}, seed {}", p.pbt_version, p.seed)]),
-        row(["trained on".to_owned(), format!("{} ({}), {} cases", p.dataset, p.modality, p.cases)]),
+        row(["trained on".to_owned(), format!("{} ({}), {} cases{copies}", p.dataset, p.modality, p.cases)]),
         row(["training hash", &p.training_sha256]),
     ];
     for s in &model.structures {

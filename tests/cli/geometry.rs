@@ -3,6 +3,8 @@
 #[path = "../../crates/io/tests/support/dicom.rs"]
 #[allow(dead_code, reason = "not every test makes every file")]
 mod made;
+#[path = "../../crates/io/tests/support/slicer.rs"]
+mod slicer;
 
 use crate::support::{numbers, pbt, read_json, scratch, tiny};
 use nalgebra::{Matrix3, Quaternion, UnitQuaternion, Vector3};
@@ -11,7 +13,7 @@ use pbt_volume::phantom::{PhantomModality, PhantomSettings, phantom};
 use pbt_volume::{Geometry, PointLps, VoxelIndex, rotation_from_vector};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
 /// The six orders of the axes.
@@ -175,6 +177,53 @@ fn all_48_ways_to_store_a_volume_give_one_pose_in_every_format() {
         }
         // A series is read with its slices along their normal, whatever the order in which it was written.
         assert_same(&first, &found(&format!("{name}-dicom")), 1e-6, &format!("{name}: DICOM"));
+    }
+}
+
+/// The whole way, from an oblique image in any format to the box that Slicer shows: it has the place and the size of the result, and the image
+/// has the same voxels there.
+#[test]
+fn slicer_shows_the_box_where_it_was_found() {
+    let Ok(python) = std::env::var("PBT_ORACLE_PYTHON") else {
+        assert!(!std::env::var("CI").is_ok_and(|v| v == "true"), "PBT_ORACLE_PYTHON is not set, and CI must not skip");
+        println!("skipped: PBT_ORACLE_PYTHON is not set");
+        return;
+    };
+    let (image, _) = gland();
+    // A voxel that only one has, so that Slicer can say where it lies.
+    const MARK: i16 = 30_000;
+    let marked = VoxelIndex::new(3.0, 5.0, 2.0);
+    let mut many = Many::new();
+    let (mut cases, mut read) = (Vec::new(), Vec::new());
+    for (n, turn) in [[0.1, -0.2, 0.15], [-0.2, 0.1, 0.0], [0.0, 0.2, -0.1]].into_iter().enumerate() {
+        let axes = rotation_from_vector(Vector3::from(turn)).to_rotation_matrix().into_inner();
+        let matrix = axes * Matrix3::from_diagonal(&Vector3::new(1.7, 1.85, 1.75));
+        let geometry = Geometry::new(image.geometry().shape(), matrix, PointLps::new(-120.0, 95.5, 310.25 * n as f64)).unwrap();
+        let place = geometry.to_lps(marked);
+        let mut bytes = image.bytes().to_vec();
+        let [nx, ny, _] = geometry.shape();
+        let at = 2 * (3 + nx * (5 + ny * 2));
+        bytes[at..at + 2].copy_from_slice(&MARK.to_le_bytes());
+        let exact = RawImage::new(geometry, VoxelType::I16, bytes, None).unwrap();
+        let (order, flips) = (ORDERS[2 * n], [0, 1, 2].map(|a| n >> a & 1 == 1));
+        many.add(&format!("s{n}"), &stored_otherwise(&exact, order, flips));
+        cases.extend(FORMATS.map(|format| (format!("s{n}-{format}"), format!("s{n}-{}.{format}", format.replace('.', "")), place)));
+    }
+    let found = many.detect();
+    for (case, file, _) in &cases {
+        let markups = many.folder.path().join(format!("out/{case}.mrk.json"));
+        read.push(json!({ "markups": markups, "volume": many.folder.path().join(file), "values": [MARK] }));
+    }
+    let Some(answers) = slicer::ask(&python, many.folder.path(), &json!({ "read": read, "write": [] })) else { return };
+    assert_eq!(answers.len(), 18);
+    for ((case, _, place), held) in cases.iter().zip(&answers) {
+        let (found, shown) = (found(case), &held["boxes"][0]);
+        assert_eq!(shown["name"], found["name"], "{case}");
+        let (center, axes) = slicer::frame(&shown["to_ras"]);
+        assert!(distance_mm(center.0.coords.into(), numbers(&found["position_lps_mm"])) < 1e-9, "{case}: {shown}");
+        assert!((axes - orientation(&found).to_rotation_matrix().into_inner()).norm() < 1e-9, "{case}: {shown}");
+        assert!(distance_mm(numbers(&shown["size_mm"]), numbers(&found["size_mm"])) < 1e-9, "{case}: {shown}");
+        assert!(slicer::point(&held["places"][0]).distance_mm(place) < 1e-4, "{case}: {held}");
     }
 }
 

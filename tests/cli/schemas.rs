@@ -108,7 +108,8 @@ fn every_file_of_a_batch_keeps_the_schema() {
     }
 }
 
-/// Slicer's own schema cannot be had without a network; where its file is at hand, in PBT_SLICER_SCHEMA, it is applied, too.
+/// Slicer's own schema is in no package; where its file is at hand, in PBT_SLICER_SCHEMA, it is applied, too. Slicer itself reads markups in
+/// `geometry.rs`.
 #[test]
 fn markups_keep_the_rules_of_slicer() {
     let (validator, out) = (schema("tests/cli/slicer-markups.schema.json"), scratch());
@@ -126,6 +127,7 @@ fn markups_keep_the_rules_of_slicer() {
         ("/markups/0/center", json!([1, 2])),
         ("/markups/0/orientation", json!([1, 0, 0])),
         ("/markups/0/size/0", json!(0)),
+        ("/markups/0/controlPoints", json!([])),
     ];
     assert_refused(&validator, &good, &changes);
     let changes = [("/markups/0/controlPoints/0/position", json!([1])), ("/markups/0/controlPoints/1/positionStatus", json!("gone"))];
@@ -152,6 +154,7 @@ fn data_sets_keep_the_schema() {
     full["structures"].as_array_mut().unwrap().push(json!({ "name": "tip", "kind": "landmark", "parent": "gland", "partner": null }));
     full["cases"][0]["frame"] = json!(0);
     full["cases"][0]["series"] = json!("4.1");
+    full["cases"][1]["annotations"] = json!(["c1.mrk.json"]);
     let changes = [
         ("/schema", json!("pbt-dataset/2")),
         ("/name", Value::Null),
@@ -166,6 +169,7 @@ fn data_sets_keep_the_schema() {
         ("/cases/0/image", Value::Null),
         ("/cases/0/split", json!(4)),
         ("/cases/0/frame", json!(-1)),
+        ("/cases/0/annotations", json!(["c0.mrk.json", 4])),
         ("/cases/0/anotations", json!("x")),
     ];
     assert_refused(&validator, &full, &changes);

@@ -78,7 +78,7 @@ pub fn read_cases(dataset: &Dataset, cases: &[CaseSpec], wanted: &Wanted) -> Res
         let mut annotations = dataset.load_annotations(spec)?;
         annotations.boxes.retain(|(name, _)| wanted.boxes.contains(name));
         annotations.landmarks.retain(|landmark| wanted.landmarks.iter().any(|(name, _)| *name == landmark.name));
-        let file = spec.annotations.as_deref().or(spec.labels.as_deref()).unwrap_or(&spec.image);
+        let file = spec.annotated_in();
         let mut warnings = image.warnings.clone();
         warnings.extend(check_annotations(file, image.volume.geometry(), &annotations)?);
         let in_view = |landmark: Landmark| match landmark.state {

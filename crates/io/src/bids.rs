@@ -116,7 +116,7 @@ pub(crate) fn load(path: &Path, root: &Node) -> Result<Dataset, IoError> {
                 image: image.path.clone(),
                 options: ReadOptions::default(),
                 split: split_of(image, &splits, &roots.images[0])?,
-                annotations: markups.is_file().then_some(markups),
+                annotations: markups.is_file().then_some(markups).into_iter().collect(),
                 labels: Some(map.path.clone()),
             };
             if let Some(CaseSpec { labels: Some(other), .. }) = cases.insert(image.stem.clone(), case) {

@@ -3,6 +3,7 @@
 use crate::annotations::{Annotations, Landmark, LandmarkState, read_annotations};
 use crate::box_from_labels::box_from_labels;
 use crate::json::{Node, parse};
+use crate::markups::name_of_file;
 use crate::{Image, IoError, ReadOptions, bids, nnunet, read_image_with, read_labels};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -68,8 +69,8 @@ pub struct CaseSpec {
     pub options: ReadOptions,
     /// `train`, `test`, `dev` or any other word.
     pub split: String,
-    /// Slicer markups, or a table of landmarks.
-    pub annotations: Option<PathBuf>,
+    /// Slicer markups and tables of landmarks. Slicer saves each markup as a file of its own.
+    pub annotations: Vec<PathBuf>,
     /// A label map; boxes that the annotations lack are derived from it.
     pub labels: Option<PathBuf>,
 }
@@ -81,6 +82,14 @@ impl CaseSpec {
     /// As [`crate::read_image_with`].
     pub fn read_image(&self) -> Result<Image, IoError> {
         read_image_with(&self.image, &self.options)
+    }
+
+    /// The file that messages about the case's annotations name: the one that they are in, or the image.
+    pub fn annotated_in(&self) -> &Path {
+        match (&self.annotations[..], &self.labels) {
+            ([one], _) | ([], Some(one)) => one,
+            _ => &self.image,
+        }
     }
 }
 
@@ -122,7 +131,14 @@ impl Dataset {
     pub fn load_with_faults(path: &Path) -> Result<(Self, Vec<IoError>), IoError> {
         let path = match Self::file_in(path) {
             Some(file) => file,
-            None if path.is_dir() => path.join("dataset.json"),
+            None if path.is_dir() => {
+                return Err(IoError::input(
+                    path,
+                    "folder",
+                    "holds no dataset.json",
+                    "give the folder of a data set, or the file that describes it",
+                ));
+            }
             None => path.to_path_buf(),
         };
         let value = parse(&path)?;
@@ -181,12 +197,20 @@ impl Dataset {
     /// that are not 0. A structure without voxels stays unlabelled.
     ///
     /// # Errors
-    /// [`IoError`] when a file cannot be read, or when a name that is a box's in the data set is a point's in the markups, or the reverse.
+    /// [`IoError`] when a file cannot be read, when two have a structure of the same name, or when a name that is a box's in the data set is a
+    /// point's in the markups, or the reverse.
     pub fn load_annotations(&self, case: &CaseSpec) -> Result<Annotations, IoError> {
-        let mut annotations = match &case.annotations {
-            Some(path) => self.of_structures(path, read_annotations(path)?)?,
-            None => Annotations::default(),
-        };
+        let mut annotations = Annotations::default();
+        for path in &case.annotations {
+            let more = self.of_structures(path, read_annotations(path)?)?;
+            let has = |name: &str| annotations.pose(name).is_some() || annotations.landmark(name).is_some();
+            let mut names = more.boxes.iter().map(|(name, _)| name).chain(more.landmarks.iter().map(|l| &l.name));
+            if let Some(name) = names.find(|name| has(name)) {
+                return Err(IoError::input(path, name, "is in another file of the case, too", "list one of the two"));
+            }
+            annotations.boxes.extend(more.boxes);
+            annotations.landmarks.extend(more.landmarks);
+        }
         let boxes: Vec<&str> = self.structures.iter().filter(|s| s.kind == StructureKind::Box).map(|s| s.name.as_str()).collect();
         let is_open = |name: &&str| annotations.pose(name).is_none() && annotations.landmark(name).is_none();
         let missing: Vec<&str> = boxes.iter().copied().filter(is_open).collect();
@@ -207,6 +231,14 @@ impl Dataset {
 
     fn of_structures(&self, path: &Path, mut annotations: Annotations) -> Result<Annotations, IoError> {
         let kind = |name: &str| self.structures.iter().find(|s| s.name == name).map(|s| s.kind);
+        // Slicer writes no names into its files. The only box of a file, called after that, is the only box of the data set.
+        let mut boxes = self.structures.iter().filter(|s| s.kind == StructureKind::Box);
+        if let (Some(only), None, [(name, _)]) = (boxes.next(), boxes.next(), &mut annotations.boxes[..])
+            && kind(name).is_none()
+            && *name == name_of_file(path)
+        {
+            name.clone_from(&only.name);
+        }
         let wrong = |name: &str, is: &str, should: &str| {
             let problem = format!("is {is} here and {should} in the data set");
             IoError::input(path, name, problem, "annotate it as the data set says")
@@ -320,7 +352,7 @@ fn case(n: usize, node: &Node, folder: &Path, seen: &mut BTreeMap<String, usize>
         image: existing_image(&node.get("image")?, folder)?,
         options: ReadOptions { series: optional_text(node, "series")?, frame: optional_frame(node)? },
         split: node.get("split")?.text()?.to_owned(),
-        annotations: optional_file("annotations")?,
+        annotations: existing_files(node, "annotations", folder)?,
         labels: optional_file("labels")?,
     })
 }
@@ -332,6 +364,13 @@ fn existing_file(node: &Node, folder: &Path) -> Result<PathBuf, IoError> {
         return Err(node.error(format!("`{}` {what}", path.display()), "paths are relative to the data set's file"));
     }
     Ok(path)
+}
+
+/// A file, several in a list, or none.
+fn existing_files(node: &Node, key: &str, folder: &Path) -> Result<Vec<PathBuf>, IoError> {
+    let Some(value) = node.optional(key)? else { return Ok(Vec::new()) };
+    let files = if value.raw().is_array() { value.items()? } else { vec![value] };
+    files.iter().map(|file| existing_file(file, folder)).collect()
 }
 
 /// A file, or a folder, which then is a DICOM series.
@@ -404,7 +443,7 @@ mod tests {
             assert_eq!(error.field(), field, "{error}");
         }
         let folder = tempfile::tempdir().unwrap();
-        assert!(Dataset::load(folder.path()).unwrap_err().to_string().contains("dataset.json: file: cannot be read"));
+        assert!(Dataset::load(folder.path()).unwrap_err().to_string().contains("folder: holds no dataset.json (give"));
     }
 
     #[test]
@@ -436,6 +475,33 @@ mod tests {
         let out = annotated("missing").unwrap();
         assert!(out.pose("skull").is_none() && out.landmark("skull") == Some(LandmarkState::OutOfView));
         assert!(annotated("defined").unwrap_err().to_string().contains("skull: is a point here and a box in the data set"));
+    }
+
+    /// As Slicer saves them: a file for each markup, with no names inside.
+    #[test]
+    fn boxes_without_names_are_named_by_their_files() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("a.nii"), "").unwrap();
+        let roi = r#"{"markups": [{"type": "ROI", "coordinateSystem": "LPS", "center": [1, 2, 3], "size": [4, 5, 6]}]}"#;
+        for file in ["p01.mrk.json", "skull.mrk.json", "Jaw.MRK.JSON"] {
+            std::fs::write(folder.path().join(file), roi).unwrap();
+        }
+        let read = |structures: &str, annotations: &str| {
+            let text = GOOD.replacen("\"name\": \"skull\", \"kind\": \"box\"", structures, 1);
+            let text = text.replacen("\"split\": \"train\"", &format!("\"split\": \"train\", \"annotations\": {annotations}"), 1);
+            std::fs::write(folder.path().join("dataset.json"), text).unwrap();
+            let set = Dataset::load(folder.path())?;
+            set.load_annotations(&set.cases[0]).map(|found| found.boxes.into_iter().map(|(name, _)| name).collect::<Vec<_>>())
+        };
+        let (one, two) = (r#""name": "skull", "kind": "box""#, r#""name": "skull", "kind": "box"}, {"name": "Jaw", "kind": "box""#);
+        assert_eq!(read(one, r#""p01.mrk.json""#).unwrap(), ["skull"]);
+        assert_eq!(read(two, r#"["skull.mrk.json", "Jaw.MRK.JSON"]"#).unwrap(), ["skull", "Jaw"]);
+        // Which of the two it is, nobody says.
+        assert!(read(two, r#""p01.mrk.json""#).unwrap().is_empty());
+        let error = read(one, r#"["skull.mrk.json", "p01.mrk.json"]"#).unwrap_err().to_string();
+        assert!(error.contains("p01.mrk.json: skull: is in another file"), "{error}");
+        assert_eq!(read(one, r#"["skull.mrk.json", "no.mrk.json"]"#).unwrap_err().field(), "cases[0].annotations[1]");
+        assert_eq!(read(one, "[4]").unwrap_err().field(), "cases[0].annotations[0]");
     }
 
     #[test]

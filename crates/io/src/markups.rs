@@ -2,6 +2,7 @@
 //! <https://raw.githubusercontent.com/slicer/slicer/master/Modules/Loadable/Markups/Resources/Schema/markups-schema-v1.0.3.json>
 
 use crate::annotations::{Annotations, Landmark, LandmarkState};
+use crate::image::ends_with_extension;
 use crate::json::{Node, parse};
 use crate::{IoError, write_atomically};
 use nalgebra::{Matrix3, Point3, Vector3};
@@ -14,7 +15,8 @@ const SCHEMA: &str =
     "https://raw.githubusercontent.com/slicer/slicer/master/Modules/Loadable/Markups/Resources/Schema/markups-schema-v1.0.3.json#";
 
 /// Reads a markups file: each `ROI` of type `Box` is a box named by its `name` (or `label`), each control point of a `Fiducial` a landmark
-/// named by its `label`, each `Plane` a landmark at its centre. Other kinds of markups (lines, curves, angles) are passed over.
+/// named by its `label`, each `Plane` a landmark at its centre. Other kinds of markups (lines, curves, angles) are passed over. Slicer writes
+/// no names of boxes and planes and takes them from the file's name; so does this.
 ///
 /// # Errors
 /// [`IoError`] naming file and field: no JSON, wrong types, a name twice, a coordinate system that is neither LPS nor RAS, units other
@@ -27,14 +29,14 @@ pub fn read_markups(path: &Path) -> Result<Annotations, IoError> {
         let kind = markup.get("type")?;
         match kind.text()? {
             "ROI" => {
-                let (name, pose) = read_box(&markup)?;
+                let (name, pose) = read_box(path, &markup)?;
                 if annotations.pose(&name).is_some() {
                     return Err(markup.error(format!("the box `{name}` is there twice"), "remove or rename one"));
                 }
                 annotations.boxes.push((name, pose));
             }
             "Fiducial" => read_landmarks(&markup, &mut annotations.landmarks)?,
-            "Plane" => read_plane(&markup, &mut annotations.landmarks)?,
+            "Plane" => read_plane(path, &markup, &mut annotations.landmarks)?,
             _ => {}
         }
     }
@@ -61,11 +63,22 @@ fn to_lps(markup: &Node) -> Result<Vector3<f64>, IoError> {
     }
 }
 
-fn read_box(markup: &Node) -> Result<(String, Pose), IoError> {
-    let name = match (markup.optional("name")?, markup.optional("label")?) {
-        (Some(name), _) | (None, Some(name)) => name.text()?,
-        (None, None) => markup.get("name")?.text()?,
-    };
+/// The name that Slicer gives to what it reads from a file: the file's, without `.mrk.json`.
+pub(crate) fn name_of_file(path: &Path) -> String {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let ending = [".mrk.json", ".json"].into_iter().find(|ending| ends_with_extension(&name, &ending[1..]));
+    name[..name.len() - ending.map_or(0, str::len)].to_owned()
+}
+
+fn name(path: &Path, markup: &Node) -> Result<String, IoError> {
+    match (markup.optional("name")?, markup.optional("label")?) {
+        (Some(name), _) | (None, Some(name)) => Ok(name.text()?.to_owned()),
+        (None, None) => Ok(name_of_file(path)),
+    }
+}
+
+fn read_box(path: &Path, markup: &Node) -> Result<(String, Pose), IoError> {
+    let name = name(path, markup)?;
     if let Some(shape) = markup.optional("roiType")?.filter(|shape| shape.raw() != "Box") {
         return Err(shape.error("is not Box", "change the ROI's type in Slicer"));
     }
@@ -86,14 +99,14 @@ fn read_box(markup: &Node) -> Result<(String, Pose), IoError> {
         let problem = if given.determinant() < 0.0 { "is left-handed" } else { "has columns that are not unit vectors at right angles" };
         markup.child_error("orientation", problem, "give three orthonormal columns, the third the cross product of the others")
     })?;
-    Ok((name.to_owned(), pose))
+    Ok((name, pose))
 }
 
 /// The centre of a plane, where the file states it (Slicer 5; older versions keep three points).
-fn read_plane(markup: &Node, landmarks: &mut Vec<Landmark>) -> Result<(), IoError> {
-    let (Some(name), Some(center)) = (markup.optional("name")?, markup.optional("center")?) else { return Ok(()) };
+fn read_plane(path: &Path, markup: &Node, landmarks: &mut Vec<Landmark>) -> Result<(), IoError> {
+    let Some(center) = markup.optional("center")? else { return Ok(()) };
     let position = Vector3::from(center.numbers()?).component_mul(&to_lps(markup)?);
-    let name = name.text()?.to_owned();
+    let name = name(path, markup)?;
     if landmarks.iter().any(|landmark| landmark.name == name) {
         return Err(markup.error(format!("the landmark `{name}` is there twice"), "remove or rename one"));
     }
@@ -141,13 +154,16 @@ pub fn write_markups(path: &Path, boxes: &[(String, Pose)], landmarks: &[Landmar
     })
 }
 
+/// A box. Its centre is a control point, too, as Slicer writes it: without one Slicer loads the box with no size, whatever `size` says.
 fn roi(name: &str, pose: &Pose) -> Value {
+    let center = pose.center.0.coords;
     // The transpose of a matrix stored by columns, read on, is the matrix by rows.
     let by_rows: Vec<f64> = pose.axes().transpose().iter().copied().collect();
     json!({
         "type": "ROI", "coordinateSystem": "LPS", "coordinateUnits": "mm", "locked": false, "labelFormat": "%N-%d",
         "name": name, "label": name, "roiType": "Box", "insideOut": false,
-        "center": pose.center.0.coords.as_slice(), "orientation": by_rows, "size": pose.size_mm, "controlPoints": []
+        "center": center.as_slice(), "orientation": by_rows, "size": pose.size_mm,
+        "controlPoints": [{ "id": "1", "label": format!("{name}-1"), "position": center.as_slice(), "positionStatus": "defined" }]
     })
 }
 

@@ -101,7 +101,7 @@ fn cases(folder: &Path, part: &str, split: &str, ending: &str) -> Result<Vec<Cas
             image: images.join(name),
             options: ReadOptions::default(),
             split: split.to_owned(),
-            annotations: existing(labels.join(format!("{id}.mrk.json"))),
+            annotations: existing(labels.join(format!("{id}.mrk.json"))).into_iter().collect(),
             labels: existing(labels.join(format!("{id}{ending}"))),
         })
     };
@@ -146,7 +146,7 @@ mod tests {
             assert_eq!(set.label_names[&2], "spleen");
             let ids: Vec<_> = set.cases.iter().map(|c| (c.id.as_str(), c.split.as_str())).collect();
             assert_eq!(ids, [("a_1", "train"), ("b", "train"), ("c", "test")]);
-            assert!(set.cases[0].labels.is_some() && set.cases[1].labels.is_none() && set.cases[1].annotations.is_some());
+            assert!(set.cases[0].labels.is_some() && set.cases[1].labels.is_none() && set.cases[1].annotations.len() == 1);
         }
     }
 

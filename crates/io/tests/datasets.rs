@@ -21,7 +21,7 @@ fn loads(file: &str, train: usize, test: usize) {
             };
             assert!(there, "{}: {}", case.id, structure.name);
         }
-        let file = case.annotations.as_ref().or(case.labels.as_ref()).unwrap();
+        let file = case.annotated_in();
         let image = read_image(&case.image).unwrap();
         let warnings = check_annotations(file, image.volume.geometry(), &annotations).unwrap();
         // The README of the data names the only one: a landmark of MOLG_DnJ lies just outside.

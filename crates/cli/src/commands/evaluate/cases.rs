@@ -149,7 +149,7 @@ fn evaluate_case(
     let result = source.result(dataset, case, device)?;
     if let Some(result) = &result {
         let geometry = geometry(&result.input).map_err(|e| Failure::input(&case.image, format!("affine: {e}")))?;
-        let file = case.annotations.as_deref().or(case.labels.as_deref()).unwrap_or(&case.image);
+        let file = case.annotated_in();
         let mut wanted = annotations.clone();
         wanted.boxes.retain(|(name, _)| structures.iter().any(|s| s.name == *name));
         wanted.landmarks.retain(|landmark| structures.iter().any(|s| s.name == landmark.name));

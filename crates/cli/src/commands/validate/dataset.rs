@@ -43,7 +43,7 @@ fn look_at_case(dataset: &Dataset, case: &CaseSpec) -> LookedAt {
         }
     };
     if let (Some(facts), Some(annotations)) = (&facts, &annotations) {
-        let file = case.annotations.as_deref().or(case.labels.as_deref()).unwrap_or(&case.image);
+        let file = case.annotated_in();
         match check_annotations(file, &facts.geometry, annotations) {
             Ok(warnings) => findings.extend(warnings.into_iter().map(Finding::warning)),
             Err(error) => findings.push(Finding::error(error)),

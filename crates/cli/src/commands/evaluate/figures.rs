@@ -19,6 +19,9 @@ pub(in crate::commands) struct Summaries {
     landmarks: Option<Figures>,
     /// Of each structure, in the data set's order.
     structures: Vec<Figures>,
+    /// The least and the largest distance up to which a position is right.
+    #[serde(skip)]
+    tolerances_mm: Option<[f64; 2]>,
 }
 
 impl Summaries {
@@ -32,6 +35,11 @@ impl Summaries {
             boxes: of_kind(DetectionKind::Box),
             landmarks: of_kind(DetectionKind::Landmark),
             structures: structures.map(|name| of(Group::Structure(name))).collect(),
+            tolerances_mm: comparisons
+                .iter()
+                .filter_map(|c| c.tolerance_mm)
+                .map(|mm| [mm, mm])
+                .reduce(|[a, b], [c, d]| [a.min(c), b.max(d)]),
         }
     }
 
@@ -47,7 +55,7 @@ impl Summaries {
         let mut text = shown(&figures);
         if let Some(confidence) = &self.overall.confidence {
             text.push('\n');
-            text.push_str(&shown_confidence(confidence));
+            text.push_str(&shown_confidence(confidence, self.tolerances_mm));
         }
         text
     }
@@ -245,8 +253,8 @@ fn shown(figures: &[&Figures]) -> String {
 /// Coverages of the risk–coverage curve that are shown.
 const SHOWN_COVERAGES: [f64; 5] = [0.5, 0.8, 0.9, 0.95, 1.0];
 
-/// Reliability and risk–coverage of scores, each as a table.
-fn shown_confidence(confidence: &Confidence) -> String {
+/// Reliability and risk–coverage of scores, each as a table; `tolerances_mm` is what counts as right.
+fn shown_confidence(confidence: &Confidence, tolerances_mm: Option<[f64; 2]>) -> String {
     let Confidence { n, share_right, brier, calibration_error, reliability, risk_coverage } = confidence;
     let mut bins = vec![row(["score", "n", "mean score", "right"])];
     for bin in reliability {
@@ -262,8 +270,12 @@ fn shown_confidence(confidence: &Confidence) -> String {
             curve.push(row([percent(point.coverage), format!("{:.3}", point.score), error, percent(point.share_wrong)]));
         }
     }
+    let within = tolerances_mm.map_or_else(String::new, |[least, most]| match (format!("{least:.1}"), format!("{most:.1}")) {
+        (a, b) if a == b => format!(" (within {a} mm)"),
+        (a, b) => format!(" (within {a} to {b} mm)"),
+    });
     format!(
-        "scores of {n} detections, {} right: Brier score {brier:.3}, calibration error {calibration_error:.3}\n{}\n\
+        "scores of {n} detections, {} right{within}: Brier score {brier:.3}, calibration error {calibration_error:.3}\n{}\n\
          risk–coverage: area {:.4}, {:.4} at the least\n{}",
         percent(*share_right),
         table(1, &bins),
@@ -369,7 +381,7 @@ mod tests {
             c.score = Some(score);
         }
         let text = Summaries::new(["nose"].into_iter(), &all).shown();
-        assert!(text.contains("scores of 2 detections, 100.0 % right"), "{text}");
+        assert!(text.contains("scores of 2 detections, 100.0 % right (within 3.0 mm)"), "{text}");
         assert!(text.contains("0.7–0.8  1        0.70  100.0 %"), "{text}");
         assert!(text.contains("100.0 %       0.700            1.50  0.0 %"), "{text}");
     }

@@ -105,7 +105,8 @@ impl Source {
             }
         }
         if files.is_empty() {
-            return Err(IoError::input(path, "folder", "holds no DICOM file", "give an image file or the folder of a DICOM series"));
+            let advice = "give an image file or the folder of a DICOM series; folders of other images are for pbt batch";
+            return Err(IoError::input(path, "folder", "holds no DICOM file", advice));
         }
         files.sort();
         Ok(Self { kind: Kind::Files(files), others })

@@ -8,7 +8,8 @@ struct Site {
     int x, y, z;
 };
 
-// Responses `[feature][site]` at scattered voxels. Taps are (x, y, z, weight); blocks of 256 sites × `per_block` features.
+// Responses `[feature][site]` at scattered voxels of the images that are there. Taps are (x, y, z, weight); blocks of 128 sites × `per_block`
+// features.
 extern "C" __global__ void haar_responses(
     const Table *images, const Site *sites, u32 site_count, const int4 *taps, const u32 *first_taps, u32 features, u32 per_block, int *out
 ) {
@@ -16,6 +17,7 @@ extern "C" __global__ void haar_responses(
     if (s >= site_count) return;
     Site site = sites[s];
     Table table = images[site.image];
+    if (!table.values) return;
     const u32 *at = table.values + table.origin + (site.x + site.y * (int)table.row + site.z * (int)table.plane);
     u32 end = min((blockIdx.y + 1) * per_block, features);
     for (u32 f = blockIdx.y * per_block; f < end; f++) {

@@ -152,7 +152,7 @@ __device__ __forceinline__ int response_of(const Number &number, u32 axes, const
     return __ldg(transforms.of_value + (modifier - SQRT) * 4096 + whole);
 }
 
-// Responses `[feature][site]`: a thread a site, `per_block` features a block of 128. Channels are [image][level].
+// Responses `[feature][site]` in the images that are there: a thread a site, `per_block` features a block of 128. Channels are [image][level].
 extern "C" __global__ void pose_responses(
     const Channels *channels, const u32 *images, Frames frames, u32 first_site, const Feature *features, u32 feature_count, u32 per_block,
     u32 site_count, Transforms transforms, int *out
@@ -171,6 +171,7 @@ extern "C" __global__ void pose_responses(
         // Features of one point follow each other.
         if (feature.place != last_place) {
             u32 level = feature.place >> 24;
+            if (!levels[level].voxels) return;
             int at[3];
 #pragma unroll
             for (int a = 0; a < 3; a++) at[a] = position(number, level * LEVEL_NUMBERS, feature.place, a);
@@ -240,7 +241,7 @@ extern "C" __global__ __launch_bounds__(256) void pose_waves(
     }
 }
 
-// Patches `[site][level][intensities, then edges][point]`: a thread a point of a site and level.
+// Patches `[site][level][intensities, then edges][point]` in the images that are there: a thread a point of a site and level.
 extern "C" __global__ void pose_patches(
     const Channels *channels, const u32 *images, Frames frames, const u32 *patch_levels, u32 patch_level_count, u32 points_x, u32 points_y,
     u32 points_z, u32 edges, short *out
@@ -249,12 +250,14 @@ extern "C" __global__ void pose_patches(
     u64 n = (u64)blockIdx.x * blockDim.x + threadIdx.x;
     if (n >= (u64)frames.poses * patch_level_count * points) return;
     u32 point = n % points, block = n / points, site = block / patch_level_count, level = patch_levels[block % patch_level_count];
+    const Channels c = channels[(u64)images[site] * frames.levels + level];
+    if (!c.voxels) return;
     u32 packed = point % points_x | point / points_x % points_y << 8 | point / (points_x * points_y) << 16;
     auto number = [&](u32 k) { return __ldg(frames.numbers + (u64)k * frames.poses + site); };
     int at[3];
 #pragma unroll
     for (int a = 0; a < 3; a++) at[a] = position(number, level * LEVEL_NUMBERS, packed, a);
-    Sample sample = sample_at(channels[(u64)images[site] * frames.levels + level], at);
+    Sample sample = sample_at(c, at);
     short *to = out + (u64)block * points * (edges ? 2 : 1);
     to[point] = (short)(sample.value[0] / SAMPLE_SCALE);
     if (edges) {

@@ -57,8 +57,8 @@ impl Device {
         let threads = install_threads(global.threads);
         let gpu = match global.device {
             Choice::Cpu => None,
-            Choice::Gpu(n) => Some(Gpu::open(n).map_err(|e| failure(&format!("gpu:{n}"), e))?),
-            Choice::Auto => match Gpu::open(0) {
+            Choice::Gpu(n) => Some(open_gpu(n, images_limit()?).map_err(|e| failure(&format!("gpu:{n}"), e))?),
+            Choice::Auto => match open_gpu(0, images_limit()?) {
                 Ok(gpu) => Some(gpu),
                 Err(reason) => {
                     say(global.quiet, format_args!("computing on the CPU: {reason}"));
@@ -114,6 +114,26 @@ impl Device {
             None => pbt_detect::train(&Cpu, data, config, seed, resume, observer),
         }
     }
+}
+
+/// The variable that says how many megabytes of a GPU's memory images may fill.
+const IMAGES_MB: &str = "PBT_GPU_IMAGES_MB";
+
+/// The bytes that [`IMAGES_MB`] says; `None` where it is not set.
+fn images_limit() -> Result<Option<usize>, Failure> {
+    let Some(value) = std::env::var_os(IMAGES_MB) else { return Ok(None) };
+    match value.to_str().and_then(|v| v.parse::<u32>().ok()) {
+        Some(megabytes) => Ok(Some((megabytes as usize).saturating_mul(1_000_000))),
+        None => Err(Failure::usage(format!("{IMAGES_MB}: expected a number of megabytes, found {value:?}"))),
+    }
+}
+
+fn open_gpu(ordinal: u32, images_limit: Option<usize>) -> Result<Gpu, GpuError> {
+    let gpu = Gpu::open(ordinal)?;
+    Ok(match images_limit {
+        Some(bytes) => gpu.with_image_limit(bytes),
+        None => gpu,
+    })
 }
 
 /// A device for `pbt info`.

@@ -144,13 +144,7 @@ mod tests {
     /// A list that is too short: the host chooses.
     #[test]
     fn too_short_a_list_changes_nothing_cuda() {
-        let gpu = match Gpu::open(0) {
-            Ok(gpu) => gpu,
-            Err(error) => {
-                assert!(std::env::var("PBT_REQUIRE_GPU").is_err(), "{error}");
-                return println!("skipped: {error}");
-            }
-        };
+        let Some(gpu) = crate::gpu::test_device() else { return };
         let scores: Vec<Score> = (0..100_000i64).map(|n| Score(n.wrapping_mul(0x1e37_79b9_7f4a_7c15) >> 40)).collect();
         let on_device = gpu.upload_scores(&scores).expect("scores");
         let best = gpu.find_best_listing(&on_device, 100, 50).expect("launches").expect("few are wanted");

@@ -5,8 +5,9 @@ use crate::boost::Boosting;
 use crate::classifier::FixedTables;
 use crate::error::GpuError;
 use crate::haar::HaarKernels;
-use crate::image::ImageKernels;
+use crate::image::{ImageKernels, Tables};
 use crate::poses::PoseKernels;
+use crate::resident::Resident;
 use cudarc::driver::{CudaContext, CudaSlice, CudaStream, CudaViewMut, DeviceRepr, sys};
 use cudarc::nvrtc::Ptx;
 use pbt_tree::Score;
@@ -18,6 +19,9 @@ use std::sync::Arc;
 const NEEDED_DRIVER: i32 = 12040;
 /// The compute capability for which they are made.
 const NEEDED_CAPABILITY: (i32, i32) = (7, 5);
+
+/// Cases may fill one part in so many of the memory that is free at the beginning; the rest is for the binned matrix and for what comes and goes.
+const IMAGES_SHARE: usize = 2;
 
 /// What is known of a device without opening it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,6 +87,8 @@ pub struct Gpu {
     /// Bytes of the largest binned matrix that stays on the device; `None`: any that fits.
     matrix_limit: Option<usize>,
     info: DeviceInfo,
+    /// The tables of the cases that were uploaded last.
+    pub(crate) resident: Arc<Resident<Tables>>,
     pub(crate) boosting: Boosting,
     pub(crate) images: ImageKernels,
     pub(crate) haar: HaarKernels,
@@ -129,6 +135,7 @@ impl Gpu {
             memory_limit: None,
             matrix_limit: None,
             info,
+            resident: Arc::new(Resident::new(context.mem_get_info()?.0 / IMAGES_SHARE)),
             boosting,
             images: ImageKernels::load(&module!(context, "image"))?,
             haar: HaarKernels::load(&module!(context, "haar"), &module!(context, "paths"), shared_bytes)?,
@@ -148,6 +155,12 @@ impl Gpu {
     /// The same device, which keeps no binned matrix of more than `bytes` in its memory: a larger one passes through it in every round.
     pub fn with_matrix_limit(self, bytes: usize) -> Self {
         Self { matrix_limit: Some(bytes), ..self }
+    }
+
+    /// The same device with the tables of cases in at most so many bytes, or of a single case; further cases wait on the host until they are
+    /// needed. Otherwise they may fill half of the memory that is free when the device is opened. For a device that has no cases yet.
+    pub fn with_image_limit(self, bytes: usize) -> Self {
+        Self { resident: Arc::new(Resident::new(bytes)), ..self }
     }
 
     pub(crate) fn may_keep_matrix(&self, bytes: usize) -> bool {
@@ -288,6 +301,19 @@ fn default_pool(context: &CudaContext) -> Result<sys::CUmemoryPool, GpuError> {
     // SAFETY: writes one handle, of a pool that lives as long as the device.
     unsafe { sys::cuDeviceGetDefaultMemPool(&mut pool, context.cu_device()) }.result()?;
     Ok(pool)
+}
+
+/// The device, or `None` where there is none and none is asked for.
+#[cfg(test)]
+pub(crate) fn test_device() -> Option<Gpu> {
+    match Gpu::open(0) {
+        Ok(gpu) => Some(gpu),
+        Err(error) => {
+            assert!(std::env::var("PBT_REQUIRE_GPU").is_err(), "{error}");
+            println!("skipped: {error}");
+            None
+        }
+    }
 }
 
 /// Launches a kernel: `launch!(gpu, function, config, arguments …)`, the arguments as references.

@@ -2,7 +2,7 @@
 
 use crate::classifier::{Cache, DeviceForest};
 use crate::gpu::launch;
-use crate::image::{DeviceTable, GpuImage, Integral, blocks_of};
+use crate::image::{DeviceTable, GpuImage, Integral, Tables, blocks_of, images_with_sites};
 use crate::paths::Forks;
 use crate::{Gpu, GpuError};
 use cudarc::driver::sys::CUfunction_attribute;
@@ -207,31 +207,31 @@ impl Blocks {
 /// Haar features and voxels, ready for responses.
 pub(crate) struct HaarSites<'a> {
     gpu: &'a Gpu,
-    tables: CudaSlice<DeviceTable>,
+    images: &'a [&'a GpuImage],
+    image_of_site: Vec<u32>,
     sites: CudaSlice<Site>,
     taps: CudaSlice<[i32; 4]>,
     first_taps: CudaSlice<u32>,
 }
 
 impl<'a> HaarSites<'a> {
-    pub(crate) fn new(gpu: &'a Gpu, images: &[&GpuImage], features: &[HaarFeature], sites: &[VoxelSite]) -> Result<Self, GpuError> {
-        let of_image = |s: &VoxelSite| images[s.image as usize].integral();
-        let pad = sites.iter().map(|s| of_image(s).pad).min().unwrap_or(usize::MAX);
+    pub(crate) fn new(gpu: &'a Gpu, images: &'a [&'a GpuImage], features: &[HaarFeature], sites: &[VoxelSite]) -> Result<Self, GpuError> {
+        let of_image = |s: &VoxelSite| images[s.image as usize].haar();
+        let pad = sites.iter().map(|s| of_image(s).1).min().unwrap_or(usize::MAX);
         assert!(features.iter().all(|f| f.radius() <= pad), "a feature reaches beyond the padding");
-        let inside = |s: &VoxelSite| (0..3).all(|a| s.voxel[a] >= 0 && (s.voxel[a] as usize) < of_image(s).shape[a]);
+        let inside = |s: &VoxelSite| (0..3).all(|a| s.voxel[a] >= 0 && (s.voxel[a] as usize) < of_image(s).0[a]);
         assert!(sites.iter().all(inside), "a site lies outside its image");
         let (mut taps, mut first_taps) = (Vec::new(), vec![0]);
         for feature in features {
             taps.extend(feature.taps().into_iter().map(|([x, y, z], weight)| [x, y, z, weight]));
             first_taps.push(taps.len() as u32);
         }
-        let sites: Vec<Site> = sites.iter().map(|s| Site { image: s.image, voxel: s.voxel }).collect();
-        // Images that no site is in may be without an integral volume, but none is asked for then.
-        let tables: Vec<DeviceTable> = images.iter().map(|i| i.integral().device_table(gpu)).collect();
+        let device_sites: Vec<Site> = sites.iter().map(|s| Site { image: s.image, voxel: s.voxel }).collect();
         Ok(Self {
             gpu,
-            tables: gpu.upload(&tables)?,
-            sites: gpu.upload(&sites)?,
+            images,
+            image_of_site: sites.iter().map(|s| s.image).collect(),
+            sites: gpu.upload(&device_sites)?,
             taps: gpu.upload(&taps)?,
             first_taps: gpu.upload(&first_taps)?,
         })
@@ -248,9 +248,20 @@ impl<'a> HaarSites<'a> {
             shared_mem_bytes: 0,
         };
         let (site_count, feature_count, per_block) = (sites.len() as u32, features.len() as u32, FEATURES_A_BLOCK as u32);
+        let with_sites = images_with_sites(self.images.len(), &self.image_of_site[sites.clone()]);
         let (sites, first_taps) = (self.sites.slice(sites), self.first_taps.slice(features.start..features.end + 1));
         let (gpu, kernel) = (self.gpu, &self.gpu.haar.responses);
-        launch!(gpu, kernel, config, &self.tables, &sites, &site_count, &self.taps, &first_taps, &feature_count, &per_block, out)
+        // The kernel passes over the sites of cases that are not there.
+        gpu.with_tables(
+            self.images,
+            |n| with_sites[n],
+            |there| {
+                let of_image =
+                    |tables: &Option<Arc<Tables>>| tables.as_ref().map_or_else(DeviceTable::default, |t| t.integral().device_table(gpu));
+                let tables = gpu.upload(&there.iter().map(of_image).collect::<Vec<_>>())?;
+                launch!(gpu, kernel, config, &tables, &sites, &site_count, &self.taps, &first_taps, &feature_count, &per_block, &mut *out)
+            },
+        )
     }
 }
 
@@ -268,7 +279,8 @@ impl Gpu {
         strategy: Strategy,
     ) -> Result<Option<CudaSlice<i64>>, GpuError> {
         let forest = self.haar_forest(features, classifier)?;
-        let integral = image.integral();
+        let tables = self.tables(image)?;
+        let integral = tables.integral();
         assert!(features.iter().all(|f| f.radius() <= integral.pad), "a feature reaches beyond the padding");
         match strategy {
             Strategy::Walks => self.score_by_walks(integral, &forest).map(Some),

@@ -14,6 +14,7 @@ mod image;
 mod matrix;
 mod paths;
 mod poses;
+mod resident;
 
 pub use best::BestScores;
 pub use error::{GpuError, guarded};

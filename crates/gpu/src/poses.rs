@@ -2,7 +2,7 @@
 
 use crate::classifier::{Cache, DeviceForest};
 use crate::gpu::launch;
-use crate::image::{DeviceChannels, GpuImage, blocks_of};
+use crate::image::{DeviceChannels, GpuImage, blocks_of, images_with_sites};
 use crate::{Gpu, GpuError};
 use cudarc::driver::sys::CUfunction_attribute;
 use cudarc::driver::{CudaFunction, CudaModule, CudaSlice, CudaStream, CudaViewMut, DevicePtr, DeviceRepr, LaunchConfig};
@@ -141,30 +141,52 @@ impl PoseFrames {
 /// Poses in several images, ready for responses or patches.
 pub(crate) struct PoseSites<'a> {
     gpu: &'a Gpu,
-    channels: CudaSlice<DeviceChannels>,
-    images: CudaSlice<u32>,
+    images: &'a [&'a GpuImage],
+    image_of_site: Vec<u32>,
+    device_image_of_site: CudaSlice<u32>,
     frames: PoseFrames,
 }
 
 impl<'a> PoseSites<'a> {
-    fn new(gpu: &'a Gpu, images: &[&GpuImage], grid: &BoxGrid, sites: &[PoseSite], used: impl Fn(usize) -> bool) -> Result<Self, GpuError> {
-        // Every image has as many entries as the one with most levels.
+    fn new(
+        gpu: &'a Gpu,
+        images: &'a [&'a GpuImage],
+        grid: &BoxGrid,
+        sites: &[PoseSite],
+        used: impl Fn(usize) -> bool,
+    ) -> Result<Self, GpuError> {
         let levels = images.iter().map(|i| i.geometries.len()).max().unwrap_or(0);
         assert!(sites.iter().all(|s| images[s.image as usize].geometries.len() == levels), "images differ in their number of levels");
-        let mut channels = Vec::with_capacity(images.len() * levels);
-        for (n, image) in images.iter().enumerate() {
-            let has_sites = sites.iter().any(|s| s.image as usize == n);
-            channels.extend(image.device_channels(gpu, |level| has_sites && used(level)));
-            channels.resize((n + 1) * levels, DeviceChannels::default());
-        }
-        let numbers: Vec<u32> = sites.iter().map(|s| s.image).collect();
+        let image_of_site: Vec<u32> = sites.iter().map(|s| s.image).collect();
+        let with_sites = images_with_sites(images.len(), &image_of_site);
+        images.iter().zip(with_sites).filter(|(_, has_sites)| *has_sites).for_each(|(image, _)| image.assert_channels(&used));
         let of = |n: usize| (images[sites[n].image as usize].geometries.as_slice(), sites[n].pose);
-        Ok(Self {
-            gpu,
-            channels: gpu.upload(&channels)?,
-            images: gpu.upload(&numbers)?,
-            frames: PoseFrames::new(gpu, grid, sites.len(), levels, of)?,
-        })
+        let frames = PoseFrames::new(gpu, grid, sites.len(), levels, of)?;
+        Ok(Self { gpu, images, device_image_of_site: gpu.upload(&image_of_site)?, image_of_site, frames })
+    }
+
+    /// Gives `launch` the channels of the images of some of the sites, group by group where they do not fit together: those of other groups have
+    /// no voxels, and the kernels pass over their sites.
+    fn with_channels(
+        &self,
+        sites: Range<usize>,
+        mut launch: impl FnMut(&CudaSlice<DeviceChannels>) -> Result<(), GpuError>,
+    ) -> Result<(), GpuError> {
+        let (gpu, levels) = (self.gpu, self.frames.levels);
+        let with_sites = images_with_sites(self.images.len(), &self.image_of_site[sites]);
+        gpu.with_tables(
+            self.images,
+            |n| with_sites[n],
+            |there| {
+                let mut channels = Vec::with_capacity(there.len() * levels);
+                for (n, tables) in there.iter().enumerate() {
+                    channels.extend(tables.iter().flat_map(|t| t.device_channels(gpu)));
+                    // Every image has as many entries as the one with most levels.
+                    channels.resize((n + 1) * levels, DeviceChannels::default());
+                }
+                launch(&gpu.upload(&channels)?)
+            },
+        )
     }
 }
 
@@ -177,7 +199,7 @@ pub(crate) struct PoseResponses<'a> {
 impl<'a> PoseResponses<'a> {
     pub(crate) fn new(
         gpu: &'a Gpu,
-        images: &[&GpuImage],
+        images: &'a [&'a GpuImage],
         grid: &BoxGrid,
         features: &[SteerableFeature],
         sites: &[PoseSite],
@@ -201,24 +223,25 @@ impl<'a> PoseResponses<'a> {
         let (first_site, site_count, feature_count) = (sites.start as u32, sites.len() as u32, features.len() as u32);
         let per_block = FEATURES_A_BLOCK as u32;
         let (frames, transforms) = (self.sites.frames.argument(gpu), gpu.transforms());
-        let features = self.features.slice(features);
-        let PoseSites { channels, images, .. } = &self.sites;
+        let (features, images) = (self.features.slice(features), &self.sites.device_image_of_site);
         let kernel = &gpu.poses.responses;
-        launch!(
-            gpu,
-            kernel,
-            config,
-            channels,
-            images,
-            &frames,
-            &first_site,
-            &features,
-            &feature_count,
-            &per_block,
-            &site_count,
-            &transforms,
-            out
-        )
+        self.sites.with_channels(sites, |channels| {
+            launch!(
+                gpu,
+                kernel,
+                config,
+                channels,
+                images,
+                &frames,
+                &first_site,
+                &features,
+                &feature_count,
+                &per_block,
+                &site_count,
+                &transforms,
+                &mut *out
+            )
+        })
     }
 }
 
@@ -248,8 +271,9 @@ impl Gpu {
     ) -> Result<CudaSlice<i64>, GpuError> {
         let make = || DeviceForest::new(self, classifier, |feature| packed(&features[feature as usize]));
         let forest = self.poses.classifiers.get(classifier, features, make)?;
-        let channels = image.device_channels(self, |level| features.iter().any(|f| usize::from(f.level) == level));
-        let channels = self.upload(&channels)?;
+        image.assert_channels(|level| features.iter().any(|f| usize::from(f.level) == level));
+        let tables = self.tables(image)?;
+        let channels = self.upload(&tables.device_channels(self))?;
         // SAFETY: the kernel writes one a pose.
         let mut scores = unsafe { self.alloc::<i64>(frames.poses) }?;
         if frames.poses == 0 {
@@ -301,9 +325,10 @@ impl Gpu {
         let [nx, ny, nz] = patch.grid.points.map(u32::from);
         let (level_count, edges) = (levels.len() as u32, u32::from(patch.edges));
         let config = blocks_of(256, sites.len() * levels.len() * patch.grid.len());
-        let PoseSites { channels, images, frames, .. } = &prepared;
-        let (kernel, frames) = (&self.poses.patches, frames.argument(self));
-        launch!(self, kernel, config, channels, images, &frames, &device_levels, &level_count, &nx, &ny, &nz, &edges, &mut values)?;
+        let (kernel, images, frames) = (&self.poses.patches, &prepared.device_image_of_site, prepared.frames.argument(self));
+        prepared.with_channels(0..sites.len(), |channels| {
+            launch!(self, kernel, config, channels, images, &frames, &device_levels, &level_count, &nx, &ny, &nz, &edges, &mut values)
+        })?;
         self.stream.memcpy_dtoh(&values, &mut out[..sites.len() * patch.len()])?;
         self.stream.synchronize()?;
         Ok(())

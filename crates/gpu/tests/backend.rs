@@ -79,6 +79,9 @@ fn classifier(
     classifier
 }
 
+/// Bytes for the images' tables: for all, for one or two, and for one at a time.
+const IMAGE_LIMITS: [usize; 3] = [usize::MAX, 700_000, 1];
+
 const EVALS: [EvalParams; 4] =
     [EvalParams { e1: 1e-6, e2: 0.1 }, EvalParams::HARD, EvalParams { e1: 0.2, e2: 0.25 }, EvalParams { e1: 0.0, e2: 0.5 }];
 
@@ -105,7 +108,7 @@ fn integral_volumes_cuda() {
                 let expected = IntegralVolume::new(&v, pad, padding);
                 let layout = ImageLayout { padding, haar: Some((0, pad)), channels: vec![] };
                 let image = gpu.upload(std::slice::from_ref(&v), &layout);
-                let found = gpu.read_table(image.integral()).expect("a table");
+                let found = gpu.read_table(&image).expect("a table");
                 assert!(found == expected.table(), "{shape:?}, pad {pad}, {padding:?}");
             }
         }
@@ -131,7 +134,7 @@ fn poses(rng: &mut ChaCha8Rng, geometry: &Geometry, n: usize) -> Vec<Pose> {
 
 #[test]
 fn haar_responses_cuda() {
-    let Some(gpu) = gpu() else { return };
+    let Some(mut gpu) = gpu() else { return };
     let mut rng = fresh_rng();
     for (radius, count) in [(1, 20), (9, 300), (16, 77)] {
         let features = haar_pool(&HaarPoolConfig { features: count, radius, ..HaarPoolConfig::default() }, rng.next_u64());
@@ -144,15 +147,19 @@ fn haar_responses_cuda() {
             })
             .collect();
         let respond = |out: &mut Vec<i32>, which: &dyn Fn(&mut [i32])| {
+            out.clear();
             out.resize(features.len() * sites.len(), -1);
             which(out);
         };
         let cpu_images: Vec<_> = volumes.iter().map(|v| Cpu.upload(std::slice::from_ref(v), &layout)).collect();
-        let gpu_images: Vec<_> = volumes.iter().map(|v| gpu.upload(std::slice::from_ref(v), &layout)).collect();
         let (mut expected, mut found) = (Vec::new(), Vec::new());
         respond(&mut expected, &|out| Cpu.haar_responses(&cpu_images.iter().collect::<Vec<_>>(), &features, &sites, out));
-        respond(&mut found, &|out| gpu.haar_responses(&gpu_images.iter().collect::<Vec<_>>(), &features, &sites, out));
-        assert!(found == expected, "radius {radius}");
+        for limit in IMAGE_LIMITS {
+            gpu = gpu.with_image_limit(limit);
+            let gpu_images: Vec<_> = volumes.iter().map(|v| gpu.upload(std::slice::from_ref(v), &layout)).collect();
+            respond(&mut found, &|out| gpu.haar_responses(&gpu_images.iter().collect::<Vec<_>>(), &features, &sites, out));
+            assert!(found == expected, "radius {radius}, {limit} bytes of images");
+        }
     }
 }
 
@@ -248,10 +255,11 @@ fn best_scores_cuda() {
 
 #[test]
 fn pose_responses_scores_and_patches_cuda() {
-    let Some(gpu) = gpu() else { return };
+    let Some(mut gpu) = gpu() else { return };
     let mut rng = fresh_rng();
     let grid = BoxGrid { points: [5, 4, 3], extent: [1.2, 1.0, 1.5] };
-    for padding in [Padding::Zero, Padding::Edge] {
+    for (padding, limit) in [(Padding::Zero, usize::MAX), (Padding::Edge, usize::MAX), (Padding::Zero, 1), (Padding::Edge, 1)] {
+        gpu = gpu.with_image_limit(limit);
         let cases: Vec<_> = [[40, 30, 20], [25, 36, 31]].into_iter().map(|s| levels(&mut rng, s)).collect();
         let count = cases[0].len();
         let layout = ImageLayout { padding, haar: None, channels: (0..count).collect() };

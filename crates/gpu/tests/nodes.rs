@@ -43,6 +43,9 @@ impl Random {
     }
 }
 
+/// Bytes for the images' tables: for all, for one or two, and for one at a time.
+const IMAGE_LIMITS: [usize; 3] = [usize::MAX, 700_000, 1];
+
 const KINDS: [WeakKind; 3] = [WeakKind::Threshold, WeakKind::Histogram { bins: 16 }, WeakKind::Best];
 
 /// Calls `check` with a task of every kind of weak classifiers.
@@ -58,13 +61,12 @@ fn for_tasks(labels: &[bool], mut check: impl FnMut(&BoostTask<'_>)) {
 
 #[test]
 fn nodes_on_voxels_equal_the_cpus_cuda() {
-    let Some(gpu) = gpu() else { return };
+    let Some(mut gpu) = gpu() else { return };
     let mut random = Random::fresh();
     let layout = ImageLayout { padding: Padding::Edge, haar: Some((0, 6)), channels: vec![] };
     let pyramids: Vec<Pyramid> = (0..3).map(|_| random.pyramid()).collect();
     let on_cpu: Vec<_> = pyramids.iter().map(|p| Cpu.upload(p.levels(), &layout)).collect();
-    let on_gpu: Vec<_> = pyramids.iter().map(|p| gpu.upload(p.levels(), &layout)).collect();
-    let (on_cpu, on_gpu): (Vec<_>, Vec<_>) = (on_cpu.iter().collect(), on_gpu.iter().collect());
+    let on_cpu: Vec<_> = on_cpu.iter().collect();
     let features = haar_pool(&HaarPoolConfig { features: 500, radius: 6, ..HaarPoolConfig::default() }, 1);
     let mut sites: Vec<VoxelSite> = (0..3000)
         .map(|_| {
@@ -74,24 +76,29 @@ fn nodes_on_voxels_equal_the_cpus_cuda() {
         })
         .collect();
     sites.sort_by_key(|s| s.image);
-    for_tasks(&random.labels(sites.len()), |task| {
-        let expected = Cpu.boost_voxels(&on_cpu, &features, &sites, task);
-        assert!(!expected.is_empty(), "noise can be learnt a little");
-        assert_eq!(gpu.boost_voxels(&on_gpu, &features, &sites, task), expected, "{task:?}");
-        let expected_margins = Cpu.voxel_margins(&on_cpu, &features, &expected, &sites);
-        assert_eq!(gpu.voxel_margins(&on_gpu, &features, &expected, &sites), expected_margins);
-    });
+    let labels = random.labels(sites.len());
+    for limit in IMAGE_LIMITS {
+        gpu = gpu.with_image_limit(limit);
+        let on_gpu: Vec<_> = pyramids.iter().map(|p| gpu.upload(p.levels(), &layout)).collect();
+        let on_gpu: Vec<_> = on_gpu.iter().collect();
+        for_tasks(&labels, |task| {
+            let expected = Cpu.boost_voxels(&on_cpu, &features, &sites, task);
+            assert!(!expected.is_empty(), "noise can be learnt a little");
+            assert_eq!(gpu.boost_voxels(&on_gpu, &features, &sites, task), expected, "{limit} {task:?}");
+            let expected_margins = Cpu.voxel_margins(&on_cpu, &features, &expected, &sites);
+            assert_eq!(gpu.voxel_margins(&on_gpu, &features, &expected, &sites), expected_margins, "{limit}");
+        });
+    }
 }
 
 #[test]
 fn nodes_on_poses_equal_the_cpus_cuda() {
-    let Some(gpu) = gpu() else { return };
+    let Some(mut gpu) = gpu() else { return };
     let mut random = Random::fresh();
     let layout = ImageLayout { padding: Padding::Edge, haar: None, channels: vec![0, 1] };
     let pyramids: Vec<Pyramid> = (0..3).map(|_| random.pyramid()).collect();
     let on_cpu: Vec<_> = pyramids.iter().map(|p| Cpu.upload(p.levels(), &layout)).collect();
-    let on_gpu: Vec<_> = pyramids.iter().map(|p| gpu.upload(p.levels(), &layout)).collect();
-    let (on_cpu, on_gpu): (Vec<_>, Vec<_>) = (on_cpu.iter().collect(), on_gpu.iter().collect());
+    let on_cpu: Vec<_> = on_cpu.iter().collect();
     let grid = BoxGrid { points: [4, 3, 5], extent: [1.1; 3] };
     let features = steerable_pool(&grid, SteerableSet::Complete, &[0, 1]);
     let mut sites: Vec<PoseSite> = (0..700)
@@ -104,11 +111,17 @@ fn nodes_on_poses_equal_the_cpus_cuda() {
         })
         .collect();
     sites.sort_by_key(|s| s.image);
-    for_tasks(&random.labels(sites.len()), |task| {
-        let expected = Cpu.boost_poses(&on_cpu, &grid, &features, &sites, task);
-        assert!(!expected.is_empty(), "noise can be learnt a little");
-        assert_eq!(gpu.boost_poses(&on_gpu, &grid, &features, &sites, task), expected, "{task:?}");
-        let expected_margins = Cpu.pose_margins(&on_cpu, &grid, &features, &expected, &sites);
-        assert_eq!(gpu.pose_margins(&on_gpu, &grid, &features, &expected, &sites), expected_margins);
-    });
+    let labels = random.labels(sites.len());
+    for limit in IMAGE_LIMITS {
+        gpu = gpu.with_image_limit(limit);
+        let on_gpu: Vec<_> = pyramids.iter().map(|p| gpu.upload(p.levels(), &layout)).collect();
+        let on_gpu: Vec<_> = on_gpu.iter().collect();
+        for_tasks(&labels, |task| {
+            let expected = Cpu.boost_poses(&on_cpu, &grid, &features, &sites, task);
+            assert!(!expected.is_empty(), "noise can be learnt a little");
+            assert_eq!(gpu.boost_poses(&on_gpu, &grid, &features, &sites, task), expected, "{limit} {task:?}");
+            let expected_margins = Cpu.pose_margins(&on_cpu, &grid, &features, &expected, &sites);
+            assert_eq!(gpu.pose_margins(&on_gpu, &grid, &features, &expected, &sites), expected_margins, "{limit}");
+        });
+    }
 }

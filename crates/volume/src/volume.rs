@@ -1,12 +1,13 @@
 //! A volume: voxels and where they lie.
 
 use crate::Geometry;
+use std::sync::Arc;
 
-/// Voxels of type `T` on a [`Geometry`]; `i` is fastest in memory.
+/// Voxels of type `T` on a [`Geometry`]; `i` is fastest in memory. Clones share the voxels until one of them is changed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Volume<T> {
     geometry: Geometry,
-    data: Vec<T>,
+    data: Arc<Vec<T>>,
 }
 
 impl<T: Copy> Volume<T> {
@@ -16,13 +17,13 @@ impl<T: Copy> Volume<T> {
     /// When the number of voxels is not that of the geometry: a programming error, readers check before.
     pub fn new(geometry: Geometry, data: Vec<T>) -> Self {
         assert_eq!(data.len(), geometry.len(), "voxels and shape disagree");
-        Self { geometry, data }
+        Self { geometry, data: Arc::new(data) }
     }
 
     /// A volume of one value.
     pub fn filled(geometry: Geometry, value: T) -> Self {
         let data = vec![value; geometry.len()];
-        Self { geometry, data }
+        Self::new(geometry, data)
     }
 
     /// A volume whose voxel `(i, j, k)` is `f(i, j, k)`.
@@ -36,7 +37,7 @@ impl<T: Copy> Volume<T> {
                 }
             }
         }
-        Self { geometry, data }
+        Self::new(geometry, data)
     }
 
     /// Shape and placement.
@@ -56,12 +57,12 @@ impl<T: Copy> Volume<T> {
 
     /// All voxels, i fastest, to change.
     pub fn data_mut(&mut self) -> &mut [T] {
-        &mut self.data
+        Arc::make_mut(&mut self.data).as_mut_slice()
     }
 
     /// The voxels alone.
     pub fn into_data(self) -> Vec<T> {
-        self.data
+        Arc::unwrap_or_clone(self.data)
     }
 
     /// Place of voxel `(i, j, k)` in [`Volume::data`].
@@ -87,6 +88,21 @@ impl<T: Copy> Volume<T> {
 
     /// The same geometry with every voxel mapped.
     pub fn map<U: Copy>(&self, f: impl FnMut(T) -> U) -> Volume<U> {
-        Volume { geometry: self.geometry.clone(), data: self.data.iter().copied().map(f).collect() }
+        Volume::new(self.geometry.clone(), self.data.iter().copied().map(f).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_of_a_clone_leaves_the_original() {
+        let original = Volume::filled(Geometry::isotropic([2, 3, 4], 1.0).unwrap(), 7u16);
+        let mut clone = original.clone();
+        assert_eq!(clone.data().as_ptr(), original.data().as_ptr());
+        clone.data_mut()[5] = 8;
+        assert_eq!((clone.data()[5], original.data()[5]), (8, 7));
+        assert_eq!(original.clone().into_data(), vec![7; 24]);
     }
 }

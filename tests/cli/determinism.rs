@@ -19,7 +19,7 @@ fn trained(settings: &str, threads: &str, more: &[&str]) -> [Vec<u8>; 2] {
 }
 
 /// Every classifier and finish, small enough for seconds.
-const VARIANTS: [(&str, &[&str]); 4] = [
+pub(crate) const VARIANTS: [(&str, &[&str]); 4] = [
     ("", &["--classifier", "pbt"]),
     ("[classifier.pbt_forest]\ntrees = 3\n", &["--classifier", "pbt-forest"]),
     ("[classifier.random_forest]\ntrees = 4\ndepth = 4\n", &["--classifier", "random-forest"]),

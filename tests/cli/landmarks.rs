@@ -15,7 +15,7 @@ fn text(path: &Path) -> &str {
 const PLACES: [(&str, [f64; 3]); 3] = [("tip", [0.5, 0.0, 0.0]), ("side", [0.0, 0.4, -0.2]), ("rare", [-0.3, 0.0, 0.3])];
 
 /// The tiny data set with three landmarks: `tip` is out of view in one case, `rare` is annotated in the first `rare` cases only.
-fn with_landmarks(rare: usize) -> TempDir {
+pub(crate) fn with_landmarks(rare: usize) -> TempDir {
     let folder = tiny_copy();
     let file = folder.path().join("dataset.json");
     let mut dataset = read_json(&file);

@@ -10,6 +10,7 @@ mod dicom;
 mod evaluate;
 mod explain;
 mod geometry;
+mod gpu;
 mod help;
 mod info;
 mod landmarks;

@@ -1,0 +1,80 @@
+//! Whole trainings and detections on a GPU: the same bytes as from the CPU, but for the record of the run. Without a GPU these tests say that
+//! they are skipped; with PBT_REQUIRE_GPU=1 they fail.
+
+use crate::determinism::VARIANTS;
+use crate::landmarks::with_landmarks;
+use crate::support::{TEST, TRAINING, pbt, program, read_json, scratch, tiny};
+use serde_json::Value;
+use std::path::Path;
+use std::process::Command;
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// Whether there is a GPU.
+fn gpu() -> bool {
+    let outcome = pbt(["info", "--devices", "--json"]).exits_with(0);
+    let listed: Value = serde_json::from_str(&outcome.stdout).unwrap();
+    let there = listed["devices"].as_array().unwrap().iter().any(|device| device["kind"] == "gpu");
+    assert!(there || std::env::var_os("PBT_REQUIRE_GPU").is_none(), "{listed}");
+    if !there {
+        println!("skipped: {}", outcome.stderr.trim());
+    }
+    there
+}
+
+/// Trains on a data set with these settings after the small ones, and detects in its test cases; the model, and what was found by case.
+fn trained_and_detected(data: &Path, settings: &str, more: &[&str], device: &str, images_mb: Option<u32>) -> (Vec<u8>, Vec<Value>) {
+    let out = scratch();
+    let (config, model) = (out.path().join("c.toml"), out.path().join("m.pbt"));
+    std::fs::write(&config, std::fs::read_to_string(tiny().config()).unwrap() + settings).unwrap();
+    let run = |arguments: &[&str]| {
+        let mut command = Command::new(program("pbt"));
+        command.args(arguments).args(["-q", "--device", device]);
+        images_mb.iter().for_each(|mb| drop(command.env("PBT_GPU_IMAGES_MB", mb.to_string())));
+        let output = command.output().expect("the program starts");
+        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    };
+    run(&[["train", "-i", text(data), "-o", text(&model), "--config", text(&config)].as_slice(), more].concat());
+    let found = (TRAINING..TRAINING + TEST).map(|n| {
+        run(&["detect", "-m", text(&model), "-i", text(&data.join(format!("c{n}.nii.gz"))), "-o", text(out.path())]);
+        let mut result = read_json(&out.path().join(format!("c{n}.json")));
+        assert_eq!(result["run"]["device"]["kind"], device);
+        result.as_object_mut().unwrap().remove("run");
+        result
+    });
+    let found = found.collect();
+    (std::fs::read(&model).unwrap(), found)
+}
+
+#[test]
+fn a_gpu_gives_the_same_models_and_detections_cuda() {
+    if !gpu() {
+        return;
+    }
+    let landmarks = with_landmarks(3);
+    let chains = VARIANTS.map(|(settings, more)| (tiny().folder(), settings, more));
+    for (data, settings, more) in chains.into_iter().chain([(landmarks.path(), "", [].as_slice())]) {
+        let expected = trained_and_detected(data, settings, more, "cpu", None);
+        assert!(!expected.1.is_empty() && expected.1.iter().all(|result| result["detections"][0]["name"] == "gland"));
+        // With all images on the device, and with two megabytes of them, which is one or two.
+        for images_mb in [None, Some(2)] {
+            let found = trained_and_detected(data, settings, more, "gpu", images_mb);
+            assert!(found.0 == expected.0, "{settings} {more:?} {images_mb:?}: another model");
+            assert_eq!(found.1, expected.1, "{settings} {more:?} {images_mb:?}");
+        }
+    }
+}
+
+#[test]
+fn a_limit_that_is_no_number_is_refused() {
+    let out = scratch();
+    let (model, image) = (tiny().model(), tiny().folder().join("c7.nii.gz"));
+    let mut command = Command::new(program("pbt"));
+    command.args(["detect", "-m", text(&model), "-i", text(&image), "-o", text(out.path())]).env("PBT_GPU_IMAGES_MB", "half");
+    let output = command.output().expect("the program starts");
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert!(stderr.starts_with("error: PBT_GPU_IMAGES_MB: ") && stderr.lines().count() == 1, "{stderr}");
+}

@@ -1,0 +1,140 @@
+//! Pose hypotheses shared between CPU and GPU, as in the patent (15 : 85): whole detections with a model, by the share that the CPU scores.
+//! An experiment: `docs/benchmarks.md` says why the program does not do so.
+//!
+//! Printed is the time in `score_poses`, frames and transfers included: the device computes its part while all threads of the CPU score theirs.
+//! Sum over the calls of a detection, median of the repeats, mean over the images.
+//!
+//! usage: cargo bench --bench split -- MODEL IMAGE…
+
+use pbt::commands::LoadedModel;
+use pbt_cpu::{Cpu, CpuImage};
+use pbt_features::{BoxGrid, HaarFeature, SteerableFeature};
+use pbt_gpu::{Gpu, GpuImage};
+use pbt_io::read_image;
+use pbt_tree::{Backend, BinnedMatrix, BoostParams, Booster, Classifier, ImageLayout, Patch, PoseSite, Score, VoxelSite, Weak};
+use pbt_volume::{Pose, Volume};
+use std::path::Path;
+use std::sync::Mutex;
+use std::time::Instant;
+
+const SHARES: [f64; 6] = [0.0, 0.05, 0.1, 0.15, 0.3, 1.0];
+const WARM_UP: usize = 2;
+const REPEATS: usize = 9;
+
+/// A GPU whose poses are partly scored by the CPU.
+struct Split {
+    gpu: Gpu,
+    /// Of the poses, for the CPU.
+    share: f64,
+    /// Calls of `score_poses`, poses and milliseconds.
+    calls: Mutex<Vec<(usize, f64)>>,
+}
+
+/// An image on both devices.
+struct Both {
+    cpu: CpuImage,
+    gpu: GpuImage,
+}
+
+fn on_gpu<'a>(images: &[&'a Both]) -> Vec<&'a GpuImage> {
+    images.iter().map(|image| &image.gpu).collect()
+}
+
+impl Booster for Split {
+    fn boost(&self, matrix: &BinnedMatrix, labels: &[bool], weights: &[u32], params: &BoostParams) -> Vec<Weak> {
+        self.gpu.boost(matrix, labels, weights, params)
+    }
+}
+
+impl Backend for Split {
+    type Image = Both;
+
+    fn upload(&self, levels: &[Volume<u16>], layout: &ImageLayout) -> Both {
+        Both { cpu: Cpu.upload(levels, layout), gpu: self.gpu.upload(levels, layout) }
+    }
+
+    fn haar_responses(&self, images: &[&Both], features: &[HaarFeature], sites: &[VoxelSite], out: &mut [i32]) {
+        self.gpu.haar_responses(&on_gpu(images), features, sites, out);
+    }
+
+    fn pose_responses(&self, images: &[&Both], grid: &BoxGrid, features: &[SteerableFeature], sites: &[PoseSite], out: &mut [i32]) {
+        self.gpu.pose_responses(&on_gpu(images), grid, features, sites, out);
+    }
+
+    fn score_voxels(&self, image: &Both, features: &[HaarFeature], classifier: &Classifier) -> Vec<Score> {
+        self.gpu.score_voxels(&image.gpu, features, classifier)
+    }
+
+    fn best_voxels(&self, image: &Both, features: &[HaarFeature], classifier: &Classifier, k: usize) -> Vec<(usize, Score)> {
+        self.gpu.best_voxels(&image.gpu, features, classifier, k)
+    }
+
+    fn score_poses(
+        &self,
+        image: &Both,
+        grid: &BoxGrid,
+        features: &[SteerableFeature],
+        classifier: &Classifier,
+        poses: &[Pose],
+    ) -> Vec<Score> {
+        let start = Instant::now();
+        let (for_cpu, for_gpu) = poses.split_at((self.share * poses.len() as f64).round() as usize);
+        // The launch returns before the device is done.
+        let launched = (!for_gpu.is_empty()).then(|| {
+            let frames = self.gpu.pose_frames(&image.gpu, grid, for_gpu).expect("frames");
+            self.gpu.pose_scores(&image.gpu, features, classifier, &frames).expect("scores")
+        });
+        let mut scores = Cpu.score_poses(&image.cpu, grid, features, classifier, for_cpu);
+        scores.extend(launched.iter().flat_map(|scores| self.gpu.read_scores(scores).expect("scores")));
+        self.calls.lock().expect("one thread").push((poses.len(), start.elapsed().as_secs_f64() * 1e3));
+        scores
+    }
+
+    fn patches(&self, images: &[&Both], patch: &Patch, sites: &[PoseSite], out: &mut [i16]) {
+        Backend::patches(&self.gpu, &on_gpu(images), patch, sites, out);
+    }
+}
+
+fn main() -> anyhow::Result<()> {
+    let paths: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with("--")).collect();
+    let [model, images @ ..] = paths.as_slice() else {
+        println!("skipped: no model and no images are named");
+        return Ok(());
+    };
+    let gpu = match Gpu::open(0) {
+        Ok(gpu) => gpu,
+        Err(error) => {
+            println!("skipped: {error}");
+            return Ok(());
+        }
+    };
+    let model = LoadedModel::open(Path::new(model)).map_err(|f| anyhow::anyhow!("{f}"))?.model;
+    let images = images.iter().map(|path| Ok(read_image(Path::new(path))?.volume)).collect::<anyhow::Result<Vec<_>>>()?;
+    println!("{}, {} threads, {} images", gpu.info().name, rayon::current_num_threads(), images.len());
+    let mut split = Split { gpu, share: 0.0, calls: Mutex::default() };
+    let mut expected = Vec::new();
+    for share in SHARES {
+        split.share = share;
+        let (mut sum_ms, mut calls, mut poses) = (0.0, 0, 0);
+        for (n, image) in images.iter().enumerate() {
+            let mut times = Vec::with_capacity(REPEATS);
+            for repeat in 0..WARM_UP + REPEATS {
+                split.calls.lock().expect("one thread").clear();
+                let found = model.detect(&split, image)?.detections;
+                if expected.len() == n {
+                    expected.push(found.clone());
+                }
+                anyhow::ensure!(found == expected[n], "share {share}: other detections in image {n}");
+                let own = split.calls.lock().expect("one thread");
+                (calls, poses) = (own.len(), own.iter().map(|c| c.0).sum());
+                if repeat >= WARM_UP {
+                    times.push(own.iter().map(|c| c.1).sum::<f64>());
+                }
+            }
+            times.sort_by(f64::total_cmp);
+            sum_ms += times[REPEATS / 2];
+        }
+        println!("share {share:.2}: {:.3} ms in {calls} calls, {poses} poses (last image)", sum_ms / images.len() as f64);
+    }
+    Ok(())
+}

@@ -139,8 +139,7 @@ __device__ __forceinline__ Voxels<Reader> voxels_of(const Blocks &b, const int (
 template <bool TILED>
 __device__ __forceinline__ auto reader_of(const Table &table, const Blocks &b, const int (&first)[3], u32 *tile) {
     if constexpr (TILED) {
-        int plane = Tile::ROW * b.extent[1];
-        return Tile{(u32)plane, (u32)__cvta_generic_to_shared(tile)};
+        return Tile{(u32)tile_plane<0>(b), (u32)__cvta_generic_to_shared(tile)};
     } else {
         const u32 *at = table.values + table.origin + ((u64)first[2] * table.plane + (u64)first[1] * table.row + first[0]);
         return WholeTable{(const char *)at, table.row, table.plane};
@@ -166,7 +165,7 @@ __device__ __forceinline__ void score_by_waves(
     for (u32 block = blockIdx.x; block < blocks; block += gridDim.x) {
         int first[3];
         first_voxel(b, block, first);
-        if constexpr (TILED) load_tile(table, b, first, tile);
+        if constexpr (TILED) load_tile<0>(table, b, first, tile);
         for (u32 i = threadIdx.x; i < capacity; i += blockDim.x) {
             sums.positive[i] = 0;
             sums.dominant[i] = 0;

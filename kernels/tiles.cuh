@@ -42,7 +42,8 @@ struct WholeTable {
 };
 
 // The part that a block reads, in shared memory. Rows are as long as the longest that a block needs (see `BLOCK_BITS` in `haar.rs`), a number
-// that the compiler knows; 8 × 4 voxels of a plane then lie in different banks.
+// that the compiler knows, 24 banks apart. Where planes have GAP values more than their rows, an odd multiple of 4, 4 × 4 × 2 voxels lie in different
+// banks.
 struct Tile {
     static const int ROW = 56;
     u32 plane, origin;  // `origin` is the address of the corner `low` of the block's first voxel
@@ -72,7 +73,14 @@ __device__ __forceinline__ void first_voxel(const Blocks &b, u32 block, int (&fi
     first[2] = (int)(block / (b.blocks[0] * b.blocks[1])) << b.bits[2];
 }
 
+// Values from one plane of a tile to the next.
+template <int GAP>
+__device__ __forceinline__ int tile_plane(const Blocks &b) {
+    return Tile::ROW * b.extent[1] + GAP;
+}
+
 // Fills the tile; what lies outside the table is read by no voxel of the level.
+template <int GAP>
 __device__ __forceinline__ void load_tile(const Table &table, const Blocks &b, const int (&first)[3], u32 *tile) {
     const int warps = blockDim.x / 32, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     // A table begins `origin` before voxel (0, 0, 0), the same number of voxels on every axis.
@@ -84,18 +92,19 @@ __device__ __forceinline__ void load_tile(const Table &table, const Blocks &b, c
     const u32 *columns = table.values + min(low[0] + lane, ends[0]), *more = table.values + min(low[0] + lane + 32, ends[0]);
     const int rows = b.extent[1], step_y = warps % rows, step_z = warps / rows, last = rows * b.extent[2];
     int y = warp % rows, z = warp / rows;
-    u32 *to = tile + warp * Tile::ROW + lane;
+    u32 *to = tile + warp * Tile::ROW + z * GAP + lane;
 #pragma unroll 4
     for (int r = warp; r < last; r += warps) {
         u64 at = (u64)min(low[2] + z, ends[2]) * table.plane + (u32)min(low[1] + y, ends[1]) * table.row;
         to[0] = __ldg(columns + at);
         if (lane + 32 < b.extent[0]) to[32] = __ldg(more + at);
-        to += warps * Tile::ROW;
+        to += warps * Tile::ROW + step_z * GAP;
         y += step_y;
         z += step_z;
         if (y >= rows) {
             y -= rows;
             z++;
+            to += GAP;
         }
     }
 }

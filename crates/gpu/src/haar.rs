@@ -85,10 +85,10 @@ pub(crate) struct HaarForest {
     pub(crate) paths: Option<Forks>,
     /// x, y, z, weight; a multiple of four a feature, and four more.
     taps: CudaSlice<[i32; 4]>,
-    pub(crate) tap_count: usize,
+    tap_count: usize,
     /// Whether the taps' weights have 16 bits, as a tile's have.
     small_weights: bool,
-    /// Lowest and highest offset of a tap on each axis.
+    /// Lowest and highest offset of a corner on each axis.
     low: [i32; 3],
     high: [i32; 3],
 }
@@ -100,10 +100,10 @@ impl HaarForest {
         let (mut low, mut high) = ([0; 3], [0; 3]);
         for feature in features {
             let (first, own) = (taps.len(), feature.taps());
-            for &([x, y, z], weight) in &own {
-                taps.push([x, y, z, weight]);
-                low = std::array::from_fn(|a| low[a].min([x, y, z][a]));
-                high = std::array::from_fn(|a| high[a].max([x, y, z][a]));
+            taps.extend(own.iter().map(|&([x, y, z], weight)| [x, y, z, weight]));
+            for cuboid in feature.cuboids() {
+                low = std::array::from_fn(|a| low[a].min(cuboid.min[a].into()));
+                high = std::array::from_fn(|a| high[a].max(i32::from(cuboid.min[a]) + i32::from(cuboid.size[a])));
             }
             taps.resize(taps.len().next_multiple_of(4), [0; 4]);
             places.push(TapPlace { four: (first / 4) as u32, pairs: own.len().div_ceil(2) as u32 });
@@ -112,12 +112,12 @@ impl HaarForest {
         taps.resize(taps.len() + 4, [0; 4]);
         let forest = DeviceForest::new(gpu, classifier, |feature| places[feature as usize].words())?;
         let small_weights = taps.iter().all(|tap| i16::try_from(tap[3]).is_ok());
-        let paths = Forks::new(gpu, classifier, &places)?;
+        let paths = Forks::new(gpu, classifier, features)?;
         Ok(Self { forest, paths, tap_count: taps.len(), taps: gpu.upload(&taps)?, small_weights, low, high })
     }
 
     /// The taps as the tile of a block needs them.
-    pub(crate) fn bind_to_tile(&self, gpu: &Gpu, blocks: &Blocks) -> Result<CudaSlice<[i32; 2]>, GpuError> {
+    fn bind_to_tile(&self, gpu: &Gpu, blocks: &Blocks) -> Result<CudaSlice<[i32; 2]>, GpuError> {
         // SAFETY: what is read of them is written here.
         let mut bound = unsafe { gpu.alloc::<[i32; 2]>(self.tap_count.div_ceil(2)) }?;
         let config = blocks_of(128, self.tap_count);
@@ -137,11 +137,11 @@ impl HaarForest {
 
 /// Where a feature's taps lie.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct TapPlace {
+struct TapPlace {
     /// Its first four.
-    pub(crate) four: u32,
+    four: u32,
     /// How many pairs there are; the second of the last pair may have no weight.
-    pub(crate) pairs: u32,
+    pairs: u32,
 }
 
 impl TapPlace {
@@ -196,9 +196,10 @@ impl Blocks {
         self.blocks.iter().map(|&n| n as usize).product()
     }
 
-    /// Bytes of the tile of a block, a multiple of 16; `None` where the forest's taps cannot be said in places of a tile.
-    pub(crate) fn tile_bytes(&self, forest: &HaarForest) -> Option<usize> {
-        let values = TILE_ROW * self.extent[1] as usize * self.extent[2] as usize;
+    /// Bytes of the tile of a block whose planes have `gap` values beside their rows, a multiple of 16; `None` where the forest's taps cannot be said in
+    /// places of a tile.
+    pub(crate) fn tile_bytes(&self, forest: &HaarForest, gap: usize) -> Option<usize> {
+        let values = (TILE_ROW * self.extent[1] as usize + gap) * self.extent[2] as usize;
         let fits = self.extent[0] as usize <= TILE_ROW && values <= TILE_VALUES && forest.small_weights;
         fits.then_some(values.next_multiple_of(4) * size_of::<u32>())
     }
@@ -301,7 +302,7 @@ impl Gpu {
 
     fn score_by_waves(&self, integral: &Integral, forest: &HaarForest, tiled: bool) -> Result<Option<CudaSlice<i64>>, GpuError> {
         let shared = |blocks: &Blocks| {
-            let tile = if tiled { blocks.tile_bytes(forest)? } else { 0 };
+            let tile = if tiled { blocks.tile_bytes(forest, 0)? } else { 0 };
             Some(blocks.capacity() * SUMS_BYTES + tile).filter(|&bytes| bytes <= self.scoring_shared())
         };
         let mut candidates = BLOCK_BITS.iter().map(|&bits| Blocks::new(integral.shape, bits, forest));

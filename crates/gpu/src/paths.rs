@@ -1,22 +1,25 @@
 //! Hard forests with one threshold a node, as random forests are: scored by a path a tree.
 
 use crate::gpu::launch;
-use crate::haar::{Blocks, HaarForest, TapPlace};
+use crate::haar::{Blocks, HaarForest};
 use crate::image::Integral;
 use crate::{Gpu, GpuError};
 use cudarc::driver::{CudaSlice, DeviceRepr, LaunchConfig};
+use pbt_features::{Cuboid, HaarFeature};
 use pbt_tree::{Classifier, Tree};
 
 /// Edge lengths of blocks of voxels, as powers of two, the most wanted first; a thread a voxel.
 const BLOCK_BITS: [[i32; 3]; 2] = [[5, 3, 2], [5, 2, 2]];
-/// Bits of [`Fork::taps_fours`] that say where the taps begin (`TAPS_BITS` in `paths.cu`).
-const TAPS_BITS: u32 = 24;
+/// Bits of [`Fork::boxes`] that say which box is the first (`BOXES_BITS` in `paths.cu`).
+const BOXES_BITS: u32 = 24;
+/// Values of a tile's plane beside its rows (`PLANE_GAP` in `paths.cu`).
+const PLANE_GAP: usize = 4;
 
 /// `Fork` of `paths.cu`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 struct Fork {
-    taps_fours: u32,
+    boxes: u32,
     first: i32,
     above: i32,
     left: u32,
@@ -26,10 +29,28 @@ struct Fork {
 unsafe impl DeviceRepr for Fork {}
 
 /// A leaf; its positive part is set later.
-const LEAF: Fork = Fork { taps_fours: 0, first: 0, above: 0, left: 0 };
+const LEAF: Fork = Fork { boxes: 0, first: 0, above: 0, left: 0 };
+
+/// A box of a feature, packed: low corner and first edge, a byte each, then the other edges and the weight (16 bits).
+fn packed(cuboid: &Cuboid) -> [u32; 2] {
+    let Cuboid { min, size, weight } = *cuboid;
+    let [low, high] = weight.to_le_bytes();
+    let corner = min.map(|v| v.to_le_bytes()[0]);
+    [u32::from_le_bytes([corner[0], corner[1], corner[2], size[0]]), u32::from_le_bytes([size[1], size[2], low, high])]
+}
+
+/// Where a feature's boxes lie.
+#[derive(Debug, Clone, Copy)]
+struct Boxes {
+    first: u32,
+    count: u32,
+}
 
 /// The nodes of hard trees with one threshold each.
 pub(crate) struct Forks {
+    /// The boxes of all features, an even number.
+    boxes: CudaSlice<[u32; 2]>,
+    box_count: usize,
     nodes: CudaSlice<Fork>,
     /// The first node of each tree, and the end of the last.
     roots: CudaSlice<u32>,
@@ -39,10 +60,17 @@ pub(crate) struct Forks {
 
 impl Forks {
     /// `None` for classifiers of another kind.
-    pub(crate) fn new(gpu: &Gpu, classifier: &Classifier, places: &[TapPlace]) -> Result<Option<Self>, GpuError> {
+    pub(crate) fn new(gpu: &Gpu, classifier: &Classifier, features: &[HaarFeature]) -> Result<Option<Self>, GpuError> {
+        let (mut boxes, mut places) = (Vec::new(), Vec::with_capacity(features.len()));
+        for feature in features {
+            let first = boxes.len();
+            boxes.extend(feature.cuboids().map(packed));
+            places.push(Boxes { first: first as u32, count: (boxes.len() - first) as u32 });
+        }
+        boxes.resize(boxes.len().next_multiple_of(2), [0; 2]);
         // Every margin decides for one side.
         let hard = classifier.eval.hard_left.checked_add(1) == Some(classifier.eval.hard_right);
-        let Some(trees) = hard.then(|| classifier.trees.iter().map(|tree| forks(tree, places)).collect::<Option<Vec<_>>>()).flatten()
+        let Some(trees) = hard.then(|| classifier.trees.iter().map(|tree| forks(tree, &places)).collect::<Option<Vec<_>>>()).flatten()
         else {
             return Ok(None);
         };
@@ -51,12 +79,18 @@ impl Forks {
             roots.push(roots[roots.len() - 1] + tree.len() as u32);
         }
         let most_nodes = trees.iter().map(Vec::len).max().unwrap_or(0);
-        Ok(Some(Self { nodes: gpu.upload(&trees.concat())?, roots: gpu.upload(&roots)?, most_nodes }))
+        Ok(Some(Self {
+            box_count: boxes.len(),
+            boxes: gpu.upload(&boxes)?,
+            nodes: gpu.upload(&trees.concat())?,
+            roots: gpu.upload(&roots)?,
+            most_nodes,
+        }))
     }
 }
 
 /// The nodes of a tree with children side by side; `None` where a node has not exactly one weak classifier, a threshold.
-fn forks(tree: &Tree, places: &[TapPlace]) -> Option<Vec<Fork>> {
+fn forks(tree: &Tree, places: &[Boxes]) -> Option<Vec<Fork>> {
     let mut forks = vec![LEAF];
     // Nodes of the tree with their places here.
     let mut open = vec![(0usize, 0usize)];
@@ -67,15 +101,14 @@ fn forks(tree: &Tree, places: &[TapPlace]) -> Option<Vec<Fork>> {
             continue;
         }
         let [weak] = tree.weaks_of(node) else { return None };
-        let (threshold, taps) = (weak.as_threshold()?, places[weak.feature as usize]);
-        let fours = taps.pairs.div_ceil(2);
-        // A feature without taps would look like a leaf.
-        if taps.four >> TAPS_BITS != 0 || fours == 0 || fours >> (32 - TAPS_BITS) != 0 {
+        let (threshold, Boxes { first, count }) = (weak.as_threshold()?, places[weak.feature as usize]);
+        // A feature without boxes would look like a leaf.
+        if first >> BOXES_BITS != 0 || count == 0 {
             return None;
         }
         let left = forks.len();
         forks[place] = Fork {
-            taps_fours: taps.four | fours << TAPS_BITS,
+            boxes: first | count << BOXES_BITS,
             first: threshold.first,
             above: if threshold.above { weak.alpha } else { -weak.alpha },
             left: left as u32,
@@ -87,23 +120,22 @@ fn forks(tree: &Tree, places: &[TapPlace]) -> Option<Vec<Fork>> {
 }
 
 impl Gpu {
-    /// `None` where the classifier is of another kind, or where tile, taps and a tree do not fit into shared memory together.
+    /// `None` where the classifier is of another kind, or where tile, boxes and a tree do not fit into shared memory together.
     pub(crate) fn score_by_paths(&self, integral: &Integral, forest: &HaarForest) -> Result<Option<CudaSlice<i64>>, GpuError> {
         let Some(forks) = &forest.paths else { return Ok(None) };
-        let beside = size_of::<u32>() * forest.tap_count + size_of::<Fork>() * forks.most_nodes;
-        let shared = |blocks: &Blocks| Some(blocks.tile_bytes(forest)? + beside).filter(|&bytes| bytes <= self.scoring_shared());
+        let beside = size_of::<[u32; 2]>() * forks.box_count + size_of::<Fork>() * forks.most_nodes;
+        let shared = |blocks: &Blocks| Some(blocks.tile_bytes(forest, PLANE_GAP)? + beside).filter(|&bytes| bytes <= self.scoring_shared());
         let mut candidates = BLOCK_BITS.iter().map(|&bits| Blocks::new(integral.shape, bits, forest));
         let Some((blocks, shared_bytes)) = candidates.find_map(|b| Some((b, shared(&b)?))) else { return Ok(None) };
-        let taps = forest.bind_to_tile(self, &blocks)?;
         let (argument, table) = (forest.forest.argument(self), integral.device_table(self));
         // SAFETY: the kernel writes one a voxel.
         let mut scores = unsafe { self.alloc::<i64>(integral.shape.iter().product()) }?;
         let (kernel, threads) = (&self.haar.paths, blocks.capacity() as u32);
         let grid = self.resident_blocks(kernel, threads, shared_bytes)?.min(blocks.count()).max(1);
         let config = LaunchConfig { grid_dim: (grid as u32, 1, 1), block_dim: (threads, 1, 1), shared_mem_bytes: shared_bytes as u32 };
-        let (tap_words, tile_words) = (forest.tap_count as u32, ((shared_bytes - beside) / size_of::<u32>()) as u32);
-        let Forks { nodes, roots, .. } = forks;
-        launch!(self, kernel, config, &argument, nodes, roots, &table, &blocks, &taps, &tap_words, &tile_words, &mut scores)?;
+        let (box_words, tile_words) = (2 * forks.box_count as u32, ((shared_bytes - beside) / size_of::<u32>()) as u32);
+        let Forks { nodes, roots, boxes, .. } = forks;
+        launch!(self, kernel, config, &argument, nodes, roots, &table, &blocks, boxes, &box_words, &tile_words, &mut scores)?;
         Ok(Some(scores))
     }
 }
@@ -114,7 +146,7 @@ mod tests {
     use pbt_tree::{Bounds, Node, Weak};
 
     #[test]
-    fn children_lie_side_by_side_and_leaves_have_no_taps() {
+    fn children_lie_side_by_side_and_leaves_have_no_boxes() {
         let leaf = |positive| Node { first_weak: 0, weak_count: 0, left: 0, right: 0, positive };
         let inner = |first_weak, left, right| Node { first_weak, weak_count: 1, left, right, positive: 9 };
         let weak = |feature, votes| Weak { feature, bounds: Bounds::new(0, 63), votes, alpha: 5 };
@@ -122,14 +154,14 @@ mod tests {
             nodes: vec![inner(0, 1, 4), inner(1, 2, 3), leaf(10), leaf(u32::MAX), leaf(12)],
             weaks: vec![weak(1, !0 << 32), weak(0, !(!0 << 8))],
         };
-        let places = [TapPlace { four: 0, pairs: 6 }, TapPlace { four: 3, pairs: 9 }];
+        let places = [Boxes { first: 0, count: 3 }, Boxes { first: 3, count: 2 }];
         let forks = forks(&tree, &places).expect("thresholds");
         assert_eq!(forks.len(), tree.nodes.len());
         let (root, left) = (forks[0], forks[forks[0].left as usize]);
-        assert_eq!((root.taps_fours, root.above), (3 | 5 << TAPS_BITS, 5));
-        assert_eq!((left.taps_fours, left.above), (3 << TAPS_BITS, -5));
+        assert_eq!((root.boxes, root.above), (3 | 2 << BOXES_BITS, 5));
+        assert_eq!((left.boxes, left.above), (3 << BOXES_BITS, -5));
         let leaves = [left.left, left.left + 1, root.left + 1].map(|n| forks[n as usize]);
-        assert_eq!(leaves.map(|f| (f.taps_fours, f.first as u32)), [(0, 10), (0, u32::MAX), (0, 12)]);
+        assert_eq!(leaves.map(|f| (f.boxes, f.first as u32)), [(0, 10), (0, u32::MAX), (0, 12)]);
         // Bins that vote as no threshold does, and nodes with two weak classifiers, are for other ways.
         let mut other = tree.clone();
         other.weaks[0].votes = 0b101;

@@ -32,7 +32,9 @@ fn trained_and_detected(data: &Path, settings: &str, more: &[&str], device: &str
     let run = |arguments: &[&str]| {
         let mut command = Command::new(program("pbt"));
         command.args(arguments).args(["-q", "--device", device]);
-        images_mb.iter().for_each(|mb| drop(command.env("PBT_GPU_IMAGES_MB", mb.to_string())));
+        if let Some(mb) = images_mb {
+            command.env("PBT_GPU_IMAGES_MB", mb.to_string());
+        }
         let output = command.output().expect("the program starts");
         assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
     };

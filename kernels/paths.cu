@@ -4,11 +4,11 @@
 #include "tiles.cuh"
 
 // A node. Children lie side by side, the right one after the left. The margin is `above` where the response is at least `first`, otherwise
-// −above. Of a leaf the number of boxes is 0, `first` the positive part, and `left` the root of the next tree.
+// −above. Of a leaf the number of boxes is 0 and `first` the positive part.
 struct Fork {
     u32 boxes;  // the first box, and above bit 24 how many
     int first, above;
-    u32 left;  // counted through all trees
+    u32 left;  // counted from the root
 };
 
 #define BOXES_BITS 24
@@ -34,11 +34,9 @@ __device__ __forceinline__ u32 box_sum(const Tile &tile, u32 base, uint2 box) {
 // voxels, for near neighbours take the same path most often.
 //
 // What lanes read at different places of a shared memory costs a fraction of what it costs in a cache: so the tile, all boxes (of `box_words`
-// words) and the nodes of `trees_at_a_time` trees lie there. Dynamic shared memory: these, in this order. A lane that is through with a tree goes on to
-// the next and does not wait; warps wait for each other only where nodes are loaded.
+// words) and the nodes of the tree lie there. Dynamic shared memory: these, in this order.
 extern "C" __global__ __launch_bounds__(1024, 1) void paths_score(
-    Forest forest, const Fork *forks, const u32 *roots, Table table, Blocks b, const uint2 *boxes, u32 box_words, u32 tile_words,
-    u32 trees_at_a_time, s64 *scores
+    Forest forest, const Fork *forks, const u32 *roots, Table table, Blocks b, const uint2 *boxes, u32 box_words, u32 tile_words, s64 *scores
 ) {
     extern __shared__ uint4 shared[];
     u32 *values = (u32 *)shared;
@@ -57,41 +55,29 @@ extern "C" __global__ __launch_bounds__(1024, 1) void paths_score(
         u32 base = tile.base(x, y, z);
         u64 positive = 0;
         s64 margins = 0;
-        for (u32 tree = 0; tree < forest.trees; tree += trees_at_a_time) {
-            u32 start = __ldg(roots + tree), count = __ldg(roots + min(tree + trees_at_a_time, forest.trees)) - start;
+        for (u32 tree = 0; tree < forest.trees; tree++) {
+            u32 root = __ldg(roots + tree), count = __ldg(roots + tree + 1) - root;
             __syncthreads();
-            for (u32 n = threadIdx.x; n < count; n += blockDim.x) nodes[n] = __ldg((const uint4 *)forks + start + n);
+            for (u32 n = threadIdx.x; n < count; n += blockDim.x) nodes[n] = __ldg((const uint4 *)forks + root + n);
             __syncthreads();
             if (!there) continue;
-            uint4 node = nodes[0];
-            // From a leaf to the next root that is none; whether there is one.
-            auto pass_leaves = [&]() {
-                while (node.x >> BOXES_BITS == 0) {
-                    positive += node.y;
-                    if (node.w - start == count) return false;
-                    node = nodes[node.w - start];
-                }
-                return true;
-            };
-            if (!pass_leaves()) continue;
             // A step is a box, so that lanes whose features have fewer boxes go on to the next node and do not wait.
+            uint4 node = nodes[0];
             u32 left = node.x >> BOXES_BITS, sum = 0;
             const uint2 *box = own_boxes + (node.x & ((1u << BOXES_BITS) - 1));
-            while (true) {
+            while (left > 0) {
                 sum += box_sum(tile, base, *box++);
                 if (--left == 0) {
                     int margin = (int)sum >= (int)node.y ? (int)node.z : -(int)node.z;
                     margins += margin;
-                    node = nodes[node.w - start + (margin >= forest.hard_right)];
-                    if (!pass_leaves()) break;
+                    node = nodes[node.w + (margin >= forest.hard_right)];
                     left = node.x >> BOXES_BITS;
                     box = own_boxes + (node.x & ((1u << BOXES_BITS) - 1));
                     sum = 0;
                 }
             }
+            positive += positive_mass(MASS_ONE, node.y);
         }
-        // The weight at every leaf is 1, 2^52: what `positive_mass` gives of it are the 32 bits of the positive part, shifted.
-        positive <<= MASS_BITS - 32;
         if (there) scores[voxel_number(b, first, x | y << b.bits[0] | z << (b.bits[0] + b.bits[1]))] = score_of(forest, positive, margins);
         __syncthreads();
     }

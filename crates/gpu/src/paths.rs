@@ -53,18 +53,12 @@ pub(crate) struct Forks {
     box_count: usize,
     nodes: CudaSlice<Fork>,
     /// The first node of each tree, and the end of the last.
-    roots: Vec<u32>,
-    device_roots: CudaSlice<u32>,
+    roots: CudaSlice<u32>,
+    /// Nodes of the largest tree.
+    most_nodes: usize,
 }
 
 impl Forks {
-    /// Most nodes of so many trees at a time.
-    fn most_nodes(&self, trees_at_a_time: usize) -> usize {
-        let last = self.roots.len() - 1;
-        let nodes = |tree: usize| (self.roots[(tree + trees_at_a_time).min(last)] - self.roots[tree]) as usize;
-        (0..last).step_by(trees_at_a_time).map(nodes).max().unwrap_or(0)
-    }
-
     /// `None` for classifiers of another kind.
     pub(crate) fn new(gpu: &Gpu, classifier: &Classifier, features: &[HaarFeature]) -> Result<Option<Self>, GpuError> {
         let (mut boxes, mut places) = (Vec::new(), Vec::with_capacity(features.len()));
@@ -81,18 +75,16 @@ impl Forks {
             return Ok(None);
         };
         let mut roots = vec![0];
-        let mut nodes = Vec::new();
-        for tree in trees {
-            let (first, end) = (nodes.len() as u32, (nodes.len() + tree.len()) as u32);
-            nodes.extend(tree.into_iter().map(|f| Fork { left: if f.boxes == 0 { end } else { first + f.left }, ..f }));
-            roots.push(end);
+        for tree in &trees {
+            roots.push(roots[roots.len() - 1] + tree.len() as u32);
         }
+        let most_nodes = trees.iter().map(Vec::len).max().unwrap_or(0);
         Ok(Some(Self {
             box_count: boxes.len(),
             boxes: gpu.upload(&boxes)?,
-            nodes: gpu.upload(&nodes)?,
-            device_roots: gpu.upload(&roots)?,
-            roots,
+            nodes: gpu.upload(&trees.concat())?,
+            roots: gpu.upload(&roots)?,
+            most_nodes,
         }))
     }
 }
@@ -131,28 +123,19 @@ impl Gpu {
     /// `None` where the classifier is of another kind, or where tile, boxes and a tree do not fit into shared memory together.
     pub(crate) fn score_by_paths(&self, integral: &Integral, forest: &HaarForest) -> Result<Option<CudaSlice<i64>>, GpuError> {
         let Some(forks) = &forest.paths else { return Ok(None) };
-        let beside = |trees: usize| size_of::<[u32; 2]>() * forks.box_count + size_of::<Fork>() * forks.most_nodes(trees);
-        let shared = |blocks: &Blocks, trees: usize| {
-            Some(blocks.tile_bytes(forest, PLANE_GAP)? + beside(trees)).filter(|&bytes| bytes <= self.scoring_shared())
-        };
-        // The larger blocks, then as many trees at a time as there is room for.
-        let all = forks.roots.len() - 1;
-        let candidates = BLOCK_BITS.iter().flat_map(|&bits| (1..=all.max(1)).rev().map(move |trees| (bits, trees)));
-        let found = candidates.map(|(bits, trees)| (Blocks::new(integral.shape, bits, forest), trees)).find_map(|(blocks, trees)| {
-            let bytes = shared(&blocks, trees)?;
-            Some((blocks, trees, bytes))
-        });
-        let Some((blocks, trees, shared_bytes)) = found else { return Ok(None) };
+        let beside = size_of::<[u32; 2]>() * forks.box_count + size_of::<Fork>() * forks.most_nodes;
+        let shared = |blocks: &Blocks| Some(blocks.tile_bytes(forest, PLANE_GAP)? + beside).filter(|&bytes| bytes <= self.scoring_shared());
+        let mut candidates = BLOCK_BITS.iter().map(|&bits| Blocks::new(integral.shape, bits, forest));
+        let Some((blocks, shared_bytes)) = candidates.find_map(|b| Some((b, shared(&b)?))) else { return Ok(None) };
         let (argument, table) = (forest.forest.argument(self), integral.device_table(self));
         // SAFETY: the kernel writes one a voxel.
         let mut scores = unsafe { self.alloc::<i64>(integral.shape.iter().product()) }?;
         let (kernel, threads) = (&self.haar.paths, blocks.capacity() as u32);
         let grid = self.resident_blocks(kernel, threads, shared_bytes)?.min(blocks.count()).max(1);
         let config = LaunchConfig { grid_dim: (grid as u32, 1, 1), block_dim: (threads, 1, 1), shared_mem_bytes: shared_bytes as u32 };
-        let (box_words, tile_words) = (2 * forks.box_count as u32, ((shared_bytes - beside(trees)) / size_of::<u32>()) as u32);
-        let trees = trees as u32;
-        let Forks { nodes, device_roots: roots, boxes, .. } = forks;
-        launch!(self, kernel, config, &argument, nodes, roots, &table, &blocks, boxes, &box_words, &tile_words, &trees, &mut scores)?;
+        let (box_words, tile_words) = (2 * forks.box_count as u32, ((shared_bytes - beside) / size_of::<u32>()) as u32);
+        let Forks { nodes, roots, boxes, .. } = forks;
+        launch!(self, kernel, config, &argument, nodes, roots, &table, &blocks, boxes, &box_words, &tile_words, &mut scores)?;
         Ok(Some(scores))
     }
 }

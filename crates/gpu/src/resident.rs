@@ -151,7 +151,7 @@ mod tests {
         let attempts = RefCell::new(0);
         let make = |succeeds_at: i32| {
             *attempts.borrow_mut() += 1;
-            if *attempts.borrow() == succeeds_at { Ok(0) } else { Err(full.clone()) }
+            if *attempts.borrow() == succeeds_at { Ok(40) } else { Err(full.clone()) }
         };
         assert!(resident.get(4, 10, || make(3)).is_ok());
         assert_eq!(made(&resident, &[(3, 10), (4, 10), (1, 10), (2, 10)]), [1, 2]);

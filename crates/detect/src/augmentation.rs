@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct AugmentationConfig {
-    /// Copies of each case. Automatic: a mirrored one where landmarks come in pairs or where it helps on held-out cases, otherwise none.
+    /// Copies of each case. Automatic: a mirrored one where landmarks come in pairs, or where there are none and it helps on held-out cases.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub copies: Option<usize>,
     /// Whether the first copy, the third and so on are mirrored left to right. Right where the body is, wrong for the heart.
@@ -55,8 +55,7 @@ pub(crate) struct Augmented<'a, D> {
     structures: Vec<Annotated>,
     /// By structure.
     landmarks: Vec<Vec<Points>>,
-    /// Whether the landmarks of a structure come in left–right pairs.
-    symmetric: bool,
+    symmetric: Option<bool>,
 }
 
 /// Name of a landmark, and the cases that have it with its place.
@@ -254,8 +253,8 @@ impl<'a, D: TrainingData> Augmented<'a, D> {
             .map(|(number, case)| Copy::draw(data, case, number, config, seed))
             .collect();
         let geometries = copies.iter().map(|copy| copy.geometry(data.geometry(copy.origin))).collect::<Result<Vec<_>, _>>()?;
-        let names = data.cases().iter().cloned();
-        let names = names.chain(copies.iter().enumerate().map(|(n, c)| format!("{} (copy {})", data.cases()[c.origin], n / count + 1)));
+        // A copy bears the name of its case, so that an error in it names what the user knows.
+        let names = data.cases().iter().cloned().chain(copies.iter().map(|copy| data.cases()[copy.origin].clone()));
         let (mut structures, mut landmarks) = (own_structures.clone(), own_landmarks.clone());
         for (n, mirror) in mirrors.iter().enumerate() {
             for (number, copy) in copies.iter().enumerate() {
@@ -273,12 +272,13 @@ impl<'a, D: TrainingData> Augmented<'a, D> {
                 }
             }
         }
-        let symmetric = mirrors.iter().any(|mirror| mirror.symmetric);
+        let with_landmarks = mirrors.iter().filter(|mirror| !mirror.landmarks.is_empty());
+        let symmetric = with_landmarks.map(|mirror| mirror.symmetric).reduce(|a, b| a && b);
         Ok(Self { data, names: names.collect(), copies, geometries, structures, landmarks, symmetric })
     }
 
-    /// Whether the landmarks of a structure come in left–right pairs.
-    pub(crate) fn is_symmetric(&self) -> bool {
+    /// Whether the landmarks come in left–right pairs, where there are any.
+    pub(crate) fn symmetric(&self) -> Option<bool> {
         self.symmetric
     }
 
@@ -429,8 +429,8 @@ mod tests {
         let data = skulls();
         let config = AugmentationConfig { degrees: 20.0, scale: 0.2, ..AugmentationConfig::default() };
         let augmented = Augmented::new(&data, 3, &config, 7).unwrap();
-        assert!(augmented.is_symmetric());
-        assert_eq!(augmented.cases()[5], "case 1 (copy 2)");
+        assert_eq!(augmented.symmetric(), Some(true));
+        assert_eq!(augmented.cases()[5], "case 1");
         let landmarks = augmented.landmarks("skull");
         for case in 2..8 {
             let (origin, mirrored) = (augmented.origin(case), [2, 3, 6, 7].contains(&case));
@@ -474,6 +474,7 @@ mod tests {
         let data = cases(names.into_iter().zip(places.map(|(x, z)| at(x, z))).collect(), Vec::new());
         assert_eq!(twins(&data, &data.structures), [1, 0, 2, 3]);
         let augmented = Augmented::new(&data, 1, &AugmentationConfig::default(), 0).unwrap();
+        assert_eq!(augmented.symmetric(), None);
         let middle = data.geometry.center().0.x;
         let (left, right) = (&augmented.structures()[0].1[3].1, &data.structures[1].1[0].1);
         assert!((left.center.0.x - (2.0 * middle - right.center.0.x)).abs() < 1e-9 && left.center.0.z == right.center.0.z);

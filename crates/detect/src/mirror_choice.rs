@@ -35,16 +35,17 @@ impl MirrorChoice {
         Self { helps, figure: None }
     }
 
-    /// Landmarks in left–right pairs say that a structure is symmetric. Otherwise a regressor is tried on the first structure and its
-    /// look-alikes, with mirrored copies and without: spines gain, hippocampi of one side lose.
+    /// Landmarks in left–right pairs say that a structure is symmetric; others may lie on one side, where a mirrored copy would misplace
+    /// them. Without landmarks a regressor is tried on the first structure and its look-alikes, with mirrored copies and without: spines
+    /// gain, hippocampi of one side lose.
     pub(crate) fn new<B: Backend, D: TrainingData>(backend: &B, data: &D, config: &TrainConfig, seed: u64) -> Result<Self, D::Error> {
         if !config.augmentation.flips {
             return Ok(Self::without_trial(false));
         }
         let started = Instant::now();
         let mirrored = Augmented::new(data, 1, &AugmentationConfig::default(), seed)?;
-        if mirrored.is_symmetric() {
-            return Ok(Self::without_trial(true));
+        if let Some(symmetric) = mirrored.symmetric() {
+            return Ok(Self::without_trial(symmetric));
         }
         let structures = mirrored.structures();
         let Some((_, annotated)) = structures.first() else { return Ok(Self::without_trial(false)) };

@@ -50,7 +50,7 @@ pub(super) fn run(args: &Demo, global: &Global) -> Result<ExitCode, Failure> {
 
 /// A coarser and shorter finish than the default with nothing to choose, in half of its time: a demo should take less than a minute.
 fn config() -> TrainConfig {
-    let finish = FinishConfig { points_across: 7.0, perturbations: 120, margin: Some(-0.06), ridge: Some(0.4), ..FinishConfig::default() };
+    let finish = FinishConfig { points_across: 7.0, perturbations: 90, margin: Some(-0.06), ridge: Some(0.4), ..FinishConfig::default() };
     let augmentation = AugmentationConfig { copies: Some(0), ..AugmentationConfig::default() };
     TrainConfig { finish, augmentation, ..TrainConfig::default() }
 }

@@ -165,6 +165,7 @@ impl TrainingData for TrainingCases {
         let own = self.wanted.landmarks.iter().filter(|(_, parent)| parent == structure);
         own.map(|(name, _)| (name.clone(), points(name))).collect()
     }
+
     fn partner(&self, structure: &str) -> Option<String> {
         self.partners.iter().find(|(name, _)| name == structure).map(|(_, partner)| partner.clone())
     }

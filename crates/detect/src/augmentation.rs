@@ -6,6 +6,7 @@
 use crate::DetectError;
 use crate::config::within;
 use crate::cover::Random;
+use crate::landmarks::mean_size_mm;
 use crate::symmetry::{Symmetry, across, mutual};
 use crate::train::{Annotated, TrainingData};
 use nalgebra::{Matrix3, Rotation3, UnitQuaternion, Vector3};
@@ -160,7 +161,7 @@ impl Mirror {
         let axis = (0..3).fold(0, |best, axis| if sideways(axis) > sideways(best) { axis } else { best });
         let upright = sideways(axis) > UPRIGHT;
         let given = given_twins(data, &landmarks[n], &landmarks[twin]);
-        let reach = REACH * mean_size_mm(poses);
+        let reach = REACH * scale_mm(poses);
         let symmetry = (0..3)
             .filter(|&other| !upright || other == axis)
             .filter_map(|axis| Some((axis, Symmetry::between(&own, &others, given.as_deref(), axis, reach)?)))
@@ -171,7 +172,7 @@ impl Mirror {
                 axis,
                 rotation: found.rotation,
                 shift_mm: found.shift,
-                symmetric: found.twins.iter().enumerate().any(|(l, twin)| twin.is_some_and(|twin| twin != l)),
+                symmetric: twin != n || found.twins.iter().enumerate().any(|(l, other)| other.is_some_and(|other| other != l)),
                 landmarks: found.twins,
             },
             None => Self {
@@ -186,10 +187,10 @@ impl Mirror {
     }
 }
 
-/// The geometric mean of all edges, mm.
-fn mean_size_mm(poses: &[(usize, Pose)]) -> f64 {
-    let logs = poses.iter().flat_map(|(_, pose)| pose.size_mm.map(libm::log));
-    libm::exp(logs.sum::<f64>() / (3 * poses.len()) as f64)
+/// D of a structure, mm.
+fn scale_mm(poses: &[(usize, Pose)]) -> f64 {
+    let logs = poses.iter().map(|(_, pose)| libm::log(mean_size_mm(pose)));
+    libm::exp(logs.sum::<f64>() / poses.len() as f64)
 }
 
 /// Mean places of landmarks in their box, mm.
@@ -217,7 +218,7 @@ fn given_twins<D: TrainingData>(data: &D, own: &[Points], others: &[Points]) -> 
 
 /// By structure, its mirror twin: the one that the data name, or the one of about its size that is nearest to its mirror image, or itself.
 fn twins<D: TrainingData>(data: &D, structures: &[Annotated]) -> Vec<usize> {
-    let scales: Vec<f64> = structures.iter().map(|(_, poses)| mean_size_mm(poses)).collect();
+    let scales: Vec<f64> = structures.iter().map(|(_, poses)| scale_mm(poses)).collect();
     let reach = BOX_REACH * scales.iter().copied().fold(f64::INFINITY, f64::min);
     let middle = |case: usize| {
         let centers: Vec<Vector3<f64>> =
@@ -240,11 +241,8 @@ impl<'a, D: TrainingData> Augmented<'a, D> {
     /// [`DetectError::Config`] where a copy's geometry cannot be had.
     pub(crate) fn new(data: &'a D, copies: usize, config: &AugmentationConfig, seed: u64) -> Result<Self, DetectError> {
         let count = data.cases().len();
-        let (own_structures, own_landmarks) = {
-            let structures = data.structures();
-            let landmarks: Vec<Vec<Points>> = structures.iter().map(|(name, _)| data.landmarks(name)).collect();
-            (structures, landmarks)
-        };
+        let own_structures = data.structures();
+        let own_landmarks: Vec<Vec<Points>> = own_structures.iter().map(|(name, _)| data.landmarks(name)).collect();
         let twins = twins(data, &own_structures);
         let mirrors: Vec<Mirror> =
             twins.iter().enumerate().map(|(n, &twin)| Mirror::new(data, &own_structures, &own_landmarks, n, twin)).collect();
@@ -347,7 +345,8 @@ mod tests {
         names: Vec<String>,
         geometry: Geometry,
         structures: Vec<Annotated>,
-        landmarks: Vec<Points>,
+        /// By structure.
+        landmarks: Vec<Vec<Points>>,
         partners: Vec<(String, String)>,
     }
 
@@ -383,7 +382,8 @@ mod tests {
         }
 
         fn landmarks(&self, structure: &str) -> Vec<Points> {
-            if structure == self.structures[0].0 { self.landmarks.clone() } else { Vec::new() }
+            let place = self.structures.iter().position(|(name, _)| name == structure);
+            place.and_then(|n| self.landmarks.get(n).cloned()).unwrap_or_default()
         }
 
         fn partner(&self, structure: &str) -> Option<String> {
@@ -399,7 +399,7 @@ mod tests {
         }
     }
 
-    fn cases(structures: Vec<Annotated>, landmarks: Vec<Points>) -> Cases {
+    fn cases(structures: Vec<Annotated>, landmarks: Vec<Vec<Points>>) -> Cases {
         let count = structures[0].1.len();
         let matrix = UnitQuaternion::from_euler_angles(0.1, -0.05, 0.2).to_rotation_matrix() * Matrix3::from_diagonal_element(1.5);
         let geometry = Geometry::new([20, 24, 30], matrix, PointLps::new(-10.0, 5.0, -20.0)).unwrap();
@@ -421,7 +421,7 @@ mod tests {
             let points = heads.iter().enumerate().map(|(case, head)| (case, head.to_lps(Vector3::from(shape[n]))));
             (format!("{n}"), points.collect())
         };
-        cases(vec![("skull".into(), heads.iter().map(annotated).enumerate().collect())], (0..shape.len()).map(landmark).collect())
+        cases(vec![("skull".into(), heads.iter().map(annotated).enumerate().collect())], vec![(0..shape.len()).map(landmark).collect()])
     }
 
     #[test]
@@ -440,7 +440,7 @@ mod tests {
             for (l, (_, points)) in landmarks.iter().enumerate() {
                 // The voxel under a landmark is that of its twin.
                 let twin = if mirrored { [1, 0, 3, 2, 4, 5][l] } else { l };
-                let (_, before) = data.landmarks[twin].1[origin];
+                let (_, before) = data.landmarks[0][twin].1[origin];
                 let (_, after) = points.iter().find(|(c, _)| *c == case).unwrap();
                 let (a, b): (VoxelIndex, VoxelIndex) = (data.geometry.to_index(before), augmented.geometry(case).to_index(*after));
                 assert!((a.0 - b.0).norm() < 1e-9);
@@ -482,6 +482,21 @@ mod tests {
         // What the data say goes before what their places say.
         let named = Cases { partners: vec![("upper".into(), "lower".into()), ("lower".into(), "upper".into())], ..data };
         assert_eq!(twins(&named, &named.structures), [1, 0, 3, 2]);
+    }
+
+    #[test]
+    fn landmarks_of_left_and_right_boxes_are_pairs_where_one_structure_mirrors_the_other() {
+        let shape = [[3.0, 5.0, 1.0], [1.0, -5.0, 2.0], [-2.0, 1.0, 4.0], [-3.0, -2.0, -4.0], [0.5, 3.0, -3.0]];
+        let boxes = |x: f64| -> Vec<(usize, Pose)> { (0..3).map(|case| (case, pose([x, 20.0 + case as f64, 0.0], [0.0; 3]))).collect() };
+        let points = |x: f64, sign: f64| -> Vec<Points> {
+            let place = |(case, pose): &(usize, Pose), p: [f64; 3]| (*case, pose.to_lps(Vector3::new(sign * p[0], p[1], p[2])));
+            shape.iter().enumerate().map(|(l, &p)| (format!("{x} {l}"), boxes(x).iter().map(|b| place(b, p)).collect())).collect()
+        };
+        let sides = || vec![("left".to_owned(), boxes(9.0)), ("right".to_owned(), boxes(-9.0))];
+        let symmetric = |data: &Cases| Augmented::new(data, 1, &AugmentationConfig::default(), 0).unwrap().symmetric();
+        assert_eq!(symmetric(&cases(sides(), vec![points(9.0, 1.0), points(-9.0, -1.0)])), Some(true));
+        // Both as they are, not as a mirror shows them.
+        assert_eq!(symmetric(&cases(sides(), vec![points(9.0, 1.0), points(-9.0, 1.0)])), Some(false));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use crate::augmentation::{AugmentationConfig, Augmented};
 use crate::case::TrainingCase;
 use crate::config::TrainConfig;
 use crate::prior::Prior;
-use crate::regression;
+use crate::regression::{self, FEWEST_TO_CHOOSE};
 use crate::stage_input::StageInput;
 use crate::train::{StageFigure, TrainingData, groups, look_alikes};
 use crate::working::working_spec;
@@ -18,9 +18,6 @@ use std::time::Instant;
 /// Mirrored copies are taken where they leave less than this share of the error: lumbar spines say 0.92 to 0.94, hippocampi of one side 0.96
 /// to 1.03, depending on which cases are at hand, and lose in the end.
 const WORTH: f64 = 0.95;
-
-/// Fewest cases of which a third is held out.
-const FEWEST_TO_CHOOSE: usize = 6;
 
 /// Whether to take mirrored copies.
 pub(crate) struct MirrorChoice {

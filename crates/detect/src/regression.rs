@@ -255,7 +255,7 @@ const MARGINS: [f64; 3] = [-0.06, 0.1, 0.25];
 const RIDGES: [f64; 3] = [0.4, 1.0, 2.5];
 
 /// Fewest cases of which a third is held out to choose.
-const FEWEST_TO_CHOOSE: usize = 6;
+pub(crate) const FEWEST_TO_CHOOSE: usize = 6;
 
 /// The finish with margin and ridge chosen where the configuration leaves them open: first the one, then the other, by the error of a
 /// single regressor that is trained on two thirds of the cases and applied to the others.

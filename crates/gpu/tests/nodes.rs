@@ -5,6 +5,7 @@ mod support;
 use nalgebra::Vector3;
 use pbt_cpu::Cpu;
 use pbt_features::{BoxGrid, HaarPoolConfig, SteerableSet, haar_pool, steerable_pool};
+use pbt_gpu::Gpu;
 use pbt_tree::{Backend, BoostParams, BoostTask, ImageLayout, PoseSite, VoxelSite, WEIGHT_TOTAL, WeakKind};
 use pbt_volume::{Geometry, Padding, PointLps, Pose, Pyramid, Volume, rotation_from_vector};
 use rand_chacha::ChaCha8Rng;
@@ -46,6 +47,15 @@ impl Random {
 /// Bytes for the images' tables: for all, for one or two, and for one at a time.
 const IMAGE_LIMITS: [usize; 3] = [usize::MAX, 700_000, 1];
 
+/// Calls `check` with the images on a device that holds few of them at a time.
+fn for_limits(mut gpu: Gpu, pyramids: &[Pyramid], layout: &ImageLayout, mut check: impl FnMut(&Gpu, &[&<Gpu as Backend>::Image], usize)) {
+    for limit in IMAGE_LIMITS {
+        gpu = gpu.with_image_limit(limit);
+        let images: Vec<_> = pyramids.iter().map(|p| gpu.upload(p.levels(), layout)).collect();
+        check(&gpu, &images.iter().collect::<Vec<_>>(), limit);
+    }
+}
+
 const KINDS: [WeakKind; 3] = [WeakKind::Threshold, WeakKind::Histogram { bins: 16 }, WeakKind::Best];
 
 /// Calls `check` with a task of every kind of weak classifiers.
@@ -61,7 +71,7 @@ fn for_tasks(labels: &[bool], mut check: impl FnMut(&BoostTask<'_>)) {
 
 #[test]
 fn nodes_on_voxels_equal_the_cpus_cuda() {
-    let Some(mut gpu) = gpu() else { return };
+    let Some(gpu) = gpu() else { return };
     let mut random = Random::fresh();
     let layout = ImageLayout { padding: Padding::Edge, haar: Some((0, 6)), channels: vec![] };
     let pyramids: Vec<Pyramid> = (0..3).map(|_| random.pyramid()).collect();
@@ -77,23 +87,20 @@ fn nodes_on_voxels_equal_the_cpus_cuda() {
         .collect();
     sites.sort_by_key(|s| s.image);
     let labels = random.labels(sites.len());
-    for limit in IMAGE_LIMITS {
-        gpu = gpu.with_image_limit(limit);
-        let on_gpu: Vec<_> = pyramids.iter().map(|p| gpu.upload(p.levels(), &layout)).collect();
-        let on_gpu: Vec<_> = on_gpu.iter().collect();
+    for_limits(gpu, &pyramids, &layout, |gpu, on_gpu, limit| {
         for_tasks(&labels, |task| {
             let expected = Cpu.boost_voxels(&on_cpu, &features, &sites, task);
             assert!(!expected.is_empty(), "noise can be learnt a little");
-            assert_eq!(gpu.boost_voxels(&on_gpu, &features, &sites, task), expected, "{limit} {task:?}");
+            assert_eq!(gpu.boost_voxels(on_gpu, &features, &sites, task), expected, "{limit} {task:?}");
             let expected_margins = Cpu.voxel_margins(&on_cpu, &features, &expected, &sites);
-            assert_eq!(gpu.voxel_margins(&on_gpu, &features, &expected, &sites), expected_margins, "{limit}");
+            assert_eq!(gpu.voxel_margins(on_gpu, &features, &expected, &sites), expected_margins, "{limit}");
         });
-    }
+    });
 }
 
 #[test]
 fn nodes_on_poses_equal_the_cpus_cuda() {
-    let Some(mut gpu) = gpu() else { return };
+    let Some(gpu) = gpu() else { return };
     let mut random = Random::fresh();
     let layout = ImageLayout { padding: Padding::Edge, haar: None, channels: vec![0, 1] };
     let pyramids: Vec<Pyramid> = (0..3).map(|_| random.pyramid()).collect();
@@ -112,16 +119,13 @@ fn nodes_on_poses_equal_the_cpus_cuda() {
         .collect();
     sites.sort_by_key(|s| s.image);
     let labels = random.labels(sites.len());
-    for limit in IMAGE_LIMITS {
-        gpu = gpu.with_image_limit(limit);
-        let on_gpu: Vec<_> = pyramids.iter().map(|p| gpu.upload(p.levels(), &layout)).collect();
-        let on_gpu: Vec<_> = on_gpu.iter().collect();
+    for_limits(gpu, &pyramids, &layout, |gpu, on_gpu, limit| {
         for_tasks(&labels, |task| {
             let expected = Cpu.boost_poses(&on_cpu, &grid, &features, &sites, task);
             assert!(!expected.is_empty(), "noise can be learnt a little");
-            assert_eq!(gpu.boost_poses(&on_gpu, &grid, &features, &sites, task), expected, "{limit} {task:?}");
+            assert_eq!(gpu.boost_poses(on_gpu, &grid, &features, &sites, task), expected, "{limit} {task:?}");
             let expected_margins = Cpu.pose_margins(&on_cpu, &grid, &features, &expected, &sites);
-            assert_eq!(gpu.pose_margins(&on_gpu, &grid, &features, &expected, &sites), expected_margins, "{limit}");
+            assert_eq!(gpu.pose_margins(on_gpu, &grid, &features, &expected, &sites), expected_margins, "{limit}");
         });
-    }
+    });
 }

@@ -1,9 +1,12 @@
 //! Ridge regression whose sums are exact: integer features and targets, one f64 factorisation in a fixed order.
 //!
 //! The Gram matrix of 12-bit features over a few ten thousand samples stays below 2⁵³, so its sums are exact integers whatever their
-//! order; only the Cholesky factorisation rounds, and every entry of it is one sum in ascending order. With fewer samples than features
+//! order; only the factorisation rounds, in an order of its own. With fewer samples than features
 //! the same weights come from the smaller matrix of the samples' inner products (the dual form: Saunders et al. 1998, section 2).
 
+use crate::cholesky::{factorise, substitute};
+use crate::gram::gram;
+use crate::inner_products::LARGEST;
 use rayon::prelude::*;
 
 /// Samples for a fit: centred 12-bit features, feature after feature, and targets.
@@ -17,16 +20,26 @@ pub(crate) struct Samples {
 }
 
 /// Means of the features of samples whose features lie side by side (`patches[s * length + f]`), rounded down, and what is left of the
-/// features without them, feature after feature as [`Samples`] has them.
+/// features without them, within 12 bits and a sign, feature after feature as [`Samples`] has them.
 pub(crate) fn centred(patches: &[i16], length: usize) -> (Vec<i16>, Vec<i16>) {
+    // Few features at a time, so that a cache line of a patch is read once.
+    const STRIP: usize = 32;
     let n = patches.len() / length;
-    let mean = |f: usize| (0..n).map(|s| i64::from(patches[s * length + f])).sum::<i64>().div_euclid(n as i64) as i16;
-    let means: Vec<i16> = (0..length).into_par_iter().map(mean).collect();
+    let mut means = vec![0i16; length];
     let mut features = vec![0i16; n * length];
-    features.par_chunks_mut(n).enumerate().for_each(|(f, column)| {
-        for (s, value) in column.iter_mut().enumerate() {
-            *value = patches[s * length + f] - means[f];
+    features.par_chunks_mut(STRIP * n).zip(means.par_chunks_mut(STRIP)).enumerate().for_each(|(strip, (columns, means))| {
+        let values = |s: usize| &patches[s * length + strip * STRIP..][..means.len()];
+        let mut sums = [0i64; STRIP];
+        for s in 0..n {
+            sums.iter_mut().zip(values(s)).for_each(|(sum, &value)| *sum += i64::from(value));
         }
+        let centres: [i16; STRIP] = sums.map(|sum| sum.div_euclid(n as i64) as i16);
+        for s in 0..n {
+            for (f, (value, centre)) in values(s).iter().zip(centres).enumerate() {
+                columns[f * n + s] = (value - centre).clamp(-LARGEST, LARGEST);
+            }
+        }
+        means.copy_from_slice(&centres[..means.len()]);
     });
     (means, features)
 }
@@ -59,22 +72,22 @@ impl<'a> Equations<'a> {
         let size = if self.samples.is_dual() { self.samples.n } else { columns.len() };
         // The matrices of features and of samples have the same trace.
         add_ridge(&mut self.gram, size, columns.len(), lambda);
-        cholesky(&mut self.gram, size);
-        let solve = if self.samples.is_dual() { Self::dual } else { Self::primal };
-        self.samples.targets.iter().map(|target| solve(&self, &columns, target)).collect()
-    }
-
-    /// One equation a feature.
-    fn primal(&self, columns: &[&[i16]], target: &[i32]) -> Vec<f64> {
-        let right =
-            columns.par_iter().map(|column| column.iter().zip(target).map(|(&x, &y)| i64::from(x) * i64::from(y)).sum::<i64>() as f64);
-        substitute(&self.gram, columns.len(), right.collect())
-    }
-
-    /// One equation a sample: `(X Xᵀ + λ·mean(diag G)·I) a = y`, `w = Xᵀ a`.
-    fn dual(&self, columns: &[&[i16]], target: &[i32]) -> Vec<f64> {
-        let a = substitute(&self.gram, self.samples.n, target.iter().map(|&y| f64::from(y)).collect());
-        columns.par_iter().map(|column| column.iter().zip(&a).map(|(&x, a)| f64::from(x) * a).sum()).collect()
+        factorise(&mut self.gram, size);
+        let targets = &self.samples.targets;
+        if self.samples.is_dual() {
+            // One equation a sample: `(X Xᵀ + λ·mean(diag G)·I) a = y`, `w = Xᵀ a`.
+            let mut right: Vec<Vec<f64>> = targets.iter().map(|target| target.iter().map(|&y| f64::from(y)).collect()).collect();
+            substitute(&self.gram, size, &mut right);
+            let weight = |column: &[i16], a: &[f64]| column.iter().zip(a).map(|(&x, a)| f64::from(x) * a).sum();
+            right.iter().map(|a| columns.par_iter().map(|column| weight(column, a)).collect()).collect()
+        } else {
+            let product =
+                |column: &[i16], target: &[i32]| column.iter().zip(target).map(|(&x, &y)| i64::from(x) * i64::from(y)).sum::<i64>();
+            let side = |target: &Vec<i32>| columns.par_iter().map(|column| product(column, target) as f64).collect();
+            let mut right: Vec<Vec<f64>> = targets.iter().map(side).collect();
+            substitute(&self.gram, size, &mut right);
+            right
+        }
     }
 }
 
@@ -101,117 +114,6 @@ fn add_ridge(matrix: &mut [f64], n: usize, p: usize, lambda: f64) {
     for i in 0..n {
         matrix[i * n + i] += ridge;
     }
-}
-
-/// Products are below 2²⁴, so 64 of them fit an i32 lane.
-const LANES: usize = 16;
-const RUN: usize = 64 * LANES;
-
-/// All inner products of the columns, the lower triangle of a row-major p × p matrix.
-fn gram(columns: &[&[i16]]) -> Vec<f64> {
-    const TILE: usize = 16;
-    let p = columns.len();
-    let n = columns.first().map_or(0, |c| c.len());
-    let arch = pulp::Arch::new();
-    let mut gram = vec![0.0; p * p];
-    gram.par_chunks_mut(TILE * p).enumerate().for_each(|(tile, rows)| {
-        let first = tile * TILE;
-        let count = rows.len() / p;
-        let mut sums = vec![0i64; count * (first + count)];
-        let width = first + count;
-        // Runs outermost: a run of the tile's own columns stays in the fastest cache while all others pass by.
-        for start in (0..n).step_by(RUN) {
-            let end = (start + RUN).min(n);
-            for b in 0..width {
-                let other = &columns[b][start..end];
-                for a in 0..count {
-                    sums[a * width + b] += arch.dispatch(Dot(&columns[first + a][start..end], other));
-                }
-            }
-        }
-        for a in 0..count {
-            for b in 0..=first + a {
-                rows[a * p + b] = sums[a * width + b] as f64;
-            }
-        }
-    });
-    gram
-}
-
-/// Inner product of at most [`RUN`] 12-bit values; `pulp` picks the widest instructions, integers make the choice invisible.
-struct Dot<'a>(&'a [i16], &'a [i16]);
-
-impl pulp::NullaryFnOnce for Dot<'_> {
-    type Output = i64;
-
-    #[inline(always)]
-    fn call(self) -> i64 {
-        let mut lanes = [0i32; LANES];
-        let (a, b) = (self.0.chunks_exact(LANES), self.1.chunks_exact(LANES));
-        let rest: i64 = a.remainder().iter().zip(b.remainder()).map(|(&x, &y)| i64::from(x) * i64::from(y)).sum();
-        for (x, y) in a.zip(b) {
-            for l in 0..LANES {
-                lanes[l] += i32::from(x[l]) * i32::from(y[l]);
-            }
-        }
-        rest + lanes.iter().map(|&l| i64::from(l)).sum::<i64>()
-    }
-}
-
-/// Replaces the lower triangle of a positive definite matrix by its Cholesky factor, panel by panel.
-fn cholesky(matrix: &mut [f64], p: usize) {
-    const PANEL: usize = 48;
-    for first in (0..p).step_by(PANEL) {
-        let end = (first + PANEL).min(p);
-        let (above, below) = matrix.split_at_mut(end * p);
-        // The panel's own triangle, one row after another.
-        for row in first..end {
-            let (before, rest) = above.split_at_mut(row * p);
-            let this = &mut rest[..p];
-            for column in first..row {
-                let other = &before[column * p..column * p + p];
-                this[column] = (this[column] - dot(&this[..column], &other[..column])) / other[column];
-            }
-            this[row] = (this[row] - dot(&this[..row], &this[..row])).max(f64::MIN_POSITIVE).sqrt();
-        }
-        // Every row below it, independently.
-        let above = &*above;
-        below.par_chunks_mut(p).for_each(|row| {
-            for column in first..end {
-                let other = &above[column * p..column * p + p];
-                row[column] = (row[column] - dot(&row[..column], &other[..column])) / other[column];
-            }
-        });
-    }
-}
-
-/// Inner product in eight interleaved sums, always the same ones.
-fn dot(a: &[f64], b: &[f64]) -> f64 {
-    let mut lanes = [0.0; 8];
-    let (x, y) = (a.chunks_exact(8), b.chunks_exact(8));
-    let rest: f64 = x.remainder().iter().zip(y.remainder()).map(|(&u, &v)| u * v).sum();
-    for (u, v) in x.zip(y) {
-        for l in 0..8 {
-            lanes[l] += u[l] * v[l];
-        }
-    }
-    rest + ((lanes[0] + lanes[4]) + (lanes[1] + lanes[5])) + ((lanes[2] + lanes[6]) + (lanes[3] + lanes[7]))
-}
-
-/// Solves `L Lᵀ w = b`.
-fn substitute(factor: &[f64], p: usize, mut b: Vec<f64>) -> Vec<f64> {
-    for row in 0..p {
-        let sum = dot(&factor[row * p..row * p + row], &b[..row]);
-        b[row] = (b[row] - sum) / factor[row * p + row];
-    }
-    for row in (0..p).rev() {
-        b[row] /= factor[row * p + row];
-        let value = b[row];
-        for (rest, &l) in b[..row].iter_mut().zip(&factor[row * p..row * p + row]) {
-            *rest -= l * value;
-        }
-    }
-    b
 }
 
 #[cfg(test)]

@@ -168,7 +168,7 @@ impl SteerableFeature {
             Channel::Magnitude => magnitude(steps),
             Channel::Across0 => {
                 let (all, f) = (i64::from(magnitude(steps)), i64::from(frame.project(steps, 0)));
-                (all * all - f * f).max(0).isqrt() as i32
+                root((all * all - f * f).max(0)) as i32
             }
             Channel::Angle0 => angle(steps, frame, 0),
             Channel::Angle1 => angle(steps, frame, 1),
@@ -181,11 +181,17 @@ impl SteerableFeature {
 /// Edge strength of a sample, 64·√|∇I| with ∇I the central difference per voxel; at most 4,095.
 pub fn edge_strength(sample: [i32; 4]) -> i16 {
     // A sample is SAMPLE_SCALE times twice the central difference: 64·√(m/16) = √(256·m).
-    (magnitude([sample[1], sample[2], sample[3]]) << 8).isqrt().min(4095) as i16
+    root(i64::from(magnitude([sample[1], sample[2], sample[3]])) << 8).min(4095) as i16
 }
 
 fn magnitude(v: [i32; 3]) -> i32 {
-    v.iter().map(|&c| i64::from(c) * i64::from(c)).sum::<i64>().isqrt() as i32
+    root(v.iter().map(|&c| i64::from(c) * i64::from(c)).sum()) as i32
+}
+
+/// ⌊√n⌋ of 0 ≤ n < 2⁵², where the machine's square root, which is rounded to the nearest, is never rounded up to an integer: that of k² − 1
+/// is 1/(2k) below k, and numbers there are closer together.
+fn root(n: i64) -> i64 {
+    (n as f64).sqrt() as i64
 }
 
 /// Angle between the gradient and a box axis, π = 4095 · [`SAMPLE_SCALE`]; where there is no gradient, a right angle.
@@ -214,6 +220,14 @@ mod tests {
     use super::*;
     use nalgebra::Vector3;
     use pbt_volume::{Geometry, Padding, PointLps, Pose, Volume, rotation_from_vector};
+
+    #[test]
+    fn roots_are_those_of_integers() {
+        let near = |k: i64| [k * k - 1, k * k, k * k + 1, k * k + 2 * k];
+        for n in (1..2000).chain(66_000_000..66_000_500).chain((0..25).map(|bit| (1 << bit) + 1)).flat_map(near) {
+            assert_eq!(root(n), n.isqrt());
+        }
+    }
 
     #[test]
     fn the_patents_table_has_21_types_and_no_type_twice() {

@@ -13,6 +13,7 @@ mod geometry;
 mod gpu;
 mod help;
 mod info;
+mod label_map;
 mod landmarks;
 mod learning_curve;
 mod schemas;

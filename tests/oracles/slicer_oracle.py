@@ -4,8 +4,8 @@ tests/cli/geometry.rs.
 usage: slicer_oracle.py FOLDER    reads FOLDER/request.json, writes FOLDER/answer.json; ends with 77 where slicer-core is not installed
 
 The request has `write`: boxes and points in RAS, each list to be saved by Slicer, a file for each box and one for the points, in the named
-coordinate system; and `read`: files of markups, each with the volume that it belongs to and values that occur in it once. The answer has, for
-each file read, what Slicer then holds, all of it in RAS, and where the voxels with these values lie.
+coordinate system; `read`: files of markups, each with the volume that it belongs to and values that occur in it once; and `segmentations`: label
+maps. The answer has, for each file read, what Slicer then holds, all of it in RAS, and where the voxels with these values lie.
 """
 
 import json
@@ -17,6 +17,7 @@ import numpy
 try:
     import slicer
     import vtk
+    import vtk.util.numpy_support
 except ImportError as reason:
     print(f"slicer-core: {reason}")
     sys.exit(77)
@@ -82,6 +83,28 @@ def read_markups(path):
     return {"boxes": boxes, "points": points, "complaints": messages.GetAllMessagesAsString()}
 
 
+def read_segmentation(path):
+    """Name, number of voxels and middle in RAS of each segment."""
+    scene, _ = new_scene()
+    node, storage = slicer.vtkMRMLSegmentationNode(), slicer.vtkMRMLSegmentationStorageNode()
+    scene.AddNode(node)
+    scene.AddNode(storage)
+    storage.SetFileName(path)
+    assert storage.ReadData(node), path
+    segments, answer = node.GetSegmentation(), []
+    for n in range(segments.GetNumberOfSegments()):
+        name = segments.GetNthSegment(n).GetName()
+        image = slicer.vtkOrientedImageData()
+        node.GetBinaryLabelmapRepresentation(segments.GetNthSegmentID(n), image)
+        matrix = vtk.vtkMatrix4x4()
+        image.GetImageToWorldMatrix(matrix)
+        voxels = vtk.util.numpy_support.vtk_to_numpy(image.GetPointData().GetScalars()).reshape(image.GetDimensions()[::-1])
+        inside = numpy.argwhere(voxels != 0)[:, ::-1] + numpy.array(image.GetExtent()[::2])
+        middle = matrix.MultiplyPoint([*inside.mean(axis=0), 1])[:3] if len(inside) else None
+        answer.append({"name": name, "voxels": len(inside), "middle": middle})
+    return answer
+
+
 def nodes(scene, kind):
     return [scene.GetNthNodeByClass(n, kind) for n in range(scene.GetNumberOfNodesByClass(kind))]
 
@@ -114,6 +137,7 @@ def main(folder):
         write_markups(item["folder"], item["system"], item["boxes"], item["points"])
     read = request["read"]
     answer = [read_markups(item["markups"]) | {"places": places_of(item["volume"], item["values"])} for item in read]
+    answer += [read_segmentation(path) for path in request.get("segmentations", [])]
     (folder / "answer.json").write_text(json.dumps(answer))
 
 

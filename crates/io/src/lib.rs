@@ -14,6 +14,7 @@ mod dicom;
 mod error;
 mod image;
 mod json;
+mod label_map;
 mod markups;
 mod metaimage;
 mod nifti;
@@ -37,6 +38,7 @@ pub use error::IoError;
 pub use image::{
     Image, Loaded, ReadOptions, case_name, is_dicom_path, is_image_path, read_image, read_image_with, read_labels, read_raw, read_raw_with,
 };
+pub use label_map::write_label_map;
 pub use markups::{read_markups, write_markups};
 pub use points::read_points;
 pub use raw::{RawImage, Scaling, VoxelType};

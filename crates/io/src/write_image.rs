@@ -41,8 +41,11 @@ pub fn write_image(path: &Path, image: &RawImage) -> Result<(), IoError> {
         let Some(data_name) = data_name else {
             return Err(IoError::unwritable(path, "file", "has a name that a header cannot hold", "leave out % and blanks at the ends"));
         };
-        let header =
-            if is("mhd") { metaimage_header(image, voxel_type, None, data_name) } else { nrrd_header(image, voxel_type, Some(data_name)) };
+        let header = if is("mhd") {
+            metaimage_header(image, voxel_type, None, data_name)
+        } else {
+            nrrd_header(image, voxel_type, Some(data_name), &[])
+        };
         write_atomically(&data, |writer| writer.write_all(&bytes))?;
         return write_atomically(path, |writer| writer.write_all(header.as_bytes()));
     }
@@ -54,13 +57,7 @@ pub fn write_image(path: &Path, image: &RawImage) -> Result<(), IoError> {
         return write_atomically(path, |writer| write_both(writer, header.as_bytes(), &compressed));
     }
     if is("nrrd") {
-        let header = nrrd_header(image, voxel_type, None);
-        return write_atomically(path, |writer| {
-            writer.write_all(header.as_bytes())?;
-            let mut encoder = GzEncoder::new(writer, Compression::default());
-            encoder.write_all(&bytes)?;
-            encoder.finish().map(drop)
-        });
+        return write_nrrd(path, image, &[]);
     }
     Err(IoError::unwritable(
         path,
@@ -73,6 +70,21 @@ pub fn write_image(path: &Path, image: &RawImage) -> Result<(), IoError> {
 fn write_both(writer: &mut impl Write, header: &[u8], voxels: &[u8]) -> io::Result<()> {
     writer.write_all(header)?;
     writer.write_all(voxels)
+}
+
+/// A field that means something to one application and nothing to others.
+pub(crate) type KeyValue = (String, String);
+
+/// Writes `.nrrd`, gzip-compressed, with further fields.
+pub(crate) fn write_nrrd(path: &Path, image: &RawImage, fields: &[KeyValue]) -> Result<(), IoError> {
+    let (voxel_type, bytes) = real_voxels(image);
+    let header = nrrd_header(image, voxel_type, None, fields);
+    write_atomically(path, |writer| {
+        writer.write_all(header.as_bytes())?;
+        let mut encoder = GzEncoder::new(writer, Compression::default());
+        encoder.write_all(&bytes)?;
+        encoder.finish().map(drop)
+    })
 }
 
 /// The voxels with their scaling applied.
@@ -184,7 +196,7 @@ fn metaimage_header(image: &RawImage, voxel_type: VoxelType, compressed: Option<
 }
 
 /// With a data file the voxels are raw in it, else they follow compressed.
-fn nrrd_header(image: &RawImage, voxel_type: VoxelType, data_file: Option<&str>) -> String {
+fn nrrd_header(image: &RawImage, voxel_type: VoxelType, data_file: Option<&str>, fields: &[KeyValue]) -> String {
     let geometry = image.geometry();
     let element = match voxel_type {
         VoxelType::U8 => "uint8",
@@ -202,11 +214,14 @@ fn nrrd_header(image: &RawImage, voxel_type: VoxelType, data_file: Option<&str>)
         Some(name) => format!("encoding: raw\ndata file: {name}\n"),
         None => "encoding: gzip\n".to_owned(),
     };
+    // A line break would end the value.
+    let field = |(key, value): &KeyValue| format!("{key}:={}\n", value.replace('\\', "\\\\").replace('\n', "\\n").replace('\r', " "));
+    let fields: String = fields.iter().map(field).collect();
     let vector = |v: &[f64]| format!("({},{},{})", v[0], v[1], v[2]);
     let directions: Vec<String> = geometry.matrix().column_iter().map(|c| vector(c.as_slice())).collect();
     format!(
         "NRRD0004\ntype: {element}\ndimension: 3\nspace: left-posterior-superior\nsizes: {}\nspace directions: {}\nkinds: domain domain domain\n\
-         endian: little\nspace origin: {}\n{encoding}\n",
+         endian: little\nspace origin: {}\n{encoding}{fields}\n",
         joined(&geometry.shape()),
         directions.join(" "),
         vector(geometry.origin().0.coords.as_slice())

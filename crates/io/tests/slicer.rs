@@ -1,4 +1,4 @@
-//! Markups against 3D Slicer itself: what we write it reads, what it writes we read, and both put it at the same place of the same volume.
+//! Markups and label maps against 3D Slicer itself: what we write it reads, what it writes we read, and both put it at the same place of the same volume.
 
 #[path = "support/slicer.rs"]
 mod slicer;
@@ -6,11 +6,15 @@ mod slicer;
 mod support;
 
 use nalgebra::{Matrix3, Vector3};
-use pbt_io::{Landmark, LandmarkState, RawImage, VoxelType, read_markups, write_image, write_markups};
+use pbt_io::{
+    DetectionKind, DetectionRecord, DeviceRecord, InputRecord, Landmark, LandmarkState, ModelRecord, RawImage, ResultFile, RunRecord,
+    Status, VoxelType, read_labels, read_markups, write_image, write_label_map, write_markups,
+};
 use pbt_volume::{Geometry, PointLps, Pose, VoxelIndex, rotation_from_vector};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use serde_json::{Value, json};
+use std::path::PathBuf;
 
 /// What all formats promise together; NIfTI's 32 bits are the coarsest.
 const SAME_MM: f64 = 1e-4;
@@ -133,4 +137,55 @@ fn what_slicer_writes_is_read() {
             assert_eq!(points.landmark("gone"), Some(LandmarkState::OutOfView));
         }
     }
+}
+
+#[test]
+fn a_label_map_is_a_segmentation_with_names() {
+    let Some(python) = support::python() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let cases = found();
+    let paths: Vec<PathBuf> = (0..cases.len()).map(|n| folder.path().join(format!("{n}.seg.nrrd"))).collect();
+    for (Found { image, pose, landmarks, .. }, path) in cases.iter().zip(&paths) {
+        let LandmarkState::At(tip) = landmarks[0].state else { unreachable!() };
+        let detections = vec![
+            DetectionRecord::of_box("corpus 1".into(), Status::Found, 1.0, &Pose { size_mm: [8.0, 9.0, 10.0], ..*pose }),
+            DetectionRecord::absent("gone".into(), DetectionKind::Box, 0.0),
+            DetectionRecord::of_landmark("Spitze, \u{fc}ber".into(), Status::Found, 1.0, tip),
+        ];
+        write_label_map(path, &result(image.geometry(), detections)).unwrap();
+    }
+    let Some(answers) = slicer::ask(&python, folder.path(), &json!({ "read": [], "write": [], "segmentations": paths })) else { return };
+    assert_eq!(answers.len(), cases.len());
+    for (path, held) in paths.iter().zip(&answers) {
+        let map = read_labels(path).unwrap();
+        for (n, name) in ["corpus 1", "gone", "Spitze, \u{fc}ber"].into_iter().enumerate() {
+            let inside: Vec<usize> = (0..map.data().len()).filter(|&v| usize::from(map.data()[v]) == n + 1).collect();
+            let segment = &held[n];
+            assert_eq!((segment["name"].as_str(), segment["voxels"].as_u64()), (Some(name), Some(inside.len() as u64)), "{held}");
+            assert_eq!(inside.is_empty(), segment["middle"].is_null());
+            if !inside.is_empty() {
+                let place = |&v: &usize| {
+                    let [i, j, k] = [v % SHAPE[0], v / SHAPE[0] % SHAPE[1], v / SHAPE[0] / SHAPE[1]].map(|n| n as f64);
+                    map.geometry().to_lps(VoxelIndex::new(i, j, k)).0.coords
+                };
+                let middle = PointLps((inside.iter().map(place).sum::<Vector3<f64>>() / inside.len() as f64).into());
+                let away_mm = slicer::point(&segment["middle"]).distance_mm(&middle);
+                assert!(away_mm < SAME_MM, "{name}: {away_mm} mm");
+            }
+        }
+    }
+}
+
+fn result(geometry: &Geometry, detections: Vec<DetectionRecord>) -> ResultFile {
+    let model = ModelRecord { name: String::new(), sha256: String::new(), version: String::new() };
+    let device = DeviceRecord { kind: "cpu".into(), name: String::new(), threads: 1 };
+    let run = RunRecord {
+        pbt_version: String::new(),
+        device,
+        input_path: String::new(),
+        model_path: String::new(),
+        options: Default::default(),
+        timing_ms: Vec::new(),
+    };
+    ResultFile::new("case".into(), InputRecord::new(String::new(), geometry), model, detections, Vec::new(), run)
 }

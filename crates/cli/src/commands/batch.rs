@@ -5,7 +5,7 @@ mod tables;
 
 use crate::Failure;
 use crate::args::{Batch, Global};
-use crate::commands::detect::{LoadedModel, detect_image, make_folder, record_choice, write};
+use crate::commands::detect::{LoadedModel, detect_image, label_map, make_folder, record_choice, write};
 use crate::device::Device;
 use crate::output::{say, tell};
 use crate::progress::{catch_interrupts, count_bar, interrupted};
@@ -44,6 +44,7 @@ struct RunFile<'a> {
 struct Options {
     shard: Option<String>,
     resume: bool,
+    labels: bool,
 }
 
 /// Numbers of cases of this run; of its own part when there is a shard.
@@ -101,7 +102,7 @@ pub(super) fn run(args: &Batch, global: &Global) -> Result<ExitCode, Failure> {
             continue;
         }
         counts.cases += 1;
-        match args.resume.then(|| earlier_result(&args.output, case, &model)).flatten() {
+        match args.resume.then(|| earlier_result(&args.output, case, &model, args.labels)).flatten() {
             Some(result) => {
                 counts.resumed += 1;
                 states[place] = State::Rows(rows_of_result(&result));
@@ -111,15 +112,19 @@ pub(super) fn run(args: &Batch, global: &Global) -> Result<ExitCode, Failure> {
     }
     let mut seconds = Seconds::default();
     let bar = count_bar(global.quiet, to_do.len());
-    let detected = detect_all(&Work { cases: &cases, to_do: &to_do, model: &model, device: &device, output: &args.output }, &bar, |done| {
-        seconds.load += done.load_seconds;
-        seconds.detect += done.detect_seconds;
-        match &done.state {
-            State::Failed(_) => counts.failed += 1,
-            _ => counts.detected += 1,
-        }
-        states[done.place] = done.state;
-    });
+    let detected = detect_all(
+        &Work { cases: &cases, to_do: &to_do, model: &model, device: &device, output: &args.output, labels: args.labels },
+        &bar,
+        |done| {
+            seconds.load += done.load_seconds;
+            seconds.detect += done.detect_seconds;
+            match &done.state {
+                State::Failed(_) => counts.failed += 1,
+                _ => counts.detected += 1,
+            }
+            states[done.place] = done.state;
+        },
+    );
     bar.finish_and_clear();
     match detected {
         Err(failure) if !failure.is_interruption() => return Err(failure),
@@ -147,7 +152,7 @@ pub(super) fn run(args: &Batch, global: &Global) -> Result<ExitCode, Failure> {
         model: &model.record(),
         model_path: args.model.display().to_string(),
         device: &device.record,
-        options: Options { shard: args.shard.map(|s| s.to_string()), resume: args.resume },
+        options: Options { shard: args.shard.map(|s| s.to_string()), resume: args.resume, labels: args.labels },
         counts,
         failed: &failed,
         seconds,
@@ -171,10 +176,11 @@ pub(super) fn run(args: &Batch, global: &Global) -> Result<ExitCode, Failure> {
 }
 
 /// The result that a case has from this model, if its files are complete.
-fn earlier_result(folder: &Path, case: &BatchCase, model: &LoadedModel) -> Option<ResultFile> {
+fn earlier_result(folder: &Path, case: &BatchCase, model: &LoadedModel, labels: bool) -> Option<ResultFile> {
     let result = read_result(&folder.join(format!("{}.json", case.id))).ok()?;
     let usable = result.model.sha256 == model.sha256 && result.case_id == case.id;
-    (usable && folder.join(format!("{}.mrk.json", case.id)).is_file()).then_some(result)
+    let complete = folder.join(format!("{}.mrk.json", case.id)).is_file() && (!labels || label_map(folder, &case.id).is_file());
+    (usable && complete).then_some(result)
 }
 
 /// What [`detect_all`] goes through.
@@ -184,6 +190,7 @@ struct Work<'a> {
     model: &'a LoadedModel,
     device: &'a Device,
     output: &'a Path,
+    labels: bool,
 }
 
 /// How a case went.
@@ -195,56 +202,62 @@ struct Done {
 }
 
 /// Detects in one case after the other and writes their results, while the next image is being loaded: at most three are in memory, one in
-/// detection, one waiting, one being read.
+/// detection, one waiting, one being read. With a single thread, loading waits for detection, too.
 ///
 /// # Errors
 /// What ends the whole batch: an output that cannot be written, an interruption. An image that cannot be used is a failed case.
 fn detect_all(work: &Work<'_>, bar: &ProgressBar, mut report: impl FnMut(Done)) -> Result<(), Failure> {
+    let mut one = |loaded: LoadedImage| {
+        if interrupted() {
+            return Err(DetectError::Interrupted.into());
+        }
+        report(detect_one(work, bar, loaded)?);
+        bar.inc(1);
+        Ok(())
+    };
+    let mut images = work.to_do.iter().map(|&place| load(work, place));
+    if work.device.record.threads == 1 {
+        return images.try_for_each(one);
+    }
     let (sender, receiver) = sync_channel::<LoadedImage>(1);
     std::thread::scope(|scope| {
-        scope.spawn(move || {
-            for &place in work.to_do {
-                let started = Instant::now();
-                let case = &work.cases[place];
-                let image = read_image_with(&case.path, &case.options);
-                let loaded = LoadedImage { place, image, seconds: started.elapsed().as_secs_f64() };
-                // Nobody receives any more when the batch ends early.
-                if sender.send(loaded).is_err() {
-                    return;
-                }
-            }
-        });
-        for loaded in receiver {
-            if interrupted() {
-                return Err(DetectError::Interrupted.into());
-            }
-            let case = &work.cases[loaded.place];
-            bar.set_message(case.id.clone());
-            let begun = Instant::now();
-            let LoadedImage { place, image, seconds: load_seconds } = loaded;
-            let result = image
-                .map_err(Failure::from)
-                .and_then(|image| detect_image(work.model, image, load_seconds * 1e3, &case.path, &case.id, work.device))
-                .map(|mut result| {
-                    record_choice(&mut result, &case.options);
-                    result
-                });
-            let state = match result {
-                Ok(result) => {
-                    write(work.output, &result)?;
-                    State::Rows(rows_of_result(&result))
-                }
-                Err(failure) => {
-                    bar.suspend(|| tell(format_args!("error: case {}: {failure}", case.id)));
-                    let path = case.path.display().to_string();
-                    State::Failed(FailedCase { case_id: case.id.clone(), path, reason: failure.to_string() })
-                }
-            };
-            report(Done { place, state, load_seconds, detect_seconds: begun.elapsed().as_secs_f64() });
-            bar.inc(1);
-        }
-        Ok(())
+        // Nobody receives any more when the batch ends early.
+        scope.spawn(move || images.all(|loaded| sender.send(loaded).is_ok()));
+        receiver.into_iter().try_for_each(&mut one)
     })
+}
+
+fn load(work: &Work<'_>, place: usize) -> LoadedImage {
+    let started = Instant::now();
+    let case = &work.cases[place];
+    let image = read_image_with(&case.path, &case.options);
+    LoadedImage { place, image, seconds: started.elapsed().as_secs_f64() }
+}
+
+fn detect_one(work: &Work<'_>, bar: &ProgressBar, loaded: LoadedImage) -> Result<Done, Failure> {
+    let LoadedImage { place, image, seconds: load_seconds } = loaded;
+    let case = &work.cases[place];
+    bar.set_message(case.id.clone());
+    let begun = Instant::now();
+    let result = image
+        .map_err(Failure::from)
+        .and_then(|image| detect_image(work.model, image, load_seconds * 1e3, &case.path, &case.id, work.device))
+        .map(|mut result| {
+            record_choice(&mut result, &case.options);
+            result
+        });
+    let state = match result {
+        Ok(result) => {
+            write(work.output, &result, work.labels)?;
+            State::Rows(rows_of_result(&result))
+        }
+        Err(failure) => {
+            bar.suspend(|| tell(format_args!("error: case {}: {failure}", case.id)));
+            let path = case.path.display().to_string();
+            State::Failed(FailedCase { case_id: case.id.clone(), path, reason: failure.to_string() })
+        }
+    };
+    Ok(Done { place, state, load_seconds, detect_seconds: begun.elapsed().as_secs_f64() })
 }
 
 /// The other parts may have written into the same folder: the tables then show what they found, too. Parts that end at the same moment may
@@ -255,7 +268,7 @@ fn add_other_shards(folder: &Path, cases: &[BatchCase], model: &LoadedModel, sta
         if !matches!(state, State::Unknown) {
             continue;
         }
-        if let Some(result) = earlier_result(folder, case, model) {
+        if let Some(result) = earlier_result(folder, case, model, false) {
             *state = State::Rows(rows_of_result(&result));
         } else if let Some(failure) = failures.iter().find(|f| f.case_id == case.id) {
             *state = State::Failed(failure.clone());

@@ -81,7 +81,7 @@ fn demonstrate(subject: Subject, args: &Demo, global: &Global, device: &Device) 
     let mut unseen = Vec::with_capacity(UNSEEN);
     for case in dataset.split("test") {
         let result = detect_file(&model, &case.image, &case.options, &case.id, device)?;
-        write(&args.output.join("results"), &result)?;
+        write(&args.output.join("results"), &result, false)?;
         let annotations = dataset.load_annotations(case)?;
         if let Some(&truth) = annotations.pose(subject.modality.structure()) {
             unseen.push(Unseen { case: case.clone(), truth, result });

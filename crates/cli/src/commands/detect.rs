@@ -10,7 +10,7 @@ use crate::output::say;
 use pbt_detect::{Detection, Detections, LandmarkDetection, Model, Status};
 use pbt_io::{
     DetectionKind, DetectionRecord, Image, InputRecord, Landmark, LandmarkState, ModelRecord, ReadOptions, ResultFile, RunRecord,
-    case_name, read_image_with, write_markups, write_result,
+    case_name, read_image_with, write_label_map, write_markups, write_result,
 };
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -145,13 +145,21 @@ fn box_record(detection: &Detection) -> DetectionRecord {
     }
 }
 
-/// Writes `FOLDER/<case>.json` and `FOLDER/<case>.mrk.json`.
-pub(super) fn write(folder: &Path, result: &ResultFile) -> Result<(), Failure> {
+/// Writes `FOLDER/<case>.json` and `FOLDER/<case>.mrk.json`, and `FOLDER/<case>.seg.nrrd` where labels are wanted.
+pub(super) fn write(folder: &Path, result: &ResultFile, labels: bool) -> Result<(), Failure> {
     make_folder(folder)?;
+    if labels {
+        write_label_map(&label_map(folder, &result.case_id), result)?;
+    }
     let boxes: Vec<_> = result.detections.iter().filter_map(|d| Some((d.name.clone(), d.pose()?))).collect();
     write_markups(&folder.join(format!("{}.mrk.json", result.case_id)), &boxes, &landmarks(result))?;
     write_result(&folder.join(format!("{}.json", result.case_id)), result)?;
     Ok(())
+}
+
+/// Where the label map of a case goes. Slicer knows segmentations by this ending.
+pub(super) fn label_map(folder: &Path, case_id: &str) -> PathBuf {
+    folder.join(format!("{case_id}.seg.nrrd"))
 }
 
 /// The landmarks with a position.
@@ -173,7 +181,7 @@ pub(super) fn run(args: &Detect, global: &Global) -> Result<ExitCode, Failure> {
         explained(&model, args, &case_id, &device)?
     } else {
         let result = detect_file(&model, &args.input, &args.volume.options(), &case_id, &device)?;
-        write(&args.output, &result)?;
+        write(&args.output, &result, args.labels)?;
         result
     };
     result.warnings.iter().for_each(|w| say(global.quiet, format_args!("warning: {}: {w}", args.input.display())));
@@ -194,7 +202,7 @@ fn explained(model: &LoadedModel, args: &Detect, case_id: &str, device: &Device)
     let mut result = result_of(model, &image, &found, [load_ms, total_ms], &args.input, case_id, device);
     record_choice(&mut result, &options);
     result.run.options.insert("explain".to_owned(), true.into());
-    write(&args.output, &result)?;
+    write(&args.output, &result, args.labels)?;
     let about = explain::About { case_id, input: &result.input, record: &result.model, model: &model.model, image: &image.volume };
     explain::write(&args.output, &about, &found.detections, &explanations)?;
     Ok(result)

@@ -1,0 +1,78 @@
+//! Detections as label maps.
+
+use crate::support::{TRAINING, numbers, pbt, read_json, scratch, tiny};
+use pbt_io::{read_labels, read_raw};
+use pbt_volume::VoxelIndex;
+
+#[test]
+fn a_label_map_holds_the_box_on_the_images_grid() {
+    let folder = scratch();
+    let (tiny, image) = (tiny(), tiny().folder().join(format!("c{TRAINING}.nii.gz")));
+    let run = |output: &str, more: &[&str]| {
+        let output = folder.path().join(output);
+        let fixed = [
+            "detect".into(),
+            "-m".into(),
+            tiny.model().into_os_string(),
+            "-i".into(),
+            image.clone().into(),
+            "-o".into(),
+            output.into_os_string(),
+        ];
+        pbt(fixed.into_iter().chain(more.iter().map(Into::into))).exits_with(0);
+    };
+    run("with", &["--labels"]);
+    run("without", &[]);
+    let name = format!("c{TRAINING}");
+    assert!(!folder.path().join("without").join(format!("{name}.seg.nrrd")).exists());
+
+    let map = read_labels(&folder.path().join("with").join(format!("{name}.seg.nrrd"))).unwrap();
+    let original = read_raw(&image).unwrap().raw;
+    assert_eq!(map.geometry(), original.geometry());
+    let result = read_json(&folder.path().join("with").join(format!("{name}.json")));
+    let gland = &result["detections"][0];
+    // The voxels' volume and middle are those of the box, which lies inside the image.
+    let inside: Vec<usize> = (0..map.data().len()).filter(|&n| map.data()[n] == 1).collect();
+    assert!(map.data().iter().all(|&label| label <= 1));
+    let voxel_mm3 = map.geometry().matrix().determinant().abs();
+    let (volume, expected) = (inside.len() as f64 * voxel_mm3, numbers(&gland["size_mm"]).iter().product::<f64>());
+    assert!((volume / expected - 1.0).abs() < 0.1, "{volume} and {expected} mm³");
+    let [nx, ny, _] = map.shape();
+    let place = |n: &usize| map.geometry().to_lps(VoxelIndex::new((n % nx) as f64, (n / nx % ny) as f64, (n / nx / ny) as f64)).0.coords;
+    let middle = inside.iter().map(place).sum::<nalgebra::Vector3<f64>>() / inside.len() as f64;
+    let off_mm = (middle - nalgebra::Vector3::from(numbers(&gland["position_lps_mm"]))).norm();
+    assert!(off_mm < 0.5, "{off_mm} mm");
+}
+
+#[test]
+fn a_batch_writes_label_maps_and_resumes_those_without() {
+    let folder = scratch();
+    let (images, found) = (folder.path().join("images"), folder.path().join("found"));
+    std::fs::create_dir(&images).unwrap();
+    for n in TRAINING..TRAINING + 2 {
+        let name = format!("c{n}.nii.gz");
+        std::fs::copy(tiny().folder().join(&name), images.join(&name)).unwrap();
+    }
+    let batch = |more: &[&str]| {
+        let fixed = [
+            "batch".into(),
+            "-m".into(),
+            tiny().model().into_os_string(),
+            "-i".into(),
+            images.clone().into_os_string(),
+            "-o".into(),
+            found.clone().into_os_string(),
+        ];
+        pbt(fixed.into_iter().chain(more.iter().map(Into::into))).exits_with(0);
+        read_json(&found.join("run.json"))
+    };
+    assert_eq!(batch(&[])["options"]["labels"].as_bool(), Some(false));
+    // Results without a label map are not complete.
+    let run = batch(&["--labels", "--resume"]);
+    assert_eq!((run["counts"]["resumed"].as_u64(), run["counts"]["detected"].as_u64()), (Some(0), Some(2)));
+    let run = batch(&["--labels", "--resume"]);
+    assert_eq!((run["counts"]["resumed"].as_u64(), run["options"]["labels"].as_bool()), (Some(2), Some(true)));
+    for n in TRAINING..TRAINING + 2 {
+        assert!(read_labels(&found.join(format!("c{n}.seg.nrrd"))).unwrap().data().contains(&1));
+    }
+}

@@ -92,7 +92,9 @@ fn a_list_gives_results_tables_and_a_record() {
     assert_eq!(["cases", "detected", "resumed", "failed"].map(|n| counts[n].as_u64().unwrap()), [10, 9, 0, 1]);
     assert_eq!((run["failed"].as_array().unwrap().len(), run["failed"][0]["case_id"].as_str()), (1, Some("spoilt")));
     assert_eq!(run["device"]["threads"], 2);
-    assert!(run["seconds"]["total"].as_f64().unwrap() >= run["seconds"]["detect"].as_f64().unwrap());
+    // Two cases are in detection at a time.
+    let seconds = |key: &str| run["seconds"][key].as_f64().unwrap();
+    assert!(seconds("detect") > 0.0 && 2.0 * seconds("total") >= seconds("detect"));
 }
 
 #[test]

@@ -167,3 +167,20 @@ fn a_folder_of_images_is_compared() {
     let (_, lines) = findings(folder.path(), 0);
     assert!(lines.len() == 1 && lines[0].starts_with("warning: ") && lines[0].contains("d.nii.gz: image: the same bytes"), "{lines:?}");
 }
+
+#[test]
+fn a_label_map_is_called_one() {
+    let folder = scratch();
+    let path = folder.path().join("mask.nii.gz");
+    let bytes = (0..6 * 6 * 6).map(|n| u8::from(n % 7 == 0) * 3).collect();
+    let mask = RawImage::new(pbt_volume::Geometry::isotropic([6, 6, 6], 1.0).unwrap(), VoxelType::U8, bytes, None).unwrap();
+    write_image(&path, &mask).unwrap();
+    let (_, lines) = findings(&path, 0);
+    assert!(lines.len() == 1 && lines[0].starts_with("warning: ") && lines[0].contains("0 or 3: a label map"), "{lines:?}");
+    // Where an image to train on is expected, it is wrong.
+    let data = tiny_copy();
+    std::fs::copy(&path, data.path().join("mask.nii.gz")).unwrap();
+    edit(data.path(), |dataset| dataset["cases"][2]["image"] = "mask.nii.gz".into());
+    let (_, lines) = findings(data.path(), 4);
+    assert!(lines.iter().any(|l| l.starts_with("error: ") && l.contains("0 or 3: a label map")), "{lines:?}");
+}

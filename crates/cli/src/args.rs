@@ -42,7 +42,7 @@ pub struct Global {
     /// Print errors only
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     pub quiet: bool,
-    /// Print more
+    /// Print more: why no GPU is used
     #[arg(short, long, global = true)]
     pub verbose: bool,
     /// Where to compute: `auto`, `cpu`, `gpu` or `gpu:N`

@@ -49,7 +49,7 @@ pub struct Device {
 }
 
 impl Device {
-    /// Resolves the choice and installs the pool of CPU threads. Where `auto` finds no GPU it says so, unless `quiet`.
+    /// Resolves the choice and installs the pool of CPU threads. Where `auto` finds no GPU it says why with `verbose`.
     ///
     /// # Errors
     /// Exit code 6 when a GPU is asked for and cannot be used.
@@ -61,7 +61,7 @@ impl Device {
             Choice::Auto => match open_gpu(0, images_limit()?) {
                 Ok(gpu) => Some(gpu),
                 Err(reason) => {
-                    say(global.quiet, format_args!("computing on the CPU: {reason}"));
+                    say(!global.verbose, format_args!("computing on the CPU: {reason}"));
                     None
                 }
             },
@@ -71,6 +71,11 @@ impl Device {
             None => DeviceRecord { kind: "cpu".to_owned(), name: cpu_name(), threads },
         };
         Ok(Self { record, gpu })
+    }
+
+    /// Whether it is a GPU.
+    pub fn is_gpu(&self) -> bool {
+        self.gpu.is_some()
     }
 
     /// Finds every structure of a model in an image.

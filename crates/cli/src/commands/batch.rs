@@ -18,6 +18,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::mpsc::sync_channel;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 use tables::{Row, row_of_failure, rows_of_result, write_tables};
 
@@ -57,7 +58,7 @@ struct Counts {
     failed: usize,
 }
 
-/// Seconds of the whole run; of loading, which goes on beside detection; and of detection, without loading.
+/// Seconds of the whole run, and of loading and of detection added up over cases, of which some go on side by side.
 #[derive(Default, Serialize)]
 struct Seconds {
     load: f64,
@@ -201,29 +202,39 @@ struct Done {
     detect_seconds: f64,
 }
 
-/// Detects in one case after the other and writes their results, while the next image is being loaded: at most three are in memory, one in
-/// detection, one waiting, one being read. With a single thread, loading waits for detection, too.
+/// Cases in detection at a time on a CPU with several threads: while one is at work that does not divide, the other has the cores.
+const AT_A_TIME: usize = 2;
+
+/// Detects in the cases and writes their results, while the next image is being loaded: at most four are in memory, two in detection, one
+/// waiting, one being read. With a single thread, or on a GPU, they are detected one by one; with a single thread loading waits, too.
 ///
 /// # Errors
 /// What ends the whole batch: an output that cannot be written, an interruption. An image that cannot be used is a failed case.
 fn detect_all(work: &Work<'_>, bar: &ProgressBar, mut report: impl FnMut(Done)) -> Result<(), Failure> {
-    let mut one = |loaded: LoadedImage| {
-        if interrupted() {
-            return Err(DetectError::Interrupted.into());
-        }
-        report(detect_one(work, bar, loaded)?);
+    let mut images = work.to_do.iter().map(|&place| load(work, place));
+    let mut note = |done: Result<Done, Failure>| -> Result<(), Failure> {
+        report(done?);
         bar.inc(1);
         Ok(())
     };
-    let mut images = work.to_do.iter().map(|&place| load(work, place));
     if work.device.record.threads == 1 {
-        return images.try_for_each(one);
+        return images.try_for_each(|loaded| note(detect_one(work, bar, loaded)));
     }
-    let (sender, receiver) = sync_channel::<LoadedImage>(1);
+    let (loader, loaded) = sync_channel::<LoadedImage>(1);
+    let (reporter, done) = sync_channel(1);
     std::thread::scope(|scope| {
-        // Nobody receives any more when the batch ends early.
-        scope.spawn(move || images.all(|loaded| sender.send(loaded).is_ok()));
-        receiver.into_iter().try_for_each(&mut one)
+        // Nobody receives any more when the batch ends early: a failed sending ends each of the threads.
+        scope.spawn(move || images.all(|loaded| loader.send(loaded).is_ok()));
+        let (loaded, at_a_time) = (Arc::new(Mutex::new(loaded)), if work.device.is_gpu() { 1 } else { AT_A_TIME });
+        for reporter in vec![reporter; at_a_time] {
+            let loaded = Arc::clone(&loaded);
+            scope.spawn(move || {
+                let next = || loaded.lock().unwrap_or_else(PoisonError::into_inner).recv().ok();
+                std::iter::from_fn(next).all(|loaded| reporter.send(detect_one(work, bar, loaded)).is_ok())
+            });
+        }
+        drop(loaded);
+        done.into_iter().try_for_each(note)
     })
 }
 
@@ -235,6 +246,9 @@ fn load(work: &Work<'_>, place: usize) -> LoadedImage {
 }
 
 fn detect_one(work: &Work<'_>, bar: &ProgressBar, loaded: LoadedImage) -> Result<Done, Failure> {
+    if interrupted() {
+        return Err(DetectError::Interrupted.into());
+    }
     let LoadedImage { place, image, seconds: load_seconds } = loaded;
     let case = &work.cases[place];
     bar.set_message(case.id.clone());

@@ -9,7 +9,7 @@ use crate::device::Device;
 use crate::output::say;
 use pbt_detect::{Detection, Detections, LandmarkDetection, Model, Status};
 use pbt_io::{
-    DetectionKind, DetectionRecord, Image, InputRecord, Landmark, LandmarkState, ModelRecord, ReadOptions, ResultFile, RunRecord,
+    DetectionKind, DetectionRecord, Image, InputRecord, IoError, Landmark, LandmarkState, ModelRecord, ReadOptions, ResultFile, RunRecord,
     case_name, read_image_with, write_label_map, write_markups, write_result,
 };
 use std::collections::BTreeMap;
@@ -36,7 +36,7 @@ impl LoadedModel {
         if path.is_dir() {
             return Err(Failure::input(path, "file: is a folder (give a model file)"));
         }
-        let bytes = std::fs::read(path).map_err(|e| Failure::input(path, format!("file: cannot be read: {e} (check the path)")))?;
+        let bytes = std::fs::read(path).map_err(|e| IoError::unreadable(path, &e))?;
         let model = Model::from_bytes(&bytes).map_err(|e| Failure::from(e).about(path))?;
         Ok(Self { model, path: path.to_path_buf(), sha256: hex(&bytes) })
     }

@@ -10,7 +10,7 @@ use crate::device::{self, Listed};
 use crate::output::{print, say};
 use crate::table::{row, table};
 use pbt_detect::{Finish, LandmarkPrior, Network, Prior, Provenance, StructureModel, WorkingSpec};
-use pbt_io::{is_dicom_path, write_atomically};
+use pbt_io::{IoError, is_dicom_path, write_atomically};
 use pbt_tree::{ALPHA_BITS, Classifier};
 use pbt_volume::IntensityPolicy;
 use serde::Serialize;
@@ -110,7 +110,7 @@ pub(super) fn run(args: &Info, global: &Global) -> Result<ExitCode, Failure> {
 }
 
 fn model_info(loaded: &LoadedModel) -> Result<ModelInfo<'_>, Failure> {
-    let meta = std::fs::metadata(&loaded.path).map_err(|e| Failure::input(&loaded.path, format!("file: cannot be read: {e}")))?;
+    let meta = std::fs::metadata(&loaded.path).map_err(|e| IoError::unreadable(&loaded.path, &e))?;
     Ok(ModelInfo {
         path: loaded.path.display().to_string(),
         bytes: meta.len(),

@@ -7,7 +7,7 @@ use crate::device::Device;
 use crate::output::{beside, check_output, say};
 use crate::progress::{TrainingProgress, catch_interrupts};
 use pbt_detect::{StageFigure, TrainConfig, Trained};
-use pbt_io::{Dataset, write_atomically};
+use pbt_io::{Dataset, IoError, write_atomically};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use std::io::Write;
@@ -117,7 +117,7 @@ fn wanted_config(args: &Train) -> Result<TrainConfig, Failure> {
 /// The configuration in a file, or the default.
 pub(crate) fn read_config(path: Option<&Path>) -> Result<TrainConfig, Failure> {
     let Some(path) = path else { return Ok(TrainConfig::default()) };
-    let text = std::fs::read_to_string(path).map_err(|e| Failure::input(path, format!("file: cannot be read: {e} (check the path)")))?;
+    let text = std::fs::read_to_string(path).map_err(|e| IoError::unreadable(path, &e))?;
     TrainConfig::from_toml(&text).map_err(|e| Failure::from(e).about(path))
 }
 

@@ -1,7 +1,7 @@
 //! Which images a batch goes through: those of a manifest, or those that lie in a folder.
 
 use crate::Failure;
-use pbt_io::{ReadOptions, case_name, is_dicom_path, is_image_path};
+use pbt_io::{IoError, ReadOptions, case_name, is_dicom_path, is_image_path};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -107,7 +107,7 @@ pub(crate) fn images_below(folder: &Path) -> Result<Vec<BatchCase>, Failure> {
 
 /// The rows of a CSV file.
 fn manifest(path: &Path) -> Result<Vec<BatchCase>, Failure> {
-    let text = std::fs::read(path).map_err(|e| Failure::input(path, format!("file: cannot be read: {e} (check the path)")))?;
+    let text = std::fs::read(path).map_err(|e| IoError::unreadable(path, &e))?;
     // Spreadsheets put a byte order mark first.
     let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&text);
     let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(text);

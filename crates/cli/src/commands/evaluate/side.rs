@@ -9,7 +9,7 @@ use crate::Failure;
 use crate::args::Evaluate;
 use crate::device::Device;
 use crate::output::say;
-use pbt_io::{CaseSpec, Dataset, ModelRecord};
+use pbt_io::{CaseSpec, Dataset, IoError, ModelRecord};
 use serde::{Deserialize, Serialize};
 use std::io::Read;
 use std::path::Path;
@@ -81,7 +81,7 @@ fn is_json(path: &Path) -> bool {
 }
 
 fn read_report(path: &Path) -> Result<EarlierReport, Failure> {
-    let bytes = std::fs::read(path).map_err(|e| Failure::input(path, format!("file: cannot be read: {e} (check the path)")))?;
+    let bytes = std::fs::read(path).map_err(|e| IoError::unreadable(path, &e))?;
     let wrong = |what: String| Failure::input(path, format!("JSON: {what} (give a report of `pbt evaluate` of this version)"));
     let report: EarlierReport = serde_json::from_slice(&bytes).map_err(|e| wrong(e.to_string()))?;
     if report.schema != SCHEMA {

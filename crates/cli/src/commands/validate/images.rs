@@ -4,7 +4,7 @@ use super::near_duplicates::Thumbnail;
 use super::{Examination, Finding};
 use crate::commands::batch::BatchCase;
 use pbt_io::{ReadOptions, read_image_with};
-use pbt_volume::{Geometry, IntensityPolicy};
+use pbt_volume::{Geometry, IntensityError, IntensityPolicy};
 use rayon::prelude::*;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -47,8 +47,15 @@ pub(super) fn look_at(case: &str, split: Option<&str>, path: &Path, options: &Re
     };
     let mut findings: Vec<Finding> = image.warnings.iter().map(|w| Finding::warning(Finding::of(path, w))).collect();
     let whole = IntensityPolicy::Percentiles { low_percent: 0.0, high_percent: 100.0 };
-    if let Err(error) = whole.range(&image.volume) {
-        findings.push(Finding::error(Finding::of(path, format_args!("voxels: {error} (export the image anew)"))));
+    match whole.range(&image.volume) {
+        Ok(_) => {}
+        // Zeros count as background, so that this is what is said of two values.
+        Err(IntensityError::NoContrast { value, .. }) => {
+            let what = Finding::of(path, format_args!("voxels: all are 0 or {value}: a label map, and no image to search or to train on"));
+            // A case of a data set is trained on.
+            findings.push(if split.is_some() { Finding::error(what) } else { Finding::warning(what) });
+        }
+        Err(error) => findings.push(Finding::error(Finding::of(path, format_args!("voxels: {error} (export the image anew)")))),
     }
     let geometry = image.volume.geometry().clone();
     let facts = ImageFacts {

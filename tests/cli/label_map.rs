@@ -76,3 +76,22 @@ fn a_batch_writes_label_maps_and_resumes_those_without() {
         assert!(read_labels(&found.join(format!("c{n}.seg.nrrd"))).unwrap().data().contains(&1));
     }
 }
+
+#[test]
+fn label_maps_of_earlier_runs_are_neither_results_nor_images() {
+    let folder = scratch();
+    let name = format!("c{TRAINING}");
+    std::fs::copy(tiny().folder().join(format!("{name}.nii.gz")), folder.path().join(format!("{name}.nii.gz"))).unwrap();
+    let map = folder.path().join(format!("{name}.seg.nrrd"));
+    let batch = |more: &[&str]| {
+        let fixed = ["batch".as_ref(), "-m".as_ref(), tiny().model().as_os_str(), "-i".as_ref(), folder.path().as_os_str(), "-o".as_ref()]
+            .map(ToOwned::to_owned);
+        pbt(fixed.into_iter().chain([folder.path().into()]).chain(more.iter().map(Into::into))).exits_with(0);
+        read_json(&folder.path().join("run.json"))["counts"]["cases"].as_u64()
+    };
+    assert_eq!(batch(&["--labels"]), Some(1));
+    assert!(map.is_file());
+    // The map is no case; and beside a new result it would look like a part of it.
+    assert_eq!(batch(&[]), Some(1));
+    assert!(!map.exists());
+}

@@ -132,7 +132,8 @@ impl RiskCoverage {
             all.push(RiskPoint { coverage: kept as f64 / n, score: equal[0].score, share_wrong, mean_error_mm });
         }
         let right = sorted.len() - wrong;
-        let least_area = (right + 1..=sorted.len()).map(|k| (k - right) as f64 / k as f64).sum::<f64>() / n;
+        // The sum of nothing is −0.
+        let least_area = (right + 1..=sorted.len()).map(|k| (k - right) as f64 / k as f64).sum::<f64>() / n + 0.0;
         let mut points: Vec<RiskPoint> = Vec::with_capacity(POINTS);
         for step in 1..=POINTS {
             let wanted = step as f64 / POINTS as f64 - 1e-9;

@@ -69,6 +69,9 @@ impl IoError {
 
 /// The system's words without its number: "No such file or directory".
 fn describe(error: &io::Error) -> String {
+    if error.kind() == io::ErrorKind::NotFound {
+        return "no such file or directory".to_owned();
+    }
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or_default().to_lowercase()
 }

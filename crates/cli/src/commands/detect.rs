@@ -148,8 +148,12 @@ fn box_record(detection: &Detection) -> DetectionRecord {
 /// Writes `FOLDER/<case>.json` and `FOLDER/<case>.mrk.json`, and `FOLDER/<case>.seg.nrrd` where labels are wanted.
 pub(super) fn write(folder: &Path, result: &ResultFile, labels: bool) -> Result<(), Failure> {
     make_folder(folder)?;
+    let map = label_map(folder, &result.case_id);
     if labels {
-        write_label_map(&label_map(folder, &result.case_id), result)?;
+        write_label_map(&map, result)?;
+    } else if map.is_file() {
+        // One of an earlier run, perhaps of another model, would not belong to this result.
+        std::fs::remove_file(&map).map_err(|e| IoError::output(&map, &e))?;
     }
     let boxes: Vec<_> = result.detections.iter().filter_map(|d| Some((d.name.clone(), d.pose()?))).collect();
     write_markups(&folder.join(format!("{}.mrk.json", result.case_id)), &boxes, &landmarks(result))?;
@@ -157,9 +161,12 @@ pub(super) fn write(folder: &Path, result: &ResultFile, labels: bool) -> Result<
     Ok(())
 }
 
-/// Where the label map of a case goes. Slicer knows segmentations by this ending.
+/// How names of label maps end. Slicer knows segmentations by it.
+pub(super) const LABEL_MAP: &str = ".seg.nrrd";
+
+/// Where the label map of a case goes.
 pub(super) fn label_map(folder: &Path, case_id: &str) -> PathBuf {
-    folder.join(format!("{case_id}.seg.nrrd"))
+    folder.join(format!("{case_id}{LABEL_MAP}"))
 }
 
 /// The landmarks with a position.

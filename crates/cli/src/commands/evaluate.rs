@@ -61,6 +61,9 @@ struct StageTime {
 
 pub(super) fn run(args: &Evaluate, global: &Global) -> Result<ExitCode, Failure> {
     let started = Instant::now();
+    if args.config.is_some() && !args.leave_one_out {
+        return Err(Failure::usage("--config: says how to train, and only --leave-one-out trains"));
+    }
     if let Some(path) = &args.output {
         check_output(path)?;
     }

@@ -10,7 +10,7 @@ use crate::device::{self, Listed};
 use crate::output::{print, say};
 use crate::table::{row, table};
 use pbt_detect::{Finish, LandmarkPrior, Network, Prior, Provenance, StructureModel, WorkingSpec};
-use pbt_io::{IoError, is_dicom_path, write_atomically};
+use pbt_io::{IoError, is_dicom_path, is_image_path, write_atomically};
 use pbt_tree::{ALPHA_BITS, Classifier};
 use pbt_volume::IntensityPolicy;
 use serde::Serialize;
@@ -80,6 +80,9 @@ struct FeatureUse {
 pub(super) fn run(args: &Info, global: &Global) -> Result<ExitCode, Failure> {
     if let Some(path) = args.model.as_deref().filter(|path| path.is_dir() || is_dicom_path(path)) {
         return series::run(path, args.json);
+    }
+    if let Some(path) = args.model.as_deref().filter(|path| is_image_path(path) && path.is_file()) {
+        return Err(Failure::input(path, "file: is an image, not a model (`pbt validate` looks at images)"));
     }
     let model = args.model.as_deref().map(LoadedModel::open).transpose()?;
     let (devices, no_gpu) = if args.devices { device::list(global.threads) } else { (Vec::new(), None) };

@@ -24,9 +24,9 @@ fn a_label_map_holds_the_box_on_the_images_grid() {
     run("with", &["--labels"]);
     run("without", &[]);
     let name = format!("c{TRAINING}");
-    assert!(!folder.path().join("without").join(format!("{name}.seg.nrrd")).exists());
+    assert!(!folder.path().join("without").join(format!("{name}.pbt.seg.nrrd")).exists());
 
-    let map = read_labels(&folder.path().join("with").join(format!("{name}.seg.nrrd"))).unwrap();
+    let map = read_labels(&folder.path().join("with").join(format!("{name}.pbt.seg.nrrd"))).unwrap();
     let original = read_raw(&image).unwrap().raw;
     assert_eq!(map.geometry(), original.geometry());
     let result = read_json(&folder.path().join("with").join(format!("{name}.json")));
@@ -73,7 +73,7 @@ fn a_batch_writes_label_maps_and_resumes_those_without() {
     let run = batch(&["--labels", "--resume"]);
     assert_eq!((run["counts"]["resumed"].as_u64(), run["options"]["labels"].as_bool()), (Some(2), Some(true)));
     for n in TRAINING..TRAINING + 2 {
-        assert!(read_labels(&found.join(format!("c{n}.seg.nrrd"))).unwrap().data().contains(&1));
+        assert!(read_labels(&found.join(format!("c{n}.pbt.seg.nrrd"))).unwrap().data().contains(&1));
     }
 }
 
@@ -82,7 +82,7 @@ fn label_maps_of_earlier_runs_are_neither_results_nor_images() {
     let folder = scratch();
     let name = format!("c{TRAINING}");
     std::fs::copy(tiny().folder().join(format!("{name}.nii.gz")), folder.path().join(format!("{name}.nii.gz"))).unwrap();
-    let map = folder.path().join(format!("{name}.seg.nrrd"));
+    let map = folder.path().join(format!("{name}.pbt.seg.nrrd"));
     let batch = |more: &[&str]| {
         let fixed = ["batch".as_ref(), "-m".as_ref(), tiny().model().as_os_str(), "-i".as_ref(), folder.path().as_os_str(), "-o".as_ref()]
             .map(ToOwned::to_owned);

@@ -136,7 +136,7 @@ impl From<Classifier> for ClassifierKind {
 #[derive(Debug, Clone, Args)]
 #[command(
     after_help = "Examples:\n  pbt detect -m liver.pbt -i scan.nii.gz -o found\n  pbt detect -m liver.pbt -i scan.nii.gz -o found --explain\n\n\
-Writes found/scan.json (the result) and found/scan.mrk.json (for 3D Slicer); --labels adds found/scan.seg.nrrd, a label map that Slicer \
+Writes found/scan.json (the result) and found/scan.mrk.json (for 3D Slicer); --labels adds found/scan.pbt.seg.nrrd, a label map that Slicer \
 opens as a segmentation; --explain adds found/scan.explain.json (what every stage \
 considered, the path through the verification trees, the features that decided) and found/scan.explain.svg, which draws it."
 )]
@@ -153,7 +153,7 @@ pub struct Detect {
     /// Folder for the results; made if missing
     #[arg(short, long, value_name = "FOLDER")]
     pub output: PathBuf,
-    /// Write a label map, too: FOLDER/CASE.seg.nrrd, boxes and landmarks as numbered voxels of the image's grid
+    /// Write a label map, too: FOLDER/CASE.pbt.seg.nrrd, boxes and landmarks as numbered voxels of the image's grid
     #[arg(long)]
     pub labels: bool,
     /// Write why each structure was found where it was, too: FOLDER/CASE.explain.json and .svg
@@ -209,7 +209,7 @@ pub struct Batch {
     /// Leave out cases that have a result of this very model
     #[arg(long)]
     pub resume: bool,
-    /// Write a label map of each case, too: FOLDER/CASE.seg.nrrd, boxes and landmarks as numbered voxels of the image's grid
+    /// Write a label map of each case, too: FOLDER/CASE.pbt.seg.nrrd, boxes and landmarks as numbered voxels of the image's grid
     #[arg(long)]
     pub labels: bool,
 }

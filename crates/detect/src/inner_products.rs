@@ -157,7 +157,7 @@ mod tests {
     use crate::cover::Random;
 
     /// Lengths about those of vectors and runs.
-    const LENGTHS: [usize; 9] = [0, 1, 3, 4, 15, 16, 17, 513, 1030];
+    const LENGTHS: [usize; 10] = [0, 1, 3, 4, 15, 16, 17, 513, 1030, 4200];
 
     #[test]
     fn integers_are_exact() {

@@ -22,7 +22,7 @@ pub(crate) struct Samples {
 /// Means of the features of samples whose features lie side by side (`patches[s * length + f]`), rounded down, and what is left of the
 /// features without them, within 12 bits and a sign, feature after feature as [`Samples`] has them.
 pub(crate) fn centred(patches: &[i16], length: usize) -> (Vec<i16>, Vec<i16>) {
-    // Few features at a time, so that a cache line of a patch is read once.
+    // Few features at a time, so that a patch's cache lines are read by few of them.
     const STRIP: usize = 32;
     let n = patches.len() / length;
     let mut means = vec![0i16; length];

@@ -9,6 +9,9 @@ use rayon::prelude::*;
 use std::ops::RangeInclusive;
 use std::path::Path;
 
+/// Most detections of a label map: with names of some length their fields still fit the header that readers accept, our own a megabyte.
+const MOST: usize = 2000;
+
 /// Writes what a result found as voxels of its image's grid, gzip-compressed NRRD. Voxels hold the number of their detection in the result,
 /// from 1; others hold 0. A box is all voxels whose centre lies in it; where boxes overlap, the one whose middle is nearer in units of its
 /// edges has the voxel. A landmark is all voxels within a voxel's longest diagonal of it, over any box. What is absent has no voxels, but
@@ -22,13 +25,14 @@ pub fn write_label_map(path: &Path, result: &ResultFile) -> Result<(), IoError> 
     let geometry = Geometry::from_affine(result.input.shape, &Matrix4::from_fn(|row, column| rows[row][column]))
         .map_err(|e| invalid("input.affine_lps", e.to_string()))?;
     let count = result.detections.len();
+    if count > MOST {
+        return Err(invalid("detections", format!("{count} are more than the {MOST} that the header of a label map holds")));
+    }
     let labels = labels(&geometry, &result.detections);
     let (voxel_type, bytes) = if count <= usize::from(u8::MAX) {
         (VoxelType::U8, labels.iter().map(|&label| label as u8).collect())
-    } else if count <= usize::from(u16::MAX) {
-        (VoxelType::U16, labels.iter().flat_map(|label| label.to_le_bytes()).collect())
     } else {
-        return Err(invalid("detections", format!("{count} are more than a label map holds")));
+        (VoxelType::U16, labels.iter().flat_map(|label| label.to_le_bytes()).collect())
     };
     let image = RawImage::new(geometry, voxel_type, bytes, None).ok_or_else(|| invalid("input.shape", "is too large".to_owned()))?;
     write_nrrd(path, &image, &segments(image.geometry(), &result.detections))
@@ -74,7 +78,7 @@ impl Shape {
     fn depth(&self, index: [usize; 3]) -> Option<f64> {
         let place = self.matrix * Vector3::from(index.map(|n| n as f64)) + self.shift;
         let depth = if self.is_box { place.amax() } else { place.norm() - 1.0 };
-        (depth <= f64::from(u8::from(self.is_box))).then_some(depth)
+        (depth <= if self.is_box { 1.0 } else { 0.0 }).then_some(depth)
     }
 }
 
@@ -249,6 +253,20 @@ mod tests {
         let (_folder, path) = written(&result(&geometry, vec![DetectionRecord::of_landmark("tip".into(), Status::Found, 1.0, point)]));
         let marked = read_labels(&path).unwrap().data().iter().filter(|&&label| label == 1).count();
         assert!((8..200).contains(&marked), "{marked}");
+    }
+
+    #[test]
+    fn many_detections_are_read_again_and_too_many_refused() {
+        let geometry = Geometry::isotropic([5, 5, 5], 1.0).unwrap();
+        let point = geometry.to_lps(VoxelIndex::new(2.0, 2.0, 2.0));
+        let detections = |count: usize| {
+            let gone = (1..count).map(|n| DetectionRecord::absent(format!("landmark number {n} of many"), DetectionKind::Landmark, 0.0));
+            gone.chain([DetectionRecord::of_landmark("last".into(), Status::Found, 1.0, point)]).collect()
+        };
+        let (_folder, path) = written(&result(&geometry, detections(MOST)));
+        assert_eq!(read_labels(&path).unwrap().data().iter().max(), Some(&(MOST as u16)));
+        let error = write_label_map(&path, &result(&geometry, detections(MOST + 1))).unwrap_err();
+        assert!(error.field() == "detections" && !error.is_input(), "{error}");
     }
 
     #[test]

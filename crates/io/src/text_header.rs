@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// Headers are a few hundred bytes; a longer one is no header.
-const MAX_HEADER_BYTES: usize = 1 << 16;
+/// Headers are a few hundred bytes, those of segmentations with many names some hundred thousand; a longer one is no header.
+const MAX_HEADER_BYTES: usize = 1 << 20;
 
 /// The fields of a header, keys in lower case, and where the header ends.
 pub(crate) struct TextHeader<'a> {

@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -80,7 +81,7 @@ enum State {
     Unknown,
 }
 
-/// An image on its way from the thread that loads to the one that detects.
+/// An image on its way from loading to detection.
 struct LoadedImage {
     place: usize,
     image: Result<Image, IoError>,
@@ -220,21 +221,31 @@ fn detect_all(work: &Work<'_>, bar: &ProgressBar, mut report: impl FnMut(Done)) 
     if work.device.record.threads == 1 {
         return images.try_for_each(|loaded| note(detect_one(work, bar, loaded)));
     }
+    let ended = AtomicBool::new(false);
     let (loader, loaded) = sync_channel::<LoadedImage>(1);
     let (reporter, done) = sync_channel(1);
+    let at_a_time = if work.device.is_gpu() { 1 } else { AT_A_TIME };
     std::thread::scope(|scope| {
-        // Nobody receives any more when the batch ends early: a failed sending ends each of the threads.
-        scope.spawn(move || images.all(|loaded| loader.send(loaded).is_ok()));
-        let (loaded, at_a_time) = (Arc::new(Mutex::new(loaded)), if work.device.is_gpu() { 1 } else { AT_A_TIME });
+        let ended = &ended;
+        scope.spawn(move || images.all(|loaded| !ended.load(Ordering::Relaxed) && loader.send(loaded).is_ok()));
+        let loaded = Arc::new(Mutex::new(loaded));
         for reporter in vec![reporter; at_a_time] {
             let loaded = Arc::clone(&loaded);
             scope.spawn(move || {
                 let next = || loaded.lock().unwrap_or_else(PoisonError::into_inner).recv().ok();
-                std::iter::from_fn(next).all(|loaded| reporter.send(detect_one(work, bar, loaded)).is_ok())
+                let mut done = std::iter::from_fn(next).map(|loaded| detect_one(work, bar, loaded));
+                done.all(|done| reporter.send(done).is_ok() && !ended.load(Ordering::Relaxed))
             });
         }
         drop(loaded);
-        done.into_iter().try_for_each(note)
+        // After a failure, what the other thread has at hand is still written and noted.
+        let mut outcome = Ok(());
+        for done in done {
+            let noted = note(done);
+            outcome = outcome.and(noted);
+            ended.fetch_or(outcome.is_err(), Ordering::Relaxed);
+        }
+        outcome
     })
 }
 

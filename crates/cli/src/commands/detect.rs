@@ -145,7 +145,7 @@ fn box_record(detection: &Detection) -> DetectionRecord {
     }
 }
 
-/// Writes `FOLDER/<case>.json` and `FOLDER/<case>.mrk.json`, and `FOLDER/<case>.seg.nrrd` where labels are wanted.
+/// Writes `FOLDER/<case>.json` and `FOLDER/<case>.mrk.json`, and `FOLDER/<case>.pbt.seg.nrrd` where labels are wanted.
 pub(super) fn write(folder: &Path, result: &ResultFile, labels: bool) -> Result<(), Failure> {
     make_folder(folder)?;
     let map = label_map(folder, &result.case_id);
@@ -161,8 +161,8 @@ pub(super) fn write(folder: &Path, result: &ResultFile, labels: bool) -> Result<
     Ok(())
 }
 
-/// How names of label maps end. Slicer knows segmentations by it.
-pub(super) const LABEL_MAP: &str = ".seg.nrrd";
+/// How names of label maps end: Slicer knows segmentations by `.seg.nrrd`, and what a user made with it is not called `.pbt`.
+const LABEL_MAP: &str = ".pbt.seg.nrrd";
 
 /// Where the label map of a case goes.
 pub(super) fn label_map(folder: &Path, case_id: &str) -> PathBuf {

@@ -1,7 +1,6 @@
 //! Which images a batch goes through: those of a manifest, or those that lie in a folder.
 
 use crate::Failure;
-use crate::commands::detect::LABEL_MAP;
 use pbt_io::{IoError, ReadOptions, case_name, is_dicom_path, is_image_path};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -89,8 +88,8 @@ pub(crate) fn images_below(folder: &Path) -> Result<Vec<BatchCase>, Failure> {
             }
             if entry.file_type().map_err(|e| unreadable(&path, e))?.is_dir() {
                 within.push(path);
-            } else if path.to_string_lossy().ends_with(LABEL_MAP) {
-                // What a batch into the same folder wrote.
+            } else if path.to_string_lossy().ends_with(".seg.nrrd") {
+                // A segmentation, made with Slicer or by a batch into the same folder.
             } else if path.extension().is_some_and(|e| e.eq_ignore_ascii_case("zip")) || is_image_path(&path) {
                 images.extend(path.is_file().then(|| BatchCase::of_path(path)));
             } else {

@@ -1,6 +1,6 @@
 //! Detections as a label map: an NRRD file that 3D Slicer reads as a segmentation with names, and any other reader as voxels.
 
-use crate::result::{DetectionRecord, ResultFile};
+use crate::result::{DetectionRecord, InputRecord};
 use crate::write_image::{KeyValue, write_nrrd};
 use crate::{IoError, RawImage, VoxelType};
 use nalgebra::{Matrix3, Matrix4, Vector3};
@@ -12,30 +12,30 @@ use std::path::Path;
 /// Most detections of a label map: with names of some length their fields still fit the header that readers accept, our own a megabyte.
 const MOST: usize = 2000;
 
-/// Writes what a result found as voxels of its image's grid, gzip-compressed NRRD. Voxels hold the number of their detection in the result,
-/// from 1; others hold 0. A box is all voxels whose centre lies in it; where boxes overlap, the one whose middle is nearer in units of its
+/// Writes what was found in an image as voxels of its grid, gzip-compressed NRRD. Voxels hold the number of their detection in the list, from
+/// 1; others hold 0. A box is all voxels whose centre lies in it; where boxes overlap, the one whose middle is nearer in units of its
 /// edges has the voxel. A landmark is all voxels within a voxel's longest diagonal of it, over any box. What is absent has no voxels, but
 /// keeps its number and its entry among the segments (`Segment0_Name:=…` and so on, Slicer's `vtkMRMLSegmentationStorageNode`).
 ///
 /// # Errors
-/// [`IoError`] when the result's grid is none, or the file cannot be written; an older file of that name is then untouched.
-pub fn write_label_map(path: &Path, result: &ResultFile) -> Result<(), IoError> {
+/// [`IoError`] when the grid is none, the detections are more than 2,000, or the file cannot be written; an older file of that name is then untouched.
+pub fn write_label_map(path: &Path, input: &InputRecord, detections: &[DetectionRecord]) -> Result<(), IoError> {
     let invalid = |field: &str, problem: String| IoError::unwritable(path, field, problem, "detect again");
-    let rows = result.input.affine_lps;
-    let geometry = Geometry::from_affine(result.input.shape, &Matrix4::from_fn(|row, column| rows[row][column]))
+    let rows = input.affine_lps;
+    let geometry = Geometry::from_affine(input.shape, &Matrix4::from_fn(|row, column| rows[row][column]))
         .map_err(|e| invalid("input.affine_lps", e.to_string()))?;
-    let count = result.detections.len();
+    let count = detections.len();
     if count > MOST {
         return Err(invalid("detections", format!("{count} are more than the {MOST} that the header of a label map holds")));
     }
-    let labels = labels(&geometry, &result.detections);
+    let labels = labels(&geometry, detections);
     let (voxel_type, bytes) = if count <= usize::from(u8::MAX) {
         (VoxelType::U8, labels.iter().map(|&label| label as u8).collect())
     } else {
         (VoxelType::U16, labels.iter().flat_map(|label| label.to_le_bytes()).collect())
     };
     let image = RawImage::new(geometry, voxel_type, bytes, None).ok_or_else(|| invalid("input.shape", "is too large".to_owned()))?;
-    write_nrrd(path, &image, &segments(image.geometry(), &result.detections))
+    write_nrrd(path, &image, &segments(image.geometry(), detections))
 }
 
 /// The voxels that may belong to a detection, and how far inside each is.
@@ -144,34 +144,20 @@ fn color(n: usize) -> [f64; 3] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::result::{DetectionKind, DeviceRecord, InputRecord, ModelRecord, RunRecord, Status};
+    use crate::result::{DetectionKind, Status};
     use crate::{box_from_labels, read_labels};
     use pbt_volume::{VoxelIndex, rotation_from_vector};
     use proptest::prelude::*;
 
-    fn result(geometry: &Geometry, detections: Vec<DetectionRecord>) -> ResultFile {
-        let device = DeviceRecord { kind: "cpu".into(), name: String::new(), threads: 1 };
-        let run = RunRecord {
-            pbt_version: String::new(),
-            device,
-            input_path: String::new(),
-            model_path: String::new(),
-            options: Default::default(),
-            timing_ms: Vec::new(),
-        };
-        let model = ModelRecord { name: "m".into(), sha256: String::new(), version: String::new() };
-        ResultFile::new("case".into(), InputRecord::new(String::new(), geometry), model, detections, Vec::new(), run)
-    }
-
-    fn written(result: &ResultFile) -> (tempfile::TempDir, std::path::PathBuf) {
+    fn written(geometry: &Geometry, detections: &[DetectionRecord]) -> (tempfile::TempDir, std::path::PathBuf) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("case.seg.nrrd");
-        write_label_map(&path, result).unwrap();
+        write_label_map(&path, &InputRecord::new(String::new(), geometry), detections).unwrap();
         (folder, path)
     }
 
     /// An oblique grid and two boxes and a landmark somewhere in and about it.
-    fn scene(v: [f64; 3], steps: [f64; 3], places: [[f64; 3]; 3], sizes: [[f64; 3]; 2]) -> ResultFile {
+    fn scene(v: [f64; 3], steps: [f64; 3], places: [[f64; 3]; 3], sizes: [[f64; 3]; 2]) -> (Geometry, Vec<DetectionRecord>) {
         let matrix = rotation_from_vector(Vector3::from(v)).to_rotation_matrix() * Matrix3::from_diagonal(&Vector3::from(steps));
         let geometry = Geometry::new([18, 15, 12], matrix, PointLps::new(-40.0, 7.0, 90.0)).unwrap();
         let at = |place: [f64; 3]| {
@@ -188,7 +174,7 @@ mod tests {
             DetectionRecord::of_box("b".into(), Status::Doubtful, 0.2, &pose(1)),
             DetectionRecord::of_landmark("tip".into(), Status::Found, 1.0, at(places[2])),
         ];
-        result(&geometry, detections)
+        (geometry, detections)
     }
 
     proptest! {
@@ -199,8 +185,8 @@ mod tests {
             places in prop::array::uniform3(prop::array::uniform3(-0.2f64..1.2)), sizes in prop::array::uniform2(prop::array::uniform3(0.5f64..25.0)),
         ) {
             let steps = if mirrored { [-steps[0], steps[1], steps[2]] } else { steps };
-            let result = scene(v, steps, places, sizes);
-            let (_folder, path) = written(&result);
+            let (grid, detections) = scene(v, steps, places, sizes);
+            let (_folder, path) = written(&grid, &detections);
             let map = read_labels(&path).unwrap();
             let geometry = map.geometry();
             let diagonal = Vector3::from(geometry.spacing_mm()).norm();
@@ -213,8 +199,8 @@ mod tests {
                     let local = pose.orientation.inverse() * (point.0 - pose.center.0);
                     (0..3).map(|a| 2.0 * local[a].abs() / pose.size_mm[a]).fold(0.0, f64::max)
                 };
-                let (a, b) = (within(&result.detections[0]), within(&result.detections[2]));
-                let tip = point.distance_mm(&result.detections[3].position().unwrap()) / diagonal;
+                let (a, b) = (within(&detections[0]), within(&detections[2]));
+                let tip = point.distance_mm(&detections[3].position().unwrap()) / diagonal;
                 // On a surface rounding decides.
                 if [a - 1.0, b - 1.0, tip - 1.0, if a < 1.0 && b < 1.0 { a - b } else { 1.0 }].iter().any(|d| d.abs() < 1e-6) {
                     continue;
@@ -233,8 +219,7 @@ mod tests {
             orientation: rotation_from_vector([0.3, -0.2, 0.5].into()),
             size_mm: [24.0, 15.0, 9.0],
         };
-        let result = result(&geometry, vec![DetectionRecord::of_box("a".into(), Status::Found, 1.0, &pose)]);
-        let (_folder, path) = written(&result);
+        let (_folder, path) = written(&geometry, &[DetectionRecord::of_box("a".into(), Status::Found, 1.0, &pose)]);
         let again = box_from_labels(&read_labels(&path).unwrap(), |label| label == 1).unwrap();
         assert!(again.center.distance_mm(&pose.center) < 0.35, "{again:?}");
         let sizes = |p: &Pose| {
@@ -250,7 +235,7 @@ mod tests {
         let matrix = Matrix3::new(1.0, 0.3, 0.0, 0.0, 2.0, -0.4, 0.0, 0.0, 5.0);
         let geometry = Geometry::new([9, 9, 9], matrix, PointLps::new(0.0, 0.0, 0.0)).unwrap();
         let point = geometry.to_lps(VoxelIndex::new(4.5, 4.5, 4.5));
-        let (_folder, path) = written(&result(&geometry, vec![DetectionRecord::of_landmark("tip".into(), Status::Found, 1.0, point)]));
+        let (_folder, path) = written(&geometry, &[DetectionRecord::of_landmark("tip".into(), Status::Found, 1.0, point)]);
         let marked = read_labels(&path).unwrap().data().iter().filter(|&&label| label == 1).count();
         assert!((8..200).contains(&marked), "{marked}");
     }
@@ -259,13 +244,13 @@ mod tests {
     fn many_detections_are_read_again_and_too_many_refused() {
         let geometry = Geometry::isotropic([5, 5, 5], 1.0).unwrap();
         let point = geometry.to_lps(VoxelIndex::new(2.0, 2.0, 2.0));
-        let detections = |count: usize| {
+        let detections = |count: usize| -> Vec<DetectionRecord> {
             let gone = (1..count).map(|n| DetectionRecord::absent(format!("landmark number {n} of many"), DetectionKind::Landmark, 0.0));
             gone.chain([DetectionRecord::of_landmark("last".into(), Status::Found, 1.0, point)]).collect()
         };
-        let (_folder, path) = written(&result(&geometry, detections(MOST)));
+        let (_folder, path) = written(&geometry, &detections(MOST));
         assert_eq!(read_labels(&path).unwrap().data().iter().max(), Some(&(MOST as u16)));
-        let error = write_label_map(&path, &result(&geometry, detections(MOST + 1))).unwrap_err();
+        let error = write_label_map(&path, &InputRecord::new(String::new(), &geometry), &detections(MOST + 1)).unwrap_err();
         assert!(error.field() == "detections" && !error.is_input(), "{error}");
     }
 
@@ -273,7 +258,7 @@ mod tests {
     fn any_name_is_one_line_of_the_header() {
         let geometry = Geometry::isotropic([4, 4, 4], 1.0).unwrap();
         let name = "left\nSegment7_Name:=x \\ ".to_owned();
-        let (_folder, path) = written(&result(&geometry, vec![DetectionRecord::absent(name, DetectionKind::Box, 0.0)]));
+        let (_folder, path) = written(&geometry, &[DetectionRecord::absent(name, DetectionKind::Box, 0.0)]);
         let bytes = std::fs::read(&path).unwrap();
         let header = String::from_utf8_lossy(&bytes);
         assert!(header.contains("\nSegment0_Name:=left\\nSegment7_Name:=x \\\\ \n"), "{header}");

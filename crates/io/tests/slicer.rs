@@ -7,8 +7,8 @@ mod support;
 
 use nalgebra::{Matrix3, Vector3};
 use pbt_io::{
-    DetectionKind, DetectionRecord, DeviceRecord, InputRecord, Landmark, LandmarkState, ModelRecord, RawImage, ResultFile, RunRecord,
-    Status, VoxelType, read_labels, read_markups, write_image, write_label_map, write_markups,
+    DetectionKind, DetectionRecord, InputRecord, Landmark, LandmarkState, RawImage, Status, VoxelType, read_labels, read_markups,
+    write_image, write_label_map, write_markups,
 };
 use pbt_volume::{Geometry, PointLps, Pose, VoxelIndex, rotation_from_vector};
 use rand_chacha::ChaCha8Rng;
@@ -147,12 +147,12 @@ fn a_label_map_is_a_segmentation_with_names() {
     let paths: Vec<PathBuf> = (0..cases.len()).map(|n| folder.path().join(format!("{n}.seg.nrrd"))).collect();
     for (Found { image, pose, landmarks, .. }, path) in cases.iter().zip(&paths) {
         let LandmarkState::At(tip) = landmarks[0].state else { unreachable!() };
-        let detections = vec![
+        let detections = [
             DetectionRecord::of_box("corpus 1".into(), Status::Found, 1.0, &Pose { size_mm: [8.0, 9.0, 10.0], ..*pose }),
             DetectionRecord::absent("gone".into(), DetectionKind::Box, 0.0),
             DetectionRecord::of_landmark("Spitze, \u{fc}ber".into(), Status::Found, 1.0, tip),
         ];
-        write_label_map(path, &result(image.geometry(), detections)).unwrap();
+        write_label_map(path, &InputRecord::new(String::new(), image.geometry()), &detections).unwrap();
     }
     let Some(answers) = slicer::ask(&python, folder.path(), &json!({ "read": [], "write": [], "segmentations": paths })) else { return };
     assert_eq!(answers.len(), cases.len());
@@ -174,18 +174,4 @@ fn a_label_map_is_a_segmentation_with_names() {
             }
         }
     }
-}
-
-fn result(geometry: &Geometry, detections: Vec<DetectionRecord>) -> ResultFile {
-    let model = ModelRecord { name: String::new(), sha256: String::new(), version: String::new() };
-    let device = DeviceRecord { kind: "cpu".into(), name: String::new(), threads: 1 };
-    let run = RunRecord {
-        pbt_version: String::new(),
-        device,
-        input_path: String::new(),
-        model_path: String::new(),
-        options: Default::default(),
-        timing_ms: Vec::new(),
-    };
-    ResultFile::new("case".into(), InputRecord::new(String::new(), geometry), model, detections, Vec::new(), run)
 }

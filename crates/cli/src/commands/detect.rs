@@ -150,7 +150,7 @@ pub(super) fn write(folder: &Path, result: &ResultFile, labels: bool) -> Result<
     make_folder(folder)?;
     let map = label_map(folder, &result.case_id);
     if labels {
-        write_label_map(&map, result)?;
+        write_label_map(&map, &result.input, &result.detections)?;
     } else if map.is_file() {
         // One of an earlier run, perhaps of another model, would not belong to this result.
         std::fs::remove_file(&map).map_err(|e| IoError::output(&map, &e))?;

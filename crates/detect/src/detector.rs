@@ -3,6 +3,7 @@
 use crate::DetectError;
 use crate::case::WorkingSpec;
 use crate::explain::Explanation;
+use crate::fusion::Measured;
 use crate::levels::{LevelTest, SHIFTS, ladder};
 use crate::model::{Model, StructureModel};
 use crate::network::{Candidates, Choice, Network, sure};
@@ -133,11 +134,22 @@ impl Model {
             }
         }
         clock.stop("network");
-        let (mut detections, mut explanations) = (Vec::with_capacity(searches.len()), Vec::new());
+        let mut settled: Vec<(usize, Detection)> = Vec::with_capacity(searches.len());
         for ((structure, (n, trace)), choice) in self.structures.iter().zip(searches).zip(choices) {
-            let detection = structure.settle(backend, &prepared[n], trace, choice);
+            settled.push((n, structure.settle(backend, &prepared[n], trace, choice)));
+        }
+        if let Some(network) = &self.network {
+            let measured: Vec<Option<Measured>> = self.structures.iter().zip(&settled).map(|(s, (_, d))| s.measured(d)).collect();
+            for ((_, detection), fused) in settled.iter_mut().zip(network.fused(&measured)) {
+                detection.pose = fused.unwrap_or(detection.pose);
+            }
+        }
+        let (mut detections, mut explanations) = (Vec::with_capacity(settled.len()), Vec::new());
+        for (structure, (n, mut detection)) in self.structures.iter().zip(settled) {
+            let on = &prepared[n];
+            detection.landmarks = structure.find_landmarks(backend, &on.image, &detection.pose, detection.score);
             if explain {
-                explanations.push(structure.explain(backend, &prepared[n].image, structure.working.spacing_mm, &detection));
+                explanations.push(structure.explain(backend, &on.image, structure.working.spacing_mm, &detection));
             }
             detections.push(detection);
         }
@@ -274,7 +286,7 @@ impl StructureModel {
         trace.converged.extend(converged);
     }
 
-    /// The chosen pose with its score.
+    /// The chosen pose with its score, without landmarks.
     fn settle<B: Backend>(&self, backend: &B, on: &Prepared<'_, B>, trace: Trace, choice: Choice) -> Detection {
         let expected = self.prior.expected(on.middle());
         let (pose, score) = self.verification.settle(backend, &on.image, &trace.converged, &trace.scores, choice.index, expected.as_ref());
@@ -286,8 +298,13 @@ impl StructureModel {
             Status::Found if choice.margin < 0.0 || out_of_view => Status::Doubtful,
             status => status,
         };
-        let landmarks = self.find_landmarks(backend, &on.image, &pose, score);
-        Detection { name: self.name.clone(), status, score, pose, trace, landmarks }
+        Detection { name: self.name.clone(), status, score, pose, trace, landmarks: Vec::new() }
+    }
+
+    /// The pose with its errors, where it is one that neighbours can go by.
+    fn measured(&self, detection: &Detection) -> Option<Measured> {
+        let error = self.verification.spec.error.filter(|_| detection.status == Status::Found)?;
+        Some(Measured { pose: detection.pose, error })
     }
 
     /// What a probability means.

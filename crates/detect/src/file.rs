@@ -25,7 +25,7 @@ use pbt_volume::{PointLps, Pose};
 use serde::{Deserialize, Serialize};
 
 /// Version of the file format; a newer one is refused.
-const FORMAT_VERSION: u32 = 4;
+const FORMAT_VERSION: u32 = 5;
 
 /// Models are a few MB; what is larger than this is not one.
 const MOST_BYTES: usize = 1 << 30;
@@ -359,8 +359,9 @@ fn read_structure(tables: &mut TableReader<'_>, prefix: &str, card: StructureCar
         None => None,
         Some(StageCard { spec, classifier }) => {
             let Calibration { slope, intercept } = spec.calibration;
-            if spec.trust.is_some_and(|t| !t.is_valid()) || !(slope >= 0.0 && slope.is_finite() && intercept.is_finite()) {
-                return wrong("verification", "trust or calibration is out of range");
+            let invalid = spec.trust.is_some_and(|t| !t.is_valid()) || spec.error.is_some_and(|e| !e.is_valid());
+            if invalid || !(slope >= 0.0 && slope.is_finite() && intercept.is_finite()) {
+                return wrong("verification", "trust, error or calibration is out of range");
             }
             let classifier = take_pose(tables, &format!("{prefix}.verification"), &classifier, levels)?;
             Some(VerificationStage { spec, classifier })

@@ -49,9 +49,11 @@ pub(crate) fn take(tables: &mut TableReader<'_>, prefix: &str, card: LandmarkCar
             && (0.0..100.0).contains(&l.spread)
             && (0.0..100.0).contains(&l.farthest)
             && (0.0..=1.0).contains(&l.right)
+            && l.blend.len() == rounds.len() + 1
+            && l.blend.iter().all(|weight| weight.abs() < 100.0)
     };
     if landmarks.is_empty() || landmarks.len() > MOST || !landmarks.iter().all(valid) {
-        return Err(DetectError::model(format!("{prefix}.landmarks"), "there are none, too many, or a place that is none"));
+        return Err(DetectError::model(format!("{prefix}.landmarks"), "there are none, too many, or one with a place or a blend that is none"));
     }
     let rounds = rounds
         .into_iter()

@@ -1,7 +1,7 @@
 //! Landmarks of a box: points found in its frame, so that a turned structure is no harder than an upright one.
 //!
 //! A landmark starts at its mean place in the box and is moved by rounds of linear maps. A round looks at the whole box and moves all
-//! landmarks together, or at the surroundings of each landmark and moves it alone. Lengths are in units of D, the box's mean size, or of
+//! landmarks together, or at the surroundings of each landmark and moves it alone; what all rounds say is blended. Lengths are in units of D, the box's mean size, or of
 //! the spread of the landmarks about their mean places, so that one configuration serves mouse skulls and hippocampi.
 
 use crate::linear::LinearMap;
@@ -37,6 +37,8 @@ pub struct LandmarkPrior {
     pub farthest: f64,
     /// How often it came within 0.1 D in training cases that the rounds did not see, 0 to 1.
     pub right: f64,
+    /// Weights of the mean place and of where each round puts the landmark; they add up to 1.
+    pub blend: Vec<f64>,
 }
 
 /// A landmark is right within this, in D: the distance from which training calls boxes wrong, and a little more.
@@ -148,9 +150,21 @@ impl LandmarkRoundSpec {
 impl LandmarkStage {
     /// All landmarks of a box that was found here.
     pub fn detect<B: Backend>(&self, backend: &B, image: &B::Image, frame: &Pose) -> Vec<FoundLandmark> {
-        let start: Vec<PointLps> = self.landmarks.iter().map(|l| expected(frame, l.mean)).collect();
-        let mut points = start.clone();
+        let rounds = self.rounds(backend, image, frame);
+        let found = |(l, landmark): (usize, &LandmarkPrior)| {
+            let start = rounds[0][l];
+            let step = |(weight, points): (&f64, &Vec<PointLps>)| step_between(frame, start, points[l]) * *weight;
+            let step: Vector3<f64> = landmark.blend.iter().zip(&rounds).map(step).sum();
+            FoundLandmark { point: stepped(frame, start, step), score: landmark.right * landmark.plausibility(step.norm()) }
+        };
+        self.landmarks.iter().enumerate().map(found).collect()
+    }
+
+    /// The mean places of all landmarks, then where they are after each round.
+    pub(crate) fn rounds<B: Backend>(&self, backend: &B, image: &B::Image, frame: &Pose) -> Vec<Vec<PointLps>> {
+        let mut all: Vec<Vec<PointLps>> = vec![self.landmarks.iter().map(|l| expected(frame, l.mean)).collect()];
         for round in &self.rounds {
+            let mut points = all[all.len() - 1].clone();
             let spec = &round.spec;
             let sites: Vec<PoseSite> =
                 round.groups.iter().map(|g| PoseSite { image: 0, pose: spec.site(frame, points[g.landmarks[0]]) }).collect();
@@ -162,15 +176,9 @@ impl LandmarkStage {
                     points[l] = stepped(frame, points[l], step);
                 }
             }
+            all.push(points);
         }
-        self.landmarks
-            .iter()
-            .zip(start.into_iter().zip(points))
-            .map(|(landmark, (from, to))| {
-                let step = step_between(frame, from, to);
-                FoundLandmark { point: to, score: landmark.right * landmark.plausibility(step.norm()) }
-            })
-            .collect()
+        all
     }
 }
 

@@ -8,7 +8,7 @@
 use crate::calibration::Calibration;
 use crate::finish::Finish;
 use crate::linear::LinearMap;
-use crate::network::Network;
+use crate::network::{BROKEN, Network};
 use crate::regression::normalise;
 use pbt_tree::{Backend, Patch, PoseSite};
 use pbt_volume::Pose;
@@ -19,10 +19,6 @@ pub(crate) const SHIFTS: usize = 2;
 
 /// Fewest structures of a chain.
 const FEWEST: usize = 3;
-
-/// Neighbours whose relative position is less likely than this, as a log density against the mean's, are not on one chain: 3½ standard
-/// deviations.
-const BROKEN: f64 = -6.0;
 
 /// A pose that the finish moves farther than this from where its neighbour expects it, in D, has gone elsewhere.
 const ASTRAY: f64 = 0.35;

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod augmentation;
+mod blend;
 mod bootstrap;
 mod calibration;
 mod case;
@@ -20,6 +21,8 @@ mod error;
 mod explain;
 mod file;
 mod finish;
+mod finish_error;
+mod fusion;
 mod gram;
 mod inner_products;
 mod landmark_config;

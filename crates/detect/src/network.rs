@@ -8,16 +8,16 @@ use crate::perturb::Step;
 use crate::prior::Prior;
 use nalgebra::{Matrix3, UnitQuaternion, Vector3};
 use pbt_tree::{Score, best_indices};
-use pbt_volume::{PointLps, Pose, positive};
+use pbt_volume::{PointLps, Pose, positive, rotation_from_vector, rotation_to_vector};
 use serde::{Deserialize, Serialize};
 
-/// A normal distribution of a position, mm.
+/// A normal distribution of a vector: of a position, mm, or of a rotation vector, radians.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Gaussian {
-    /// Mean, mm.
+    /// Mean.
     pub mean_mm: [f64; 3],
-    /// Inverse covariance, mm⁻², row-major.
+    /// Inverse covariance, row-major.
     pub precision: [[f64; 3]; 3],
 }
 
@@ -83,6 +83,8 @@ pub struct Arc {
     /// The orientation of `to` in the frame of `from`.
     #[serde(with = "crate::quaternion")]
     pub rotation: UnitQuaternion<f64>,
+    /// How orientations of `to` vary about that one: rotation vectors in the frame of `to`.
+    pub turn: Gaussian,
 }
 
 /// The trained network. Part of the model.
@@ -141,8 +143,10 @@ impl Network {
             let shifts: Vec<Vector3<f64>> = steps.iter().map(|s| s.shift_mm).collect();
             let (shift, entropy) = Gaussian::fit(&shifts, FLOOR * priors[a].scale_mm)?;
             let turns: Vec<Vector3<f64>> = steps.iter().map(|s| s.rotation).collect();
-            let rotation = pbt_volume::rotation_from_vector(turns.iter().sum::<Vector3<f64>>() / turns.len() as f64);
-            Some((Arc { from: a, to: b, shift, rotation }, entropy))
+            let rotation = rotation_from_vector(turns.iter().sum::<Vector3<f64>>() / turns.len() as f64);
+            let about = |turn: &Vector3<f64>| rotation_to_vector(&(rotation.inverse() * rotation_from_vector(*turn)));
+            let (turn, _) = Gaussian::fit(&turns.iter().map(about).collect::<Vec<_>>(), TURN_FLOOR)?;
+            Some((Arc { from: a, to: b, shift, rotation, turn }, entropy))
         };
         let pairs: Vec<Vec<Option<(Arc, f64)>>> =
             (0..count).map(|a| (0..count).map(|b| if a == b { None } else { pair(a, b) }).collect()).collect();
@@ -190,7 +194,7 @@ impl Network {
         proposed
     }
 
-    /// The candidates that agree best: the sum of their log-odds and of the log densities of places and relative positions.
+    /// The candidates that agree best: the sum of their log-odds and of the log densities of places and relative poses.
     /// Every structure must have a candidate.
     pub(crate) fn choose(&self, found: &[Candidates], middle: PointLps) -> Vec<Choice> {
         let unary: Vec<Vec<f64>> = found
@@ -201,7 +205,7 @@ impl Network {
         let arc_terms: Vec<Vec<Vec<f64>>> = self
             .arcs
             .iter()
-            .map(|arc| found[arc.from].poses.iter().map(|a| found[arc.to].poses.iter().map(|b| arc.log_density(a, b)).collect()).collect())
+            .map(|arc| found[arc.from].poses.iter().map(|a| found[arc.to].poses.iter().map(|b| arc.log_density_of_poses(a, b)).collect()).collect())
             .collect();
         // What lies behind each arc, seen from its start and from its end; arcs are ordered from the root outwards.
         let mut below = unary.clone();
@@ -282,7 +286,7 @@ impl Network {
             }
             let from = n == 0 || inside[arc.from];
             inside[arc.from] = true;
-            from && !std::mem::replace(&mut inside[arc.to], true) && arc.shift.is_valid()
+            from && !std::mem::replace(&mut inside[arc.to], true) && arc.shift.is_valid() && arc.turn.is_valid()
         });
         tree && self.places.len() == structures
             && self.sizes_mm.len() == structures
@@ -291,11 +295,18 @@ impl Network {
     }
 }
 
+/// Least standard deviation of a relative orientation, radians.
+const TURN_FLOOR: f64 = 0.06;
+
 /// Least standard deviation of a relative position, in D.
 const FLOOR: f64 = 0.06;
 
 /// Candidates of a structure that propose poses of its neighbours.
 const PROPOSERS: usize = 4;
+
+/// Neighbours whose relative position is less likely than this, as a log density against the mean's, do not belong together: 3½ standard
+/// deviations.
+pub(crate) const BROKEN: f64 = -6.0;
 
 /// Edge of the cube, in D, in which a structure may lie by chance.
 const ANYWHERE: f64 = 4.0;
@@ -313,11 +324,20 @@ fn best_of(values: impl Iterator<Item = f64>) -> f64 {
 }
 
 impl Arc {
-    fn log_density(&self, from: &Pose, to: &Pose) -> f64 {
+    /// The position's alone.
+    pub(crate) fn log_density(&self, from: &Pose, to: &Pose) -> f64 {
         self.shift.log_density(&Step::between(from, to).shift_mm)
     }
 
-    fn forth(&self, from: &Pose, size_mm: [f64; 3]) -> Pose {
+    /// The position's and the orientation's.
+    fn log_density_of_poses(&self, from: &Pose, to: &Pose) -> f64 {
+        let step = Step::between(from, to);
+        let turn = rotation_to_vector(&(self.rotation.inverse() * rotation_from_vector(step.rotation)));
+        self.shift.log_density(&step.shift_mm) + self.turn.log_density(&turn)
+    }
+
+    /// Where `to` is expected of a pose of `from`.
+    pub(crate) fn forth(&self, from: &Pose, size_mm: [f64; 3]) -> Pose {
         Pose {
             center: PointLps(from.center.0 + from.orientation * Vector3::from(self.shift.mean_mm)),
             orientation: positive(from.orientation * self.rotation),
@@ -325,7 +345,8 @@ impl Arc {
         }
     }
 
-    fn back(&self, to: &Pose, size_mm: [f64; 3]) -> Pose {
+    /// Where `from` is expected of a pose of `to`.
+    pub(crate) fn back(&self, to: &Pose, size_mm: [f64; 3]) -> Pose {
         let orientation = to.orientation * self.rotation.inverse();
         Pose {
             center: PointLps(to.center.0 - orientation * Vector3::from(self.shift.mean_mm)),
@@ -422,7 +443,7 @@ mod tests {
                         c.log_odds[choice[s]].clamp(-SUREST, SUREST) + density
                     })
                     .sum();
-                let arc = |a: &Arc| a.log_density(&found[a.from].poses[choice[a.from]], &found[a.to].poses[choice[a.to]]);
+                let arc = |a: &Arc| a.log_density_of_poses(&found[a.from].poses[choice[a.from]], &found[a.to].poses[choice[a.to]]);
                 unary + network.arcs.iter().map(arc).sum::<f64>()
             };
             let best = (0..64).map(|n| [n % 4, n / 4 % 4, n / 16]).max_by(|&a, &b| total(a).total_cmp(&total(b))).unwrap();

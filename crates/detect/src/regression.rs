@@ -267,24 +267,31 @@ pub(crate) fn settled<B: Backend>(input: &StageInput<'_, B>, normalise: bool) ->
         && groups(input.cases) >= FEWEST_TO_CHOOSE
     {
         let least = |errors: &[f64]| (1..errors.len()).fold(0, |best, n| if errors[n] < errors[best] { n } else { best });
+        let errors = |view: View, ridges: &[f64]| -> Vec<f64> {
+            let by_ridge = held_out_errors(input, round, view, ridges, normalise, FOLDS - 1);
+            by_ridge.iter().map(|errors| errors.iter().map(|(_, error)| error).sum()).collect()
+        };
         if config.margin.is_none() {
-            let errors = MARGINS.map(|margin| held_out_errors(input, round, View { margin, ..view }, &[view.ridge], normalise)[0]);
-            view.margin = MARGINS[least(&errors)];
+            view.margin = MARGINS[least(&MARGINS.map(|margin| errors(View { margin, ..view }, &[view.ridge])[0]))];
         }
         if config.ridge.is_none() {
-            view.ridge = RIDGES[least(&held_out_errors(input, round, view, &RIDGES, normalise))];
+            view.ridge = RIDGES[least(&errors(view, &RIDGES))];
         }
     }
     FinishConfig { margin: Some(view.margin), ridge: Some(view.ridge), ..config.clone() }
 }
 
-/// What the middle regressor of a cascade with few points leaves on held-out cases: enough to compare training cases.
-pub(crate) fn trial<B: Backend>(input: &StageInput<'_, B>, normalise: bool) -> f64 {
+/// By case that is no copy, what the middle regressor of a cascade with few points leaves when it did not see the case: enough to compare
+/// training sets. Empty without regressors.
+pub(crate) fn trial<B: Backend>(input: &StageInput<'_, B>, normalise: bool) -> Vec<f64> {
     let config = &input.config.finish;
-    let Some(round) = config.regressors.get(config.regressors.len() / 2) else { return 0.0 };
+    let Some(round) = config.regressors.get(config.regressors.len() / 2) else { return Vec::new() };
     let view = View { margin: config.margin.unwrap_or(MARGINS[0]), ridge: config.ridge.unwrap_or(RIDGES[0]) };
     let round = RoundConfig { density: TRIAL_DENSITY * round.density, ..round.clone() };
-    held_out_errors(input, &round, view, &[view.ridge], normalise)[0]
+    let mut errors: Vec<(usize, f64)> =
+        (0..FOLDS).flat_map(|fold| held_out_errors(input, &round, view, &[view.ridge], normalise, fold).swap_remove(0)).collect();
+    errors.sort_by_key(|&(case, _)| case);
+    errors.into_iter().map(|(_, error)| error).collect()
 }
 
 /// Share of the points along an edge that a trial has.
@@ -293,32 +300,41 @@ const TRIAL_DENSITY: f64 = 0.75;
 /// A stiff regressor falls short in one step and gets there in some, so that one step would not compare them fairly.
 const REPEATS_TO_CHOOSE: usize = 3;
 
-/// What is left, in units of D and radians, where regressors with these penalties end that did not see the cases.
-fn held_out_errors<B: Backend>(input: &StageInput<'_, B>, round: &RoundConfig, view: View, ridges: &[f64], normalise: bool) -> Vec<f64> {
+/// Parts of the cases of which one is held out to choose.
+const FOLDS: usize = 3;
+
+/// By penalty, the held-out cases that are no copies, each with what is left there, in units of D and radians, where a regressor ends that
+/// did not see them.
+fn held_out_errors<B: Backend>(
+    input: &StageInput<'_, B>,
+    round: &RoundConfig,
+    view: View,
+    ridges: &[f64],
+    normalise: bool,
+    fold: usize,
+) -> Vec<Vec<(usize, f64)>> {
     let &StageInput { backend, cases, images, .. } = input;
     let config = &input.config.finish;
-    let part = |held_out: bool| (0..cases.len()).filter(move |&n| (cases[n].group % 3 == 2) == held_out);
+    let part = |held_out: bool| (0..cases.len()).filter(move |&n| (cases[n].group % FOLDS == fold) == held_out);
     let inside: Vec<TrainingCase> = part(false).map(|n| cases[n].clone()).collect();
     let seen: Vec<&B::Image> = part(false).map(|n| images[n]).collect();
     let fewer = FinishConfig { most_samples: config.most_samples / 3, ..config.clone() };
     let spec = specify(input, &RoundConfig { repeats: REPEATS_TO_CHOOSE, ..round.clone() }, view, normalise);
     let lesson = Lesson::new(backend, &inside, &seen, spec, &fewer, input.seed ^ 0x31);
     let equations = Equations::new(&lesson.samples);
-    let error = |regressor: &Regressor| -> f64 {
-        let left = part(true).filter(|&n| !cases[n].copy).flat_map(|n| {
-            let mut random = Random::new(input.seed, 8, n as u64);
-            let truths: Vec<Pose> = cases[n].all().flat_map(|pose| [pose; 8]).collect();
-            let starts: Vec<Pose> = truths.iter().map(|truth| spread(truth, &regressor.spec.reach, &mut random)).collect();
-            let ends = regressor.apply(backend, images[n], &starts);
-            truths.into_iter().zip(ends).collect::<Vec<_>>()
-        });
-        left.map(|(truth, end)| {
-            let step = Step::between(&end, &truth);
-            step.shift_mm.norm() / input.prior.scale_mm + step.rotation.norm() + Vector3::from(step.log_size).norm()
-        })
-        .sum()
+    let left = |truth: &Pose, end: &Pose| {
+        let step = Step::between(end, truth);
+        step.shift_mm.norm() / input.prior.scale_mm + step.rotation.norm() + Vector3::from(step.log_size).norm()
     };
-    ridges.iter().map(|&ridge| error(&lesson.learnt(&equations.clone().solve(ridge), ridge))).collect()
+    let error = |regressor: &Regressor, n: usize| -> f64 {
+        let mut random = Random::new(input.seed, 8, n as u64);
+        let truths: Vec<Pose> = cases[n].all().flat_map(|pose| [pose; 8]).collect();
+        let starts: Vec<Pose> = truths.iter().map(|truth| spread(truth, &regressor.spec.reach, &mut random)).collect();
+        let ends = regressor.apply(backend, images[n], &starts);
+        truths.iter().zip(&ends).map(|(truth, end)| left(truth, end)).sum()
+    };
+    let by_case = |regressor: &Regressor| part(true).filter(|&n| !cases[n].copy).map(|n| (n, error(regressor, n))).collect();
+    ridges.iter().map(|&ridge| by_case(&lesson.learnt(&equations.clone().solve(ridge), ridge))).collect()
 }
 
 /// The trained cascade.

@@ -6,6 +6,7 @@ use crate::classification::Rounds;
 use crate::config::{FinishConfig, FinishKind, TrainConfig};
 use crate::detector::check_window;
 use crate::finish::Finish;
+use crate::finish_error::FinishError;
 use crate::landmark_training::{self, held_out_frames};
 use crate::landmarks::LandmarkStage;
 use crate::level_training;
@@ -112,6 +113,8 @@ pub struct Trained {
     pub model: Model,
     /// What each stage took and reached.
     pub figures: Vec<StageFigure>,
+    /// Annotations that were left out since the others contradict them, each with its case.
+    pub warnings: Vec<String>,
 }
 
 /// Fewest annotated cases of a structure.
@@ -173,12 +176,12 @@ pub fn train<B: Backend, D: TrainingData>(
         Some(bytes) => crate::file::read_drafts(bytes, &provenance)?,
         None => Vec::new(),
     };
-    let (model, stages) = match copies {
+    let mut trained = match copies {
         0 => train_on(backend, data, provenance, drafts, observer)?,
         _ => train_on(backend, &Augmented::new(data, copies, &config.augmentation, seed)?, provenance, drafts, observer)?,
     };
-    figures.extend(stages);
-    Ok(Trained { model, figures })
+    figures.append(&mut trained.figures);
+    Ok(Trained { figures, ..trained })
 }
 
 fn train_on<B: Backend, D: TrainingData>(
@@ -187,9 +190,9 @@ fn train_on<B: Backend, D: TrainingData>(
     provenance: Provenance,
     mut drafts: Vec<Draft>,
     observer: &dyn Observer,
-) -> Result<(Model, Vec<StageFigure>), D::Error> {
+) -> Result<Trained, D::Error> {
     let (config, seed, structures) = (&provenance.config, provenance.seed, data.structures());
-    let mut figures = Vec::new();
+    let (mut figures, mut warnings) = (Vec::new(), Vec::new());
     for (n, (name, annotated)) in structures.iter().enumerate() {
         let mut trainer = Trainer {
             backend,
@@ -203,6 +206,7 @@ fn train_on<B: Backend, D: TrainingData>(
             leader: leader(&structures, n),
             share: (n as f64 / structures.len() as f64, 1.0 / structures.len() as f64),
             figures: &mut figures,
+            warnings: &mut warnings,
         };
         trainer.run(annotated, &mut drafts, n)?;
     }
@@ -215,7 +219,7 @@ fn train_on<B: Backend, D: TrainingData>(
         _ => Vec::new(),
     };
     let structures = drafts.into_iter().filter_map(Draft::complete).collect();
-    Ok((Model { provenance, structures, network, levels }, figures))
+    Ok(Trained { model: Model { provenance, structures, network, levels }, figures, warnings })
 }
 
 /// What the structures say about each other.
@@ -281,6 +285,7 @@ struct Trainer<'a, B, D> {
     /// Where this structure's training begins in the whole and how long it is, as shares.
     share: (f64, f64),
     figures: &'a mut Vec<StageFigure>,
+    warnings: &'a mut Vec<String>,
 }
 
 impl<B: Backend, D: TrainingData> Trainer<'_, B, D> {
@@ -422,8 +427,14 @@ impl<B: Backend, D: TrainingData> Trainer<'_, B, D> {
         if drafts[n].verification.is_none() {
             self.begin("trust", 0.7)?;
             let trust = Trust::measure(&input, &modes, train_finish)?;
+            // Neighbours are weighed by it; without any it is not needed.
+            let shared = drafts[self.leader].verification.as_ref().and_then(|leader| leader.spec.error);
+            let error = match shared {
+                None if self.structures.len() > 1 => FinishError::measure(&input, train_finish)?,
+                shared => shared,
+            };
             self.begin("verification", 0.8)?;
-            drafts[n].verification = Some(VerificationStage::train(&input, &modes, &finish, trust)?);
+            drafts[n].verification = Some(VerificationStage::train(&input, &modes, &finish, trust, error)?);
             self.checkpoint(drafts)?;
         }
         let Some(verification) = drafts[n].verification.clone() else { unreachable!("the stage was trained above") };
@@ -452,7 +463,15 @@ impl<B: Backend, D: TrainingData> Trainer<'_, B, D> {
         let errors = frames.iter().zip(&cases).map(|(frame, case)| BoxError::new(frame, &case.pose).center_mm);
         self.figure("frames", Instant::now(), "held-out pose, mm", errors.collect());
         self.begin("landmarks", 0.93)?;
-        let stage = LandmarkStage::train(&input, &config.landmarks, &landmarks, &frames, normalise);
+        let (stage, contradicted) = LandmarkStage::train(&input, &config.landmarks, &landmarks, &frames, normalise);
+        for c in contradicted.iter().filter(|c| !cases[c.case].copy) {
+            self.warnings.push(format!(
+                "{}: {}: {:.2} mm from where the other cases expect it; not learned from (check the annotation)",
+                self.data.cases()[annotated[c.case].0],
+                landmarks[c.landmark].0,
+                c.mm
+            ));
+        }
         let started = Instant::now();
         let found: Vec<_> = images.iter().zip(&frames).map(|(image, frame)| stage.detect(self.backend, image, frame)).collect();
         let errors = landmarks.iter().enumerate().flat_map(|(l, (_, points))| {

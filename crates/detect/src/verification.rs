@@ -7,6 +7,7 @@ use crate::classifier::{Labelled, PoseClassifier};
 use crate::config::VerificationConfig;
 use crate::cover::Random;
 use crate::finish::Finish;
+use crate::finish_error::FinishError;
 use crate::modes::{mean, middle_of};
 use crate::orientation::{grid_for, levels_for};
 use crate::perturb::{Reach, perturbed};
@@ -30,6 +31,9 @@ pub struct VerificationSpec {
     /// How far the image is trusted against the expectation; absent where any orientation is possible.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub trust: Option<Trust>,
+    /// What the finish leaves; absent in a model of one structure.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub error: Option<FinishError>,
     /// Probability that a pose is right, by the classifier's log-odds.
     pub calibration: Calibration,
 }
@@ -63,6 +67,7 @@ impl VerificationStage {
         found: &[Vec<Pose>],
         finish: &Finish,
         trust: Option<Trust>,
+        error: Option<FinishError>,
     ) -> Result<Self, DetectError> {
         let &StageInput { backend, cases, images, spacing_mm, prior, .. } = input;
         let (config, orientation, classifier) = (&input.config.verification, &input.config.orientation, &input.config.classifier);
@@ -141,7 +146,7 @@ impl VerificationStage {
         let (angle, center) = if prior.any_orientation { (8.0, 0.1) } else { (25.0, 0.3) };
         let same = Reach { angle: f64::to_radians(angle), center_mm: center * d, log_size: 0.5 };
         let calibration = Calibration::fit(&held_out);
-        Ok(Self { spec: VerificationSpec { doubtful_below, absent_below, same, trust, calibration }, classifier })
+        Ok(Self { spec: VerificationSpec { doubtful_below, absent_below, same, trust, error, calibration }, classifier })
     }
 
     /// Probability that a pose of this score is right.

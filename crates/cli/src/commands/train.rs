@@ -64,12 +64,15 @@ pub(super) fn run(args: &Train, global: &Global) -> Result<ExitCode, Failure> {
     let progress = TrainingProgress::new(global.quiet, checkpoint.clone());
     let trained = device.train(&data, &config, args.seed, resume.as_deref(), &progress);
     progress.finish();
-    let Trained { model, figures } = trained.map_err(|failure| {
+    let Trained { model, figures, warnings: doubts } = trained.map_err(|failure| {
         if failure.is_interruption() && checkpoint.exists() {
             say(global.quiet, format_args!("finished stages are in {}; go on with --resume", checkpoint.display()));
         }
         failure.about(if resume.is_some() { &checkpoint } else { &dataset.path })
     })?;
+
+    doubts.iter().for_each(|w| say(global.quiet, format_args!("warning: {w}")));
+    warnings.extend(doubts);
 
     let bytes = model.to_bytes().map_err(|e| Failure::from(e).about(&args.output))?;
     write_atomically(&args.output, |w| w.write_all(&bytes))?;

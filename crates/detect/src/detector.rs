@@ -213,6 +213,9 @@ impl Model {
 /// A centre that lies this far outside the image, in D, is out of view; nearer, half of the structure is seen.
 const OUT_OF_VIEW: f64 = 0.05;
 
+/// A choice whose odds against the next one are below √10, as a logarithm, is hardly better (Jeffreys 1961, appendix B).
+const BARELY: f64 = 0.5 * core::f64::consts::LN_10;
+
 /// A chosen pose within this of a rung, in D, stands on it.
 const SAME_RUNG: f64 = 0.35;
 
@@ -292,10 +295,10 @@ impl StructureModel {
         let (pose, score) = self.verification.settle(backend, &on.image, &trace.converged, &trace.scores, choice.index, expected.as_ref());
         let trace = Trace { chosen: choice.index, margin: choice.margin, support: choice.support, ..trace };
         let score = choice.probability(self.verification.probability(score));
-        // Where no joint choice is likelier than not, the best is a guess; and so is what lies out of view.
+        // Where another joint choice is about as likely, the best is a guess; and so is what lies out of view.
         let out_of_view = on.levels[0].voxels_outside(pose.center) * self.working.spacing_mm > OUT_OF_VIEW * self.prior.scale_mm;
         let status = match self.status(score) {
-            Status::Found if choice.margin < 0.0 || out_of_view => Status::Doubtful,
+            Status::Found if choice.margin < BARELY || out_of_view => Status::Doubtful,
             status => status,
         };
         Detection { name: self.name.clone(), status, score, pose, trace, landmarks: Vec::new() }
@@ -303,7 +306,7 @@ impl StructureModel {
 
     /// The pose with its errors, where it is one that neighbours can go by.
     fn measured(&self, detection: &Detection) -> Option<Measured> {
-        let error = self.verification.spec.error.filter(|_| detection.status == Status::Found)?;
+        let error = self.verification.spec.error.filter(|_| detection.status != Status::Absent)?;
         Some(Measured { pose: detection.pose, error })
     }
 

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 /// Mirrored copies are taken where they leave less than this share of the error: they double the time of training.
-const WORTH: f64 = 0.97;
+const WORTH: f64 = 0.95;
 
 /// Whether to take mirrored copies.
 pub(crate) struct MirrorChoice {

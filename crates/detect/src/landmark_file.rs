@@ -53,7 +53,10 @@ pub(crate) fn take(tables: &mut TableReader<'_>, prefix: &str, card: LandmarkCar
             && l.blend.iter().all(|weight| weight.abs() < 100.0)
     };
     if landmarks.is_empty() || landmarks.len() > MOST || !landmarks.iter().all(valid) {
-        return Err(DetectError::model(format!("{prefix}.landmarks"), "there are none, too many, or one with a place or a blend that is none"));
+        return Err(DetectError::model(
+            format!("{prefix}.landmarks"),
+            "there are none, too many, or one with a place or a blend that is none",
+        ));
     }
     let rounds = rounds
         .into_iter()

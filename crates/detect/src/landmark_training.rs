@@ -116,7 +116,7 @@ impl LandmarkStage {
             .zip(&blends)
             .map(|(errors, blend)| errors.iter().map(|rounds| Some(blended(blend, rounds.as_ref()?).norm())).collect())
             .collect();
-        let contradicted = contradicted(input.cases, landmarks, &distances);
+        let contradicted = contradicted(landmarks, &distances);
         let believed = |l: usize, case: usize| contradicted.iter().all(|c| (c.landmark, c.case) != (l, case));
         let kept: Vec<Annotated> = landmarks
             .iter()
@@ -177,13 +177,14 @@ impl LandmarkStage {
 }
 
 /// An annotation that training does not believe.
+#[derive(Debug, PartialEq)]
 pub(crate) struct Contradicted {
     /// Place of the landmark.
     pub(crate) landmark: usize,
     /// Number of the case in the stage's input.
     pub(crate) case: usize,
-    /// How far off rounds that did not see the case put the landmark, mm.
-    pub(crate) mm: f64,
+    /// How far off rounds that did not see the case put the landmark, in D.
+    pub(crate) distance: f64,
 }
 
 /// Held-out rounds end farther from an annotation than this many times the median distance of all annotations of the landmark: it is
@@ -194,7 +195,7 @@ const CONTRADICTED_BEYOND: f64 = 5.0;
 const FEWEST_TO_CONTRADICT: usize = 8;
 
 /// `distances[landmark][annotation]`, in D.
-fn contradicted(cases: &[TrainingCase], landmarks: &[Annotated], distances: &[Vec<Option<f64>>]) -> Vec<Contradicted> {
+fn contradicted(landmarks: &[Annotated], distances: &[Vec<Option<f64>>]) -> Vec<Contradicted> {
     let mut found = Vec::new();
     for (l, ((_, points), distances)) in landmarks.iter().zip(distances).enumerate() {
         let mut sorted: Vec<f64> = distances.iter().flatten().copied().collect();
@@ -205,7 +206,7 @@ fn contradicted(cases: &[TrainingCase], landmarks: &[Annotated], distances: &[Ve
         let most = CONTRADICTED_BEYOND * sorted[sorted.len() / 2];
         for (&(case, _), distance) in points.iter().zip(distances) {
             if let Some(distance) = distance.filter(|&distance| distance > most) {
-                found.push(Contradicted { landmark: l, case, mm: distance * mean_size_mm(&cases[case].pose) });
+                found.push(Contradicted { landmark: l, case, distance });
             }
         }
     }
@@ -373,5 +374,32 @@ impl<B: Backend> Sampler<'_, '_, B> {
         }
         let seen = self.spec.see(self.input.backend, self.input.images, &sites);
         LandmarkGroup { landmarks: group, map: LinearMap::fit(&seen, self.spec.len(), &targets, self.round.ridge) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Cases from 10 on, one annotation each.
+    fn annotated(count: usize) -> Vec<Annotated> {
+        vec![("tip".to_owned(), (10..10 + count).map(|case| (case, PointLps::new(0.0, 0.0, 0.0))).collect())]
+    }
+
+    #[test]
+    fn an_annotation_far_from_what_all_others_say_is_contradicted() {
+        let mut distances: Vec<Option<f64>> = (0..9).map(|n| Some(0.01 + 0.001 * f64::from(n))).collect();
+        distances[3] = Some(0.068);
+        // The median of the nine is 0.015; no other case has the last one's landmark.
+        distances.push(None);
+        assert_eq!(contradicted(&annotated(10), &[distances.clone()]), []);
+        distances[3] = Some(0.08);
+        assert_eq!(contradicted(&annotated(10), &[distances]), [Contradicted { landmark: 0, case: 13, distance: 0.08 }]);
+    }
+
+    #[test]
+    fn a_handful_of_cases_contradicts_nobody() {
+        let distances = vec![Some(0.01), Some(0.01), Some(0.01), Some(0.5)];
+        assert_eq!(contradicted(&annotated(4), &[distances]), []);
     }
 }

@@ -72,6 +72,7 @@ pub use detector::{Detection, Detections, LandmarkDetection, Status, Trace};
 pub use error::DetectError;
 pub use explain::{Explanation, TreePath, Vote};
 pub use finish::Finish;
+pub use finish_error::FinishError;
 pub use landmark_config::{LandmarkPatchConfig, LandmarkRoundConfig, LandmarksConfig};
 pub use landmarks::{FoundLandmark, LandmarkGroup, LandmarkPrior, LandmarkRound, LandmarkRoundSpec, LandmarkStage, View};
 pub use learning_curve::{Outlook, PowerLaw, Verdict};

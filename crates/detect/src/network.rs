@@ -205,7 +205,9 @@ impl Network {
         let arc_terms: Vec<Vec<Vec<f64>>> = self
             .arcs
             .iter()
-            .map(|arc| found[arc.from].poses.iter().map(|a| found[arc.to].poses.iter().map(|b| arc.log_density_of_poses(a, b)).collect()).collect())
+            .map(|arc| {
+                found[arc.from].poses.iter().map(|a| found[arc.to].poses.iter().map(|b| arc.log_density_of_poses(a, b)).collect()).collect()
+            })
             .collect();
         // What lies behind each arc, seen from its start and from its end; arcs are ordered from the root outwards.
         let mut below = unary.clone();

@@ -8,7 +8,7 @@ use crate::detector::check_window;
 use crate::finish::Finish;
 use crate::finish_error::FinishError;
 use crate::landmark_training::{self, held_out_frames};
-use crate::landmarks::LandmarkStage;
+use crate::landmarks::{LandmarkStage, mean_size_mm};
 use crate::level_training;
 use crate::mirror_choice::MirrorChoice;
 use crate::model::{Draft, Model, Provenance};
@@ -469,7 +469,7 @@ impl<B: Backend, D: TrainingData> Trainer<'_, B, D> {
                 "{}: {}: {:.2} mm from where the other cases expect it; not learned from (check the annotation)",
                 self.data.cases()[annotated[c.case].0],
                 landmarks[c.landmark].0,
-                c.mm
+                c.distance * mean_size_mm(&cases[c.case].pose)
             ));
         }
         let started = Instant::now();

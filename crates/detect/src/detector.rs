@@ -147,7 +147,10 @@ impl Model {
         let (mut detections, mut explanations) = (Vec::with_capacity(settled.len()), Vec::new());
         for (structure, (n, mut detection)) in self.structures.iter().zip(settled) {
             let on = &prepared[n];
-            detection.landmarks = structure.find_landmarks(backend, &on.image, &detection.pose, detection.score);
+            if detection.status == Status::Found && structure.is_out_of_view(on, &detection.pose) {
+                detection.status = Status::Doubtful;
+            }
+            detection.landmarks = structure.find_landmarks(backend, &on.image, &detection);
             if explain {
                 explanations.push(structure.explain(backend, &on.image, structure.working.spacing_mm, &detection));
             }
@@ -295,13 +298,17 @@ impl StructureModel {
         let (pose, score) = self.verification.settle(backend, &on.image, &trace.converged, &trace.scores, choice.index, expected.as_ref());
         let trace = Trace { chosen: choice.index, margin: choice.margin, support: choice.support, ..trace };
         let score = choice.probability(self.verification.probability(score));
-        // Where another joint choice is about as likely, the best is a guess; and so is what lies out of view.
-        let out_of_view = on.levels[0].voxels_outside(pose.center) * self.working.spacing_mm > OUT_OF_VIEW * self.prior.scale_mm;
+        // Where another joint choice is about as likely, the best is a guess.
         let status = match self.status(score) {
-            Status::Found if choice.margin < BARELY || out_of_view => Status::Doubtful,
+            Status::Found if choice.margin < BARELY => Status::Doubtful,
             status => status,
         };
         Detection { name: self.name.clone(), status, score, pose, trace, landmarks: Vec::new() }
+    }
+
+    /// Whether less than half of the structure can be seen there: what is said of it is a guess.
+    fn is_out_of_view<B: Backend>(&self, on: &Prepared<'_, B>, pose: &Pose) -> bool {
+        on.levels[0].voxels_outside(pose.center) * self.working.spacing_mm > OUT_OF_VIEW * self.prior.scale_mm
     }
 
     /// The pose with its errors, where it is one that neighbours can go by.
@@ -321,26 +328,20 @@ impl StructureModel {
         }
     }
 
-    /// The landmarks of a box with this score: none is surer than its box, and those of an absent one are absent.
-    fn find_landmarks<B: Backend>(&self, backend: &B, image: &B::Image, frame: &Pose, score: f64) -> Vec<LandmarkDetection> {
+    /// The landmarks of a box: none is surer than its box, and those of an absent one are absent.
+    fn find_landmarks<B: Backend>(&self, backend: &B, image: &B::Image, parent: &Detection) -> Vec<LandmarkDetection> {
         let Some(stage) = &self.landmarks else { return Vec::new() };
-        let found = stage.detect(backend, image, frame);
+        let found = stage.detect(backend, image, &parent.pose);
         stage
             .landmarks
             .iter()
             .zip(found)
             .map(|(prior, found)| {
-                let own = score * found.score;
+                let own = parent.score * found.score;
                 // An unlikely place is a reason for doubt, not a sign of absence.
-                let status = match self.status(score) {
-                    Status::Found => {
-                        if own < self.verification.spec.doubtful_below {
-                            Status::Doubtful
-                        } else {
-                            Status::Found
-                        }
-                    }
-                    other => other,
+                let status = match parent.status {
+                    Status::Found if own < self.verification.spec.doubtful_below => Status::Doubtful,
+                    status => status,
                 };
                 LandmarkDetection { name: prior.name.clone(), status, score: own, point: found.point }
             })

@@ -68,6 +68,8 @@ pub struct Trace {
     pub scores: Vec<Score>,
     /// Place of the chosen one among them.
     pub chosen: usize,
+    /// Where the chosen one was settled; neighbours may have moved the result from there.
+    pub settled: Option<Pose>,
     /// By how much the best joint choice of the network with this structure elsewhere is worse; infinite where there is none.
     pub margin: f64,
     /// Log of how much likelier the place is by where the chosen neighbours lie; 0 without neighbours.
@@ -296,7 +298,7 @@ impl StructureModel {
     fn settle<B: Backend>(&self, backend: &B, on: &Prepared<'_, B>, trace: Trace, choice: Choice) -> Detection {
         let expected = self.prior.expected(on.middle());
         let (pose, score) = self.verification.settle(backend, &on.image, &trace.converged, &trace.scores, choice.index, expected.as_ref());
-        let trace = Trace { chosen: choice.index, margin: choice.margin, support: choice.support, ..trace };
+        let trace = Trace { chosen: choice.index, settled: Some(pose), margin: choice.margin, support: choice.support, ..trace };
         let score = choice.probability(self.verification.probability(score));
         // Where another joint choice is about as likely, the best is a guess.
         let status = match self.status(score) {

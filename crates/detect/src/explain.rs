@@ -111,7 +111,7 @@ impl StructureModel {
 /// whose neighbours the result is the mean.
 fn verified(model: &StructureModel, trace: &Trace, detection: &Detection) -> Pose {
     let tempered = model.verification.spec.trust.is_some() && !model.prior.any_orientation;
-    if tempered { detection.pose } else { trace.converged[trace.chosen] }
+    if tempered { trace.settled.unwrap_or(detection.pose) } else { trace.converged[trace.chosen] }
 }
 
 /// Responses of all features of a classifier under a pose.

@@ -83,6 +83,6 @@ impl FinishError {
 
     /// Whether a file's numbers make sense.
     pub(crate) fn is_valid(&self) -> bool {
-        self.center_mm.iter().chain(&self.angle).all(|s| s.is_finite() && *s >= 0.0)
+        self.center_mm.iter().all(|s| (0.0..=1e6).contains(s)) && self.angle.iter().all(|s| (0.0..=10.0).contains(s))
     }
 }

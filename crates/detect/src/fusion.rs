@@ -24,6 +24,9 @@ struct Opinion {
     turn: Matrix3<f64>,
 }
 
+/// A neighbour that expects an orientation farther off than this, radians, is itself turned, or the errors are no small ones.
+const TURNED: f64 = 1.0;
+
 impl Network {
     /// The poses of the structures that were found, each with what its neighbours say of it; by structure. Sizes stay.
     pub(crate) fn fused(&self, found: &[Option<Measured>]) -> Vec<Option<Pose>> {
@@ -31,8 +34,9 @@ impl Network {
         for arc in &self.arcs {
             let (Some(from), Some(to)) = (&found[arc.from], &found[arc.to]) else { continue };
             if arc.log_density(&from.pose, &to.pose) > BROKEN {
-                opinions[arc.to].extend(arc.opinion_forth(from));
-                opinions[arc.from].extend(arc.opinion_back(to));
+                let agree = |own: &Measured, opinion: &Opinion| own.pose.angle_to(&opinion.pose) < TURNED;
+                opinions[arc.to].extend(arc.opinion_forth(from).filter(|opinion| agree(to, opinion)));
+                opinions[arc.from].extend(arc.opinion_back(to).filter(|opinion| agree(from, opinion)));
             }
         }
         found.iter().zip(&opinions).map(|(own, opinions)| Some(own.as_ref()?.with(opinions))).collect()
@@ -168,6 +172,18 @@ mod tests {
         let off = truths[2].orientation * rotation_from_vector(Vector3::new(0.4, 0.0, 0.0));
         measured[2] = Some(Measured { pose: Pose { orientation: off, ..truths[2] }, error: ERROR });
         assert!(network.fused(&measured)[2].unwrap().angle_to(&truths[2]) < 0.33);
+    }
+
+    #[test]
+    fn a_neighbour_that_lies_on_its_side_is_not_asked() {
+        let mut random = Random::new(4, 0, 0);
+        let network = network(&mut random);
+        let truths = row(&mut random);
+        let mut measured: Vec<Option<Measured>> = truths.iter().map(|&pose| Some(Measured { pose, error: ERROR })).collect();
+        let alone = network.fused(&[measured[0], measured[1], None])[1].unwrap();
+        let off = truths[2].orientation * rotation_from_vector(Vector3::new(0.0, 1.5, 0.0));
+        measured[2] = Some(Measured { pose: Pose { orientation: off, ..truths[2] }, error: ERROR });
+        assert_eq!(network.fused(&measured)[1].unwrap(), alone);
     }
 
     #[test]

@@ -51,6 +51,7 @@ pub(crate) fn take(tables: &mut TableReader<'_>, prefix: &str, card: LandmarkCar
             && (0.0..=1.0).contains(&l.right)
             && l.blend.len() == rounds.len() + 1
             && l.blend.iter().all(|weight| weight.abs() < 100.0)
+            && (l.blend.iter().sum::<f64>() - 1.0).abs() < 1e-6
     };
     if landmarks.is_empty() || landmarks.len() > MOST || !landmarks.iter().all(valid) {
         return Err(DetectError::model(

@@ -51,11 +51,19 @@ impl Gaussian {
         0.5 * libm::log(p.determinant().max(1e-30)) - 1.5 * libm::log(core::f64::consts::TAU)
     }
 
+    /// Finite numbers that are no larger than [`MOST`], and a covariance that is one: symmetric, positive definite.
     pub(crate) fn is_valid(&self) -> bool {
-        let p = &self.precision;
-        self.mean_mm.iter().chain(p.iter().flatten()).all(|v| v.is_finite()) && (0..3).all(|r| p[r][r] >= 0.0)
+        let precision = Matrix3::from_fn(|r, c| self.precision[r][c]);
+        let small = self.mean_mm.iter().chain(self.precision.iter().flatten()).all(|v| v.abs() <= MOST);
+        let scale = (0..3).map(|a| precision[(a, a)]).fold(0.0, f64::max);
+        let symmetric = (precision - precision.transpose()).abs().max() <= 1e-6 * scale;
+        let minors = [precision[(0, 0)], precision.fixed_view::<2, 2>(0, 0).determinant(), precision.determinant()];
+        small && symmetric && minors.iter().all(|&minor| minor > 0.0)
     }
 }
+
+/// No position, mm, and no precision is beyond this.
+const MOST: f64 = 1e9;
 
 /// Fewest cases with both structures that an arc is learned from.
 const FEWEST: usize = 6;

@@ -282,10 +282,13 @@ pub(crate) fn settled<B: Backend>(input: &StageInput<'_, B>, normalise: bool) ->
 }
 
 /// By case that is no copy, what the middle regressor of a cascade with few points leaves when it did not see the case: enough to compare
-/// training sets. Empty without regressors.
+/// training sets. Empty without regressors, or where a part of the cases has no other to learn from.
 pub(crate) fn trial<B: Backend>(input: &StageInput<'_, B>, normalise: bool) -> Vec<f64> {
     let config = &input.config.finish;
     let Some(round) = config.regressors.get(config.regressors.len() / 2) else { return Vec::new() };
+    if (0..FOLDS).any(|fold| input.cases.iter().all(|case| case.group % FOLDS == fold)) {
+        return Vec::new();
+    }
     let view = View { margin: config.margin.unwrap_or(MARGINS[0]), ridge: config.ridge.unwrap_or(RIDGES[0]) };
     let round = RoundConfig { density: TRIAL_DENSITY * round.density, ..round.clone() };
     let mut errors: Vec<(usize, f64)> =

@@ -187,7 +187,7 @@ pub(super) fn write(folder: &Path, about: &About<'_>, detections: &[Detection], 
 
 impl<'a> Explained<'a> {
     fn new(structure: &StructureModel, detection: &'a Detection, explanation: &Explanation, network: bool) -> Self {
-        let Trace { candidates, modes, converged, scores, own_modes, chosen, margin, support } = &detection.trace;
+        let Trace { candidates, modes, converged, scores, own_modes, chosen, margin, support, settled: _ } = &detection.trace;
         let expected = !structure.prior.any_orientation;
         let from = |n: usize| match n {
             n if n >= *own_modes => "neighbour",

@@ -145,6 +145,11 @@ mod tests {
         Measured { pose: Step { rotation, shift_mm, log_size: [0.0; 3] }.apply(truth), error: ERROR }
     }
 
+    /// Poses as they are, said to have these errors.
+    fn measured(truths: &[Pose], error: FinishError) -> Vec<Option<Measured>> {
+        truths.iter().map(|&pose| Some(Measured { pose, error })).collect()
+    }
+
     #[test]
     fn neighbours_make_errors_smaller() {
         let mut random = Random::new(4, 0, 0);
@@ -168,7 +173,7 @@ mod tests {
         let mut random = Random::new(4, 0, 0);
         let network = network(&mut random);
         let truths = row(&mut random);
-        let mut measured: Vec<Option<Measured>> = truths.iter().map(|&pose| Some(Measured { pose, error: ERROR })).collect();
+        let mut measured = measured(&truths, ERROR);
         let off = truths[2].orientation * rotation_from_vector(Vector3::new(0.4, 0.0, 0.0));
         measured[2] = Some(Measured { pose: Pose { orientation: off, ..truths[2] }, error: ERROR });
         assert!(network.fused(&measured)[2].unwrap().angle_to(&truths[2]) < 0.33);
@@ -179,7 +184,7 @@ mod tests {
         let mut random = Random::new(4, 0, 0);
         let network = network(&mut random);
         let truths = row(&mut random);
-        let mut measured: Vec<Option<Measured>> = truths.iter().map(|&pose| Some(Measured { pose, error: ERROR })).collect();
+        let mut measured = measured(&truths, ERROR);
         let alone = network.fused(&[measured[0], measured[1], None])[1].unwrap();
         let off = truths[2].orientation * rotation_from_vector(Vector3::new(0.0, 1.5, 0.0));
         measured[2] = Some(Measured { pose: Pose { orientation: off, ..truths[2] }, error: ERROR });
@@ -199,8 +204,7 @@ mod tests {
         // A detector that is never wrong needs no advice.
         let sure = FinishError { center_mm: [0.0; 3], angle: [0.0; 3] };
         let truths = row(&mut random);
-        let measured: Vec<Option<Measured>> = truths.iter().map(|&pose| Some(Measured { pose, error: sure })).collect();
-        let fused = network.fused(&measured);
+        let fused = network.fused(&measured(&truths, sure));
         assert!(truths.iter().zip(fused).all(|(truth, fused)| fused.unwrap().center.distance_mm(&truth.center) < 1e-9));
     }
 }

@@ -1,7 +1,7 @@
 //! A case brought to the working grid: 12 bits, one spacing, a pyramid.
 
 use crate::DetectError;
-use pbt_volume::{IntensityPolicy, Padding, Pose, Pyramid, Volume, resample, working_geometry};
+use pbt_volume::{Geometry, IntensityPolicy, Padding, Pose, Pyramid, Volume, VoxelIndex, resample, working_geometry};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -22,29 +22,51 @@ pub struct WorkingSpec {
 /// The largest working volume, voxels: 4 GB of channels. A larger image in relation to the working spacing is refused.
 const MOST_VOXELS: f64 = 512.0 * 1024.0 * 1024.0;
 
+/// Most voxels along an axis.
+const MOST_ACROSS: usize = 65_000;
+
 impl WorkingSpec {
     /// The working pyramid of an image.
     ///
     /// # Errors
-    /// [`DetectError::Image`] when the image is constant or without finite voxels, or when the working grid would be absurdly large
-    /// or smaller than two voxels along an axis.
+    /// [`DetectError::Image`] when the image is constant or without finite voxels, or when the working grid would be absurdly large.
     pub fn pyramid(&self, image: &Volume<f32>) -> Result<Pyramid, DetectError> {
-        let geometry = image.geometry();
-        let spacing = geometry.spacing_mm();
-        let extent: Vec<f64> = (0..3).map(|a| spacing[a] * geometry.shape()[a] as f64 / self.spacing_mm).collect();
-        if extent.iter().map(|e| e.max(1.0)).product::<f64>() > MOST_VOXELS || extent.iter().any(|&e| e > 65_000.0) {
+        self.pyramid_on(image, &working_geometry(image.geometry(), self.spacing_mm))
+    }
+
+    /// The part of the working pyramid that holds these boxes, or the nearest voxels where they lie outside; its voxels are those of the
+    /// whole.
+    ///
+    /// # Errors
+    /// Those of [`WorkingSpec::pyramid`].
+    pub(crate) fn pyramid_of(&self, image: &Volume<f32>, boxes: &[Pose]) -> Result<Pyramid, DetectError> {
+        let whole = working_geometry(image.geometry(), self.spacing_mm);
+        // Blocks of voxels that are one on the coarsest level.
+        let block = 1 << (self.levels - 1);
+        let corners: Vec<VoxelIndex> = boxes.iter().flat_map(Pose::corners).map(|corner| whole.to_index(corner)).collect();
+        let ends = [0, 1, 2].map(|a| {
+            let last = (whole.shape()[a] - 1) as f64;
+            let places = || corners.iter().map(|corner| corner.0[a].clamp(0.0, last));
+            let low = places().fold(last, f64::min) as usize / block * block;
+            let high = (places().fold(0.0, f64::max).ceil() as usize / block + 1) * block;
+            (low, high.min(whole.shape()[a]) - low)
+        });
+        self.pyramid_on(image, &whole.part(ends.map(|(low, _)| low), ends.map(|(_, count)| count)))
+    }
+
+    fn pyramid_on(&self, image: &Volume<f32>, grid: &Geometry) -> Result<Pyramid, DetectError> {
+        let shape = grid.shape();
+        if shape.iter().map(|&n| n as f64).product::<f64>() > MOST_VOXELS || shape.iter().any(|&n| n > MOST_ACROSS) {
             return Err(DetectError::image(
                 "spacing",
                 format!(
-                    "the image covers {:.0} x {:.0} x {:.0} voxels of the model's {} mm (check the spacing in the header)",
-                    extent[0], extent[1], extent[2], self.spacing_mm
+                    "the image covers {} x {} x {} voxels of the model's {} mm (check the spacing in the header)",
+                    shape[0], shape[1], shape[2], self.spacing_mm
                 ),
             ));
         }
         let range = self.intensity.range(image).map_err(|e| DetectError::image("voxels", e.to_string()))?;
-        let quantised = range.quantise(image);
-        let grid = working_geometry(geometry, self.spacing_mm);
-        Ok(Pyramid::new(resample(&quantised, &grid, self.padding), self.levels))
+        Ok(Pyramid::new(resample(&range.quantise(image), grid, self.padding), self.levels))
     }
 }
 

@@ -136,12 +136,13 @@ impl Model {
             }
         }
         clock.stop("network");
-        let mut settled: Vec<(usize, Detection)> = Vec::with_capacity(searches.len());
+        let (mut settled, mut measured) = (Vec::with_capacity(searches.len()), Vec::with_capacity(searches.len()));
         for ((structure, (n, trace)), choice) in self.structures.iter().zip(searches).zip(choices) {
-            settled.push((n, structure.settle(backend, &prepared[n], trace, choice)));
+            let (detection, own) = structure.settle(backend, &prepared[n], trace, choice);
+            settled.push((n, detection));
+            measured.push(own);
         }
         if let Some(network) = &self.network {
-            let measured: Vec<Option<Measured>> = self.structures.iter().zip(&settled).map(|(s, (_, d))| s.measured(d)).collect();
             for ((_, detection), fused) in settled.iter_mut().zip(network.fused(&measured)) {
                 detection.pose = fused.unwrap_or(detection.pose);
             }
@@ -152,7 +153,11 @@ impl Model {
             if detection.status == Status::Found && structure.is_out_of_view(on, &detection.pose) {
                 detection.status = Status::Doubtful;
             }
-            detection.landmarks = structure.find_landmarks(backend, &on.image, &detection);
+            clock.stop("verification");
+            detection.landmarks = structure.find_landmarks(backend, on, image, &detection)?;
+            if !detection.landmarks.is_empty() {
+                clock.stop("landmarks");
+            }
             if explain {
                 explanations.push(structure.explain(backend, &on.image, structure.working.spacing_mm, &detection));
             }
@@ -294,18 +299,21 @@ impl StructureModel {
         trace.converged.extend(converged);
     }
 
-    /// The chosen pose with its score, without landmarks.
-    fn settle<B: Backend>(&self, backend: &B, on: &Prepared<'_, B>, trace: Trace, choice: Choice) -> Detection {
+    /// The chosen pose with its score, without landmarks; and what neighbours may go by.
+    fn settle<B: Backend>(&self, backend: &B, on: &Prepared<'_, B>, trace: Trace, choice: Choice) -> (Detection, Option<Measured>) {
         let expected = self.prior.expected(on.middle());
         let (pose, score) = self.verification.settle(backend, &on.image, &trace.converged, &trace.scores, choice.index, expected.as_ref());
         let trace = Trace { chosen: choice.index, settled: Some(pose), margin: choice.margin, support: choice.support, ..trace };
-        let score = choice.probability(self.verification.probability(score));
+        let own = self.verification.probability(score);
+        let score = choice.probability(own);
         // Where another joint choice is about as likely, the best is a guess.
         let status = match self.status(score) {
             Status::Found if choice.margin < BARELY => Status::Doubtful,
             status => status,
         };
-        Detection { name: self.name.clone(), status, score, pose, trace, landmarks: Vec::new() }
+        let detection = Detection { name: self.name.clone(), status, score, pose, trace, landmarks: Vec::new() };
+        let measured = self.measured(&detection, own);
+        (detection, measured)
     }
 
     /// Whether less than half of the structure can be seen there: what is said of it is a guess.
@@ -313,10 +321,10 @@ impl StructureModel {
         on.levels[0].voxels_outside(pose.center) * self.working.spacing_mm > OUT_OF_VIEW * self.prior.scale_mm
     }
 
-    /// The pose with its errors, where it is one that neighbours can go by.
-    fn measured(&self, detection: &Detection) -> Option<Measured> {
+    /// The pose with its errors, where it is one that neighbours can go by; `probability` is its own detector's.
+    fn measured(&self, detection: &Detection, probability: f64) -> Option<Measured> {
         let error = self.verification.spec.error.filter(|_| detection.status != Status::Absent)?;
-        Some(Measured { pose: detection.pose, error })
+        Some(Measured { pose: detection.pose, error: error.doubted(probability) })
     }
 
     /// What a probability means.
@@ -331,10 +339,23 @@ impl StructureModel {
     }
 
     /// The landmarks of a box: none is surer than its box, and those of an absent one are absent.
-    fn find_landmarks<B: Backend>(&self, backend: &B, image: &B::Image, parent: &Detection) -> Vec<LandmarkDetection> {
-        let Some(stage) = &self.landmarks else { return Vec::new() };
-        let found = stage.detect(backend, image, &parent.pose);
-        stage
+    fn find_landmarks<B: Backend>(
+        &self,
+        backend: &B,
+        on: &Prepared<'_, B>,
+        image: &Volume<f32>,
+        parent: &Detection,
+    ) -> Result<Vec<LandmarkDetection>, DetectError> {
+        let Some(stage) = &self.landmarks else { return Ok(Vec::new()) };
+        let found = match &stage.close_up {
+            None => stage.detect(backend, &on.image, &parent.pose),
+            Some(close_up) => {
+                let near = close_up.pyramid(&self.working, image, &[parent.pose])?;
+                let near = backend.upload(near.levels(), &close_up.layout(&self.working));
+                stage.detect(backend, &near, &parent.pose)
+            }
+        };
+        let all = stage
             .landmarks
             .iter()
             .zip(found)
@@ -347,7 +368,8 @@ impl StructureModel {
                 };
                 LandmarkDetection { name: prior.name.clone(), status, score: own, point: found.point }
             })
-            .collect()
+            .collect();
+        Ok(all)
     }
 }
 

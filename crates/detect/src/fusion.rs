@@ -2,7 +2,7 @@
 //!
 //! The finish ends about the truth with the errors that [`FinishError`] has; a neighbour expects the structure with the errors of its
 //! own pose and those of the arc between them. All are taken as normal and independent, so the best estimate is the mean of what they say,
-//! weighted by the inverse covariances (generalised least squares: Aitken 1936).
+//! weighted by the inverse covariances (generalised least squares: Aitken 1936). A pose that its own detector doubts weighs less.
 
 use crate::finish_error::FinishError;
 use crate::network::{Arc, BROKEN, Gaussian, Network};
@@ -177,6 +177,22 @@ mod tests {
         let off = truths[2].orientation * rotation_from_vector(Vector3::new(0.4, 0.0, 0.0));
         measured[2] = Some(Measured { pose: Pose { orientation: off, ..truths[2] }, error: ERROR });
         assert!(network.fused(&measured)[2].unwrap().angle_to(&truths[2]) < 0.33);
+    }
+
+    #[test]
+    fn who_doubts_follows_the_neighbours() {
+        let mut random = Random::new(4, 0, 0);
+        let network = network(&mut random);
+        let truths = row(&mut random);
+        let left = |probability: f64| {
+            let mut measured = measured(&truths, ERROR);
+            let step = Step { rotation: Vector3::new(0.2, 0.0, 0.0), shift_mm: Vector3::new(0.0, 3.0, 3.0), log_size: [0.0; 3] };
+            measured[1] = Some(Measured { pose: step.apply(&truths[1]), error: ERROR.doubted(probability) });
+            let fused = network.fused(&measured)[1].unwrap();
+            (fused.center.distance_mm(&truths[1].center), fused.angle_to(&truths[1]))
+        };
+        let (sure, unsure) = (left(1.0), left(0.01));
+        assert!(unsure.0 < 0.6 * sure.0 && unsure.1 < 0.6 * sure.1, "{sure:?} {unsure:?}");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What a user may set for landmarks.
 
 use crate::DetectError;
+use crate::close_up::MOST_HALVINGS;
 use crate::config::within;
 use crate::landmarks::View;
 use serde::{Deserialize, Serialize};
@@ -13,6 +14,10 @@ pub struct LandmarksConfig {
     pub perturbations: usize,
     /// Most frames in all.
     pub most_samples: usize,
+    /// How often the working spacing is halved for landmarks. Automatic: as often as the finest patch asks, as far as the training images
+    /// are finer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub halvings: Option<u8>,
     /// The rounds in their order.
     pub rounds: Vec<LandmarkRoundConfig>,
 }
@@ -55,6 +60,7 @@ impl Default for LandmarksConfig {
         Self {
             perturbations: 30,
             most_samples: 4000,
+            halvings: None,
             rounds: vec![
                 LandmarkRoundConfig {
                     view: View::Box,
@@ -65,8 +71,9 @@ impl Default for LandmarksConfig {
                     ridge: 0.8,
                 },
                 point(vec![patch(10.0, 7.0, &[0.7])], 1.8, 0.8),
-                point(vec![patch(7.0, 7.0, &[0.7])], 1.2, 0.8),
                 point(vec![patch(5.0, 9.0, &[0.7])], 0.9, 0.8),
+                point(vec![patch(3.5, 9.0, &[0.7])], 0.7, 0.8),
+                point(vec![patch(2.5, 9.0, &[0.7])], 0.5, 0.8),
             ],
         }
     }
@@ -77,6 +84,9 @@ impl LandmarksConfig {
     pub(crate) fn check(&self) -> Result<(), DetectError> {
         within("landmarks.perturbations", self.perturbations as f64, 1.0, 1e4)?;
         within("landmarks.most_samples", self.most_samples as f64, 10.0, 1e6)?;
+        if let Some(halvings) = self.halvings {
+            within("landmarks.halvings", f64::from(halvings), 0.0, f64::from(MOST_HALVINGS))?;
+        }
         within("landmarks.rounds", self.rounds.len() as f64, 0.0, 20.0)?;
         for round in &self.rounds {
             within("landmarks.rounds.reach", round.reach, 0.01, 20.0)?;

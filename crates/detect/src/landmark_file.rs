@@ -1,6 +1,7 @@
 //! Landmarks in the model file.
 
 use crate::DetectError;
+use crate::close_up::{CloseUp, MOST_HALVINGS, MOST_MARGIN};
 use crate::landmarks::{LandmarkGroup, LandmarkPrior, LandmarkRound, LandmarkRoundSpec, LandmarkStage, View};
 use crate::linear::LinearMap;
 use crate::tensors::{TableReader, TableWriter};
@@ -11,6 +12,8 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields)]
 pub(crate) struct LandmarkCard {
     landmarks: Vec<LandmarkPrior>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    close_up: Option<CloseUp>,
     rounds: Vec<RoundCard>,
 }
 
@@ -39,11 +42,11 @@ pub(crate) fn put(tables: &mut TableWriter, prefix: &str, stage: &LandmarkStage)
         RoundCard { spec: round.spec.clone(), groups: round.groups.iter().map(|g| g.landmarks.clone()).collect() }
     });
     let rounds = rounds.collect();
-    LandmarkCard { landmarks: stage.landmarks.clone(), rounds }
+    LandmarkCard { landmarks: stage.landmarks.clone(), close_up: stage.close_up.clone(), rounds }
 }
 
 pub(crate) fn take(tables: &mut TableReader<'_>, prefix: &str, card: LandmarkCard, levels: usize) -> Result<LandmarkStage, DetectError> {
-    let LandmarkCard { landmarks, rounds } = card;
+    let LandmarkCard { landmarks, close_up, rounds } = card;
     let valid = |l: &LandmarkPrior| {
         l.mean.iter().all(|m| m.abs() < 100.0)
             && (0.0..100.0).contains(&l.spread)
@@ -59,12 +62,16 @@ pub(crate) fn take(tables: &mut TableReader<'_>, prefix: &str, card: LandmarkCar
             "there are none, too many, or one with a place or a blend that is none",
         ));
     }
+    if close_up.as_ref().is_some_and(|c| !(1..=MOST_HALVINGS).contains(&c.halvings) || !(0.0..=MOST_MARGIN).contains(&c.margin)) {
+        return Err(DetectError::model(format!("{prefix}.landmarks"), "the close-up's halvings or margin are out of range"));
+    }
+    let levels = levels + close_up.as_ref().map_or(0, |c| usize::from(c.halvings));
     let rounds = rounds
         .into_iter()
         .enumerate()
         .map(|(n, round)| take_round(tables, &format!("{prefix}.landmarks{n}"), round, landmarks.len(), levels))
         .collect::<Result<_, _>>()?;
-    Ok(LandmarkStage { landmarks, rounds })
+    Ok(LandmarkStage { landmarks, close_up, rounds })
 }
 
 fn take_round(

@@ -6,15 +6,16 @@
 use crate::DetectError;
 use crate::blend;
 use crate::case::{TrainingCase, groups};
+use crate::close_up::{CloseUp, MOST_HALVINGS, MOST_MARGIN};
 use crate::cover::Random;
 use crate::finish::Finish;
-use crate::landmark_config::{LandmarkRoundConfig, LandmarksConfig};
+use crate::landmark_config::{LandmarkPatchConfig, LandmarkRoundConfig, LandmarksConfig};
 use crate::landmarks::{
     LandmarkGroup, LandmarkPrior, LandmarkRound, LandmarkRoundSpec, LandmarkStage, RIGHT_WITHIN, View, expected, mean_size_mm, step_between,
 };
 use crate::linear::LinearMap;
 use crate::metrics::BoxError;
-use crate::modes::mean;
+use crate::modes::median;
 use crate::perturb::Step;
 use crate::stage_input::StageInput;
 use crate::verification::VerificationStage;
@@ -48,7 +49,7 @@ pub(crate) fn held_out_frames<B: Backend>(
             // Verification picks the right one; here the truth stands in for it.
             let distance = |p: &Pose| BoxError::new(p, &cases[n].pose).corner_mm;
             let Some(best) = ends.iter().min_by(|a, b| distance(a).total_cmp(&distance(b))) else { continue };
-            let found = mean(ends.iter().filter(|p| verification.spec.same.holds(best, p))).unwrap_or(*best);
+            let found = median(best, ends.iter().filter(|p| verification.spec.same.holds(best, p)));
             let expected = prior.expected(cases[n].pyramid.levels()[0].geometry().center());
             frames[n] = match (verification.spec.trust, expected) {
                 (Some(trust), Some(expected)) => trust.temper(&found, &expected),
@@ -146,9 +147,7 @@ impl LandmarkStage {
     ) -> Self {
         let errors = FrameErrors::new(input.cases, frames);
         let seed = input.seed ^ 0x50;
-        let priors: Vec<LandmarkPrior> = kept.iter().map(|(name, points)| prior(name, points, input.cases, frames)).collect();
-        // Root mean square over all landmarks: the unit of rounds.
-        let spread = (priors.iter().map(|p| p.spread * p.spread).sum::<f64>() / priors.len().max(1) as f64).sqrt().clamp(1e-3, 0.5);
+        let (priors, spread) = priors(input.cases, kept, frames);
         let rounds = config
             .rounds
             .iter()
@@ -172,8 +171,48 @@ impl LandmarkStage {
                 LandmarkRound { spec, groups }
             })
             .collect();
-        Self { landmarks: priors, rounds }
+        Self { landmarks: priors, close_up: None, rounds }
     }
+}
+
+/// What the landmarks of a box must see of it in finer voxels than its own stages; none where those are fine enough for every patch, or the
+/// images are no finer. `smallest_mm` is the smallest spacing of the images.
+pub(crate) fn close_up<B: Backend>(
+    input: &StageInput<'_, B>,
+    config: &LandmarksConfig,
+    landmarks: &[Annotated],
+    frames: &[Pose],
+    smallest_mm: f64,
+) -> Option<CloseUp> {
+    let d = input.prior.scale_mm;
+    let (priors, spread) = priors(input.cases, landmarks, frames);
+    let patches = || config.rounds.iter().flat_map(|round| round.patches.iter().map(move |patch| (round.view, patch)));
+    let voxel_mm = |(view, patch): (View, &LandmarkPatchConfig)| {
+        patch.levels.iter().map(|ratio| ratio * between_mm(view, patch, d, spread)).fold(f64::INFINITY, f64::min)
+    };
+    let finest_mm = patches().map(voxel_mm).fold(f64::INFINITY, f64::min);
+    // Rounding must not deny the images' own spacing.
+    let offered = libm::log2(input.spacing_mm / smallest_mm + 0.01).floor();
+    let asked = libm::round(libm::log2(input.spacing_mm / finest_mm));
+    let halvings = config.halvings.unwrap_or(asked.min(offered).clamp(0.0, f64::from(MOST_HALVINGS)) as u8);
+    // Where landmarks may lie beyond the box, and what is sampled about them.
+    let beyond = |prior: &LandmarkPrior| {
+        let excess = |a: usize| (prior.mean[a].abs() - 0.5) * input.prior.mean_size_mm[a] / d;
+        (0..3).map(excess).fold(0.0, f64::max) + prior.farthest
+    };
+    let half = |(view, patch): (View, &LandmarkPatchConfig)| match view {
+        View::Box => (patch.extent - 1.0) / 2.0,
+        View::Point => patch.extent * spread / 2.0,
+    };
+    let margin = priors.iter().map(beyond).fold(0.0, f64::max) + patches().map(half).fold(0.0, f64::max);
+    (halvings > 0).then(|| CloseUp { halvings, margin: margin.min(MOST_MARGIN) })
+}
+
+/// Mean places, and the root mean square over all landmarks of the distances from them in D: the unit of rounds.
+fn priors(cases: &[TrainingCase], landmarks: &[Annotated], frames: &[Pose]) -> (Vec<LandmarkPrior>, f64) {
+    let priors: Vec<LandmarkPrior> = landmarks.iter().map(|(name, points)| prior(name, points, cases, frames)).collect();
+    let spread = (priors.iter().map(|p| p.spread * p.spread).sum::<f64>() / priors.len().max(1) as f64).sqrt();
+    (priors, spread.clamp(1e-3, 0.5))
 }
 
 /// An annotation that training does not believe.
@@ -304,6 +343,15 @@ fn prior(name: &str, points: &[(usize, PointLps)], cases: &[TrainingCase], frame
     }
 }
 
+/// Distance of a patch's points, mm; `d` is D in mm.
+fn between_mm(view: View, patch: &LandmarkPatchConfig, d: f64, spread: f64) -> f64 {
+    let edge_mm = match view {
+        View::Box => d * patch.extent,
+        View::Point => d * patch.extent * spread,
+    };
+    edge_mm / (patch.points - 1.0).max(1.0)
+}
+
 /// The round's grids in units of what it looks at.
 fn spec<B: Backend>(round: &LandmarkRoundConfig, input: &StageInput<'_, B>, spread: f64, normalise: bool) -> LandmarkRoundSpec {
     let prior = input.prior;
@@ -316,11 +364,7 @@ fn spec<B: Backend>(round: &LandmarkRoundConfig, input: &StageInput<'_, B>, spre
                 View::Box => crate::orientation::grid_for(prior, patch.points, (patch.extent - 1.0) / 2.0 * prior.scale_mm),
                 View::Point => BoxGrid { points: [patch.points as u8; 3], extent: [patch.extent * spread; 3] },
             };
-            let edge_mm = match round.view {
-                View::Box => prior.scale_mm * patch.extent,
-                View::Point => prior.scale_mm * patch.extent * spread,
-            };
-            let between_mm = edge_mm / (patch.points - 1.0).max(1.0);
+            let between_mm = between_mm(round.view, patch, prior.scale_mm, spread);
             let level = |ratio: &f64| libm::round(libm::log2(ratio * between_mm / input.spacing_mm)).clamp(0.0, deepest as f64) as u8;
             let mut levels: Vec<u8> = patch.levels.iter().map(level).collect();
             levels.sort_unstable_by(|a, b| b.cmp(a));

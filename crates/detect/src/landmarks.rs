@@ -4,6 +4,7 @@
 //! landmarks together, or at the surroundings of each landmark and moves it alone; what all rounds say is blended. Lengths are in units of D, the box's mean size, or of
 //! the spread of the landmarks about their mean places, so that one configuration serves mouse skulls and hippocampi.
 
+use crate::close_up::CloseUp;
 use crate::linear::LinearMap;
 use crate::regression::normalise;
 use nalgebra::Vector3;
@@ -81,6 +82,8 @@ pub struct LandmarkRound {
 pub struct LandmarkStage {
     /// Mean places, in the order of results.
     pub landmarks: Vec<LandmarkPrior>,
+    /// What rounds look at; absent where the working pyramid of the box is fine enough, or the images are no finer.
+    pub close_up: Option<CloseUp>,
     /// Rounds in their order.
     pub rounds: Vec<LandmarkRound>,
 }
@@ -148,7 +151,7 @@ impl LandmarkRoundSpec {
 }
 
 impl LandmarkStage {
-    /// All landmarks of a box that was found here.
+    /// All landmarks of a box that was found here; the image is a close-up where the stage has one.
     pub fn detect<B: Backend>(&self, backend: &B, image: &B::Image, frame: &Pose) -> Vec<FoundLandmark> {
         let rounds = self.rounds(backend, image, frame);
         let found = |(l, landmark): (usize, &LandmarkPrior)| {

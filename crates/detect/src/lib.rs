@@ -13,6 +13,7 @@ mod case;
 mod cholesky;
 mod classification;
 mod classifier;
+mod close_up;
 mod confidence;
 mod config;
 mod cover;
@@ -62,6 +63,7 @@ pub use calibration::Calibration;
 pub use case::WorkingSpec;
 pub use classification::{Round, RoundSpec, Rounds};
 pub use classifier::{HaarClassifier, PoseClassifier};
+pub use close_up::CloseUp;
 pub use confidence::{Bin, Confidence, Judged, RiskCoverage, RiskPoint};
 pub use config::{
     FinishConfig, FinishKind, NetworkConfig, OrientationConfig, Orientations, PositionConfig, RoundConfig, TrainConfig, VerificationConfig,

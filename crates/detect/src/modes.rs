@@ -1,5 +1,6 @@
 //! From many scored hypotheses to a few modes.
 
+use crate::perturb::Step;
 use nalgebra::{Quaternion, UnitQuaternion, Vector3};
 use pbt_tree::Score;
 use pbt_volume::{PointLps, Pose, positive};
@@ -58,6 +59,26 @@ pub(crate) fn mean<'a>(poses: impl Iterator<Item = &'a Pose>) -> Option<Pose> {
     Some(Pose { center: PointLps((center / n).into()), orientation: positive(orientation), size_mm: size.map(|s| s / n) })
 }
 
+/// The median pose by component of the steps from `about`: of the shift along its axes, of the rotation vector and of the log sizes. A few
+/// poses that ended elsewhere move it little. `about` of no poses.
+pub(crate) fn median<'a>(about: &Pose, poses: impl Iterator<Item = &'a Pose>) -> Pose {
+    let steps: Vec<Step> = poses.map(|pose| Step::between(about, pose)).collect();
+    let middle = |component: &dyn Fn(&Step) -> f64| {
+        let mut values: Vec<f64> = steps.iter().map(component).collect();
+        values.sort_by(f64::total_cmp);
+        match values.len() {
+            0 => 0.0,
+            n => (values[(n - 1) / 2] + values[n / 2]) / 2.0,
+        }
+    };
+    Step {
+        rotation: Vector3::from_fn(|a, _| middle(&|step| step.rotation[a])),
+        shift_mm: Vector3::from_fn(|a, _| middle(&|step| step.shift_mm[a])),
+        log_size: std::array::from_fn(|a| middle(&|step| step.log_size[a])),
+    }
+    .apply(about)
+}
+
 /// The pose with the smallest sum of distances to the others: a few that ended far off do not move it. `None` of no poses.
 pub(crate) fn middle_of(poses: &[Pose]) -> Option<Pose> {
     let sum = |p: &Pose| poses.iter().map(|q| p.center.distance_mm(&q.center)).sum::<f64>();
@@ -69,6 +90,18 @@ mod tests {
     use super::*;
     use crate::cover::Random;
     use crate::perturb::{Reach, perturbed};
+
+    #[test]
+    fn a_median_is_not_moved_by_one_that_went_astray() {
+        let mut random = Random::new(4, 0, 0);
+        let truth = Pose { center: PointLps::new(5.0, 6.0, 7.0), orientation: random.rotation(), size_mm: [10.0, 20.0, 30.0] };
+        let near = Reach { angle: 0.01, center_mm: 0.1, log_size: 0.01 };
+        let mut poses: Vec<Pose> = (0..9).map(|_| perturbed(&truth, &near, &mut random)).collect();
+        poses.push(perturbed(&truth, &Reach { angle: 0.4, center_mm: 10.0, log_size: 0.3 }, &mut random));
+        let found = median(&poses[9], poses.iter());
+        assert!(Reach { angle: 0.02, center_mm: 0.1, log_size: 0.01 }.holds(&truth, &found), "{found:?}");
+        assert!(median(&truth, std::iter::empty()).center.distance_mm(&truth.center) < 1e-12);
+    }
 
     #[test]
     fn two_clusters_give_two_modes_near_their_middles() {

@@ -1,8 +1,9 @@
 //! Training: stage after stage, each on what the stages before it find in the training cases.
 
 use crate::augmentation::Augmented;
-use crate::case::TrainingCase;
+use crate::case::{TrainingCase, WorkingSpec};
 use crate::classification::Rounds;
+use crate::close_up::CloseUp;
 use crate::config::{FinishConfig, FinishKind, TrainConfig};
 use crate::detector::check_window;
 use crate::finish::Finish;
@@ -20,7 +21,7 @@ use crate::regression::{self, Cascade};
 use crate::stage_input::StageInput;
 use crate::trust::Trust;
 use crate::verification::VerificationStage;
-use crate::working::working_spec;
+use crate::working::{smallest_spacing_mm, working_spec};
 use crate::{DetectError, metrics::BoxError};
 use pbt_tree::{Backend, ImageLayout};
 use pbt_volume::{IntensityPolicy, PointLps, Pose, Volume};
@@ -463,7 +464,23 @@ impl<B: Backend, D: TrainingData> Trainer<'_, B, D> {
         let errors = frames.iter().zip(&cases).map(|(frame, case)| BoxError::new(frame, &case.pose).center_mm);
         self.figure("frames", Instant::now(), "held-out pose, mm", errors.collect());
         self.begin("landmarks", 0.93)?;
+        let close_up =
+            landmark_training::close_up(&input, &config.landmarks, &landmarks, &frames, smallest_spacing_mm(self.data, annotated));
+        let near = match &close_up {
+            Some(close_up) => self.close_ups(close_up, &working, &cases, annotated, &frames)?,
+            None => Vec::new(),
+        };
+        let near_images: Vec<B::Image> = match &close_up {
+            Some(close_up) => near.iter().map(|c| self.backend.upload(c.pyramid.levels(), &close_up.layout(&working))).collect(),
+            None => Vec::new(),
+        };
+        let near_images: Vec<&B::Image> = near_images.iter().collect();
+        let input = match &close_up {
+            Some(close_up) => StageInput { cases: &near, images: &near_images, spacing_mm: close_up.working(&working).spacing_mm, ..input },
+            None => input,
+        };
         let (stage, contradicted) = LandmarkStage::train(&input, &config.landmarks, &landmarks, &frames, normalise);
+        let stage = LandmarkStage { close_up, ..stage };
         for c in contradicted.iter().filter(|c| !cases[c.case].copy) {
             self.warnings.push(format!(
                 "{}: {}: {:.2} mm from where the other cases expect it; not learned from (check the annotation)",
@@ -473,7 +490,7 @@ impl<B: Backend, D: TrainingData> Trainer<'_, B, D> {
             ));
         }
         let started = Instant::now();
-        let found: Vec<_> = images.iter().zip(&frames).map(|(image, frame)| stage.detect(self.backend, image, frame)).collect();
+        let found: Vec<_> = input.images.iter().zip(&frames).map(|(image, frame)| stage.detect(self.backend, image, frame)).collect();
         let errors = landmarks.iter().enumerate().flat_map(|(l, (_, points))| {
             let found = &found;
             points.iter().map(move |&(case, truth)| found[case][l].point.distance_mm(&truth))
@@ -481,6 +498,29 @@ impl<B: Backend, D: TrainingData> Trainer<'_, B, D> {
         self.figure("landmarks", started, "landmarks, mm", errors.collect());
         drafts[n].landmarks = Some(stage);
         self.checkpoint(drafts)
+    }
+
+    /// The cases with close-ups of their boxes in place of their images.
+    fn close_ups(
+        &self,
+        close_up: &CloseUp,
+        working: &WorkingSpec,
+        cases: &[TrainingCase],
+        annotated: &[(usize, Pose)],
+        frames: &[Pose],
+    ) -> Result<Vec<TrainingCase>, D::Error> {
+        let parts = cases.par_iter().zip(annotated).zip(frames);
+        parts
+            .map(|((case, &(n, pose)), &frame)| {
+                if self.observer.interrupted() {
+                    return Err(DetectError::Interrupted.into());
+                }
+                let unusable = |e: DetectError| DetectError::training(format!("case {}", self.data.cases()[n]), e.to_string());
+                // Rounds learn from places about the truth, and are judged where detection would begin.
+                let pyramid = close_up.pyramid(working, &self.data.image(n)?, &[pose, frame]).map_err(unusable)?;
+                Ok(TrainingCase { pyramid: Arc::new(pyramid), ..case.clone() })
+            })
+            .collect()
     }
 
     /// The landmarks of the structure, by the numbers of its own cases.

@@ -8,7 +8,7 @@ use crate::config::VerificationConfig;
 use crate::cover::Random;
 use crate::finish::Finish;
 use crate::finish_error::FinishError;
-use crate::modes::{mean, middle_of};
+use crate::modes::median;
 use crate::orientation::{grid_for, levels_for};
 use crate::perturb::{Reach, perturbed};
 use crate::stage_input::StageInput;
@@ -40,16 +40,6 @@ pub struct VerificationSpec {
 
 /// Parts that the training cases are divided into for calibration.
 const FOLDS: usize = 3;
-
-/// Share of what counts as one place within which poses count as converged to one pose.
-const CROWD: f64 = 0.2;
-
-/// The mean of the poses within reach of the middle one: some may not have converged, and a plain mean would follow them. `None` of no
-/// poses.
-fn crowded(poses: &[Pose], reach: &Reach) -> Option<Pose> {
-    let middle = middle_of(poses)?;
-    mean(poses.iter().filter(|p| reach.holds(&middle, p)))
-}
 
 /// The trained stage.
 #[derive(Debug, Clone, PartialEq)]
@@ -161,7 +151,7 @@ impl VerificationStage {
         Some(self.settle(backend, image, poses, &scores, best, expected))
     }
 
-    /// Where most of those ended that converged to about the same place as the chosen one, drawn towards the expected pose as far as
+    /// The median of those that converged to about the same place as the chosen one (some did not quite, and a mean would follow them), drawn towards the expected pose as far as
     /// held-out cases say; and its score.
     pub(crate) fn settle<B: Backend>(
         &self,
@@ -172,8 +162,7 @@ impl VerificationStage {
         chosen: usize,
         expected: Option<&Pose>,
     ) -> (Pose, Score) {
-        let same: Vec<Pose> = poses.iter().filter(|p| self.spec.same.holds(&poses[chosen], p)).copied().collect();
-        let found = crowded(&same, &self.spec.same.scaled(CROWD)).unwrap_or(poses[chosen]);
+        let found = median(&poses[chosen], poses.iter().filter(|p| self.spec.same.holds(&poses[chosen], p)));
         if let (Some(trust), Some(expected)) = (self.spec.trust, expected) {
             let tempered = trust.temper(&found, expected);
             if let Some(&score) = self.score(backend, image, &[tempered]).first() {

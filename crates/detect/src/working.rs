@@ -16,11 +16,7 @@ pub(crate) fn working_spec<D: TrainingData>(
 ) -> Result<WorkingSpec, D::Error> {
     let ct = data.modality().eq_ignore_ascii_case("CT");
     let spacing_mm = config.working.spacing_mm.unwrap_or_else(|| {
-        let smallest = annotated
-            .iter()
-            .filter(|&&(case, _)| data.origin(case) == case)
-            .map(|&(case, _)| data.geometry(case).spacing_mm().into_iter().fold(f64::INFINITY, f64::min))
-            .fold(f64::INFINITY, f64::min);
+        let smallest = smallest_spacing_mm(data, annotated);
         // Levels are halvings, so that the finest is the image's own grid or a whole power of two coarser: no blur from
         // resampling by odd factors.
         let wanted = prior.scale_mm / VOXELS_ACROSS;
@@ -38,6 +34,15 @@ pub(crate) fn working_spec<D: TrainingData>(
         padding: config.working.padding.unwrap_or(if ct { Padding::Zero } else { Padding::Edge }),
         intensity,
     })
+}
+
+/// The smallest spacing of the images as they were given.
+pub(crate) fn smallest_spacing_mm<D: TrainingData>(data: &D, annotated: &[(usize, Pose)]) -> f64 {
+    annotated
+        .iter()
+        .filter(|&&(case, _)| data.origin(case) == case)
+        .map(|&(case, _)| data.geometry(case).spacing_mm().into_iter().fold(f64::INFINITY, f64::min))
+        .fold(f64::INFINITY, f64::min)
 }
 
 /// A window for images with an absolute scale: from the images' 1st percentile to the 99.5th of what lies in the boxes, medians

@@ -171,6 +171,17 @@ impl Geometry {
         (0..3).map(|a| (-index[a]).max(index[a] - (self.shape[a] - 1) as f64)).fold(0.0, f64::max)
     }
 
+    /// The grid of some of the voxels: those from `first` on, as many as `shape` says.
+    ///
+    /// # Panics
+    /// When the part is empty or reaches beyond the grid.
+    pub fn part(&self, first: [usize; 3], shape: [usize; 3]) -> Self {
+        let inside = |a: usize| shape[a] > 0 && first[a] < self.shape[a] && shape[a] <= self.shape[a] - first[a];
+        assert!((0..3).all(inside), "{shape:?} voxels from {first:?} on are no part of {:?}", self.shape);
+        let [i, j, k] = first.map(|n| n as f64);
+        Self::derived(shape, self.matrix, self.to_lps(VoxelIndex::new(i, j, k)))
+    }
+
     /// LPS position of the middle of the volume.
     pub fn center(&self) -> PointLps {
         let half = self.shape.map(|d| (d as f64 - 1.0) / 2.0);

@@ -316,7 +316,7 @@ fn models_that_are_none() {
     model_rejected(&[0xff; 64], &[]);
     model_rejected(&[&model[..], b"more"].concat(), &[]);
 
-    let version = b"\\\"format_version\\\":5";
+    let version = b"\\\"format_version\\\":6";
     let at = model.windows(version.len()).position(|w| w == version).expect("the card says its version");
     let mut newer = model.clone();
     newer[at + version.len() - 1] = b'9';

@@ -25,7 +25,7 @@ use pbt_volume::{PointLps, Pose};
 use serde::{Deserialize, Serialize};
 
 /// Version of the file format; a newer one is refused.
-const FORMAT_VERSION: u32 = 5;
+const FORMAT_VERSION: u32 = 6;
 
 /// Models are a few MB; what is larger than this is not one.
 const MOST_BYTES: usize = 1 << 30;

@@ -19,8 +19,9 @@ use rayon::prelude::*;
 const EXTENT: f64 = 3.6;
 const POINTS: u8 = 13;
 
-/// Ridge penalty: contexts differ far more from case to case than they say about levels.
-const RIDGE: f64 = 2.0;
+/// Ridge penalty: contexts differ far more from case to case than they say about levels. By cross-validation among the training spines: the
+/// log loss of the level falls as the penalty does, from 8 over 2 and 0.5 to 0.15, where it hardly changes any more.
+const RIDGE: f64 = 0.5;
 
 /// Jittered copies of each shifted chain, shared with the copies of a case; the right one has as many as all shifted ones together.
 const COPIES: usize = 8;

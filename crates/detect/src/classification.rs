@@ -47,7 +47,7 @@ pub struct Rounds {
 impl Rounds {
     /// Trains rounds of shrinking reach.
     pub(crate) fn train<B: Backend>(input: &StageInput<'_, B>) -> Result<Self, DetectError> {
-        let &StageInput { backend, cases, images, spacing_mm, prior, .. } = input;
+        let &StageInput { backend, cases, images, working, prior, .. } = input;
         let (config, orientation, classifier) = (&input.config.finish, &input.config.orientation, &input.config.classifier);
         let seed = input.seed ^ 0x30;
         let d = prior.scale_mm;
@@ -57,7 +57,7 @@ impl Rounds {
         let mut rounds = Vec::new();
         for (n, round) in config.rounds.iter().enumerate() {
             let reach = Reach { angle: round.degrees.to_radians(), center_mm: round.shift * d, log_size: size * round.size };
-            let pool = steerable_pool(&grid, orientation.features, &levels_for(prior, spacing_mm, cases, &round.voxels_across));
+            let pool = steerable_pool(&grid, orientation.features, &levels_for(prior, working, &round.voxels_across));
             let seed = seed.wrapping_add(n as u64);
             let samples = Labelled::concat(cases.iter().enumerate().map(|(n, case)| draw(n, &case.pose, &reach, cases.len(), seed)));
             let classifier = PoseClassifier::train(backend, images, grid, &pool, &samples, classifier, seed)?;

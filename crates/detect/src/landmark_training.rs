@@ -192,8 +192,8 @@ pub(crate) fn close_up<B: Backend>(
     };
     let finest_mm = patches().map(voxel_mm).fold(f64::INFINITY, f64::min);
     // Rounding must not deny the images' own spacing.
-    let offered = libm::log2(input.spacing_mm / smallest_mm + 0.01).floor();
-    let asked = libm::round(libm::log2(input.spacing_mm / finest_mm));
+    let offered = libm::log2(input.working.spacing_mm / smallest_mm + 0.01).floor();
+    let asked = libm::round(libm::log2(input.working.spacing_mm / finest_mm));
     let halvings = config.halvings.unwrap_or(asked.min(offered).clamp(0.0, f64::from(MOST_HALVINGS)) as u8);
     // Where landmarks may lie beyond the box, and what is sampled about them.
     let beyond = |prior: &LandmarkPrior| {
@@ -355,7 +355,6 @@ fn between_mm(view: View, patch: &LandmarkPatchConfig, d: f64, spread: f64) -> f
 /// The round's grids in units of what it looks at.
 fn spec<B: Backend>(round: &LandmarkRoundConfig, input: &StageInput<'_, B>, spread: f64, normalise: bool) -> LandmarkRoundSpec {
     let prior = input.prior;
-    let deepest = input.cases.first().map_or(0, |c| c.pyramid.levels().len() - 1);
     let patches = round
         .patches
         .iter()
@@ -365,7 +364,9 @@ fn spec<B: Backend>(round: &LandmarkRoundConfig, input: &StageInput<'_, B>, spre
                 View::Point => BoxGrid { points: [patch.points as u8; 3], extent: [patch.extent * spread; 3] },
             };
             let between_mm = between_mm(round.view, patch, prior.scale_mm, spread);
-            let level = |ratio: &f64| libm::round(libm::log2(ratio * between_mm / input.spacing_mm)).clamp(0.0, deepest as f64) as u8;
+            let level = |ratio: &f64| {
+                libm::round(libm::log2(ratio * between_mm / input.working.spacing_mm)).clamp(0.0, (input.working.levels - 1) as f64) as u8
+            };
             let mut levels: Vec<u8> = patch.levels.iter().map(level).collect();
             levels.sort_unstable_by(|a, b| b.cmp(a));
             levels.dedup();

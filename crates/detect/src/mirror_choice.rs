@@ -70,10 +70,7 @@ impl MirrorChoice {
         let normalise = !matches!(working.intensity, IntensityPolicy::Window { .. });
         let errors = |count: usize| {
             let (cases, images) = (&cases[..count], &images[..count]);
-            regression::trial(
-                &StageInput { backend, cases, images, spacing_mm: working.spacing_mm, prior: &prior, config, seed },
-                normalise,
-            )
+            regression::trial(&StageInput { backend, cases, images, working: &working, prior: &prior, config, seed }, normalise)
         };
         let gain = Gain::new(&errors(originals.len()), &errors(cases.len()));
         let figure = StageFigure {

@@ -1,7 +1,7 @@
 //! The orientation stage: position candidates × rotations, scored jointly by a steerable classifier.
 
 use crate::DetectError;
-use crate::case::TrainingCase;
+use crate::case::WorkingSpec;
 use crate::classifier::{Labelled, PoseClassifier};
 use crate::cover::Random;
 use crate::modes::{ModeRule, modes};
@@ -77,13 +77,13 @@ pub(crate) fn grid_for(prior: &Prior, across: f64, margin_mm: f64) -> BoxGrid {
 impl OrientationStage {
     /// Trains the stage on what the position stage found in the training cases.
     pub(crate) fn train<B: Backend>(input: &StageInput<'_, B>, candidates: &[Vec<Candidate>]) -> Result<Self, DetectError> {
-        let &StageInput { backend, cases, images, spacing_mm, prior, .. } = input;
+        let &StageInput { backend, cases, images, working, prior, .. } = input;
         let (config, classifier, seed) = (&input.config.orientation, &input.config.classifier, input.seed ^ 0x20);
         let poses: Vec<Pose> = cases.iter().map(|c| c.pose).collect();
         let rotations = prior.rotations(&poses, config);
         let apart = if prior.any_orientation { 35f64.to_radians() } else { prior.spread.max(10f64.to_radians()) };
         let spec = OrientationSpec { keep: config.keep, modes: config.modes, apart, apart_mm: 0.25 * prior.scale_mm };
-        let levels = levels_for(prior, spacing_mm, cases, &[11.5, 23.0]);
+        let levels = levels_for(prior, working, &[11.5, 23.0]);
         let grid = grid_for(prior, config.points_across, 0.1 * prior.scale_mm);
         let pool = steerable_pool(&grid, config.features, &levels);
         let limits = Limits::new(prior);
@@ -141,9 +141,9 @@ impl OrientationStage {
 }
 
 /// Distinct pyramid levels on which the structure has about so many voxels across.
-pub(crate) fn levels_for(prior: &Prior, spacing_mm: f64, cases: &[TrainingCase], voxels_across: &[f64]) -> Vec<u8> {
-    let deepest = cases.first().map_or(0, |c| c.pyramid.levels().len() - 1);
-    let mut levels: Vec<u8> = voxels_across.iter().map(|&v| level_for(prior.scale_mm, spacing_mm, v).min(deepest) as u8).collect();
+pub(crate) fn levels_for(prior: &Prior, working: &WorkingSpec, voxels_across: &[f64]) -> Vec<u8> {
+    let level = |&across: &f64| level_for(prior.scale_mm, working.spacing_mm, across).min(working.levels - 1) as u8;
+    let mut levels: Vec<u8> = voxels_across.iter().map(level).collect();
     levels.sort_unstable_by(|a, b| b.cmp(a));
     levels.dedup();
     levels

@@ -227,14 +227,14 @@ struct View {
 
 /// What a round's regressor looks at and how far it reaches, untrained.
 fn specify<B: Backend>(input: &StageInput<'_, B>, round: &RoundConfig, view: View, normalise: bool) -> RegressorSpec {
-    let &StageInput { cases, spacing_mm, prior, .. } = input;
+    let &StageInput { working, prior, .. } = input;
     let config = &input.config.finish;
     let d = prior.scale_mm;
     let size = (2.5 * prior.log_size_spread).clamp(0.08, 0.4);
     RegressorSpec {
         patch: Patch {
             grid: grid_for(prior, config.points_across * round.density, view.margin * d),
-            levels: levels_for(prior, spacing_mm, cases, &round.voxels_across),
+            levels: levels_for(prior, working, &round.voxels_across),
             edges: config.edges,
         },
         margin: view.margin,

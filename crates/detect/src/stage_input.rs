@@ -1,6 +1,6 @@
 //! What every stage after the first is trained on.
 
-use crate::case::TrainingCase;
+use crate::case::{TrainingCase, WorkingSpec};
 use crate::config::TrainConfig;
 use crate::prior::Prior;
 use pbt_tree::Backend;
@@ -11,8 +11,8 @@ pub(crate) struct StageInput<'a, B: Backend> {
     pub(crate) cases: &'a [TrainingCase],
     /// One for each case.
     pub(crate) images: &'a [&'a B::Image],
-    /// Spacing of the finest level.
-    pub(crate) spacing_mm: f64,
+    /// How the images were prepared.
+    pub(crate) working: &'a WorkingSpec,
     pub(crate) prior: &'a Prior,
     pub(crate) config: &'a TrainConfig,
     /// The structure's seed; each stage adds its own number.

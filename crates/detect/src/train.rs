@@ -363,15 +363,7 @@ impl<B: Backend, D: TrainingData> Trainer<'_, B, D> {
             .map(|(case, found)| found.iter().map(|c| c.point.distance_mm(&case.pose.center)).fold(f64::INFINITY, f64::min));
         self.figure("position", started, "nearest candidate, mm", nearest.collect());
 
-        let input = StageInput {
-            backend: self.backend,
-            cases: &cases,
-            images: &images,
-            spacing_mm: working.spacing_mm,
-            prior: &prior,
-            config,
-            seed,
-        };
+        let input = StageInput { backend: self.backend, cases: &cases, images: &images, working: &working, prior: &prior, config, seed };
         if drafts[n].orientation.is_none() {
             self.begin("orientation", 0.45)?;
             let stage = OrientationStage::train(&input, &candidates)?;
@@ -466,17 +458,14 @@ impl<B: Backend, D: TrainingData> Trainer<'_, B, D> {
         self.begin("landmarks", 0.93)?;
         let close_up =
             landmark_training::close_up(&input, &config.landmarks, &landmarks, &frames, smallest_spacing_mm(self.data, annotated));
-        let near = match &close_up {
-            Some(close_up) => self.close_ups(close_up, &working, &cases, annotated, &frames)?,
-            None => Vec::new(),
-        };
+        let near_working = close_up.as_ref().map(|close_up| close_up.working(&working));
         let near_images: Vec<B::Image> = match &close_up {
-            Some(close_up) => near.iter().map(|c| self.backend.upload(c.pyramid.levels(), &close_up.layout(&working))).collect(),
+            Some(close_up) => self.close_ups(close_up, &working, annotated, &frames)?,
             None => Vec::new(),
         };
         let near_images: Vec<&B::Image> = near_images.iter().collect();
-        let input = match &close_up {
-            Some(close_up) => StageInput { cases: &near, images: &near_images, spacing_mm: close_up.working(&working).spacing_mm, ..input },
+        let input = match &near_working {
+            Some(working) => StageInput { images: &near_images, working, ..input },
             None => input,
         };
         let (stage, contradicted) = LandmarkStage::train(&input, &config.landmarks, &landmarks, &frames, normalise);
@@ -500,27 +489,26 @@ impl<B: Backend, D: TrainingData> Trainer<'_, B, D> {
         self.checkpoint(drafts)
     }
 
-    /// The cases with close-ups of their boxes in place of their images.
+    /// Close-ups of the boxes, uploaded. One image is read after the other, since all of them would need as much memory again.
     fn close_ups(
         &self,
         close_up: &CloseUp,
         working: &WorkingSpec,
-        cases: &[TrainingCase],
         annotated: &[(usize, Pose)],
         frames: &[Pose],
-    ) -> Result<Vec<TrainingCase>, D::Error> {
-        let parts = cases.par_iter().zip(annotated).zip(frames);
-        parts
-            .map(|((case, &(n, pose)), &frame)| {
-                if self.observer.interrupted() {
-                    return Err(DetectError::Interrupted.into());
-                }
-                let unusable = |e: DetectError| DetectError::training(format!("case {}", self.data.cases()[n]), e.to_string());
-                // Rounds learn from places about the truth, and are judged where detection would begin.
-                let pyramid = close_up.pyramid(working, &self.data.image(n)?, &[pose, frame]).map_err(unusable)?;
-                Ok(TrainingCase { pyramid: Arc::new(pyramid), ..case.clone() })
-            })
-            .collect()
+    ) -> Result<Vec<B::Image>, D::Error> {
+        let layout = close_up.layout(working);
+        let mut images = Vec::with_capacity(frames.len());
+        for (&(case, pose), &frame) in annotated.iter().zip(frames) {
+            if self.observer.interrupted() {
+                return Err(DetectError::Interrupted.into());
+            }
+            let unusable = |e: DetectError| DetectError::training(format!("case {}", self.data.cases()[case]), e.to_string());
+            // Rounds learn from places about the truth, and are judged where detection would begin.
+            let pyramid = close_up.pyramid(working, &self.data.image(case)?, &[pose, frame]).map_err(unusable)?;
+            images.push(self.backend.upload(pyramid.levels(), &layout));
+        }
+        Ok(images)
     }
 
     /// The landmarks of the structure, by the numbers of its own cases.

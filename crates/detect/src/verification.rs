@@ -59,7 +59,7 @@ impl VerificationStage {
         trust: Option<Trust>,
         error: Option<FinishError>,
     ) -> Result<Self, DetectError> {
-        let &StageInput { backend, cases, images, spacing_mm, prior, .. } = input;
+        let &StageInput { backend, cases, images, working, prior, .. } = input;
         let (config, orientation, classifier) = (&input.config.verification, &input.config.orientation, &input.config.classifier);
         let seed = input.seed ^ 0x40;
         let d = prior.scale_mm;
@@ -111,7 +111,7 @@ impl VerificationStage {
             }
             by_case.push(samples);
         }
-        let pool = steerable_pool(&grid, orientation.features, &levels_for(prior, spacing_mm, cases, &[11.5, 23.0]));
+        let pool = steerable_pool(&grid, orientation.features, &levels_for(prior, working, &[11.5, 23.0]));
         let train = |samples: &Labelled<PoseSite>, seed| PoseClassifier::train(backend, images, grid, &pool, samples, classifier, seed);
         let folds = groups(cases).min(FOLDS);
         let mut held_out = Vec::new();

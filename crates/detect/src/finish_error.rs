@@ -1,7 +1,7 @@
 //! How far from the truth the finish ends in cases that it did not see.
 
 use crate::DetectError;
-use crate::case::{TrainingCase, groups};
+use crate::case::groups;
 use crate::cover::Random;
 use crate::finish::Finish;
 use crate::perturb::{Reach, Step, spread};
@@ -48,11 +48,9 @@ impl FinishError {
         let reach = Reach { center_mm: START.center_mm * prior.scale_mm, ..START };
         let mut steps = Vec::new();
         for fold in 0..folds {
-            let inside: Vec<usize> = (0..cases.len()).filter(|&n| cases[n].group % folds != fold).collect();
-            let rest: Vec<TrainingCase> = inside.iter().map(|&n| cases[n].clone()).collect();
-            let seen: Vec<&B::Image> = inside.iter().map(|&n| images[n]).collect();
-            let finish = train(&StageInput { cases: &rest, images: &seen, config: &config, ..*input })?;
-            for n in (0..cases.len()).filter(|&n| cases[n].group % folds == fold && !cases[n].copy) {
+            let fold = input.fold(fold, folds);
+            let finish = train(&StageInput { config: &config, ..fold.input(input) })?;
+            for n in fold.held_out.into_iter().filter(|&n| !cases[n].copy) {
                 let mut random = Random::new(input.seed ^ 0x70, 12, n as u64);
                 let truths: Vec<Pose> = cases[n].all().flat_map(|truth| [truth; STARTS]).collect();
                 let starts: Vec<Pose> = truths.iter().map(|truth| spread(truth, &reach, &mut random)).collect();

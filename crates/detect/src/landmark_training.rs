@@ -40,11 +40,9 @@ pub(crate) fn held_out_frames<B: Backend>(
     let folds = folds(cases);
     let mut frames: Vec<Pose> = cases.iter().map(|c| c.pose).collect();
     for fold in 0..folds {
-        let inside: Vec<usize> = (0..cases.len()).filter(|&n| cases[n].group % folds != fold).collect();
-        let rest: Vec<TrainingCase> = inside.iter().map(|&n| cases[n].clone()).collect();
-        let seen: Vec<&B::Image> = inside.iter().map(|&n| images[n]).collect();
-        let finish = train(&StageInput { cases: &rest, images: &seen, config: &config, ..*input })?;
-        for n in (0..cases.len()).filter(|&n| cases[n].group % folds == fold) {
+        let fold = input.fold(fold, folds);
+        let finish = train(&StageInput { config: &config, ..fold.input(input) })?;
+        for n in fold.held_out {
             let ends = finish.apply(backend, images[n], &modes[n]);
             // Verification picks the right one; here the truth stands in for it.
             let distance = |p: &Pose| BoxError::new(p, &cases[n].pose).corner_mm;
@@ -279,19 +277,16 @@ fn held_out_errors<B: Backend>(
     let folds = folds(cases);
     let mut errors: Vec<Vec<Option<Rounds>>> = landmarks.iter().map(|(_, points)| vec![None; points.len()]).collect();
     for fold in 0..folds {
-        let held_out = |n: usize| cases[n].group % folds == fold;
-        let inside: Vec<usize> = (0..cases.len()).filter(|&n| !held_out(n)).collect();
-        let rest: Vec<TrainingCase> = inside.iter().map(|&n| cases[n].clone()).collect();
-        let seen: Vec<&B::Image> = inside.iter().map(|&n| images[n]).collect();
-        let own: Vec<Pose> = inside.iter().map(|&n| frames[n]).collect();
+        let fold = input.fold(fold, folds);
+        let own: Vec<Pose> = fold.inside.iter().map(|&n| frames[n]).collect();
         let part = |(name, points): &Annotated| -> Annotated {
-            let place = |&(case, point): &(usize, PointLps)| Some((inside.binary_search(&case).ok()?, point));
+            let place = |&(case, point): &(usize, PointLps)| Some((fold.inside.binary_search(&case).ok()?, point));
             (name.clone(), points.iter().filter_map(place).collect())
         };
         let (numbers, known): (Vec<usize>, Vec<Annotated>) =
             landmarks.iter().map(part).enumerate().filter(|(_, (_, points))| !points.is_empty()).unzip();
-        let stage = LandmarkStage::fit(&StageInput { cases: &rest, images: &seen, ..*input }, config, &known, &known, &own, normalise);
-        for n in (0..cases.len()).filter(|&n| held_out(n)) {
+        let stage = LandmarkStage::fit(&fold.input(input), config, &known, &known, &own, normalise);
+        for &n in &fold.held_out {
             let rounds = stage.rounds(backend, images[n], &frames[n]);
             for (i, &l) in numbers.iter().enumerate() {
                 if let Some(place) = landmarks[l].1.iter().position(|(case, _)| *case == n) {

@@ -318,12 +318,11 @@ fn held_out_errors<B: Backend>(
 ) -> Vec<Vec<(usize, f64)>> {
     let &StageInput { backend, cases, images, .. } = input;
     let config = &input.config.finish;
-    let part = |held_out: bool| (0..cases.len()).filter(move |&n| (cases[n].group % FOLDS == fold) == held_out);
-    let inside: Vec<TrainingCase> = part(false).map(|n| cases[n].clone()).collect();
-    let seen: Vec<&B::Image> = part(false).map(|n| images[n]).collect();
+    let fold = input.fold(fold, FOLDS);
+    let rest = fold.input(input);
     let fewer = FinishConfig { most_samples: config.most_samples / 3, ..config.clone() };
     let spec = specify(input, &RoundConfig { repeats: REPEATS_TO_CHOOSE, ..round.clone() }, view, normalise);
-    let lesson = Lesson::new(backend, &inside, &seen, spec, &fewer, input.seed ^ 0x31);
+    let lesson = Lesson::new(backend, rest.cases, rest.images, spec, &fewer, input.seed ^ 0x31);
     let equations = Equations::new(&lesson.samples);
     let left = |truth: &Pose, end: &Pose| {
         let step = Step::between(end, truth);
@@ -336,7 +335,7 @@ fn held_out_errors<B: Backend>(
         let ends = regressor.apply(backend, images[n], &starts);
         truths.iter().zip(&ends).map(|(truth, end)| left(truth, end)).sum()
     };
-    let by_case = |regressor: &Regressor| part(true).filter(|&n| !cases[n].copy).map(|n| (n, error(regressor, n))).collect();
+    let by_case = |regressor: &Regressor| fold.held_out.iter().filter(|&&n| !cases[n].copy).map(|&n| (n, error(regressor, n))).collect();
     ridges.iter().map(|&ridge| by_case(&lesson.learnt(&equations.clone().solve(ridge), ridge))).collect()
 }
 

@@ -18,3 +18,30 @@ pub(crate) struct StageInput<'a, B: Backend> {
     /// The structure's seed; each stage adds its own number.
     pub(crate) seed: u64,
 }
+
+/// The cases divided into some to learn from and some to be judged by.
+pub(crate) struct Fold<'a, B: Backend> {
+    /// Numbers of the cases that are learned from, ascending.
+    pub(crate) inside: Vec<usize>,
+    /// Numbers of those that are held out, ascending.
+    pub(crate) held_out: Vec<usize>,
+    cases: Vec<TrainingCase>,
+    images: Vec<&'a B::Image>,
+}
+
+impl<'a, B: Backend> StageInput<'a, B> {
+    /// Holds out one of so many parts of the cases; copies of a case are in one part.
+    pub(crate) fn fold(&self, part: usize, parts: usize) -> Fold<'a, B> {
+        let (held_out, inside): (Vec<usize>, Vec<usize>) = (0..self.cases.len()).partition(|&n| self.cases[n].group % parts == part);
+        let cases = inside.iter().map(|&n| self.cases[n].clone()).collect();
+        let images = inside.iter().map(|&n| self.images[n]).collect();
+        Fold { inside, held_out, cases, images }
+    }
+}
+
+impl<B: Backend> Fold<'_, B> {
+    /// The whole input without the cases that are held out.
+    pub(crate) fn input<'b>(&'b self, whole: &StageInput<'b, B>) -> StageInput<'b, B> {
+        StageInput { cases: &self.cases, images: &self.images, ..*whole }
+    }
+}

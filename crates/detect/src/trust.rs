@@ -67,11 +67,9 @@ impl Trust {
         let folds = groups(cases).min(4);
         let mut steps = Vec::with_capacity(cases.len());
         for fold in 0..folds {
-            let inside: Vec<usize> = (0..cases.len()).filter(|&n| cases[n].group % folds != fold).collect();
-            let rest: Vec<TrainingCase> = inside.iter().map(|&n| cases[n].clone()).collect();
-            let seen: Vec<&B::Image> = inside.iter().map(|&n| images[n]).collect();
-            let finish = train(&StageInput { cases: &rest, images: &seen, ..*input })?;
-            for n in (0..cases.len()).filter(|&n| cases[n].group % folds == fold) {
+            let fold = input.fold(fold, folds);
+            let finish = train(&fold.input(input))?;
+            for n in fold.held_out {
                 let ends = finish.apply(backend, images[n], &modes[n]);
                 if let (Some(expected), Some(end)) = (expected(n), middle_of(&ends)) {
                     steps.push((Step::between(&expected, &end), Step::between(&expected, &cases[n].pose)));

@@ -111,3 +111,37 @@ fn landmarks_that_cannot_be_trained_are_named() {
     let outcome = train(data.path());
     assert!(outcome.error_line().contains("structures: side: its parent is not of the kind `box`"), "{}", outcome.stderr);
 }
+
+#[test]
+fn landmarks_in_a_close_up() {
+    let (data, out) = (with_landmarks(6), scratch());
+    let train = |name: &str, halvings: u8, threads: &str| {
+        let (config, model) = (out.path().join("near.toml"), out.path().join(name));
+        let settings = std::fs::read_to_string(tiny().config()).unwrap();
+        std::fs::write(&config, format!("{settings}[landmarks]\nhalvings = {halvings}\n")).unwrap();
+        let arguments = ["train", "-q", "-i", text(data.path()), "-o", text(&model), "--config", text(&config), "--threads", threads];
+        (pbt(arguments), model)
+    };
+    let trained = |name: &str, halvings: u8, threads: &str| {
+        let (outcome, model) = train(name, halvings, threads);
+        outcome.exits_with(0);
+        model
+    };
+    let near = trained("near.pbt", 1, "1");
+    let bytes = |model: &Path| std::fs::read(model).unwrap();
+    assert!(bytes(&near) == bytes(&trained("two.pbt", 1, "2")), "another model with two threads");
+    assert!(bytes(&near) != bytes(&trained("far.pbt", 0, "2")), "the close-up makes no difference");
+
+    pbt(["detect", "-q", "-m", text(&near), "-i", text(&data.path().join("c7.nii.gz")), "-o", text(out.path())]).exits_with(0);
+    let result = read_json(&out.path().join("c7.json"));
+    assert!(result["run"]["timing_ms"]["landmarks"].as_f64().is_some_and(|ms| ms > 0.0));
+    let truth = read_markups(&data.path().join("c7.mrk.json")).unwrap();
+    for found in &result["detections"].as_array().unwrap()[1..] {
+        let [x, y, z] = numbers(&found["position_lps_mm"]);
+        let Some(LandmarkState::At(there)) = truth.landmark(found["name"].as_str().unwrap()) else { continue };
+        assert!(there.distance_mm(&pbt_volume::PointLps::new(x, y, z)) < 12.0, "{found}");
+    }
+
+    let refused = train("nine.pbt", 9, "1").0.exits_with(4);
+    assert!(refused.error_line().contains("landmarks.halvings: 9 is not between 0 and 4"), "{}", refused.stderr);
+}

@@ -57,7 +57,8 @@ fn a_gpu_gives_the_same_models_and_detections_cuda() {
     }
     let landmarks = with_landmarks(3);
     let chains = VARIANTS.map(|(settings, more)| (tiny().folder(), settings, more));
-    let with_close_up = ["", "[landmarks]\nhalvings = 1\n"].map(|settings| (landmarks.path(), settings, [].as_slice()));
+    let with_close_up =
+        ["", "[working]\nspacing_mm = 3.6\n[landmarks]\nhalvings = 1\n"].map(|settings| (landmarks.path(), settings, [].as_slice()));
     for (data, settings, more) in chains.into_iter().chain(with_close_up) {
         let expected = trained_and_detected(data, settings, more, "cpu", None);
         assert!(!expected.1.is_empty() && expected.1.iter().all(|result| result["detections"][0]["name"] == "gland"));

@@ -118,7 +118,7 @@ fn landmarks_in_a_close_up() {
     let train = |name: &str, halvings: u8, threads: &str| {
         let (config, model) = (out.path().join("near.toml"), out.path().join(name));
         let settings = std::fs::read_to_string(tiny().config()).unwrap();
-        std::fs::write(&config, format!("{settings}[landmarks]\nhalvings = {halvings}\n")).unwrap();
+        std::fs::write(&config, format!("{settings}[working]\nspacing_mm = 3.6\n[landmarks]\nhalvings = {halvings}\n")).unwrap();
         let arguments = ["train", "-q", "-i", text(data.path()), "-o", text(&model), "--config", text(&config), "--threads", threads];
         (pbt(arguments), model)
     };
@@ -131,6 +131,10 @@ fn landmarks_in_a_close_up() {
     let bytes = |model: &Path| std::fs::read(model).unwrap();
     assert!(bytes(&near) == bytes(&trained("two.pbt", 1, "2")), "another model with two threads");
     assert!(bytes(&near) != bytes(&trained("far.pbt", 0, "2")), "the close-up makes no difference");
+    // The images have 1.8 mm; finer voxels would show nothing more.
+    let resolved = |model: &str| std::fs::read_to_string(out.path().join(model).with_extension("train.toml")).unwrap();
+    trained("finer.pbt", 3, "2");
+    assert!(resolved("finer.pbt").contains("halvings = 1") && resolved("far.pbt").contains("halvings = 0"));
 
     pbt(["detect", "-q", "-m", text(&near), "-i", text(&data.path().join("c7.nii.gz")), "-o", text(out.path())]).exits_with(0);
     let result = read_json(&out.path().join("c7.json"));

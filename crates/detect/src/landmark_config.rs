@@ -14,8 +14,8 @@ pub struct LandmarksConfig {
     pub perturbations: usize,
     /// Most frames in all.
     pub most_samples: usize,
-    /// How often the working spacing is halved for landmarks. Automatic: as often as the finest patch asks, as far as the training images
-    /// are finer.
+    /// How often the working spacing is halved for landmarks, as far as the training images are finer. Automatic: as often as the finest
+    /// patch asks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub halvings: Option<u8>,
     /// The rounds in their order.

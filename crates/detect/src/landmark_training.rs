@@ -192,7 +192,8 @@ pub(crate) fn close_up<B: Backend>(
     // Rounding must not deny the images' own spacing.
     let offered = libm::log2(input.working.spacing_mm / smallest_mm + 0.01).floor();
     let asked = libm::round(libm::log2(input.working.spacing_mm / finest_mm));
-    let halvings = config.halvings.unwrap_or(asked.min(offered).clamp(0.0, f64::from(MOST_HALVINGS)) as u8);
+    // Voxels finer than the images' own would take memory and show nothing more.
+    let halvings = config.halvings.map_or(asked, f64::from).min(offered).clamp(0.0, f64::from(MOST_HALVINGS)) as u8;
     // Where landmarks may lie beyond the box, and what is sampled about them.
     let beyond = |prior: &LandmarkPrior| {
         let excess = |a: usize| (prior.mean[a].abs() - 0.5) * input.prior.mean_size_mm[a] / d;

@@ -186,6 +186,9 @@ impl Model {
                 config.finish.margin = cascade.regressors.first().map(|r| r.spec.margin);
                 config.finish.ridge = cascade.regressors.first().map(|r| r.spec.ridge);
             }
+            if let Some(stage) = &s.landmarks {
+                config.landmarks.halvings = Some(stage.close_up.as_ref().map_or(0, |close_up| close_up.halvings));
+            }
             config.orientation.orientations =
                 if s.prior.any_orientation { crate::Orientations::Any } else { crate::Orientations::Training };
         }

@@ -9,7 +9,7 @@ use crate::commands::detect::LoadedModel;
 use crate::device::{self, Listed};
 use crate::output::{print, say};
 use crate::table::{row, table};
-use pbt_detect::{Finish, LandmarkPrior, Network, Prior, Provenance, StructureModel, WorkingSpec};
+use pbt_detect::{CloseUp, Finish, LandmarkPrior, Network, Prior, Provenance, StructureModel, WorkingSpec};
 use pbt_io::{IoError, is_dicom_path, is_image_path, write_atomically};
 use pbt_tree::{ALPHA_BITS, Classifier};
 use pbt_volume::IntensityPolicy;
@@ -56,6 +56,9 @@ struct StructureInfo<'a> {
     stages: Vec<StageInfo>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     landmarks: &'a [LandmarkPrior],
+    /// What landmarks are sought in, where it is finer than the working grid.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    close_up: Option<&'a CloseUp>,
 }
 
 /// A stage in the order of detection.
@@ -140,7 +143,16 @@ fn structure_info(s: &StructureModel) -> StructureInfo<'_> {
             features: round.groups.iter().map(|g| g.map.means.len()).sum(),
         }));
     }
-    StructureInfo { name: &s.name, kind: "box", cases: s.cases, working: &s.working, prior: &s.prior, stages, landmarks: s.landmarks() }
+    StructureInfo {
+        name: &s.name,
+        kind: "box",
+        cases: s.cases,
+        working: &s.working,
+        prior: &s.prior,
+        stages,
+        landmarks: s.landmarks(),
+        close_up: s.landmarks.as_ref().and_then(|l| l.close_up.as_ref()),
+    }
 }
 
 fn classifier_info(stage: String, classifier: &Classifier, features: &[String]) -> StageInfo {
@@ -241,6 +253,10 @@ fn structure_lines(s: &StructureInfo<'_>) -> Vec<Vec<String>> {
     ];
     if !s.landmarks.is_empty() {
         lines.push(row(["landmarks".to_owned(), landmark_names(s.landmarks)]));
+        if let Some(close_up) = s.close_up {
+            let spacing_mm = s.working.spacing_mm / f64::from(1u32 << close_up.halvings);
+            lines.push(row(["close-up".to_owned(), format!("{spacing_mm:.3} mm, {:.2} D about the box", close_up.margin)]));
+        }
     }
     lines
 }

@@ -31,7 +31,15 @@ impl WorkingSpec {
     /// # Errors
     /// [`DetectError::Image`] when the image is constant or without finite voxels, or when the working grid would be absurdly large.
     pub fn pyramid(&self, image: &Volume<f32>) -> Result<Pyramid, DetectError> {
-        self.pyramid_on(image, &working_geometry(image.geometry(), self.spacing_mm))
+        self.pyramid_on(image, &self.grid(image.geometry())?)
+    }
+
+    /// The working grid over all of an image. A model file may say anything of its spacing.
+    fn grid(&self, image: &Geometry) -> Result<Geometry, DetectError> {
+        if !(1e-6..=1e6).contains(&self.spacing_mm) {
+            return Err(DetectError::image("spacing", format!("the model's working spacing of {} mm is absurd", self.spacing_mm)));
+        }
+        Ok(working_geometry(image, self.spacing_mm))
     }
 
     /// The part of the working pyramid that holds these boxes, or the nearest voxels where they lie outside; its voxels are those of the
@@ -40,7 +48,7 @@ impl WorkingSpec {
     /// # Errors
     /// Those of [`WorkingSpec::pyramid`].
     pub(crate) fn pyramid_of(&self, image: &Volume<f32>, boxes: &[Pose]) -> Result<Pyramid, DetectError> {
-        let whole = working_geometry(image.geometry(), self.spacing_mm);
+        let whole = self.grid(image.geometry())?;
         // Blocks of voxels that are one on the coarsest level.
         let block = 1 << (self.levels - 1);
         let corners: Vec<VoxelIndex> = boxes.iter().flat_map(Pose::corners).map(|corner| whole.to_index(corner)).collect();

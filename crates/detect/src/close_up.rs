@@ -95,6 +95,16 @@ mod tests {
     }
 
     #[test]
+    fn an_absurd_spacing_is_refused() {
+        let (image, pose) = (noise([12, 12, 12]), pose(&mut Random::new(6, 0, 0), [5.0; 3]));
+        for spacing_mm in [1e-9, 1e-4, 1e9] {
+            let spec = WorkingSpec { spacing_mm, ..spec() };
+            assert!(spec.pyramid(&image).is_err());
+            assert!(CloseUp { halvings: 4, margin: 0.0 }.pyramid(&spec, &image, &[pose]).is_err());
+        }
+    }
+
+    #[test]
     fn a_box_beside_the_image_gives_what_is_nearest() {
         let mut random = Random::new(6, 0, 0);
         let close_up = CloseUp { halvings: 1, margin: 0.0 };

@@ -151,7 +151,8 @@ impl VerificationStage {
         Some(self.settle(backend, image, poses, &scores, best, expected))
     }
 
-    /// The median of those that converged to about the same place as the chosen one (some did not quite, and a mean would follow them), drawn towards the expected pose as far as
+    /// The median of those that converged to about the same place as the chosen one (some did not quite, and a mean would follow them),
+    /// drawn towards the expected pose as far as
     /// held-out cases say; and its score.
     pub(crate) fn settle<B: Backend>(
         &self,

@@ -276,11 +276,11 @@ fn settings_with_mistakes() {
     let folder = scratch();
     let config = folder.path().join("settings.toml");
     for (settings, parts) in [
-        ("[position]\nkep = 3\n", &["settings.toml: line 2: ", "`kep`"] as &[&str]),
+        ("[position]\nkep = 3\n", &["settings.toml: line 2: position.kep: "] as &[&str]),
         ("colour = 1\n", &["settings.toml: line 1: ", "`colour`"]),
-        ("[position]\nkeep = \"many\"\n", &["settings.toml: line 2: "]),
+        ("[position]\nkeep = \"many\"\n", &["settings.toml: line 2: position.keep: "]),
         ("[position]\nkeep = 0\n", &["settings.toml: position.keep: "]),
-        ("[orientation]\nrotations = -4\n", &["settings.toml: line 2: "]),
+        ("[orientation]\nrotations = -4\n", &["settings.toml: line 2: orientation.rotations: "]),
         ("[working]\nspacing_mm = nan\n", &["settings.toml: working.spacing_mm: "]),
         ("[position\n", &["settings.toml: line 1: "]),
     ] {

@@ -7,6 +7,8 @@ use pbt_features::{HaarPoolConfig, SteerableSet};
 use pbt_tree::ClassifierParams;
 use pbt_volume::{IntensityPolicy, Padding};
 use serde::{Deserialize, Serialize};
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
 
 /// The whole configuration of a training, as in a TOML file given by `--config`.
 ///
@@ -268,6 +270,37 @@ pub(crate) fn within(key: &str, value: f64, low: f64, high: f64) -> Result<(), D
     if value >= low && value <= high { Ok(()) } else { Err(DetectError::config(key, format!("{value} is not between {low} and {high}"))) }
 }
 
+/// The key whose name or value stands at a place of the text, the innermost one: `finish.rounds[1].shift`.
+fn key_at(value: &DeValue<'_>, at: usize) -> Option<String> {
+    let found = |name: String, value: &Spanned<DeValue<'_>>, is_here: bool| match key_at(value.get_ref(), at) {
+        // What is in a list goes on with its number, without a dot.
+        Some(rest) if rest.starts_with('[') => Some(name + &rest),
+        Some(rest) => Some(format!("{name}.{rest}")),
+        None => (is_here || value.span().contains(&at)).then_some(name),
+    };
+    match value {
+        DeValue::Table(table) => table.iter().find_map(|(key, value)| found(key.get_ref().to_string(), value, key.span().contains(&at))),
+        DeValue::Array(items) => items.iter().enumerate().find_map(|(n, item)| found(format!("[{n}]"), item, false)),
+        _ => None,
+    }
+}
+
+/// An error of the TOML reader on one line, with the type that it expects in words.
+fn in_words(message: &str) -> String {
+    let message = message.replace('\n', " ");
+    let Some((found, expected)) = message.rsplit_once("expected ") else { return message };
+    let expected = match expected {
+        "usize" | "u64" | "u32" => "a whole number from 0 on",
+        "u8" => "a whole number from 0 to 255",
+        "f64" => "a number",
+        "a boolean" => "true or false",
+        "a sequence" => "a list",
+        other if other.starts_with("struct ") => "a table",
+        other => other,
+    };
+    format!("{found}expected {expected}")
+}
+
 /// Perturbed poses a case, and in all, that cascades for held-out cases learn from.
 const HELD_OUT_PERTURBATIONS: usize = 100;
 const HELD_OUT_SAMPLES: usize = 5000;
@@ -281,14 +314,17 @@ impl TrainConfig {
         config
     }
 
-    /// Reads a TOML text; an unknown key or a value of the wrong type is an error that names it.
+    /// Reads a TOML text; an unknown key or a value of the wrong type is an error that names line and key.
     ///
     /// # Errors
     /// [`DetectError::Config`].
     pub fn from_toml(text: &str) -> Result<Self, DetectError> {
         let config: Self = toml::from_str(text).map_err(|e| {
-            let line = e.span().map_or(0, |s| text.bytes().take(s.start).filter(|&b| b == b'\n').count() + 1);
-            DetectError::config(format!("line {line}"), e.message().replace('\n', " "))
+            let at = e.span().map_or(0, |span| span.start);
+            let line = text.bytes().take(at).filter(|&b| b == b'\n').count() + 1;
+            let key = DeTable::parse(text).ok().and_then(|root| key_at(&DeValue::Table(root.into_inner()), at));
+            let field = key.map_or_else(|| format!("line {line}"), |key| format!("line {line}: {key}"));
+            DetectError::config(field, in_words(e.message()))
         })?;
         config.check()?;
         Ok(config)
@@ -344,5 +380,33 @@ impl TrainConfig {
         within("verification.doubtful_below", self.verification.doubtful_below, 0.0, 1.0)?;
         within("verification.absent_below", self.verification.absent_below, 0.0, self.verification.doubtful_below)?;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_name_line_and_key() {
+        for (text, expected) in [
+            ("[position]\nkeep = \"x\"", "line 2: position.keep: invalid type: string \"x\", expected a whole number from 0 on"),
+            ("\nposition.haar = { radius = 9, features = 1.5 }", "line 2: position.haar.features: invalid type: floating point `1.5`, "),
+            ("[position]\nkep = 3", "line 2: position.kep: unknown field `kep`, expected one of `voxels_across`, "),
+            ("position = 3", "line 1: position: invalid type: integer `3`, expected a table"),
+            ("[finish]\nedges = 1", "line 2: finish.edges: invalid type: integer `1`, expected true or false"),
+            ("[finish]\nkind = \"x\"", "line 2: finish.kind: unknown variant `x`, expected `regression` or `classification`"),
+            ("[[finish.rounds]]\ndegrees = 3", "line 1: finish.rounds[0]: missing field `shift`"),
+            (
+                "[[landmarks.rounds]]\nview = \"box\"\n[[landmarks.rounds.patches]]\nextent = 1\npoints = 9\nlevels = [0.7,\n\"x\"]",
+                "line 7: landmarks.rounds[0].patches[0].levels[1]: invalid type: string \"x\", expected a number",
+            ),
+            ("[classifier.pbt]\nrounds_by_level = 3", "line 2: classifier.pbt.rounds_by_level: invalid type: integer `3`, expected a list"),
+            ("[position]\nkeep = 3\nkeep = 4", "line 3: duplicate key"),
+            ("[position", "line 1: unclosed table"),
+        ] {
+            let error = TrainConfig::from_toml(text).unwrap_err().to_string();
+            assert!(error.starts_with(expected), "{text}: {error}");
+        }
     }
 }

@@ -263,6 +263,10 @@ fn data_sets_with_mistakes() {
         training_refused(data.path(), parts);
     }
     training_refused(&tiny().folder().join("none"), &["none: file: "]);
+    training_refused(&tiny().folder().join("none.nii.gz"), &["none.nii.gz: file: cannot be read"]);
+    let image = tiny().folder().join("c7.nii.gz");
+    training_refused(&image, &["c7.nii.gz: file: is an image, not a data set (give "]);
+    refused(pbt(["evaluate", "-m", text(&tiny().model()), "-i", text(&image)]), 4, &["c7.nii.gz: file: is an image, not a data set"]);
     let out = scratch();
     refused(
         train(tiny().folder(), &out.path().join("m.pbt"), &["--structure", "glnd"]),

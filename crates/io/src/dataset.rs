@@ -4,7 +4,7 @@ use crate::annotations::{Annotations, Landmark, LandmarkState, read_annotations}
 use crate::box_from_labels::box_from_labels;
 use crate::json::{Node, parse};
 use crate::markups::name_of_file;
-use crate::{Image, IoError, ReadOptions, bids, nnunet, read_image_with, read_labels};
+use crate::{Image, IoError, ReadOptions, bids, is_dicom_path, is_image_path, nnunet, read_image_with, read_labels};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -138,6 +138,9 @@ impl Dataset {
                     "holds no dataset.json",
                     "give the folder of a data set, or the file that describes it",
                 ));
+            }
+            None if path.is_file() && (is_image_path(path) || is_dicom_path(path)) => {
+                return Err(IoError::input(path, "file", "is an image, not a data set", "give the data set's folder or its dataset.json"));
             }
             None => path.to_path_buf(),
         };

@@ -360,6 +360,7 @@ fn folders_that_cannot_be_written() {
     // Before a training of minutes, not after it.
     refused(train(tiny().folder(), &below.join("m.pbt"), &[]), 1, &["file/out/m"]);
     refused(train(tiny().folder(), folder.path(), &[]), 2, &["--output: is a folder"]);
+    refused(train(tiny().folder(), Path::new(&format!("{}/models/", text(folder.path()))), &[]), 2, &["--output: is a folder"]);
     assert_eq!(std::fs::read(&file).unwrap(), b"mine");
 }
 

@@ -46,7 +46,8 @@ fn models_are_the_same_with_any_number_of_threads() {
 #[test]
 fn the_resolved_configuration_gives_the_model_again() {
     let out = scratch();
-    let again = out.path().join("m.pbt");
+    // The folder is made.
+    let again = out.path().join("some/where/m.pbt");
     let resolved = tiny().model().with_extension("train.toml");
     pbt(["train", "-q", "-i", text(tiny().folder()), "-o", text(&again), "--config", text(&resolved)]).exits_with(0);
     // The model says which keys the user had set, so that only what was learned is compared.

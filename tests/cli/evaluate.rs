@@ -96,7 +96,8 @@ fn the_tolerance_decides_what_is_right() {
 fn a_report_that_cannot_be_written_is_refused_before_anything_is_read() {
     let out = scratch();
     let nothing = out.path().join("nothing");
-    let report = out.path().join("no/report.json");
+    std::fs::write(out.path().join("file"), "mine").unwrap();
+    let report = out.path().join("file/report.json");
     let outcome = evaluate(&["-m", text(&nothing), "-i", text(&nothing)], &report).exits_with(1);
     assert!(outcome.error_line().contains("report.json: file: cannot be written"), "{}", outcome.stderr);
     evaluate(&["-m", text(&nothing), "-i", text(&nothing)], out.path()).exits_with(2);

@@ -61,7 +61,7 @@ fn what_gives_no_curve_is_said_in_one_line() {
     refused(&["--sizes", "6"], 4, "--sizes: 6: there are 5 cases");
     refused(&["--split", "train"], 2, "--split: `train`");
     refused(&["--split", "tset"], 4, "cases: none has the split `tset`");
-    refused(&["-o", "no/such/curve.json"], 1, "curve.json: file: cannot be written");
+    refused(&["-o", text(&folder.join("dataset.json/curve.json"))], 1, "curve.json: file: cannot be written");
     refused(&["-o", "curve.svg"], 2, "would overwrite");
     learning_curve(folder, &["--sizes", "x"]).exits_with(2);
 }

@@ -88,7 +88,7 @@ pub struct Train {
     /// Data set: a folder with dataset.json, such a file, or a folder of nnU-Net or BIDS
     #[arg(short, long, value_name = "DATASET")]
     pub input: PathBuf,
-    /// Model file to write
+    /// Model file to write; its folder is made if missing
     #[arg(short, long, value_name = "MODEL.pbt")]
     pub output: PathBuf,
     /// Train only this structure (may be given several times) [default: all]

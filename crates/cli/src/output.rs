@@ -1,7 +1,7 @@
 //! What commands print and how results are named.
 
 use crate::Failure;
-use pbt_io::check_writable;
+use pbt_io::{IoError, check_writable};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
@@ -22,13 +22,16 @@ pub(crate) fn beside(model: &Path, extension: &str) -> PathBuf {
     model.with_extension(extension)
 }
 
-/// A command of minutes must not end with a path that cannot be written: tries it first.
+/// A command of minutes must not end with a path that cannot be written: tries it first. A missing folder is made.
 ///
 /// # Errors
-/// Exit code 2 when it is a folder, 1 when it cannot be written.
+/// Exit code 2 when it is a folder, or named like one, 1 when it cannot be written.
 pub(crate) fn check_output(path: &Path) -> Result<(), Failure> {
-    if path.is_dir() {
+    if path.is_dir() || path.to_string_lossy().ends_with(std::path::is_separator) {
         return Err(Failure::usage(format!("{}: --output: is a folder (give the name of a file)", path.display())));
+    }
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder).map_err(|e| IoError::output(path, &e))?;
     }
     Ok(check_writable(path)?)
 }

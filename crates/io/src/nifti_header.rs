@@ -206,11 +206,13 @@ impl Header {
         let shape = self.shape(path)?;
         for a in 1..=3usize.min(self.dim[0] as usize) {
             let pixdim = self.pixdim[a];
+            // Widened from 32 bits, a number would be shown with digits that the file does not hold.
+            let shown = pixdim as f32;
             if pixdim == 0.0 || !pixdim.is_finite() {
-                return Err(bad(path, format!("pixdim[{a}]"), format!("the spacing is {pixdim}")));
+                return Err(bad(path, format!("pixdim[{a}]"), format!("the spacing is {shown}")));
             }
             if pixdim < 0.0 {
-                let (field, problem) = (format!("pixdim[{a}]"), format!("the spacing is {pixdim}, below zero"));
+                let (field, problem) = (format!("pixdim[{a}]"), format!("the spacing is {shown}, below zero"));
                 if self.sform_code <= 0 {
                     // Some programs take the sign for a mirrored axis, others drop it: to choose would be to guess left and right.
                     return Err(bad(path, field, problem));
@@ -276,6 +278,7 @@ impl Header {
         let w2 = 1.0 - (b * b + c * c + d * d);
         // The three stored parts are f32, so a half turn may come out slightly longer than 1.
         if w2.is_nan() || w2 < -1e-3 {
+            let [b, c, d] = self.quatern.map(|part| part as f32);
             return Err(bad(path, "quatern_b, quatern_c, quatern_d", format!("({b}, {c}, {d}) is no part of a unit quaternion")));
         }
         let rotation = UnitQuaternion::new_normalize(Quaternion::new(w2.max(0.0).sqrt(), b, c, d)).to_rotation_matrix();

@@ -245,6 +245,8 @@ fn bad_headers_are_refused_by_field() {
         assert_eq!(error.field(), field, "{error}");
     }
     assert_eq!(read_bytes(&nifti(&[], |_| ())[..200], "case.nii").unwrap_err().field(), "header");
+    let error = read_bytes(&nifti(&VOXELS, f32_at(88, -0.7)), "case.nii").unwrap_err().to_string();
+    assert!(error.contains("pixdim[3]: the spacing is -0.7, below zero"), "{error}");
 }
 
 #[test]

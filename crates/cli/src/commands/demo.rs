@@ -29,8 +29,8 @@ pub(super) fn run(args: &Demo, global: &Global) -> Result<ExitCode, Failure> {
     say(
         global.quiet,
         format_args!(
-            "For each of {} modalities: make {} phantoms with known poses, train on {}, find the structure in the other {UNSEEN} ({}, {} threads).",
-            modalities.len(),
+            "For {}: make {} phantoms with known poses, train on {}, find the structure in the other {UNSEEN} ({}, {} threads).",
+            listed(&modalities),
             usize::from(args.cases) + UNSEEN,
             args.cases,
             device.record.name,
@@ -46,6 +46,12 @@ pub(super) fn run(args: &Demo, global: &Global) -> Result<ExitCode, Failure> {
     }
     say(global.quiet, format_args!("\n{:.0} s in all", started.elapsed().as_secs_f64()));
     Ok(ExitCode::SUCCESS)
+}
+
+/// `CT`, or `each of CT, MR, US`.
+fn listed(modalities: &[DemoModality]) -> String {
+    let names: Vec<&str> = modalities.iter().map(|&m| Subject::from(m).title).collect();
+    format!("{}{}", if names.len() > 1 { "each of " } else { "" }, names.join(", "))
 }
 
 /// A coarser and shorter finish than the default with nothing to choose, in half of its time: a demo should take less than a minute.

@@ -16,9 +16,30 @@ fn every_command_explains_itself_with_examples() {
         assert!(help.contains("Example") && help.contains(&format!("\n  pbt {command}")), "{command} has no example:\n{help}");
         assert!(pbt(["help", command]).exits_with(0).stdout.contains("Usage: pbt"));
     }
-    pbt(["help", "nothing"]).exits_with(2);
-    pbt([] as [&str; 0]).exits_with(2);
-    pbt(["detect", "--colour"]).exits_with(2).error_line();
+    // Without a command, the help says what there is.
+    assert!(pbt([] as [&str; 0]).exits_with(2).stderr.contains("Usage: pbt"));
+}
+
+#[test]
+fn wrong_arguments_are_one_line() {
+    for (arguments, expected) in [
+        (&["detect", "--modle", "m.pbt"] as &[&str], "unexpected argument '--modle' found (a similar argument exists: '--model')"),
+        (&["detcet"], "unrecognized subcommand 'detcet' (a similar subcommand exists: 'detect')"),
+        (&["help", "nothing"], "unrecognized subcommand 'nothing' (see --help)"),
+        (&["detect"], "required arguments were not provided: --model <MODEL.pbt>, --input <IMAGE>, --output <FOLDER> (see --help)"),
+        (&["demo", "--modality", "ctt"], "'--modality <MODALITY>' [possible values: ct, mr, us] (a similar value exists: 'ct')"),
+        (&["demo", "--cases", "1"], "invalid value '1' for '--cases <N>': 1 is not in 2..=500 (see --help)"),
+        (&["demo", "-q", "-v"], "the argument '--quiet' cannot be used with '--verbose' (see --help)"),
+        (&["-q"], "requires a subcommand but one was not provided [subcommands: demo, train, "),
+    ] {
+        let outcome = pbt(arguments).exits_with(2);
+        assert!(outcome.error_line().contains(expected) && outcome.stderr.lines().count() == 1, "{arguments:?}: {}", outcome.stderr);
+        assert_eq!(outcome.stdout, "");
+    }
+    let output = Command::new(program("train-pbt")).args(["-i", "."]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let expected = "error: the following required arguments were not provided: --output <MODEL.pbt> (see --help)\n";
+    assert_eq!(String::from_utf8(output.stderr).unwrap(), expected);
 }
 
 #[test]

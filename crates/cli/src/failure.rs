@@ -94,6 +94,22 @@ impl fmt::Display for Failure {
     }
 }
 
+impl From<clap::Error> for Failure {
+    /// What is wrong with the arguments, and the one that was probably meant, without the reminder of the usage.
+    fn from(error: clap::Error) -> Self {
+        let text = error.render().to_string();
+        let lines: Vec<&str> = text.lines().map(str::trim).take_while(|line| !line.starts_with("Usage: ")).collect();
+        let meant = lines.iter().find_map(|line| line.strip_prefix("tip: ").filter(|tip| tip.contains("similar")));
+        let wrong: Vec<&str> = lines.iter().copied().take_while(|line| !line.is_empty()).collect();
+        let wrong = match &wrong[..] {
+            [what, list @ ..] if what.ends_with(':') => format!("{what} {}", list.join(", ")),
+            all => all.join(" "),
+        };
+        let wrong = wrong.strip_prefix("error: ").unwrap_or(&wrong);
+        Self::usage(format!("{wrong} ({})", meant.unwrap_or("see --help")))
+    }
+}
+
 impl From<IoError> for Failure {
     fn from(error: IoError) -> Self {
         Self { complete: true, ..Self::new(if error.is_input() { 4 } else { 1 }, error) }

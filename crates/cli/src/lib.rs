@@ -13,25 +13,33 @@ mod table;
 pub use failure::Failure;
 
 use clap::Parser;
+use clap::error::ErrorKind;
 use std::process::ExitCode;
 
 /// Runs `pbt` with the process's arguments.
 pub fn main() -> ExitCode {
-    run(args::Cli::parse())
+    args::Cli::try_parse().map_or_else(without_command, |cli| run(&cli))
 }
 
 /// Runs `train-pbt`, the same as `pbt train`, with the process's arguments.
 pub fn main_of_train_pbt() -> ExitCode {
-    let args::TrainPbt { train, global } = args::TrainPbt::parse();
-    run(args::Cli { command: args::Command::Train(train), global })
+    let cli = |args::TrainPbt { train, global }| args::Cli { command: args::Command::Train(train), global };
+    args::TrainPbt::try_parse().map(cli).map_or_else(without_command, |cli| run(&cli))
 }
 
-fn run(cli: args::Cli) -> ExitCode {
-    match commands::run(&cli) {
-        Ok(code) => code,
-        Err(failure) => {
-            output::tell(format_args!("error: {failure}"));
-            failure.exit_code()
-        }
+fn run(cli: &args::Cli) -> ExitCode {
+    commands::run(cli).unwrap_or_else(|failure| failed(&failure))
+}
+
+/// Shows help or version where these are wanted, or says what is wrong with the arguments.
+fn without_command(error: clap::Error) -> ExitCode {
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => error.exit(),
+        _ => failed(&error.into()),
     }
+}
+
+fn failed(failure: &Failure) -> ExitCode {
+    output::tell(format_args!("error: {failure}"));
+    failure.exit_code()
 }

@@ -388,6 +388,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn examples_of_the_documentation_are_read() {
+        let pages = [include_str!("../../../docs/reference/configuration.md"), include_str!("../../../docs/how-to/tune-a-training.md")];
+        let examples: Vec<&str> =
+            pages.iter().flat_map(|page| page.split("```toml").skip(1)).filter_map(|rest| rest.split("```").next()).collect();
+        let read: Vec<TrainConfig> =
+            examples.iter().map(|text| TrainConfig::from_toml(text).unwrap_or_else(|e| panic!("{e} in {text}"))).collect();
+        let rounds = |config: &TrainConfig| config.landmarks.rounds.iter().map(|round| round.patches.len()).collect::<Vec<_>>();
+        assert!(read.iter().any(|config| rounds(config) == [1, 2]));
+    }
+
+    #[test]
     fn errors_name_line_and_key() {
         for (text, expected) in [
             ("[position]\nkeep = \"x\"", "line 2: position.keep: invalid type: string \"x\", expected a whole number from 0 on"),

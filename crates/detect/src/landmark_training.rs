@@ -108,14 +108,21 @@ impl LandmarkStage {
         frames: &[Pose],
         normalise: bool,
     ) -> (Self, Vec<Contradicted>) {
-        let errors = held_out_errors(input, config, landmarks, frames, normalise);
-        let blends = blend::weights(&independent(input.cases, landmarks, &errors), config.rounds.len() + 1);
-        let distances: Vec<Vec<Option<f64>>> = errors
-            .iter()
-            .zip(&blends)
-            .map(|(errors, blend)| errors.iter().map(|rounds| Some(blended(blend, rounds.as_ref()?).norm())).collect())
-            .collect();
-        let contradicted = contradicted(landmarks, &distances);
+        let mut errors = held_out_errors(input, config, landmarks, frames, normalise);
+        let judged = |errors: &[Vec<Option<Rounds>>]| {
+            let blends = blend::weights(&independent(input.cases, landmarks, errors), config.rounds.len() + 1);
+            let distance = |blend: &Vec<f64>, rounds: &Option<Rounds>| Some(blended(blend, rounds.as_ref()?).norm());
+            let of = |(errors, blend): (&Vec<_>, &Vec<f64>)| errors.iter().map(|rounds| distance(blend, rounds)).collect();
+            let distances: Vec<Vec<Option<f64>>> = errors.iter().zip(&blends).map(of).collect();
+            (blends, distances)
+        };
+        let contradicted = contradicted(landmarks, &judged(&errors).1);
+        // How far rounds are from an annotation that is wrong says nothing of them.
+        for c in &contradicted {
+            let ((_, points), errors) = (&landmarks[c.landmark], &mut errors[c.landmark]);
+            points.iter().zip(errors).filter(|((case, _), _)| *case == c.case).for_each(|(_, rounds)| *rounds = None);
+        }
+        let (blends, distances) = judged(&errors);
         let believed = |l: usize, case: usize| contradicted.iter().all(|c| (c.landmark, c.case) != (l, case));
         let kept: Vec<Annotated> = landmarks
             .iter()

@@ -472,7 +472,7 @@ impl<B: Backend, D: TrainingData> Trainer<'_, B, D> {
         let stage = LandmarkStage { close_up, ..stage };
         for c in contradicted.iter().filter(|c| !cases[c.case].copy) {
             self.warnings.push(format!(
-                "{}: {}: {:.2} mm from where the other cases expect it; not learned from (check the annotation)",
+                "{}: landmark {}: {:.2} mm from where the other cases expect it; not learned from (check the annotation)",
                 self.data.cases()[annotated[c.case].0],
                 landmarks[c.landmark].0,
                 c.distance * mean_size_mm(&cases[c.case].pose)

@@ -37,7 +37,7 @@ impl WorkingSpec {
     /// The working grid over all of an image. A model file may say anything of its spacing.
     fn grid(&self, image: &Geometry) -> Result<Geometry, DetectError> {
         if !(1e-6..=1e6).contains(&self.spacing_mm) {
-            return Err(DetectError::image("spacing", format!("the model's working spacing of {} mm is absurd", self.spacing_mm)));
+            return Err(DetectError::image("spacing", format!("the model's working spacing of {} mm is absurd", self.spacing_mm as f32)));
         }
         Ok(working_geometry(image, self.spacing_mm))
     }
@@ -69,7 +69,7 @@ impl WorkingSpec {
                 "spacing",
                 format!(
                     "the image covers {} x {} x {} voxels of the model's {} mm (check the spacing in the header)",
-                    shape[0], shape[1], shape[2], self.spacing_mm
+                    shape[0], shape[1], shape[2], self.spacing_mm as f32
                 ),
             ));
         }

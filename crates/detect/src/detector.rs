@@ -380,8 +380,8 @@ pub(crate) fn check_window(shape: [usize; 3], radius: usize, spacing_mm: f64) ->
         return Err(DetectError::image(
             "shape",
             format!(
-                "the image has {} x {} x {} voxels at the model's {spacing_mm} mm, fewer than the {radius} that its features reach (give a larger image)",
-                shape[0], shape[1], shape[2]
+                "the image has {} x {} x {} voxels at the model's {} mm, fewer than the {radius} that its features reach (give a larger image)",
+                shape[0], shape[1], shape[2], spacing_mm as f32
             ),
         ));
     }

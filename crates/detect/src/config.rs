@@ -338,6 +338,9 @@ impl TrainConfig {
         if let Some(spacing) = self.working.spacing_mm {
             within("working.spacing_mm", spacing, 1e-4, 1e3)?;
         }
+        if let Some(policy) = self.working.intensity {
+            policy.check().map_err(|e| DetectError::config("working.intensity", e.to_string()))?;
+        }
         within("position.voxels_across", self.position.voxels_across, 2.0, 100.0)?;
         within("position.haar.features", self.position.haar.features as f64, 100.0, 100_000.0)?;
         within("position.haar.radius", self.position.haar.radius as f64, 1.0, 60.0)?;
@@ -414,6 +417,10 @@ mod tests {
             ),
             ("[classifier.pbt]\nrounds_by_level = 3", "line 2: classifier.pbt.rounds_by_level: invalid type: integer `3`, expected a list"),
             ("[position]\nkeep = 3\nkeep = 4", "line 3: duplicate key"),
+            (
+                "[working]\nintensity = { policy = \"window\", low = 5, high = 1 }",
+                "working.intensity: intensity window: low 5 must be below",
+            ),
             ("[position", "line 1: unclosed table"),
         ] {
             let error = TrainConfig::from_toml(text).unwrap_err().to_string();

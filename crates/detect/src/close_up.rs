@@ -25,7 +25,7 @@ pub(crate) const MOST_MARGIN: f64 = 2.0;
 
 impl CloseUp {
     /// How an image is prepared for it.
-    pub(crate) fn working(&self, of_box: &WorkingSpec) -> WorkingSpec {
+    pub fn working(&self, of_box: &WorkingSpec) -> WorkingSpec {
         let spacing_mm = libm::ldexp(of_box.spacing_mm, -i32::from(self.halvings));
         WorkingSpec { spacing_mm, levels: of_box.levels + usize::from(self.halvings), ..of_box.clone() }
     }

@@ -224,7 +224,7 @@ impl Model {
 const OUT_OF_VIEW: f64 = 0.05;
 
 /// Log of the odds against the next choice from which the evidence for a choice is strong: 20 (Kass and Raftery 1995, section 3.2). With 10
-/// training spines and no places, one held-out spine in 23 was at a wrong level at odds of 16; at 20 none was, with 10 spines or all.
+/// training spines and no places, one held-out spine of 24 was sure of a wrong level at odds of 16; at 20 none is, with 10 spines or all.
 const STRONG: f64 = 2.995_732_273_553_991;
 
 /// A chosen pose within this of a rung, in D, stands on it.

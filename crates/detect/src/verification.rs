@@ -152,8 +152,7 @@ impl VerificationStage {
     }
 
     /// The median of those that converged to about the same place as the chosen one (some did not quite, and a mean would follow them),
-    /// drawn towards the expected pose as far as
-    /// held-out cases say; and its score.
+    /// drawn towards the expected pose as far as held-out cases say; and its score.
     pub(crate) fn settle<B: Backend>(
         &self,
         backend: &B,

@@ -254,7 +254,7 @@ fn structure_lines(s: &StructureInfo<'_>) -> Vec<Vec<String>> {
     if !s.landmarks.is_empty() {
         lines.push(row(["landmarks".to_owned(), landmark_names(s.landmarks)]));
         if let Some(close_up) = s.close_up {
-            let spacing_mm = s.working.spacing_mm / f64::from(1u32 << close_up.halvings);
+            let spacing_mm = close_up.working(s.working).spacing_mm;
             lines.push(row(["close-up".to_owned(), format!("{spacing_mm:.3} mm, {:.2} D about the box", close_up.margin)]));
         }
     }

@@ -1,6 +1,7 @@
-//! The whole chain on real volumes, from the folder in the variable PBT_DATA (`data/README.md`), through the command line: small
-//! trainings on few cases, coarse bounds on test volumes. The figures that are aimed at are measured by `docs/benchmarks.md`; what is
-//! here fails when something is broken, not when it is a little worse.
+//! The whole chain on real volumes, from the folder in the variable PBT_DATA (`data/README.md`),
+//! through the command line: small trainings on few cases, coarse bounds on test volumes. The
+//! figures that are aimed at are measured by `docs/benchmarks.md`; what is here fails when
+//! something is broken, not when it is a little worse.
 
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -8,7 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use tempfile::TempDir;
 
-/// The folder of real volumes; without one a test is skipped, which continuous integration does not allow.
+/// The folder of real volumes; without one a test is skipped, which continuous integration does not
+/// allow.
 fn data() -> Option<PathBuf> {
     let folder = std::env::var_os("PBT_DATA").filter(|v| !v.is_empty()).map(PathBuf::from);
     if folder.is_none() {
@@ -26,7 +28,12 @@ fn pbt(arguments: &[&str], code: i32) -> Output {
         None => PathBuf::from(env!("CARGO_BIN_EXE_pbt")),
     };
     let output = Command::new(program).args(arguments).output().expect("the program starts");
-    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(
+        output.status.code(),
+        Some(code),
+        "{arguments:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     output
 }
 
@@ -58,7 +65,8 @@ struct Trial {
 }
 
 impl Trial {
-    /// Trains on the first `training` cases of a data set and evaluates on its first `test` test cases.
+    /// Trains on the first `training` cases of a data set and evaluates on its first `test` test
+    /// cases.
     fn new(dataset: &Path, training: usize, test: usize) -> Self {
         Self::of(&[], dataset, training, test)
     }
@@ -70,7 +78,18 @@ impl Trial {
         std::fs::write(at("small.toml"), SMALL).expect("the configuration is written");
         let (config, model, report) = (at("small.toml"), at("m.pbt"), at("report.json"));
         let cases = training.to_string();
-        let mut arguments = vec!["train", "-q", "-i", text(dataset), "-o", text(&model), "--config", text(&config), "--cases", &cases];
+        let mut arguments = vec![
+            "train",
+            "-q",
+            "-i",
+            text(dataset),
+            "-o",
+            text(&model),
+            "--config",
+            text(&config),
+            "--cases",
+            &cases,
+        ];
         arguments.extend(structures.iter().flat_map(|name| ["--structure", name]));
         pbt(&arguments, 0);
         for beside in ["m.train.toml", "m.train.json"] {
@@ -79,12 +98,30 @@ impl Trial {
         assert!(!at("m.partial").exists());
         assert!(std::fs::metadata(&model).expect("the model is there").len() < 5_000_000);
         let cases = test.to_string();
-        pbt(&["evaluate", "-q", "-m", text(&model), "-i", text(dataset), "-o", text(&report), "--cases", &cases], 0);
+        pbt(
+            &[
+                "evaluate",
+                "-q",
+                "-m",
+                text(&model),
+                "-i",
+                text(dataset),
+                "-o",
+                text(&report),
+                "--cases",
+                &cases,
+            ],
+            0,
+        );
         let report = read_json(&report);
         let overall = &report["summary"]["overall"];
         let structures = report["summary"]["structures"].as_array().map_or(0, Vec::len);
         assert!(structures > 0);
-        assert_eq!((overall["annotated"].as_u64(), overall["missed"].as_u64()), (Some((test * structures) as u64), Some(0)), "{overall}");
+        assert_eq!(
+            (overall["annotated"].as_u64(), overall["missed"].as_u64()),
+            (Some((test * structures) as u64), Some(0)),
+            "{overall}"
+        );
         Self { folder, report }
     }
 
@@ -95,7 +132,9 @@ impl Trial {
     /// Checks that a figure (`mean`, `max`) of an error (`center_mm`, `angle_deg`) is at most this.
     #[track_caller]
     fn within(&self, error: &str, figure: &str, most: f64) -> &Self {
-        let value = self.report["summary"]["overall"][error][figure].as_f64().expect("the report has the figure");
+        let value = self.report["summary"]["overall"][error][figure]
+            .as_f64()
+            .expect("the report has the figure");
         println!("{}: {error} {figure} {value:.2}, at most {most}", self.report["dataset"]);
         assert!(value <= most, "{error}: {figure} is {value}, more than {most}");
         self
@@ -104,7 +143,8 @@ impl Trial {
 
 #[track_caller]
 fn numbers(value: &Value, count: usize) -> Vec<f64> {
-    let numbers: Vec<f64> = value.as_array().expect("a list").iter().map(|v| v.as_f64().expect("a number")).collect();
+    let numbers: Vec<f64> =
+        value.as_array().expect("a list").iter().map(|v| v.as_f64().expect("a number")).collect();
     assert_eq!(numbers.len(), count);
     numbers
 }
@@ -118,28 +158,72 @@ fn keys(value: &Value) -> BTreeSet<&str> {
 #[track_caller]
 fn check_result(result: &Value, case: &str, structures: &[&str]) {
     assert_eq!(result["schema"], "pbt-result/1");
-    assert_eq!((result["case_id"].as_str(), result["coordinate_system"].as_str()), (Some(case), Some("LPS")));
-    let expected = ["schema", "case_id", "coordinate_system", "input", "model", "detections", "warnings", "run"];
+    assert_eq!(
+        (result["case_id"].as_str(), result["coordinate_system"].as_str()),
+        (Some(case), Some("LPS"))
+    );
+    let expected = [
+        "schema",
+        "case_id",
+        "coordinate_system",
+        "input",
+        "model",
+        "detections",
+        "warnings",
+        "run",
+    ];
     assert_eq!(keys(result), BTreeSet::from(expected));
-    let is_hash = |v: &Value| v.as_str().is_some_and(|s| s.len() == 64 && s.bytes().all(|b| b.is_ascii_hexdigit()));
+    let is_hash = |v: &Value| {
+        v.as_str().is_some_and(|s| s.len() == 64 && s.bytes().all(|b| b.is_ascii_hexdigit()))
+    };
     let (input, model, run) = (&result["input"], &result["model"], &result["run"]);
-    assert!(is_hash(&input["sha256"]) && is_hash(&model["sha256"]) && model["name"].is_string() && model["version"].is_string());
+    assert!(
+        is_hash(&input["sha256"])
+            && is_hash(&model["sha256"])
+            && model["name"].is_string()
+            && model["version"].is_string()
+    );
     let (shape, spacing) = (numbers(&input["shape"], 3), numbers(&input["spacing_mm"], 3));
-    let affine: Vec<Vec<f64>> = input["affine_lps"].as_array().expect("a matrix").iter().map(|row| numbers(row, 4)).collect();
-    assert!(affine.len() == 4 && affine[3] == [0.0, 0.0, 0.0, 1.0] && shape.iter().all(|&n| n >= 1.0));
+    let affine: Vec<Vec<f64>> = input["affine_lps"]
+        .as_array()
+        .expect("a matrix")
+        .iter()
+        .map(|row| numbers(row, 4))
+        .collect();
+    assert!(
+        affine.len() == 4 && affine[3] == [0.0, 0.0, 0.0, 1.0] && shape.iter().all(|&n| n >= 1.0)
+    );
     for axis in 0..3 {
         let length = (0..3).map(|row| affine[row][axis].powi(2)).sum::<f64>().sqrt();
         assert!((length - spacing[axis]).abs() < 1e-9 * length);
     }
     let detections = result["detections"].as_array().expect("a list");
-    assert_eq!(detections.iter().map(|d| d["name"].as_str().expect("a name")).collect::<Vec<_>>(), structures);
+    assert_eq!(
+        detections.iter().map(|d| d["name"].as_str().expect("a name")).collect::<Vec<_>>(),
+        structures
+    );
     for d in detections {
-        assert_eq!(keys(d), BTreeSet::from(["name", "kind", "status", "score", "position_lps_mm", "orientation", "size_mm"]));
+        assert_eq!(
+            keys(d),
+            BTreeSet::from([
+                "name",
+                "kind",
+                "status",
+                "score",
+                "position_lps_mm",
+                "orientation",
+                "size_mm"
+            ])
+        );
         assert_eq!(d["kind"], "box");
         assert!((0.0..=1.0).contains(&d["score"].as_f64().expect("a score")));
         let status = d["status"].as_str().expect("a status");
         if status == "absent" {
-            assert!(d["position_lps_mm"].is_null() && d["orientation"].is_null() && d["size_mm"].is_null());
+            assert!(
+                d["position_lps_mm"].is_null()
+                    && d["orientation"].is_null()
+                    && d["size_mm"].is_null()
+            );
             continue;
         }
         assert!(["found", "doubtful"].contains(&status));
@@ -147,7 +231,12 @@ fn check_result(result: &Value, case: &str, structures: &[&str]) {
         assert!(numbers(&d["size_mm"], 3).iter().all(|&s| s > 0.0));
         let q = numbers(&d["orientation"]["quaternion_wxyz"], 4);
         assert!(q[0] >= 0.0 && (q.iter().map(|v| v * v).sum::<f64>() - 1.0).abs() < 1e-9);
-        let matrix: Vec<Vec<f64>> = d["orientation"]["matrix"].as_array().expect("a matrix").iter().map(|row| numbers(row, 3)).collect();
+        let matrix: Vec<Vec<f64>> = d["orientation"]["matrix"]
+            .as_array()
+            .expect("a matrix")
+            .iter()
+            .map(|row| numbers(row, 3))
+            .collect();
         // The rotation matrix of a unit quaternion, row by row.
         let (w, x, y, z) = (q[0], q[1], q[2], q[3]);
         let rotation = [
@@ -156,15 +245,27 @@ fn check_result(result: &Value, case: &str, structures: &[&str]) {
             [2.0 * (x * z - w * y), 2.0 * (y * z + w * x), 1.0 - 2.0 * (x * x + y * y)],
         ];
         for (row, expected) in matrix.iter().zip(rotation) {
-            assert!(row.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-9), "{matrix:?} is not the rotation of {q:?}");
+            assert!(
+                row.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-9),
+                "{matrix:?} is not the rotation of {q:?}"
+            );
         }
     }
     assert!(result["warnings"].as_array().expect("a list").iter().all(Value::is_string));
     assert_eq!(run["device"]["kind"], "cpu");
-    assert!(run["device"]["name"].is_string() && run["device"]["threads"].as_u64() >= Some(1) && run["options"].is_object());
+    assert!(
+        run["device"]["name"].is_string()
+            && run["device"]["threads"].as_u64() >= Some(1)
+            && run["options"].is_object()
+    );
     assert!(["pbt_version", "input_path", "model_path"].iter().all(|key| run[key].is_string()));
     let timing = &run["timing_ms"];
-    assert!(["load", "prepare", "total"].iter().all(|stage| timing[stage].as_f64().is_some_and(|ms| ms >= 0.0)), "{timing}");
+    assert!(
+        ["load", "prepare", "total"]
+            .iter()
+            .all(|stage| timing[stage].as_f64().is_some_and(|ms| ms >= 0.0)),
+        "{timing}"
+    );
 }
 
 #[test]
@@ -176,21 +277,38 @@ fn mouse_skulls_in_any_orientation() {
 
     // One of them by itself: the files that a user gets.
     let all = read_json(&dataset.join("dataset.json"));
-    let case = all["cases"].as_array().expect("a list").iter().find(|case| case["split"] == "test").expect("a test case");
+    let case = all["cases"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .find(|case| case["split"] == "test")
+        .expect("a test case");
     let image = dataset.join(case["image"].as_str().expect("a path"));
     let out = trial.folder.path().join("new/folder");
     pbt(&["detect", "-m", text(&trial.model()), "-i", text(&image), "-o", text(&out)], 0);
-    let name = image.file_name().and_then(|n| n.to_str()).expect("a name").trim_end_matches(".gz").trim_end_matches(".nii").to_owned();
+    let name = image
+        .file_name()
+        .and_then(|n| n.to_str())
+        .expect("a name")
+        .trim_end_matches(".gz")
+        .trim_end_matches(".nii")
+        .to_owned();
     let result = read_json(&out.join(format!("{name}.json")));
     check_result(&result, &name, &["skull"]);
     let markups = read_json(&out.join(format!("{name}.mrk.json")));
     let (roi, found) = (&markups["markups"][0], &result["detections"][0]);
-    assert_eq!((roi["type"].as_str(), roi["coordinateSystem"].as_str()), (Some("ROI"), Some("LPS")));
+    assert_eq!(
+        (roi["type"].as_str(), roi["coordinateSystem"].as_str()),
+        (Some("ROI"), Some("LPS"))
+    );
     assert_eq!((&roi["center"], &roi["size"]), (&found["position_lps_mm"], &found["size_mm"]));
     assert_eq!(std::fs::read_dir(&out).expect("the folder is there").count(), 2);
 
     // The evaluation says the same of this case.
-    let record = trial.report["records"].as_array().and_then(|r| r.iter().find(|r| r["case"] == case["id"])).expect("the case");
+    let record = trial.report["records"]
+        .as_array()
+        .and_then(|r| r.iter().find(|r| r["case"] == case["id"]))
+        .expect("the case");
     let truth = read_json(&dataset.join(case["annotations"].as_str().expect("a path")));
     let boxes = truth["markups"].as_array().expect("a list");
     let skull = boxes.iter().find(|m| m["type"] == "ROI" && m["name"] == "skull").expect("the box");
@@ -222,8 +340,8 @@ fn prostates_from_label_maps() {
     }
 }
 
-/// Five look-alikes in a row, 35 mm apart: who is found lies less than half of that from the truth. A small training on ten cases may
-/// shift a spine by a level, but must not be sure of it.
+/// Five look-alikes in a row, 35 mm apart: who is found lies less than half of that from the truth.
+/// A small training on ten cases may shift a spine by a level, but must not be sure of it.
 #[test]
 fn lumbar_vertebrae_are_told_apart() {
     let Some(data) = data() else { return };

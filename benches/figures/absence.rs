@@ -1,4 +1,5 @@
-//! Are structures called absent where they are absent? Crops of test volumes that leave structures out, and images of other body parts.
+//! Are structures called absent where they are absent? Crops of test volumes that leave structures
+//! out, and images of other body parts.
 
 use nalgebra::Vector3;
 use pbt::commands::LoadedModel;
@@ -14,7 +15,8 @@ use std::path::Path;
 /// A structure is out of view when its centre lies so far outside the image, mm.
 const OUTSIDE_MM: f64 = 5.0;
 
-/// The most by which a crop ends farther from the centre than that, as a share of the structure's mean size.
+/// The most by which a crop ends farther from the centre than that, as a share of the structure's
+/// mean size.
 const FARTHER: f64 = 0.8;
 
 /// A crop keeps this share of the image's length at least.
@@ -40,23 +42,36 @@ impl Count {
     fn print(&self, what: &str) {
         let n = self.found + self.doubtful + self.absent;
         let sure = 100.0 * self.found as f64 / n.max(1) as f64;
-        println!("  {what:52} {n:5}: found {} ({sure:.1} %), doubtful {}, absent {}", self.found, self.doubtful, self.absent);
+        println!(
+            "  {what:52} {n:5}: found {} ({sure:.1} %), doubtful {}, absent {}",
+            self.found, self.doubtful, self.absent
+        );
     }
 }
 
-/// Detects in the split as it is, in `crops` crops of each of its volumes, and in the test volumes of other data sets.
-pub(crate) fn run(model: &str, dataset: &str, split: &str, crops: usize, others: &[&str]) -> anyhow::Result<()> {
+/// Detects in the split as it is, in `crops` crops of each of its volumes, and in the test volumes
+/// of other data sets.
+pub(crate) fn run(
+    model: &str,
+    dataset: &str,
+    split: &str,
+    crops: usize,
+    others: &[&str],
+) -> anyhow::Result<()> {
     let fail = |f: pbt::Failure| anyhow::anyhow!("{f}");
     let model = LoadedModel::open(Path::new(model)).map_err(fail)?.model;
     let dataset = Dataset::load(Path::new(dataset))?;
     let names: Vec<String> = model.structures.iter().map(|s| s.name.clone()).collect();
     let wanted = Wanted::new(&dataset, &names).map_err(fail)?;
     let cases: Vec<_> = dataset.split(split).cloned().collect();
-    let [mut whole, mut inside, mut outside, mut elsewhere] = [const { Count { found: 0, doubtful: 0, absent: 0 } }; 4];
+    let [mut whole, mut inside, mut outside, mut elsewhere] =
+        [const { Count { found: 0, doubtful: 0, absent: 0 } }; 4];
     let (mut cropped, mut refused) = (0, 0);
     for (n, case) in read_cases(&dataset, &cases, &wanted).map_err(fail)?.iter().enumerate() {
         let image = case.spec.read_image()?.volume;
-        let centre = |d: &Detection| case.boxes.iter().find(|(name, _)| *name == d.name).map(|(_, pose)| pose.center);
+        let centre = |d: &Detection| {
+            case.boxes.iter().find(|(name, _)| *name == d.name).map(|(_, pose)| pose.center)
+        };
         for d in model.detect(&Cpu, &image)?.detections.iter().filter(|d| centre(d).is_some()) {
             whole.add(d.status);
         }
@@ -64,7 +79,11 @@ pub(crate) fn run(model: &str, dataset: &str, split: &str, crops: usize, others:
         for _ in 0..crops {
             let (_, pose) = &case.boxes[random.next_u32() as usize % case.boxes.len()];
             let size = pose.size_mm.iter().product::<f64>().cbrt();
-            let Some(part) = (0..50).find_map(|_| crop(&image, pose.center, FARTHER * size, &mut random)) else { continue };
+            let Some(part) =
+                (0..50).find_map(|_| crop(&image, pose.center, FARTHER * size, &mut random))
+            else {
+                continue;
+            };
             let Ok(found) = model.detect(&Cpu, &part) else {
                 refused += 1;
                 continue;
@@ -90,7 +109,11 @@ pub(crate) fn run(model: &str, dataset: &str, split: &str, crops: usize, others:
             }
         }
     }
-    println!("{}: {cropped} crops of {} volumes, {refused} images refused as too small or flat", dataset.name, cases.len());
+    println!(
+        "{}: {cropped} crops of {} volumes, {refused} images refused as too small or flat",
+        dataset.name,
+        cases.len()
+    );
     whole.print("whole volumes, structures that are there");
     inside.print("crops, centre half of its size or more inside");
     outside.print(&format!("crops, centre {OUTSIDE_MM} mm or more outside"));
@@ -100,20 +123,31 @@ pub(crate) fn run(model: &str, dataset: &str, split: &str, crops: usize, others:
 
 /// How far a point lies beyond the nearest face of an image, mm; negative inside.
 fn beyond_mm(geometry: &Geometry, point: PointLps) -> f64 {
-    let (at, shape, spacing) = (geometry.to_index(point).0, geometry.shape(), geometry.spacing_mm());
+    let (at, shape, spacing) =
+        (geometry.to_index(point).0, geometry.shape(), geometry.spacing_mm());
     let beyond = |a: usize| (-0.5 - at[a]).max(at[a] - (shape[a] as f64 - 0.5)) * spacing[a];
     (0..3).map(beyond).fold(f64::NEG_INFINITY, f64::max)
 }
 
 /// One side of a plane of voxels that leaves a point out; `None` where too little would be left.
-fn crop(image: &Volume<f32>, point: PointLps, farther_mm: f64, random: &mut ChaCha8Rng) -> Option<Volume<f32>> {
+fn crop(
+    image: &Volume<f32>,
+    point: PointLps,
+    farther_mm: f64,
+    random: &mut ChaCha8Rng,
+) -> Option<Volume<f32>> {
     let (geometry, shape) = (image.geometry(), image.shape());
     let (axis, upper) = (random.next_u32() as usize % 3, random.next_u32().is_multiple_of(2));
     let share = f64::from(random.next_u32()) / f64::from(u32::MAX);
     let away = (OUTSIDE_MM + share * farther_mm) / geometry.spacing_mm()[axis] + 0.5;
     let at = geometry.to_index(point).0[axis];
-    let (first, end) = if upper { ((at + away).ceil(), shape[axis] as f64) } else { (0.0, (at - away).floor() + 1.0) };
-    if first < 0.0 || end > shape[axis] as f64 || end - first < (KEPT * shape[axis] as f64).max(2.0) {
+    let (first, end) = if upper {
+        ((at + away).ceil(), shape[axis] as f64)
+    } else {
+        (0.0, (at - away).floor() + 1.0)
+    };
+    if first < 0.0 || end > shape[axis] as f64 || end - first < (KEPT * shape[axis] as f64).max(2.0)
+    {
         return None;
     }
     let (first, end) = (first as usize, end as usize);
@@ -121,7 +155,8 @@ fn crop(image: &Volume<f32>, point: PointLps, farther_mm: f64, random: &mut ChaC
     start[axis] = first as f64;
     let mut part = shape;
     part[axis] = end - first;
-    let grid = Geometry::new(part, *geometry.matrix(), geometry.to_lps(VoxelIndex(start.into()))).ok()?;
+    let grid =
+        Geometry::new(part, *geometry.matrix(), geometry.to_lps(VoxelIndex(start.into()))).ok()?;
     let from: [usize; 3] = std::array::from_fn(|a| if a == axis { first } else { 0 });
     Some(Volume::from_fn(grid, |i, j, k| image.at(i + from[0], j + from[1], k + from[2])))
 }

@@ -5,7 +5,9 @@ use nalgebra::{Quaternion, UnitQuaternion, Vector3};
 use pbt::commands::LoadedModel;
 use pbt::dataset::{AnnotatedCase, Wanted, read_cases};
 use pbt_cpu::Cpu;
-use pbt_detect::{BoxError, Detections, LandmarkDetection, Status, StructureModel, Summary, success_rates};
+use pbt_detect::{
+    BoxError, Detections, LandmarkDetection, Status, StructureModel, Summary, success_rates,
+};
 use pbt_io::Dataset;
 use pbt_volume::{PointLps, Pose, positive};
 use rand_chacha::ChaCha8Rng;
@@ -47,12 +49,17 @@ pub(crate) fn run(model: &str, dataset: &str, split: &str, rotations: usize) -> 
         let mut random = ChaCha8Rng::seed_from_u64(1000 + n as u64);
         for copy in 0..=rotations {
             for ((structure, rows), points) in structures.iter().zip(&mut rows).zip(&mut points) {
-                let Some((_, truth)) = case.boxes.iter().find(|(name, _)| name == &structure.name) else { continue };
+                let Some((_, truth)) = case.boxes.iter().find(|(name, _)| name == &structure.name)
+                else {
+                    continue;
+                };
                 let stored = *truth;
                 let (turned, truth) = if copy == 0 {
                     (image.clone(), stored)
                 } else {
-                    let shift = Vector3::from_fn(|_, _| (uniform(&mut random) - 0.5) * 0.4 * structure.prior.scale_mm);
+                    let shift = Vector3::from_fn(|_, _| {
+                        (uniform(&mut random) - 0.5) * 0.4 * structure.prior.scale_mm
+                    });
                     rotated(&image, &stored, random_rotation(&mut random), shift)
                 };
                 let name = format!("{}/{copy}", case.spec.id);
@@ -78,13 +85,26 @@ fn point_rows(
     stored: &Pose,
     turned: &Pose,
 ) -> Vec<PointRow> {
-    let d = found.detections.iter().find(|d| d.name == structure.name).expect("a detection for every structure");
-    let along =
-        |point: PointLps| PointLps(turned.center.0 + turned.orientation * (stored.orientation.inverse() * (point.0 - stored.center.0)));
+    let d = found
+        .detections
+        .iter()
+        .find(|d| d.name == structure.name)
+        .expect("a detection for every structure");
+    let along = |point: PointLps| {
+        PointLps(
+            turned.center.0
+                + turned.orientation * (stored.orientation.inverse() * (point.0 - stored.center.0)),
+        )
+    };
     let row = |l: &LandmarkDetection| {
         let (_, truth) = case.landmarks.iter().find(|(landmark, _)| *landmark == l.name)?;
         let found = l.status == Status::Found;
-        Some(PointRow { volume: name.to_owned(), landmark: l.name.clone(), mm: l.point.distance_mm(&along(*truth)), found })
+        Some(PointRow {
+            volume: name.to_owned(),
+            landmark: l.name.clone(),
+            mm: l.point.distance_mm(&along(*truth)),
+            found,
+        })
     };
     d.landmarks.iter().filter_map(row).collect()
 }
@@ -92,23 +112,50 @@ fn point_rows(
 fn print_points(points: &[PointRow]) {
     let errors: Vec<f64> = points.iter().map(|p| p.mm).collect();
     let Some(s) = Summary::new(&errors) else { return };
-    println!("  landmarks, mm                mean {:8.3}  median {:8.3}  P95 {:8.3}  max {:8.3}", s.mean, s.median, s.p95, s.max);
+    println!(
+        "  landmarks, mm                mean {:8.3}  median {:8.3}  P95 {:8.3}  max {:8.3}",
+        s.mean, s.median, s.p95, s.max
+    );
     let limits = [0.15, 0.2, 0.3, 0.5, 1.0, 2.0, 3.0, 4.0];
-    let rates: Vec<String> =
-        success_rates(&errors, &limits).iter().zip(limits).map(|(r, mm)| format!("{:.1} % within {mm}", 100.0 * r)).collect();
-    println!("  {}; found {} of {}", rates.join(", "), points.iter().filter(|p| p.found).count(), points.len());
+    let rates: Vec<String> = success_rates(&errors, &limits)
+        .iter()
+        .zip(limits)
+        .map(|(r, mm)| format!("{:.1} % within {mm}", 100.0 * r))
+        .collect();
+    println!(
+        "  {}; found {} of {}",
+        rates.join(", "),
+        points.iter().filter(|p| p.found).count(),
+        points.len()
+    );
     let mut worst: Vec<&PointRow> = points.iter().collect();
     worst.sort_by(|a, b| b.mm.total_cmp(&a.mm));
     for p in worst.iter().take(5) {
-        println!("  worst: {} {} {:.2} mm{}", p.volume, p.landmark, p.mm, if p.found { "" } else { ", not sure" });
+        println!(
+            "  worst: {} {} {:.2} mm{}",
+            p.volume,
+            p.landmark,
+            p.mm,
+            if p.found { "" } else { ", not sure" }
+        );
     }
 }
 
 fn row(name: String, structure: &StructureModel, found: &Detections, truth: &Pose) -> Row {
-    let d = found.detections.iter().find(|d| d.name == structure.name).expect("a detection for every structure");
-    let nearest =
-        |poses: &[Pose], f: &dyn Fn(&BoxError) -> f64| poses.iter().map(|p| f(&BoxError::new(p, truth))).fold(f64::INFINITY, f64::min);
-    let candidate = d.trace.candidates.iter().map(|c| c.point.distance_mm(&truth.center)).fold(f64::INFINITY, f64::min);
+    let d = found
+        .detections
+        .iter()
+        .find(|d| d.name == structure.name)
+        .expect("a detection for every structure");
+    let nearest = |poses: &[Pose], f: &dyn Fn(&BoxError) -> f64| {
+        poses.iter().map(|p| f(&BoxError::new(p, truth))).fold(f64::INFINITY, f64::min)
+    };
+    let candidate = d
+        .trace
+        .candidates
+        .iter()
+        .map(|c| c.point.distance_mm(&truth.center))
+        .fold(f64::INFINITY, f64::min);
     Row {
         name,
         error: BoxError::new(&d.pose, truth),
@@ -127,10 +174,19 @@ fn row(name: String, structure: &StructureModel, found: &Detections, truth: &Pos
 
 fn print(structure: &StructureModel, rows: &[Row]) {
     let count = |status: Status| rows.iter().filter(|r| r.status == status).count();
-    println!("{}: {} volumes, {} found, {} doubtful", structure.name, rows.len(), count(Status::Found), count(Status::Doubtful));
+    println!(
+        "{}: {} volumes, {} found, {} doubtful",
+        structure.name,
+        rows.len(),
+        count(Status::Found),
+        count(Status::Doubtful)
+    );
     let line = |what: &str, f: &dyn Fn(&Row) -> f64| {
         if let Some(s) = Summary::new(&rows.iter().map(f).collect::<Vec<_>>()) {
-            println!("  {what:28} mean {:8.3}  median {:8.3}  P95 {:8.3}  max {:8.3}", s.mean, s.median, s.p95, s.max);
+            println!(
+                "  {what:28} mean {:8.3}  median {:8.3}  P95 {:8.3}  max {:8.3}",
+                s.mean, s.median, s.p95, s.max
+            );
         }
     };
     line("centre, mm", &|r| r.error.center_mm);
@@ -143,8 +199,14 @@ fn print(structure: &StructureModel, rows: &[Row]) {
     line("nearest converged, degrees", &|r| r.stages[4]);
     line("score", &|r| r.score);
     line("time without loading, ms", &|r| r.milliseconds);
-    let within = |mm: f64, degrees: f64| rows.iter().filter(|r| r.error.center_mm <= mm && r.error.angle_deg <= degrees).count();
-    println!("  within 0.5 mm and 4 degrees: {}, 1.5 mm and 15 degrees: {}", within(0.5, 4.0), within(1.5, 15.0));
+    let within = |mm: f64, degrees: f64| {
+        rows.iter().filter(|r| r.error.center_mm <= mm && r.error.angle_deg <= degrees).count()
+    };
+    println!(
+        "  within 0.5 mm and 4 degrees: {}, 1.5 mm and 15 degrees: {}",
+        within(0.5, 4.0),
+        within(1.5, 15.0)
+    );
     let d = structure.prior.scale_mm;
     for r in rows.iter().filter(|r| r.error.center_mm > 0.15 * d || r.error.angle_deg > 15.0) {
         println!(
@@ -160,7 +222,16 @@ fn uniform(random: &mut ChaCha8Rng) -> f64 {
 
 /// Uniform in SO(3) (Shoemake 1992).
 fn random_rotation(random: &mut ChaCha8Rng) -> UnitQuaternion<f64> {
-    let (u, v, w) = (uniform(random), uniform(random) * std::f64::consts::TAU, uniform(random) * std::f64::consts::TAU);
+    let (u, v, w) = (
+        uniform(random),
+        uniform(random) * std::f64::consts::TAU,
+        uniform(random) * std::f64::consts::TAU,
+    );
     let (a, b) = ((1.0 - u).sqrt(), u.sqrt());
-    positive(UnitQuaternion::new_normalize(Quaternion::new(b * w.cos(), a * v.sin(), a * v.cos(), b * w.sin())))
+    positive(UnitQuaternion::new_normalize(Quaternion::new(
+        b * w.cos(),
+        a * v.sin(),
+        a * v.cos(),
+        b * w.sin(),
+    )))
 }

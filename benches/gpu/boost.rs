@@ -1,10 +1,12 @@
-//! Boosting a node on the GPU: time, floor and ratio by size, and the CPU's time on the smaller ones. `benches/peers/gpu_boost.py` prints
-//! XGBoost's.
+//! Boosting a node on the GPU: time, floor and ratio by size, and the CPU's time on the smaller
+//! ones. `benches/peers/gpu_boost.py` prints XGBoost's.
 //!
-//! Wall time of a whole call on a matrix that is on the device: entries up, 40 rounds, weak classifiers down; warm, median. An update is
-//! one (sample, feature, round). Floor: a byte an update at the measured 4.3 TB/s of a large copy on an H200.
+//! Wall time of a whole call on a matrix that is on the device: entries up, 40 rounds, weak
+//! classifiers down; warm, median. An update is one (sample, feature, round). Floor: a byte an
+//! update at the measured 4.3 TB/s of a large copy on an H200.
 //!
-//! With a path, a smaller matrix and its weak classifiers are written there, for `benches/peers/same_stumps.py`, and nothing is timed.
+//! With a path, a smaller matrix and its weak classifiers are written there, for
+//! `benches/peers/same_stumps.py`, and nothing is timed.
 
 use pbt_cpu::CpuBooster;
 use pbt_gpu::{DeviceMatrix, Gpu, GpuError};
@@ -20,7 +22,8 @@ const WARM_UP: usize = 3;
 const REPEATS: usize = 15;
 const BYTES_PER_MS: f64 = 4.3e9;
 
-/// Responses of noise, the first hundred features shifted a little in positives, so that there is something to learn in every round.
+/// Responses of noise, the first hundred features shifted a little in positives, so that there is
+/// something to learn in every round.
 fn responses(samples: usize, features: usize) -> Vec<i32> {
     let mut responses = vec![0; samples * features];
     responses.par_chunks_exact_mut(samples).enumerate().for_each(|(feature, row)| {
@@ -35,8 +38,9 @@ fn responses(samples: usize, features: usize) -> Vec<i32> {
     responses
 }
 
-/// Writes numbers of samples, features and rounds, bins `[feature][sample]`, labels, weights, and the feature and the votes of each weak
-/// classifier; little-endian. They are the CPU's where there is no GPU.
+/// Writes numbers of samples, features and rounds, bins `[feature][sample]`, labels, weights, and
+/// the feature and the votes of each weak classifier; little-endian. They are the CPU's where there
+/// is no GPU.
 fn write_problem(path: &str) -> Result<(), Box<dyn Error>> {
     let (samples, features) = (5_000, 1_000);
     let mut matrix = BinnedMatrix::new(samples, 0.5);
@@ -89,15 +93,20 @@ fn main() -> Result<(), Box<dyn Error>> {
             return Ok(());
         }
     };
-    println!("{:<44} {:>9} {:>9} {:>6} {:>12}", "boosting, 40 rounds", "ms", "floor ms", "ratio", "updates/s");
+    println!(
+        "{:<44} {:>9} {:>9} {:>6} {:>12}",
+        "boosting, 40 rounds", "ms", "floor ms", "ratio", "updates/s"
+    );
     for (samples, features) in [(5_000, 600), (5_000, 1_700), (5_000, 10_000), (10_000, 100_000)] {
         let responses = responses(samples, features);
         let labels: Vec<bool> = (0..samples).map(|s| s % 2 == 0).collect();
         let weights = vec![WEIGHT_TOTAL / samples as u32; samples];
         let matrix = DeviceMatrix::of_responses(&gpu, &responses, samples, 0.5)?;
-        for (name, weak) in
-            [("threshold", WeakKind::Threshold), ("histogram 64", WeakKind::Histogram { bins: 64 }), ("best", WeakKind::Best)]
-        {
+        for (name, weak) in [
+            ("threshold", WeakKind::Threshold),
+            ("histogram 64", WeakKind::Histogram { bins: 64 }),
+            ("best", WeakKind::Best),
+        ] {
             let params = BoostParams { rounds: ROUNDS, max_error: 0.5, weak };
             let mut strong = Vec::new();
             let ms = median_ms(|| {
@@ -108,7 +117,11 @@ fn main() -> Result<(), Box<dyn Error>> {
             let updates = (samples * features * ROUNDS) as f64;
             let floor = updates / BYTES_PER_MS;
             let row = format!("{samples} x {features}, {name}");
-            println!("{row:<44} {ms:>9.3} {floor:>9.3} {:>6.2} {:>12.2e}", ms / floor, updates / ms * 1e3);
+            println!(
+                "{row:<44} {ms:>9.3} {floor:>9.3} {:>6.2} {:>12.2e}",
+                ms / floor,
+                updates / ms * 1e3
+            );
             if weak == WeakKind::Threshold && features <= 10_000 {
                 let mut host = BinnedMatrix::new(samples, 0.5);
                 host.push_features(&responses);
@@ -116,7 +129,12 @@ fn main() -> Result<(), Box<dyn Error>> {
                 let expected = CpuBooster.boost(&host, &labels, &weights, &params);
                 let cpu = start.elapsed().as_secs_f64() * 1e3;
                 assert_eq!(strong, expected, "the CPU's bits");
-                println!("{:<44} {cpu:>9.3} {:>9} {:>6.2}", format!("  CPU, {} threads", rayon::current_num_threads()), "", cpu / ms);
+                println!(
+                    "{:<44} {cpu:>9.3} {:>9} {:>6.2}",
+                    format!("  CPU, {} threads", rayon::current_num_threads()),
+                    "",
+                    cpu / ms
+                );
             }
         }
     }

@@ -1,15 +1,20 @@
 //! Images and scoring on the GPU: time, floor and ratio by row.
 //!
-//! Times are of device events round the work, warm, median; input and output stay on the device. Floors: bytes at the measured 4.3 TB/s of a
-//! large copy on an H200; reads of the integral volume at 32 words a clock and multiprocessor, 8.36·10¹² a second; scattered samples at a
-//! line of memory a clock and multiprocessor, 2.61·10¹¹ a second.
+//! Times are of device events round the work, warm, median; input and output stay on the device.
+//! Floors: bytes at the measured 4.3 TB/s of a large copy on an H200; reads of the integral volume
+//! at 32 words a clock and multiprocessor, 8.36·10¹² a second; scattered samples at a line of
+//! memory a clock and multiprocessor, 2.61·10¹¹ a second.
 //!
-//! usage: cargo bench -p pbt-gpu --bench scoring [-- WORD …]    only what has one of the words in its name
+//! usage: cargo bench -p pbt-gpu --bench scoring [-- WORD …]    only what has one of the words in
+//! its name
 
 use nalgebra::Vector3;
 use pbt_features::{BoxGrid, HaarFeature, HaarPoolConfig, SteerableSet, haar_pool, steerable_pool};
 use pbt_gpu::{Gpu, GpuError, Strategy};
-use pbt_tree::{Backend, Bounds, Classifier, EvalParams, Evaluator, ImageLayout, Node, Score, Tree, VoxelSite, Weak};
+use pbt_tree::{
+    Backend, Bounds, Classifier, EvalParams, Evaluator, ImageLayout, Node, Score, Tree, VoxelSite,
+    Weak,
+};
 use pbt_volume::{Geometry, Padding, PointLps, Pose, Volume, rotation_from_vector};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -24,9 +29,14 @@ const LINES_PER_MS: f64 = 2.61e8;
 fn volume(shape: [usize; 3]) -> Volume<u16> {
     let geometry = Geometry::isotropic(shape, 1.0).expect("a grid");
     let mut rng = ChaCha8Rng::seed_from_u64(1);
-    let wave = |n: usize, length: f64, phase: f64| (0..n).map(|x| (x as f64 / length + phase).sin()).collect::<Vec<_>>();
-    let [along_i, along_j, along_k] =
-        [wave(shape[0], 17.0, 0.0), wave(shape[1], 23.0, std::f64::consts::FRAC_PI_2), wave(shape[2], 13.0, 0.0)];
+    let wave = |n: usize, length: f64, phase: f64| {
+        (0..n).map(|x| (x as f64 / length + phase).sin()).collect::<Vec<_>>()
+    };
+    let [along_i, along_j, along_k] = [
+        wave(shape[0], 17.0, 0.0),
+        wave(shape[1], 23.0, std::f64::consts::FRAC_PI_2),
+        wave(shape[2], 13.0, 0.0),
+    ];
     let across = wave(shape[0] + shape[1], 41.0, 0.0);
     Volume::from_fn(geometry, |i, j, k| {
         let value = 600.0 * (along_i[i] + along_j[j] * along_k[k] + across[i + j]) + 2000.0;
@@ -44,8 +54,16 @@ fn row(name: &str, ms: f64, floor_ms: f64) {
     println!("{name:<66} {ms:>9.3} ms  floor {floor_ms:>7.3}  x {:>5.2}", ms / floor_ms);
 }
 
-/// Weak classifiers that split at the middle of a sample of the responses, a run of them for each of `nodes` inner nodes.
-fn median_weaks(gpu: &Gpu, image: &pbt_gpu::GpuImage, shape: [usize; 3], features: &[HaarFeature], count: usize, alpha: i32) -> Vec<Weak> {
+/// Weak classifiers that split at the middle of a sample of the responses, a run of them for each
+/// of `nodes` inner nodes.
+fn median_weaks(
+    gpu: &Gpu,
+    image: &pbt_gpu::GpuImage,
+    shape: [usize; 3],
+    features: &[HaarFeature],
+    count: usize,
+    alpha: i32,
+) -> Vec<Weak> {
     let mut rng = ChaCha8Rng::seed_from_u64(2);
     let mut voxel = || shape.map(|n| ((u64::from(rng.next_u32()) * n as u64) >> 32) as i32);
     let sites: Vec<VoxelSite> = (0..501).map(|_| VoxelSite { image: 0, voxel: voxel() }).collect();
@@ -57,7 +75,12 @@ fn median_weaks(gpu: &Gpu, image: &pbt_gpu::GpuImage, shape: [usize; 3], feature
         .map(|n| {
             let feature = n % features.len();
             let bounds = Bounds::new(middles[feature] - 32_000, middles[feature] + 31_999);
-            Weak { feature: feature as u32, bounds, votes: if n % 3 == 0 { !(!0 << 32) } else { !0 << 32 }, alpha }
+            Weak {
+                feature: feature as u32,
+                bounds,
+                votes: if n % 3 == 0 { !(!0 << 32) } else { !0 << 32 },
+                alpha,
+            }
         })
         .collect()
 }
@@ -81,7 +104,8 @@ fn full_tree(depth: usize, weaks_a_node: usize, weaks: &[Weak]) -> Tree {
     Tree { nodes: nodes.collect(), weaks: weaks[..inner * weaks_a_node].to_vec() }
 }
 
-/// What is scored: a row's name, the volume, how far features reach, and how many weak classifiers the classifier needs.
+/// What is scored: a row's name, the volume, how far features reach, and how many weak classifiers
+/// the classifier needs.
 struct Work<'a> {
     name: &'a str,
     shape: [usize; 3],
@@ -92,7 +116,11 @@ struct Work<'a> {
 }
 
 /// Times a classifier in every way, on a smooth volume.
-fn strategies(gpu: &Gpu, work: &Work<'_>, make: impl Fn(&[Weak]) -> Classifier) -> Result<(), GpuError> {
+fn strategies(
+    gpu: &Gpu,
+    work: &Work<'_>,
+    make: impl Fn(&[Weak]) -> Classifier,
+) -> Result<(), GpuError> {
     let &Work { name, shape, radius, features, weaks, floor_ms: floor } = work;
     if !wanted(name) {
         return Ok(());
@@ -108,8 +136,13 @@ fn strategies(gpu: &Gpu, work: &Work<'_>, make: impl Fn(&[Weak]) -> Classifier) 
             continue;
         };
         let scores = gpu.read_scores(&scores)?;
-        assert!(expected.get_or_insert_with(|| scores.clone()) == &scores, "{name}: {strategy:?} gives other scores");
-        let ms = gpu.median_ms(WARM_UP, REPEATS, || gpu.voxel_scores(&image, features, &classifier, strategy).map(|_| ()))?;
+        assert!(
+            expected.get_or_insert_with(|| scores.clone()) == &scores,
+            "{name}: {strategy:?} gives other scores"
+        );
+        let ms = gpu.median_ms(WARM_UP, REPEATS, || {
+            gpu.voxel_scores(&image, features, &classifier, strategy).map(|_| ())
+        })?;
         row(&format!("{name}, {strategy:?}"), ms, floor);
     }
     Ok(())
@@ -117,7 +150,15 @@ fn strategies(gpu: &Gpu, work: &Work<'_>, make: impl Fn(&[Weak]) -> Classifier) 
 
 /// Features of `taps` taps.
 fn features_of(taps: usize, count: usize, radius: usize) -> Vec<HaarFeature> {
-    let pool = haar_pool(&HaarPoolConfig { features: 20 * count, radius, concentric: 0.0, ..HaarPoolConfig::default() }, 5);
+    let pool = haar_pool(
+        &HaarPoolConfig {
+            features: 20 * count,
+            radius,
+            concentric: 0.0,
+            ..HaarPoolConfig::default()
+        },
+        5,
+    );
     pool.into_iter().filter(|f| f.taps().len() == taps).take(count).collect()
 }
 
@@ -138,7 +179,9 @@ fn main() -> Result<(), GpuError> {
         }
         let v = volume([n; 3]);
         let voxels = gpu.upload_voxels(&v)?;
-        let ms = gpu.median_ms(WARM_UP, REPEATS, || gpu.integral(&voxels, &v, 0, Padding::Edge).map(|_| ()))?;
+        let ms = gpu.median_ms(WARM_UP, REPEATS, || {
+            gpu.integral(&voxels, &v, 0, Padding::Edge).map(|_| ())
+        })?;
         row(&name, ms, (8 * n * n * n) as f64 / BYTES_PER_MS);
     }
     if wanted("upload and channels") {
@@ -148,7 +191,11 @@ fn main() -> Result<(), GpuError> {
             gpu.upload(std::slice::from_ref(&v), &layout);
             Ok(())
         })?;
-        row("upload and channels 256^3, from the host", ms, (10 * 256usize.pow(3)) as f64 / BYTES_PER_MS);
+        row(
+            "upload and channels 256^3, from the host",
+            ms,
+            (10 * 256usize.pow(3)) as f64 / BYTES_PER_MS,
+        );
     }
 
     for n in [256usize, 512] {
@@ -158,7 +205,9 @@ fn main() -> Result<(), GpuError> {
         }
         let mut state = 1u64;
         let scores = (0..n * n * n).map(|_| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             Score(state as i64)
         });
         let scores = gpu.upload_scores(&scores.collect::<Vec<_>>())?;
@@ -169,20 +218,42 @@ fn main() -> Result<(), GpuError> {
     let voxels = 256f64.powi(3);
     for radius in [6, 9, 16] {
         let features = features_of(18, 40, radius);
-        let node = |weaks: &[Weak]| Classifier { trees: vec![full_tree(1, 40, weaks)], eval: Evaluator::new(EvalParams::default()) };
+        let node = |weaks: &[Weak]| Classifier {
+            trees: vec![full_tree(1, 40, weaks)],
+            eval: Evaluator::new(EvalParams::default()),
+        };
         let floor_ms = voxels * 40.0 * 18.0 / WORDS_PER_MS;
         let name = &format!("node of 40 weak, 18 taps, radius {radius}, 256^3");
-        strategies(&gpu, &Work { name, shape: [256; 3], radius, features: &features, weaks: 40, floor_ms }, node)?;
+        strategies(
+            &gpu,
+            &Work { name, shape: [256; 3], radius, features: &features, weaks: 40, floor_ms },
+            node,
+        )?;
     }
     {
         let features = features_of(18, 200, 9);
-        let tree = |weaks: &[Weak]| Classifier { trees: vec![full_tree(6, 40, weaks)], eval: Evaluator::new(EvalParams::default()) };
+        let tree = |weaks: &[Weak]| Classifier {
+            trees: vec![full_tree(6, 40, weaks)],
+            eval: Evaluator::new(EvalParams::default()),
+        };
         let floor_ms = voxels * 6.0 * 40.0 * 18.0 / WORDS_PER_MS;
         let name = "PBT of depth 6, 40 weak a node, radius 9, 256^3";
-        strategies(&gpu, &Work { name, shape: [256; 3], radius: 9, features: &features, weaks: 63 * 40, floor_ms }, tree)?;
+        strategies(
+            &gpu,
+            &Work {
+                name,
+                shape: [256; 3],
+                radius: 9,
+                features: &features,
+                weaks: 63 * 40,
+                floor_ms,
+            },
+            tree,
+        )?;
     }
     {
-        let features = haar_pool(&HaarPoolConfig { features: 600, radius: 9, ..HaarPoolConfig::default() }, 5);
+        let features =
+            haar_pool(&HaarPoolConfig { features: 600, radius: 9, ..HaarPoolConfig::default() }, 5);
         let shape = [96, 97, 175];
         let forest = |weaks: &[Weak]| Classifier {
             trees: (0..10).map(|t| full_tree(10, 1, &weaks[t * 1023..])).collect(),
@@ -190,7 +261,11 @@ fn main() -> Result<(), GpuError> {
         };
         let floor_ms = (96 * 97 * 175) as f64 * 100.0 * 32.0 / WORDS_PER_MS;
         let name = "forest of 10 trees, depth 10, 96x97x175";
-        strategies(&gpu, &Work { name, shape, radius: 9, features: &features, weaks: 10_230, floor_ms }, forest)?;
+        strategies(
+            &gpu,
+            &Work { name, shape, radius: 9, features: &features, weaks: 10_230, floor_ms },
+            forest,
+        )?;
     }
 
     if !wanted("poses") {
@@ -200,28 +275,58 @@ fn main() -> Result<(), GpuError> {
     let layout = ImageLayout { padding: Padding::Edge, haar: None, channels: vec![0] };
     let image = gpu.upload(std::slice::from_ref(&v), &layout);
     let grid = BoxGrid { points: [5, 5, 5], extent: [1.2; 3] };
-    let features: Vec<_> = steerable_pool(&grid, SteerableSet::Compact, &[0]).into_iter().step_by(15).take(40).collect();
-    let weak = |n: usize| Weak { feature: n as u32, bounds: Bounds::new(-1000, 20_000), votes: !0 << (n % 64), alpha: 9000 };
+    let features: Vec<_> = steerable_pool(&grid, SteerableSet::Compact, &[0])
+        .into_iter()
+        .step_by(15)
+        .take(40)
+        .collect();
+    let weak = |n: usize| Weak {
+        feature: n as u32,
+        bounds: Bounds::new(-1000, 20_000),
+        votes: !0 << (n % 64),
+        alpha: 9000,
+    };
     let weaks: Vec<Weak> = (0..40).map(weak).collect();
-    let classifier = Classifier { trees: vec![full_tree(1, 40, &weaks)], eval: Evaluator::new(EvalParams::default()) };
-    for (name, at, poses) in [("scattered", 80.0, 1usize << 20), ("1000 places x 1000 turns", 0.0, 1 << 20), ("scattered", 80.0, 1 << 15)] {
+    let classifier = Classifier {
+        trees: vec![full_tree(1, 40, &weaks)],
+        eval: Evaluator::new(EvalParams::default()),
+    };
+    for (name, at, poses) in [
+        ("scattered", 80.0, 1usize << 20),
+        ("1000 places x 1000 turns", 0.0, 1 << 20),
+        ("scattered", 80.0, 1 << 15),
+    ] {
         let mut rng = ChaCha8Rng::seed_from_u64(3);
         let mut number = |scale: f64| scale * (f64::from(rng.next_u32()) / 2f64.powi(31) - 1.0);
         let mut center = v.geometry().center();
         let poses: Vec<Pose> = (0..poses)
             .map(|n| {
                 if at > 0.0 || n % 1000 == 0 {
-                    center = PointLps(v.geometry().center().0 + Vector3::new(number(80.0), number(80.0), number(80.0)));
+                    center = PointLps(
+                        v.geometry().center().0
+                            + Vector3::new(number(80.0), number(80.0), number(80.0)),
+                    );
                 }
-                let orientation = rotation_from_vector(Vector3::new(number(2.0), number(2.0), number(2.0)));
+                let orientation =
+                    rotation_from_vector(Vector3::new(number(2.0), number(2.0), number(2.0)));
                 Pose { center, orientation, size_mm: [40.0, 30.0, 20.0] }
             })
             .collect();
         let start = std::time::Instant::now();
         let frames = gpu.pose_frames(&image, &grid, &poses)?;
-        println!("frames of {} poses on the host: {:.1} ms", poses.len(), start.elapsed().as_secs_f64() * 1e3);
-        let ms = gpu.median_ms(WARM_UP, REPEATS, || gpu.pose_scores(&image, &features, &classifier, &frames).map(|_| ()))?;
-        row(&format!("{} poses x 40 weak steerable, {name}", poses.len()), ms, poses.len() as f64 * 40.0 * 4.0 / LINES_PER_MS);
+        println!(
+            "frames of {} poses on the host: {:.1} ms",
+            poses.len(),
+            start.elapsed().as_secs_f64() * 1e3
+        );
+        let ms = gpu.median_ms(WARM_UP, REPEATS, || {
+            gpu.pose_scores(&image, &features, &classifier, &frames).map(|_| ())
+        })?;
+        row(
+            &format!("{} poses x 40 weak steerable, {name}", poses.len()),
+            ms,
+            poses.len() as f64 * 40.0 * 4.0 / LINES_PER_MS,
+        );
     }
     Ok(())
 }

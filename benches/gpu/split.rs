@@ -1,8 +1,10 @@
-//! Pose hypotheses shared between CPU and GPU, as in the patent (15 : 85): whole detections with a model, by the share that the CPU scores.
-//! An experiment: `docs/benchmarks.md` says why the program does not do so.
+//! Pose hypotheses shared between CPU and GPU, as in the patent (15 : 85): whole detections with a
+//! model, by the share that the CPU scores. An experiment: `docs/benchmarks.md` says why the
+//! program does not do so.
 //!
-//! Printed is the time in `score_poses`, frames and transfers included: the device computes its part while all threads of the CPU score theirs.
-//! Sum over the calls of a detection, median of the repeats, mean over the images.
+//! Printed is the time in `score_poses`, frames and transfers included: the device computes its
+//! part while all threads of the CPU score theirs. Sum over the calls of a detection, median of the
+//! repeats, mean over the images.
 //!
 //! usage: cargo bench --bench split -- MODEL IMAGE…
 
@@ -11,7 +13,10 @@ use pbt_cpu::{Cpu, CpuImage};
 use pbt_features::{BoxGrid, HaarFeature, SteerableFeature};
 use pbt_gpu::{Gpu, GpuImage};
 use pbt_io::read_image;
-use pbt_tree::{Backend, BinnedMatrix, BoostParams, Booster, Classifier, ImageLayout, Patch, PoseSite, Score, VoxelSite, Weak};
+use pbt_tree::{
+    Backend, BinnedMatrix, BoostParams, Booster, Classifier, ImageLayout, Patch, PoseSite, Score,
+    VoxelSite, Weak,
+};
 use pbt_volume::{Pose, Volume};
 use std::path::Path;
 use std::sync::Mutex;
@@ -41,7 +46,13 @@ fn on_gpu<'a>(images: &[&'a Both]) -> Vec<&'a GpuImage> {
 }
 
 impl Booster for Split {
-    fn boost(&self, matrix: &BinnedMatrix, labels: &[bool], weights: &[u32], params: &BoostParams) -> Vec<Weak> {
+    fn boost(
+        &self,
+        matrix: &BinnedMatrix,
+        labels: &[bool],
+        weights: &[u32],
+        params: &BoostParams,
+    ) -> Vec<Weak> {
         self.gpu.boost(matrix, labels, weights, params)
     }
 }
@@ -53,19 +64,43 @@ impl Backend for Split {
         Both { cpu: Cpu.upload(levels, layout), gpu: self.gpu.upload(levels, layout) }
     }
 
-    fn haar_responses(&self, images: &[&Both], features: &[HaarFeature], sites: &[VoxelSite], out: &mut [i32]) {
+    fn haar_responses(
+        &self,
+        images: &[&Both],
+        features: &[HaarFeature],
+        sites: &[VoxelSite],
+        out: &mut [i32],
+    ) {
         self.gpu.haar_responses(&on_gpu(images), features, sites, out);
     }
 
-    fn pose_responses(&self, images: &[&Both], grid: &BoxGrid, features: &[SteerableFeature], sites: &[PoseSite], out: &mut [i32]) {
+    fn pose_responses(
+        &self,
+        images: &[&Both],
+        grid: &BoxGrid,
+        features: &[SteerableFeature],
+        sites: &[PoseSite],
+        out: &mut [i32],
+    ) {
         self.gpu.pose_responses(&on_gpu(images), grid, features, sites, out);
     }
 
-    fn score_voxels(&self, image: &Both, features: &[HaarFeature], classifier: &Classifier) -> Vec<Score> {
+    fn score_voxels(
+        &self,
+        image: &Both,
+        features: &[HaarFeature],
+        classifier: &Classifier,
+    ) -> Vec<Score> {
         self.gpu.score_voxels(&image.gpu, features, classifier)
     }
 
-    fn best_voxels(&self, image: &Both, features: &[HaarFeature], classifier: &Classifier, k: usize) -> Vec<(usize, Score)> {
+    fn best_voxels(
+        &self,
+        image: &Both,
+        features: &[HaarFeature],
+        classifier: &Classifier,
+        k: usize,
+    ) -> Vec<(usize, Score)> {
         self.gpu.best_voxels(&image.gpu, features, classifier, k)
     }
 
@@ -85,8 +120,13 @@ impl Backend for Split {
             self.gpu.pose_scores(&image.gpu, features, classifier, &frames).expect("scores")
         });
         let mut scores = Cpu.score_poses(&image.cpu, grid, features, classifier, for_cpu);
-        scores.extend(launched.iter().flat_map(|scores| self.gpu.read_scores(scores).expect("scores")));
-        self.calls.lock().expect("one thread").push((poses.len(), start.elapsed().as_secs_f64() * 1e3));
+        scores.extend(
+            launched.iter().flat_map(|scores| self.gpu.read_scores(scores).expect("scores")),
+        );
+        self.calls
+            .lock()
+            .expect("one thread")
+            .push((poses.len(), start.elapsed().as_secs_f64() * 1e3));
         scores
     }
 
@@ -109,8 +149,16 @@ fn main() -> anyhow::Result<()> {
         }
     };
     let model = LoadedModel::open(Path::new(model)).map_err(|f| anyhow::anyhow!("{f}"))?.model;
-    let images = images.iter().map(|path| Ok(read_image(Path::new(path))?.volume)).collect::<anyhow::Result<Vec<_>>>()?;
-    println!("{}, {} threads, {} images", gpu.info().name, rayon::current_num_threads(), images.len());
+    let images = images
+        .iter()
+        .map(|path| Ok(read_image(Path::new(path))?.volume))
+        .collect::<anyhow::Result<Vec<_>>>()?;
+    println!(
+        "{}, {} threads, {} images",
+        gpu.info().name,
+        rayon::current_num_threads(),
+        images.len()
+    );
     let mut split = Split { gpu, share: 0.0, calls: Mutex::default() };
     let mut expected = Vec::new();
     for share in SHARES {
@@ -124,7 +172,10 @@ fn main() -> anyhow::Result<()> {
                 if expected.len() == n {
                     expected.push(found.clone());
                 }
-                anyhow::ensure!(found == expected[n], "share {share}: other detections in image {n}");
+                anyhow::ensure!(
+                    found == expected[n],
+                    "share {share}: other detections in image {n}"
+                );
                 let own = split.calls.lock().expect("one thread");
                 (calls, poses) = (own.len(), own.iter().map(|c| c.0).sum());
                 if repeat >= WARM_UP {
@@ -134,7 +185,10 @@ fn main() -> anyhow::Result<()> {
             times.sort_by(f64::total_cmp);
             sum_ms += times[REPEATS / 2];
         }
-        println!("share {share:.2}: {:.3} ms in {calls} calls, {poses} poses (last image)", sum_ms / images.len() as f64);
+        println!(
+            "share {share:.2}: {:.3} ms in {calls} calls, {poses} poses (last image)",
+            sum_ms / images.len() as f64
+        );
     }
     Ok(())
 }

@@ -10,7 +10,8 @@ fuzz_target!(|bytes: &[u8]| {
     for file in ["bids/sub-1/sub-1_T1w.nii", "bids/sub-1/sub-1_dseg.nii"] {
         pbt_fuzz::file(file, b"");
     }
-    let description = pbt_fuzz::file("bids/dataset_description.json", br#"{"BIDSVersion": "1.10.0"}"#);
+    let description =
+        pbt_fuzz::file("bids/dataset_description.json", br#"{"BIDSVersion": "1.10.0"}"#);
     pbt_fuzz::file("bids/dseg.tsv", bytes);
     let _ = pbt_io::Dataset::load_with_faults(&description);
 });

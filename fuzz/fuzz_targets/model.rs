@@ -11,6 +11,9 @@ fuzz_target!(|bytes: &[u8]| {
     let Some(sealed) = pbt_fuzz::sealed(bytes) else { return };
     if let Ok(model) = Model::from_bytes(&sealed) {
         let geometry = Geometry::isotropic([20, 18, 16], 3.0).expect("a grid");
-        let _ = model.detect(&Cpu, &Volume::from_fn(geometry, |i, j, k| ((i * 7 + j * 5 + k * 3) % 31) as f32));
+        let _ = model.detect(
+            &Cpu,
+            &Volume::from_fn(geometry, |i, j, k| ((i * 7 + j * 5 + k * 3) % 31) as f32),
+        );
     }
 });

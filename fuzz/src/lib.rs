@@ -4,7 +4,8 @@ use sha2::{Digest, Sha256};
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-/// A model file with the seal that its content asks for, as whoever means harm would make it: with the old one nothing gets past the seal.
+/// A model file with the seal that its content asks for, as whoever means harm would make it: with
+/// the old one nothing gets past the seal.
 pub fn sealed(bytes: &[u8]) -> Option<Vec<u8>> {
     const MARK: &[u8] = br#"\"seal\":\""#;
     const DIGITS: usize = 64;
@@ -16,7 +17,8 @@ pub fn sealed(bytes: &[u8]) -> Option<Vec<u8>> {
     Some(sealed)
 }
 
-/// Writes the input to a file of this name, in a folder of this process: the readers take paths, since pairs and series are several files.
+/// Writes the input to a file of this name, in a folder of this process: the readers take paths,
+/// since pairs and series are several files.
 pub fn file(name: &str, bytes: &[u8]) -> PathBuf {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     let folder = FOLDER.get_or_init(|| {
@@ -25,7 +27,8 @@ pub fn file(name: &str, bytes: &[u8]) -> PathBuf {
         folder
     });
     let path = folder.join(name);
-    std::fs::create_dir_all(path.parent().expect("it lies in the folder")).expect("a folder for the input");
+    std::fs::create_dir_all(path.parent().expect("it lies in the folder"))
+        .expect("a folder for the input");
     std::fs::write(&path, bytes).expect("the input is written");
     path
 }

@@ -1,4 +1,5 @@
-//! Bad input, through the command line: one clear line that names file and field, the documented exit code, earlier results intact.
+//! Bad input, through the command line: one clear line that names file and field, the documented
+//! exit code, earlier results intact.
 
 use crate::support::{Outcome, pbt, program, read_json, scratch, tiny, tiny_copy};
 use pbt_io::{RawImage, VoxelType, read_image, write_image};
@@ -17,12 +18,16 @@ fn text(path: &Path) -> &str {
 
 /// All files of a folder with the hashes of their bytes.
 fn contents(folder: &Path) -> BTreeMap<PathBuf, String> {
-    let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_file());
+    let files = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.is_file());
     let hash = |path: &Path| format!("{:x}", Sha256::digest(std::fs::read(path).unwrap()));
     files.map(|path| (path.clone(), hash(&path))).collect()
 }
 
-/// Checks that a command failed as it should: the code, and one line as the last on stderr that holds all `parts`.
+/// Checks that a command failed as it should: the code, and one line as the last on stderr that
+/// holds all `parts`.
 #[track_caller]
 fn refused(outcome: Outcome, code: i32, parts: &[&str]) {
     let outcome = outcome.exits_with(code);
@@ -34,7 +39,8 @@ fn refused(outcome: Outcome, code: i32, parts: &[&str]) {
     }
 }
 
-/// Detects in an image, which must be refused with a line that holds all `parts`, and checks that results that are there stay.
+/// Detects in an image, which must be refused with a line that holds all `parts`, and checks that
+/// results that are there stay.
 #[track_caller]
 fn detection_refused(image: &Path, parts: &[&str]) {
     let out = scratch();
@@ -43,7 +49,11 @@ fn detection_refused(image: &Path, parts: &[&str]) {
     }
     let before = contents(out.path());
     let model = tiny().model();
-    refused(pbt(["detect", "-m", text(&model), "-i", text(image), "-o", text(out.path())]), 4, &[&[text(image)], parts].concat());
+    refused(
+        pbt(["detect", "-m", text(&model), "-i", text(image), "-o", text(out.path())]),
+        4,
+        &[&[text(image)], parts].concat(),
+    );
     assert_eq!(contents(out.path()), before);
 }
 
@@ -53,7 +63,8 @@ fn train(data: &Path, model: &Path, more: &[&str]) -> Outcome {
     pbt(arguments.iter().chain(more))
 }
 
-/// Trains on data that must be refused with a line that holds all `parts`, and checks that an older model stays and nothing is added.
+/// Trains on data that must be refused with a line that holds all `parts`, and checks that an older
+/// model stays and nothing is added.
 #[track_caller]
 fn training_refused(data: &Path, parts: &[&str]) {
     let out = scratch();
@@ -111,7 +122,10 @@ fn files_that_are_no_images() {
     std::fs::write(at("empty.nii.gz"), "").unwrap();
     detection_refused(&at("empty.nii.gz"), &[]);
     for keep in [100, 348, 352, 5000] {
-        detection_refused(&spoilt(folder.path(), &format!("cut{keep}.nii"), |bytes| bytes.truncate(keep)), &[]);
+        detection_refused(
+            &spoilt(folder.path(), &format!("cut{keep}.nii"), |bytes| bytes.truncate(keep)),
+            &[],
+        );
     }
     let packed = std::fs::read(tiny().folder().join("c7.nii.gz")).unwrap();
     for keep in [5, 200, packed.len() - 4] {
@@ -123,14 +137,22 @@ fn files_that_are_no_images() {
 #[test]
 fn headers_that_lie() {
     let folder = scratch();
-    // 10^12 voxels of one byte in a file of a few hundred kilobytes: refused before memory is asked for.
-    let huge = spoilt(folder.path(), "huge.nii", |bytes| put(bytes, DIM + 2, &[10_000i16; 3].map(i16::to_le_bytes).concat()));
+    // 10^12 voxels of one byte in a file of a few hundred kilobytes: refused before memory is asked
+    // for.
+    let huge = spoilt(folder.path(), "huge.nii", |bytes| {
+        put(bytes, DIM + 2, &[10_000i16; 3].map(i16::to_le_bytes).concat())
+    });
     detection_refused(&huge, &["voxel data: the header asks for 1000000000000 bytes"]);
     for (name, size) in [("zero.nii", 0i16), ("negative.nii", -5)] {
-        detection_refused(&spoilt(folder.path(), name, |bytes| put(bytes, DIM + 2, &size.to_le_bytes())), &["dim"]);
+        detection_refused(
+            &spoilt(folder.path(), name, |bytes| put(bytes, DIM + 2, &size.to_le_bytes())),
+            &["dim"],
+        );
     }
     // Spacings count where the qform places the image.
-    for (name, spacing) in [("spacing0.nii", 0.0f32), ("spacing-1.nii", -1.0), ("spacing-nan.nii", f32::NAN)] {
+    for (name, spacing) in
+        [("spacing0.nii", 0.0f32), ("spacing-1.nii", -1.0), ("spacing-nan.nii", f32::NAN)]
+    {
         let path = spoilt(folder.path(), name, |bytes| {
             put(bytes, QFORM_CODE, &1i16.to_le_bytes());
             put(bytes, SFORM_CODE, &0i16.to_le_bytes());
@@ -179,20 +201,40 @@ fn some_voxels_that_are_no_numbers_are_a_warning() {
         _ => v.to_le_bytes(),
     });
     let path = folder.path().join("holes.nii");
-    write_image(&path, &RawImage::new(image.geometry().clone(), VoxelType::F32, bytes.collect(), None).unwrap()).unwrap();
-    let outcome = pbt(["detect", "-m", text(&tiny().model()), "-i", text(&path), "-o", text(out.path())]).exits_with(0);
-    let warning = outcome.stderr.lines().find(|line| line.starts_with("warning: ")).unwrap_or_else(|| panic!("{}", outcome.stderr));
+    write_image(
+        &path,
+        &RawImage::new(image.geometry().clone(), VoxelType::F32, bytes.collect(), None).unwrap(),
+    )
+    .unwrap();
+    let outcome =
+        pbt(["detect", "-m", text(&tiny().model()), "-i", text(&path), "-o", text(out.path())])
+            .exits_with(0);
+    let warning = outcome
+        .stderr
+        .lines()
+        .find(|line| line.starts_with("warning: "))
+        .unwrap_or_else(|| panic!("{}", outcome.stderr));
     assert!(warning.contains(&format!("{}: voxel data: 2 of ", path.display())), "{warning}");
     assert_eq!(read_json(&out.path().join("holes.json"))["warnings"].as_array().unwrap().len(), 1);
 }
 
-/// Puts an image of this shape round the annotated centre of a training case, so that only its voxels are wrong.
+/// Puts an image of this shape round the annotated centre of a training case, so that only its
+/// voxels are wrong.
 fn replace_image(data: &Path, shape: [usize; 3], voxel: impl Fn(usize) -> u8) {
     let center = read_json(&data.join("c2.mrk.json"))["markups"][0]["center"].clone();
     let origin = [0, 1, 2].map(|a| center[a].as_f64().unwrap() - (shape[a] / 2) as f64);
-    let geometry = Geometry::new(shape, nalgebra::Matrix3::identity(), PointLps::new(origin[0], origin[1], origin[2])).unwrap();
+    let geometry = Geometry::new(
+        shape,
+        nalgebra::Matrix3::identity(),
+        PointLps::new(origin[0], origin[1], origin[2]),
+    )
+    .unwrap();
     let bytes = (0..geometry.len()).map(voxel).collect();
-    write_image(&data.join("c2.nii.gz"), &RawImage::new(geometry, VoxelType::U8, bytes, None).unwrap()).unwrap();
+    write_image(
+        &data.join("c2.nii.gz"),
+        &RawImage::new(geometry, VoxelType::U8, bytes, None).unwrap(),
+    )
+    .unwrap();
 }
 
 #[test]
@@ -215,7 +257,10 @@ fn annotations_outside_the_image() {
     let image = read_image(&data.path().join("c2.nii.gz")).unwrap().volume;
     let last = image.shape().map(|n| (n - 1) as f64);
     let outside_by = |voxels: f64| {
-        let point = image.geometry().to_lps(VoxelIndex::new(last[0] + voxels, last[1] / 2.0, last[2] / 2.0)).0;
+        let point = image
+            .geometry()
+            .to_lps(VoxelIndex::new(last[0] + voxels, last[1] / 2.0, last[2] / 2.0))
+            .0;
         let path = data.path().join("c2.mrk.json");
         let mut markups = read_json(&path);
         markups["markups"][0]["center"] = json!([point.x, point.y, point.z]);
@@ -226,8 +271,11 @@ fn annotations_outside_the_image() {
     outside_by(1.9);
     let out = scratch();
     let outcome = train(data.path(), &out.path().join("m.pbt"), &[]).exits_with(0);
-    let warned =
-        outcome.stderr.lines().any(|line| line.starts_with("warning: ") && line.contains("c2.mrk.json: gland") && line.contains("is used"));
+    let warned = outcome.stderr.lines().any(|line| {
+        line.starts_with("warning: ")
+            && line.contains("c2.mrk.json: gland")
+            && line.contains("is used")
+    });
     assert!(warned, "{}", outcome.stderr);
 }
 
@@ -240,10 +288,19 @@ fn too_few_annotations() {
                 case.as_object_mut().unwrap().remove("annotations");
             }
         });
-        training_refused(data.path(), &["dataset.json: structures: gland: ", &format!("{keep} annotated training case(s)")]);
+        training_refused(
+            data.path(),
+            &["dataset.json: structures: gland: ", &format!("{keep} annotated training case(s)")],
+        );
     }
     let data = tiny_copy();
-    edit_dataset(data.path(), |dataset| dataset["cases"].as_array_mut().unwrap().iter_mut().for_each(|case| case["split"] = json!("test")));
+    edit_dataset(data.path(), |dataset| {
+        dataset["cases"]
+            .as_array_mut()
+            .unwrap()
+            .iter_mut()
+            .for_each(|case| case["split"] = json!("test"))
+    });
     training_refused(data.path(), &["dataset.json: cases: none has the split `train`"]);
 }
 
@@ -252,9 +309,15 @@ fn data_sets_with_mistakes() {
     type Mistake = fn(&mut Value);
     let mistakes: [(Mistake, &[&str]); 5] = [
         (|d| d["cases"][3]["id"] = json!("c1"), &["dataset.json: cases[3].id: ", "c1"]),
-        (|d| d["cases"][0]["image"] = json!("none.nii.gz"), &["dataset.json: cases[0].image: ", "none.nii.gz"]),
+        (
+            |d| d["cases"][0]["image"] = json!("none.nii.gz"),
+            &["dataset.json: cases[0].image: ", "none.nii.gz"],
+        ),
         (|d| d["schema"] = json!("pbt-dataset/9"), &["dataset.json: schema: ", "pbt-dataset/9"]),
-        (|d| d["structures"][0]["kind"] = json!("sphere"), &["dataset.json: structures[0].kind: ", "sphere"]),
+        (
+            |d| d["structures"][0]["kind"] = json!("sphere"),
+            &["dataset.json: structures[0].kind: ", "sphere"],
+        ),
         (|d| d["structures"] = json!([]), &["dataset.json: structures: "]),
     ];
     for (mistake, parts) in mistakes {
@@ -266,7 +329,11 @@ fn data_sets_with_mistakes() {
     training_refused(&tiny().folder().join("none.nii.gz"), &["none.nii.gz: file: cannot be read"]);
     let image = tiny().folder().join("c7.nii.gz");
     training_refused(&image, &["c7.nii.gz: file: is an image, not a data set (give "]);
-    refused(pbt(["evaluate", "-m", text(&tiny().model()), "-i", text(&image)]), 4, &["c7.nii.gz: file: is an image, not a data set"]);
+    refused(
+        pbt(["evaluate", "-m", text(&tiny().model()), "-i", text(&image)]),
+        4,
+        &["c7.nii.gz: file: is an image, not a data set"],
+    );
     let out = scratch();
     refused(
         train(tiny().folder(), &out.path().join("m.pbt"), &["--structure", "glnd"]),
@@ -290,11 +357,24 @@ fn settings_with_mistakes() {
     ] {
         std::fs::write(&config, settings).unwrap();
         let model = folder.path().join("m.pbt");
-        refused(pbt(["train", "-i", text(tiny().folder()), "-o", text(&model), "--config", text(&config)]), 4, parts);
+        refused(
+            pbt([
+                "train",
+                "-i",
+                text(tiny().folder()),
+                "-o",
+                text(&model),
+                "--config",
+                text(&config),
+            ]),
+            4,
+            parts,
+        );
         assert!(!model.exists());
     }
     let missing = folder.path().join("none.toml");
-    let outcome = pbt(["train", "-i", text(tiny().folder()), "-o", "m.pbt", "--config", text(&missing)]);
+    let outcome =
+        pbt(["train", "-i", text(tiny().folder()), "-o", "m.pbt", "--config", text(&missing)]);
     refused(outcome, 4, &["none.toml: file: "]);
 }
 
@@ -304,7 +384,15 @@ fn model_rejected(bytes: &[u8], parts: &[&str]) {
     let folder = scratch();
     let (model, out) = (folder.path().join("spoilt.pbt"), folder.path().join("out"));
     std::fs::write(&model, bytes).unwrap();
-    let outcome = pbt(["detect", "-m", text(&model), "-i", text(&tiny().folder().join("c7.nii.gz")), "-o", text(&out)]);
+    let outcome = pbt([
+        "detect",
+        "-m",
+        text(&model),
+        "-i",
+        text(&tiny().folder().join("c7.nii.gz")),
+        "-o",
+        text(&out),
+    ]);
     refused(outcome, 5, &[&["spoilt.pbt: "], parts].concat());
     assert!(!out.exists());
 }
@@ -321,7 +409,8 @@ fn models_that_are_none() {
     model_rejected(&[&model[..], b"more"].concat(), &[]);
 
     let version = b"\\\"format_version\\\":6";
-    let at = model.windows(version.len()).position(|w| w == version).expect("the card says its version");
+    let at =
+        model.windows(version.len()).position(|w| w == version).expect("the card says its version");
     let mut newer = model.clone();
     newer[at + version.len() - 1] = b'9';
     model_rejected(&newer, &["format_version: version 9"]);
@@ -329,8 +418,16 @@ fn models_that_are_none() {
     let image = tiny().folder().join("c7.nii.gz");
     let out = scratch();
     let missing = out.path().join("none.pbt");
-    refused(pbt(["detect", "-m", text(&missing), "-i", text(&image), "-o", text(out.path())]), 4, &["none.pbt: file: "]);
-    refused(pbt(["detect", "-m", text(out.path()), "-i", text(&image), "-o", text(out.path())]), 4, &["file: is a folder"]);
+    refused(
+        pbt(["detect", "-m", text(&missing), "-i", text(&image), "-o", text(out.path())]),
+        4,
+        &["none.pbt: file: "],
+    );
+    refused(
+        pbt(["detect", "-m", text(out.path()), "-i", text(&image), "-o", text(out.path())]),
+        4,
+        &["file: is a folder"],
+    );
 }
 
 #[test]
@@ -354,22 +451,36 @@ fn folders_that_cannot_be_written() {
     let (model, image) = (tiny().model(), tiny().folder().join("c7.nii.gz"));
     for command in ["detect", "batch"] {
         let input = if command == "detect" { &image } else { tiny().folder() };
-        refused(pbt([command, "-m", text(&model), "-i", text(input), "-o", text(&below)]), 1, &["file/out: --output: "]);
+        refused(
+            pbt([command, "-m", text(&model), "-i", text(input), "-o", text(&below)]),
+            1,
+            &["file/out: --output: "],
+        );
     }
     refused(pbt(["convert", text(&image), text(&below.join("x.nii"))]), 1, &["x.nii: file: "]);
     // Before a training of minutes, not after it.
     refused(train(tiny().folder(), &below.join("m.pbt"), &[]), 1, &["file/out/m"]);
     refused(train(tiny().folder(), folder.path(), &[]), 2, &["--output: is a folder"]);
-    refused(train(tiny().folder(), Path::new(&format!("{}/models/", text(folder.path()))), &[]), 2, &["--output: is a folder"]);
+    refused(
+        train(tiny().folder(), Path::new(&format!("{}/models/", text(folder.path()))), &[]),
+        2,
+        &["--output: is a folder"],
+    );
     assert_eq!(std::fs::read(&file).unwrap(), b"mine");
 }
 
-/// Runs `pbt` where no file may grow beyond `blocks` blocks of 512 bytes (1024 in some shells), as on a disk that is nearly full.
+/// Runs `pbt` where no file may grow beyond `blocks` blocks of 512 bytes (1024 in some shells), as
+/// on a disk that is nearly full.
 #[cfg(unix)]
 fn with_small_files(blocks: u32, arguments: &[&str]) -> Outcome {
     // Ignoring the signal makes the system refuse the write, as a full disk does.
     let script = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" \"$@\"");
-    let output = Command::new("sh").args(["-c", &script]).arg(program("pbt")).args(arguments).output().unwrap();
+    let output = Command::new("sh")
+        .args(["-c", &script])
+        .arg(program("pbt"))
+        .args(arguments)
+        .output()
+        .unwrap();
     Outcome {
         code: output.status.code().expect("the program ends by itself"),
         stdout: String::from_utf8(output.stdout).unwrap(),
@@ -383,21 +494,36 @@ fn a_disk_that_becomes_full_leaves_older_files() {
     let folder = scratch();
     let at = |name: &str| folder.path().join(name);
     let (model, image) = (tiny().model(), tiny().folder().join("c7.nii.gz"));
-    for name in ["c7.json", "c7.mrk.json", "x.nii", "detections.csv", "run.json", "m.pbt", "m.train.toml"] {
+    for name in
+        ["c7.json", "c7.mrk.json", "x.nii", "detections.csv", "run.json", "m.pbt", "m.train.toml"]
+    {
         std::fs::write(at(name), "results of yesterday").unwrap();
     }
     let before = contents(folder.path());
     let out = text(folder.path());
-    refused(with_small_files(1, &["detect", "-m", text(&model), "-i", text(&image), "-o", out]), 1, &["c7.", "cannot be written"]);
-    refused(with_small_files(64, &["convert", text(&image), text(&at("x.nii"))]), 1, &["x.nii: file: cannot be written"]);
+    refused(
+        with_small_files(1, &["detect", "-m", text(&model), "-i", text(&image), "-o", out]),
+        1,
+        &["c7.", "cannot be written"],
+    );
+    refused(
+        with_small_files(64, &["convert", text(&image), text(&at("x.nii"))]),
+        1,
+        &["x.nii: file: cannot be written"],
+    );
     refused(
         with_small_files(1, &["batch", "-m", text(&model), "-i", text(tiny().folder()), "-o", out]),
         1,
         &[".json: file: cannot be written"],
     );
     let (data, config) = (tiny().folder(), tiny().config());
-    let training = ["train", "-i", text(data), "-o", text(&at("m.pbt")), "--config", text(&config)].map(str::to_owned);
-    refused(with_small_files(1, &training.each_ref().map(String::as_str)), 1, &["m.partial", "cannot be written"]);
+    let training = ["train", "-i", text(data), "-o", text(&at("m.pbt")), "--config", text(&config)]
+        .map(str::to_owned);
+    refused(
+        with_small_files(1, &training.each_ref().map(String::as_str)),
+        1,
+        &["m.partial", "cannot be written"],
+    );
     assert_eq!(contents(folder.path()), before);
 }
 
@@ -408,14 +534,28 @@ fn a_full_device_is_named() {
     let link = folder.path().join("c7.json");
     std::os::unix::fs::symlink("/dev/full", &link).unwrap();
     let (model, image) = (tiny().model(), tiny().folder().join("c7.nii.gz"));
-    let outcome = pbt(["detect", "-m", text(&model), "-i", text(&image), "-o", text(folder.path())]);
-    refused(outcome, 1, &["c7.json: file: cannot be written: no space left on device (free some space)"]);
+    let outcome =
+        pbt(["detect", "-m", text(&model), "-i", text(&image), "-o", text(folder.path())]);
+    refused(
+        outcome,
+        1,
+        &["c7.json: file: cannot be written: no space left on device (free some space)"],
+    );
     // The same for what goes to stdout and, with nobody to tell, to stderr.
     let full = || std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
-    for arguments in [&["info", text(&model)] as &[&str], &["info", "--json", text(&model)], &["man"], &["validate", text(&image)]] {
+    for arguments in [
+        &["info", text(&model)] as &[&str],
+        &["info", "--json", text(&model)],
+        &["man"],
+        &["validate", text(&image)],
+    ] {
         let output = Command::new(program("pbt")).args(arguments).stdout(full()).output().unwrap();
         assert_eq!(output.status.code(), Some(1), "{arguments:?}");
-        assert!(String::from_utf8(output.stderr).unwrap().starts_with("error: stdout: cannot be written"));
+        assert!(
+            String::from_utf8(output.stderr)
+                .unwrap()
+                .starts_with("error: stdout: cannot be written")
+        );
     }
     let out = scratch();
     let arguments = ["detect", "-m", text(&model), "-i", text(&image), "-o", text(out.path())];
@@ -428,9 +568,23 @@ fn devices_that_are_not_there() {
     let out = scratch();
     let (model, image) = (tiny().model(), tiny().folder().join("c7.nii.gz"));
     for device in ["gpu", "gpu:3"] {
-        let outcome = pbt(["detect", "-m", text(&model), "-i", text(&image), "-o", text(out.path()), "--device", device]);
+        let outcome = pbt([
+            "detect",
+            "-m",
+            text(&model),
+            "-i",
+            text(&image),
+            "-o",
+            text(out.path()),
+            "--device",
+            device,
+        ]);
         refused(outcome, 6, &["device: gpu:"]);
-        refused(train(tiny().folder(), &out.path().join("m.pbt"), &["--device", device]), 6, &["device: gpu:"]);
+        refused(
+            train(tiny().folder(), &out.path().join("m.pbt"), &["--device", device]),
+            6,
+            &["device: gpu:"],
+        );
     }
     assert_eq!(std::fs::read_dir(out.path()).unwrap().count(), 0);
     pbt(["info", "--devices", "--device", "abacus"]).exits_with(2).error_line();
@@ -445,7 +599,10 @@ fn below(random: &mut ChaCha8Rng, n: usize) -> usize {
 fn sealed(mut bytes: Vec<u8>) -> Vec<u8> {
     const MARK: &[u8] = br#"\"seal\":\""#;
     const DIGITS: usize = 64;
-    let Some(start) = bytes.windows(MARK.len()).position(|w| w == MARK).map(|at| at + MARK.len()) else { return bytes };
+    let Some(start) = bytes.windows(MARK.len()).position(|w| w == MARK).map(|at| at + MARK.len())
+    else {
+        return bytes;
+    };
     let Some(seal) = bytes.get_mut(start..start + DIGITS) else { return bytes };
     seal.fill(b'0');
     let digest = format!("{:x}", Sha256::digest(&bytes));
@@ -456,7 +613,9 @@ fn sealed(mut bytes: Vec<u8>) -> Vec<u8> {
 #[test]
 fn spoilt_models_never_panic() {
     // `PBT_MUTATIONS` sets another number for a long run.
-    let rounds = std::env::var("PBT_MUTATIONS").ok().map_or(2000, |text| text.parse().expect("PBT_MUTATIONS is a number"));
+    let rounds = std::env::var("PBT_MUTATIONS")
+        .ok()
+        .map_or(2000, |text| text.parse().expect("PBT_MUTATIONS is a number"));
     let good = std::fs::read(tiny().model()).unwrap();
     // A model is a length, a header in JSON with the card, and numbers.
     let header = 8 + u64::from_le_bytes(good[..8].try_into().unwrap()) as usize;
@@ -488,5 +647,8 @@ fn spoilt_models_never_panic() {
         }
     }
     println!("{refused} of {rounds} were refused");
-    assert!(refused > rounds / 4 && refused < rounds - rounds / 20, "{refused} of {rounds} were refused");
+    assert!(
+        refused > rounds / 4 && refused < rounds - rounds / 20,
+        "{refused} of {rounds} were refused"
+    );
 }

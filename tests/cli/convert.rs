@@ -32,10 +32,16 @@ fn round_trips_are_exact() {
     assert!((through_mha.geometry().affine() - oblique().geometry().affine()).abs().max() < 1e-12);
     // NIfTI has 32 bits for the affine, says so, and loses nothing once rounded.
     let outcome = convert(&at("c.nrrd"), &at("d.nii.gz")).exits_with(0);
-    assert!(outcome.stderr.starts_with("warning: ") && outcome.stderr.contains("d.nii.gz: affine: "), "{}", outcome.stderr);
+    assert!(
+        outcome.stderr.starts_with("warning: ") && outcome.stderr.contains("d.nii.gz: affine: "),
+        "{}",
+        outcome.stderr
+    );
     let rounded = read_raw(&at("d.nii.gz")).unwrap().raw;
     assert_eq!(rounded.bytes(), oblique().bytes());
-    for (from, to) in [("d.nii.gz", "e.nii"), ("e.nii", "f.nrrd"), ("d.nii.gz", "f.mha"), ("f.mha", "g.nii.gz")] {
+    for (from, to) in
+        [("d.nii.gz", "e.nii"), ("e.nii", "f.nrrd"), ("d.nii.gz", "f.mha"), ("f.mha", "g.nii.gz")]
+    {
         assert!(convert(&at(from), &at(to)).exits_with(0).stderr.is_empty());
         if to != "f.mha" {
             assert_eq!(read_raw(&at(to)).unwrap().raw, rounded, "{to}");
@@ -55,7 +61,10 @@ fn a_scaling_stays_or_becomes_real_numbers() {
     assert_eq!(read_raw(&at("b.nii.gz")).unwrap().raw, image);
     convert(&at("a.nii"), &at("c.mha")).exits_with(0);
     let real = read_raw(&at("c.mha")).unwrap().raw;
-    assert_eq!((real.voxel_type(), real.to_f64()), (VoxelType::F64, (0..8).map(|n| f64::from(n) * 0.5 - 1024.0).collect()));
+    assert_eq!(
+        (real.voxel_type(), real.to_f64()),
+        (VoxelType::F64, (0..8).map(|n| f64::from(n) * 0.5 - 1024.0).collect())
+    );
 }
 
 #[test]
@@ -64,10 +73,30 @@ fn what_cannot_be_converted_leaves_older_files() {
     let at = |name: &str| folder.path().join(name);
     let image = tiny().folder().join("c0.nii.gz");
     std::fs::write(at("mine.xyz"), "mine").unwrap();
-    assert!(convert(&image, &at("mine.xyz")).exits_with(1).error_line().contains("mine.xyz: file: has no extension"));
+    assert!(
+        convert(&image, &at("mine.xyz"))
+            .exits_with(1)
+            .error_line()
+            .contains("mine.xyz: file: has no extension")
+    );
     assert_eq!(std::fs::read(at("mine.xyz")).unwrap(), b"mine");
-    assert!(convert(&at("none.nii"), &at("x.nii")).exits_with(4).error_line().contains("none.nii: file: "));
-    assert!(convert(&at("mine.xyz"), &at("x.nii")).exits_with(4).error_line().contains("mine.xyz: file: "));
-    assert!(convert(&image, &at("no/such/x.nii")).exits_with(1).error_line().contains("x.nii: file: cannot be written"));
+    assert!(
+        convert(&at("none.nii"), &at("x.nii"))
+            .exits_with(4)
+            .error_line()
+            .contains("none.nii: file: ")
+    );
+    assert!(
+        convert(&at("mine.xyz"), &at("x.nii"))
+            .exits_with(4)
+            .error_line()
+            .contains("mine.xyz: file: ")
+    );
+    assert!(
+        convert(&image, &at("no/such/x.nii"))
+            .exits_with(1)
+            .error_line()
+            .contains("x.nii: file: cannot be written")
+    );
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
 }

@@ -4,7 +4,17 @@ use crate::support::{Outcome, numbers, pbt, read_json, scratch};
 use std::path::Path;
 
 fn demo(folder: &Path, threads: &str) -> Outcome {
-    pbt(["demo", "-o", folder.to_str().unwrap(), "--modality", "us", "--cases", "5", "--threads", threads])
+    pbt([
+        "demo",
+        "-o",
+        folder.to_str().unwrap(),
+        "--modality",
+        "us",
+        "--cases",
+        "5",
+        "--threads",
+        threads,
+    ])
 }
 
 #[test]
@@ -17,7 +27,11 @@ fn the_demo_measures_and_repeats() {
     assert_eq!(bytes(&first, "us.pbt"), bytes(&again, "us.pbt"));
     assert_eq!(bytes(&first, "demo.svg"), bytes(&again, "demo.svg"));
     let svg = String::from_utf8(bytes(&first, "demo.svg")).unwrap();
-    assert!(svg.starts_with("<svg ") && svg.matches("<image ").count() == 3 && svg.contains("us-test-0"));
+    assert!(
+        svg.starts_with("<svg ")
+            && svg.matches("<image ").count() == 3
+            && svg.contains("us-test-0")
+    );
 
     // The figures that are printed, from the files that are written.
     let mut distances = Vec::new();
@@ -34,15 +48,34 @@ fn the_demo_measures_and_repeats() {
         other["run"] = result["run"].clone();
         assert_eq!(other, result);
     }
-    let (mean, max) = (distances.iter().sum::<f64>() / 8.0, distances.iter().copied().fold(0.0, f64::max));
-    assert!(outcome.stdout.contains(&format!("{mean:.2} ({max:.2})")), "{mean} {max}\n{}", outcome.stdout);
+    let (mean, max) =
+        (distances.iter().sum::<f64>() / 8.0, distances.iter().copied().fold(0.0, f64::max));
+    assert!(
+        outcome.stdout.contains(&format!("{mean:.2} ({max:.2})")),
+        "{mean} {max}\n{}",
+        outcome.stdout
+    );
     assert!(mean < 3.0, "even five cases teach more than {mean} mm");
     // The model reports that it was trained on what the folder holds, so that a user can repeat it.
     let model = first.join("us.pbt");
     let report = first.join("report.json");
     let dataset = first.join("us");
-    pbt(["evaluate", "-q", "-m", model.to_str().unwrap(), "-i", dataset.to_str().unwrap(), "-o", report.to_str().unwrap()]).exits_with(0);
-    assert!((read_json(&report)["summary"]["overall"]["center_mm"]["mean"].as_f64().unwrap() - mean).abs() < 1e-9);
+    pbt([
+        "evaluate",
+        "-q",
+        "-m",
+        model.to_str().unwrap(),
+        "-i",
+        dataset.to_str().unwrap(),
+        "-o",
+        report.to_str().unwrap(),
+    ])
+    .exits_with(0);
+    assert!(
+        (read_json(&report)["summary"]["overall"]["center_mm"]["mean"].as_f64().unwrap() - mean)
+            .abs()
+            < 1e-9
+    );
 }
 
 #[test]

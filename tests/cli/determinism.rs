@@ -1,4 +1,5 @@
-//! The same bytes for the same data, configuration and seed, whatever the number of threads and however often a training was interrupted.
+//! The same bytes for the same data, configuration and seed, whatever the number of threads and
+//! however often a training was interrupted.
 
 use crate::support::{pbt, read_json, scratch, tiny};
 use std::path::Path;
@@ -7,13 +8,25 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// Trains on the tiny data set with these settings after the small ones and returns model and resolved configuration.
+/// Trains on the tiny data set with these settings after the small ones and returns model and
+/// resolved configuration.
 fn trained(settings: &str, threads: &str, more: &[&str]) -> [Vec<u8>; 2] {
     let out = scratch();
     let (config, model) = (out.path().join("c.toml"), out.path().join("m.pbt"));
     std::fs::write(&config, std::fs::read_to_string(tiny().config()).unwrap() + settings).unwrap();
     let data = tiny().folder();
-    let arguments = ["train", "-q", "-i", text(data), "-o", text(&model), "--config", text(&config), "--threads", threads];
+    let arguments = [
+        "train",
+        "-q",
+        "-i",
+        text(data),
+        "-o",
+        text(&model),
+        "--config",
+        text(&config),
+        "--threads",
+        threads,
+    ];
     pbt(arguments.iter().chain(more)).exits_with(0);
     ["m.pbt", "m.train.toml"].map(|file| std::fs::read(out.path().join(file)).unwrap())
 }
@@ -31,8 +44,14 @@ fn models_are_the_same_with_any_number_of_threads() {
     let mut models = Vec::new();
     for (settings, more) in VARIANTS {
         let first = trained(settings, "1", more);
-        assert!(first == trained(settings, "2", more), "{settings} {more:?}: another model with two threads");
-        assert!(first == trained(settings, "1", more), "{settings} {more:?}: another model the second time");
+        assert!(
+            first == trained(settings, "2", more),
+            "{settings} {more:?}: another model with two threads"
+        );
+        assert!(
+            first == trained(settings, "1", more),
+            "{settings} {more:?}: another model the second time"
+        );
         models.push(first[0].clone());
     }
     // The comparison means something: other settings and other seeds give other models.
@@ -49,7 +68,17 @@ fn the_resolved_configuration_gives_the_model_again() {
     // The folder is made.
     let again = out.path().join("some/where/m.pbt");
     let resolved = tiny().model().with_extension("train.toml");
-    pbt(["train", "-q", "-i", text(tiny().folder()), "-o", text(&again), "--config", text(&resolved)]).exits_with(0);
+    pbt([
+        "train",
+        "-q",
+        "-i",
+        text(tiny().folder()),
+        "-o",
+        text(&again),
+        "--config",
+        text(&resolved),
+    ])
+    .exits_with(0);
     // The model says which keys the user had set, so that only what was learned is compared.
     let learned = |model: &Path| {
         let info = pbt(["info", "--json", text(model)]).exits_with(0);
@@ -57,7 +86,10 @@ fn the_resolved_configuration_gives_the_model_again() {
         info["model"]["structures"].clone()
     };
     assert_eq!(learned(&again), learned(&tiny().model()));
-    assert_eq!(std::fs::read(again.with_extension("train.toml")).unwrap(), std::fs::read(resolved).unwrap());
+    assert_eq!(
+        std::fs::read(again.with_extension("train.toml")).unwrap(),
+        std::fs::read(resolved).unwrap()
+    );
 }
 
 #[test]
@@ -65,12 +97,25 @@ fn detections_are_the_same_but_for_the_record_of_the_run() {
     let found = |threads: &str| {
         let out = scratch();
         let (model, image) = (tiny().model(), tiny().folder().join("c7.nii.gz"));
-        pbt(["detect", "-q", "-m", text(&model), "-i", text(&image), "-o", text(out.path()), "--threads", threads]).exits_with(0);
+        pbt([
+            "detect",
+            "-q",
+            "-m",
+            text(&model),
+            "-i",
+            text(&image),
+            "-o",
+            text(out.path()),
+            "--threads",
+            threads,
+        ])
+        .exits_with(0);
         let result = std::fs::read_to_string(out.path().join("c7.json")).unwrap();
         let (before, run) = result.split_once("\n  \"run\": {").expect("`run` comes last");
         assert!(
             run.trim_end().ends_with('}')
-                && read_json(&out.path().join("c7.json"))["run"]["device"]["threads"] == threads.parse::<u64>().unwrap()
+                && read_json(&out.path().join("c7.json"))["run"]["device"]["threads"]
+                    == threads.parse::<u64>().unwrap()
         );
         (before.to_owned(), std::fs::read(out.path().join("c7.mrk.json")).unwrap())
     };
@@ -82,11 +127,40 @@ fn detections_are_the_same_but_for_the_record_of_the_run() {
 fn nothing_moves_on_stderr_when_it_is_no_terminal() {
     let out = scratch();
     let model = out.path().join("m.pbt");
-    let outcome = pbt(["train", "-i", text(tiny().folder()), "-o", text(&model), "--config", text(&tiny().config())]).exits_with(0);
-    assert!(!outcome.stderr.contains(['\r', '\u{1b}']) && outcome.stderr.lines().count() <= 5, "{:?}", outcome.stderr);
-    let outcome = pbt(["batch", "-m", text(&model), "-i", text(tiny().folder()), "-o", text(out.path())]).exits_with(0);
-    assert!(!outcome.stderr.contains(['\r', '\u{1b}']) && outcome.stderr.lines().count() <= 2, "{:?}", outcome.stderr);
-    let outcome = pbt(["train", "-q", "-i", text(tiny().folder()), "-o", text(&model), "--config", text(&tiny().config())]).exits_with(0);
+    let outcome = pbt([
+        "train",
+        "-i",
+        text(tiny().folder()),
+        "-o",
+        text(&model),
+        "--config",
+        text(&tiny().config()),
+    ])
+    .exits_with(0);
+    assert!(
+        !outcome.stderr.contains(['\r', '\u{1b}']) && outcome.stderr.lines().count() <= 5,
+        "{:?}",
+        outcome.stderr
+    );
+    let outcome =
+        pbt(["batch", "-m", text(&model), "-i", text(tiny().folder()), "-o", text(out.path())])
+            .exits_with(0);
+    assert!(
+        !outcome.stderr.contains(['\r', '\u{1b}']) && outcome.stderr.lines().count() <= 2,
+        "{:?}",
+        outcome.stderr
+    );
+    let outcome = pbt([
+        "train",
+        "-q",
+        "-i",
+        text(tiny().folder()),
+        "-o",
+        text(&model),
+        "--config",
+        text(&tiny().config()),
+    ])
+    .exits_with(0);
     assert_eq!((outcome.stdout, outcome.stderr), (String::new(), String::new()));
 }
 
@@ -99,17 +173,31 @@ mod interrupted {
 
     /// Starts a program that can be interrupted.
     fn start(arguments: &[&str]) -> Child {
-        Command::new(program("pbt")).args(arguments).stderr(Stdio::piped()).spawn().expect("the program starts")
+        Command::new(program("pbt"))
+            .args(arguments)
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program starts")
     }
 
     /// Presses Ctrl-C as soon as a file is there; returns exit code and stderr.
     fn interrupt_when_there(child: Child, file: &Path) -> (Option<i32>, String) {
         let begun = Instant::now();
         while !file.exists() {
-            assert!(begun.elapsed() < Duration::from_secs(120), "{} does not appear", file.display());
+            assert!(
+                begun.elapsed() < Duration::from_secs(120),
+                "{} does not appear",
+                file.display()
+            );
             std::thread::sleep(Duration::from_millis(1));
         }
-        assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill starts").success());
+        assert!(
+            Command::new("kill")
+                .args(["-INT", &child.id().to_string()])
+                .status()
+                .expect("kill starts")
+                .success()
+        );
         let output = child.wait_with_output().expect("the program ends");
         (output.status.code(), String::from_utf8(output.stderr).expect("stderr is UTF-8"))
     }
@@ -120,24 +208,51 @@ mod interrupted {
         let (model, partial) = (out.path().join("m.pbt"), out.path().join("m.partial"));
         std::fs::write(&model, "the model of yesterday").unwrap();
         let config = tiny().config();
-        let arguments = ["train", "-i", text(tiny().folder()), "-o", text(&model), "--config", text(&config), "--threads", "1"];
+        let arguments = [
+            "train",
+            "-i",
+            text(tiny().folder()),
+            "-o",
+            text(&model),
+            "--config",
+            text(&config),
+            "--threads",
+            "1",
+        ];
         let (code, stderr) = interrupt_when_there(start(&arguments), &partial);
         assert_eq!(code, Some(130), "{stderr}");
-        assert!(stderr.contains("m.partial; go on with --resume") && stderr.lines().last() == Some("error: interrupted"), "{stderr}");
+        assert!(
+            stderr.contains("m.partial; go on with --resume")
+                && stderr.lines().last() == Some("error: interrupted"),
+            "{stderr}"
+        );
         assert_eq!(std::fs::read(&model).unwrap(), b"the model of yesterday");
-        let mut files: Vec<_> = std::fs::read_dir(out.path()).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+        let mut files: Vec<_> = std::fs::read_dir(out.path())
+            .unwrap()
+            .map(|e| e.unwrap().file_name().into_string().unwrap())
+            .collect();
         files.sort();
         assert_eq!(files, ["m.partial", "m.pbt"]);
         // The checkpoint is no model.
         let image = tiny().folder().join("c7.nii.gz");
-        let detected = pbt(["detect", "-m", text(&partial), "-i", text(&image), "-o", text(out.path())]).exits_with(5);
+        let detected =
+            pbt(["detect", "-m", text(&partial), "-i", text(&image), "-o", text(out.path())])
+                .exits_with(5);
         assert!(detected.error_line().contains("was not finished"), "{}", detected.stderr);
         // Nor does it serve another seed.
         let other = pbt(arguments.iter().chain(&["--resume", "--seed", "7"])).exits_with(5);
-        assert!(other.error_line().contains("m.partial: provenance: ") && other.stderr.contains("another seed"), "{}", other.stderr);
+        assert!(
+            other.error_line().contains("m.partial: provenance: ")
+                && other.stderr.contains("another seed"),
+            "{}",
+            other.stderr
+        );
 
         pbt(arguments.iter().chain(&["--resume"])).exits_with(0);
-        assert!(std::fs::read(&model).unwrap() == std::fs::read(tiny().model()).unwrap(), "resuming gives another model");
+        assert!(
+            std::fs::read(&model).unwrap() == std::fs::read(tiny().model()).unwrap(),
+            "resuming gives another model"
+        );
         assert!(!partial.exists());
     }
 
@@ -147,7 +262,10 @@ mod interrupted {
         // Some seconds of work.
         let mut rows = String::from("case_id,path\n");
         for n in 0..400 {
-            rows.push_str(&format!("r{n},{}\n", tiny().folder().join(format!("c{}.nii.gz", n % 9)).display()));
+            rows.push_str(&format!(
+                "r{n},{}\n",
+                tiny().folder().join(format!("c{}.nii.gz", n % 9)).display()
+            ));
         }
         let list = {
             let path = list.path().join("list.csv");
@@ -155,7 +273,17 @@ mod interrupted {
             (list, path)
         };
         let model = tiny().model();
-        let arguments = ["batch", "-m", text(&model), "-i", text(&list.1), "-o", text(out.path()), "--threads", "1"];
+        let arguments = [
+            "batch",
+            "-m",
+            text(&model),
+            "-i",
+            text(&list.1),
+            "-o",
+            text(out.path()),
+            "--threads",
+            "1",
+        ];
         let (code, stderr) = interrupt_when_there(start(&arguments), &out.path().join("r3.json"));
         assert_eq!(code, Some(130), "{stderr}");
         let run = read_json(&out.path().join("run.json"));
@@ -163,7 +291,9 @@ mod interrupted {
         assert!((4..400).contains(&detected), "{detected}");
         let table = std::fs::read_to_string(out.path().join("detections.csv")).unwrap();
         assert_eq!(table.lines().count(), 1 + detected);
-        let hidden = |e: std::io::Result<std::fs::DirEntry>| e.unwrap().file_name().to_string_lossy().starts_with('.');
+        let hidden = |e: std::io::Result<std::fs::DirEntry>| {
+            e.unwrap().file_name().to_string_lossy().starts_with('.')
+        };
         assert!(!std::fs::read_dir(out.path()).unwrap().any(hidden), "a temporary file is left");
     }
 }

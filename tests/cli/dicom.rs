@@ -4,10 +4,14 @@ use crate::support::{numbers, pbt, read_json, scratch, tiny};
 use pbt_io::read_raw;
 use std::path::{Path, PathBuf};
 
-/// The folder of a series of `dicom_conformance`; without `PBT_DATA` the test is skipped, which CI does not allow.
+/// The folder of a series of `dicom_conformance`; without `PBT_DATA` the test is skipped, which CI
+/// does not allow.
 fn series(name: &str) -> Option<PathBuf> {
     let Some(data) = std::env::var_os("PBT_DATA") else {
-        assert!(!std::env::var("CI").is_ok_and(|v| v == "true"), "PBT_DATA is not set, and CI must not skip");
+        assert!(
+            !std::env::var("CI").is_ok_and(|v| v == "true"),
+            "PBT_DATA is not set, and CI must not skip"
+        );
         println!("skipped: PBT_DATA is not set");
         return None;
     };
@@ -27,8 +31,15 @@ fn a_series_is_converted_to_every_format_and_back() {
         let output = folder.path().join(name);
         pbt(["convert".to_owned(), text(&input), text(&output)]).exits_with(0);
         let written = read_raw(&output).unwrap().raw;
-        assert_eq!((written.bytes(), written.voxel_type()), (expected.bytes(), expected.voxel_type()), "{name}");
-        assert!((written.geometry().affine() - expected.geometry().affine()).abs().max() < 1e-4, "{name}");
+        assert_eq!(
+            (written.bytes(), written.voxel_type()),
+            (expected.bytes(), expected.voxel_type()),
+            "{name}"
+        );
+        assert!(
+            (written.geometry().affine() - expected.geometry().affine()).abs().max() < 1e-4,
+            "{name}"
+        );
     }
     assert!(folder.path().join("b.raw").is_file() && folder.path().join("c.raw").is_file());
 }
@@ -39,15 +50,31 @@ fn time_points_are_asked_for_and_recorded() {
     let folder = scratch();
     let output = folder.path().join("a.nii");
     let outcome = pbt(["convert".to_owned(), text(&input), text(&output)]).exits_with(4);
-    assert!(outcome.error_line().contains("choose a time point with --frame 0 to 1"), "{}", outcome.stderr);
+    assert!(
+        outcome.error_line().contains("choose a time point with --frame 0 to 1"),
+        "{}",
+        outcome.stderr
+    );
     assert!(!output.exists());
-    pbt(["convert".to_owned(), text(&input), text(&output), "--frame".into(), "1".into()]).exits_with(0);
+    pbt(["convert".to_owned(), text(&input), text(&output), "--frame".into(), "1".into()])
+        .exits_with(0);
     assert_eq!(read_raw(&output).unwrap().raw.geometry().shape(), [72, 72, 5]);
     let choose = ["--series", "3", "--frame", "1"].map(str::to_owned);
-    let detect = ["detect".to_owned(), "-m".into(), text(&tiny().model()), "-i".into(), text(&input), "-o".into(), text(folder.path())];
+    let detect = [
+        "detect".to_owned(),
+        "-m".into(),
+        text(&tiny().model()),
+        "-i".into(),
+        text(&input),
+        "-o".into(),
+        text(folder.path()),
+    ];
     pbt(detect.into_iter().chain(choose)).exits_with(0);
     let result = read_json(&folder.path().join("dicom.json"));
-    assert_eq!((&result["run"]["options"]["series"], &result["run"]["options"]["frame"]), (&"3".into(), &1.into()));
+    assert_eq!(
+        (&result["run"]["options"]["series"], &result["run"]["options"]["frame"]),
+        (&"3".into(), &1.into())
+    );
     assert_eq!(numbers(&result["input"]["shape"]), [72.0, 72.0, 5.0]);
 }
 
@@ -55,13 +82,25 @@ fn time_points_are_asked_for_and_recorded() {
 fn series_are_listed_and_a_list_of_images_may_name_them() {
     let Some(input) = series("philips_enhanced_b0") else { return };
     let listed = pbt(["info".to_owned(), text(&input)]).exits_with(0).stdout;
-    assert!(listed.contains("801.1") && listed.contains("801.2") && listed.contains("64 x 64"), "{listed}");
+    assert!(
+        listed.contains("801.1") && listed.contains("801.2") && listed.contains("64 x 64"),
+        "{listed}"
+    );
     let folder = scratch();
     let manifest = folder.path().join("list.csv");
-    let rows = format!("case_id,path,series\none,{0},801.1\ntwo,{0},801.2\nthree,{0},\n", text(&input));
+    let rows =
+        format!("case_id,path,series\none,{0},801.1\ntwo,{0},801.2\nthree,{0},\n", text(&input));
     std::fs::write(&manifest, rows).unwrap();
     let out = folder.path().join("found");
-    let outcome = pbt(["batch".to_owned(), "-m".into(), text(&tiny().model()), "-i".into(), text(&manifest), "-o".into(), text(&out)]);
+    let outcome = pbt([
+        "batch".to_owned(),
+        "-m".into(),
+        text(&tiny().model()),
+        "-i".into(),
+        text(&manifest),
+        "-o".into(),
+        text(&out),
+    ]);
     assert!(outcome.exits_with(3).stderr.contains("choose one with --series"));
     let [one, two] = ["one.json", "two.json"].map(|name| read_json(&out.join(name)));
     // One file, two volumes of it.
@@ -71,7 +110,10 @@ fn series_are_listed_and_a_list_of_images_may_name_them() {
 
 #[test]
 fn data_sets_may_hold_series() {
-    let (Some(input), Some(mosaic)) = (series("hippocrop_study1"), series("siemens_mosaic_RL")) else { return };
+    let (Some(input), Some(mosaic)) = (series("hippocrop_study1"), series("siemens_mosaic_RL"))
+    else {
+        return;
+    };
     let folder = scratch();
     let set = serde_json::json!({
         "schema": "pbt-dataset/1", "name": "s", "modality": "MR", "structures": [{ "name": "a", "kind": "landmark" }],

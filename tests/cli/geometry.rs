@@ -22,10 +22,15 @@ const ORDERS: [[usize; 3]; 6] = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2,
 /// Every format that is written.
 const FORMATS: [&str; 6] = ["nii", "nii.gz", "mha", "mhd", "nrrd", "nhdr"];
 
-/// A gland in a plain grid of 1.75 mm, and the voxel in the middle of its box. The affine has few bits, so that every format and every
-/// order of the axes holds it exactly.
+/// A gland in a plain grid of 1.75 mm, and the voxel in the middle of its box. The affine has few
+/// bits, so that every format and every order of the axes holds it exactly.
 fn gland() -> (RawImage, VoxelIndex) {
-    let plain = PhantomSettings { voxels: 44, spacing_mm: 1.75, oblique_share: 0.0, ..PhantomSettings::new(PhantomModality::Ultrasound) };
+    let plain = PhantomSettings {
+        voxels: 44,
+        spacing_mm: 1.75,
+        oblique_share: 0.0,
+        ..PhantomSettings::new(PhantomModality::Ultrasound)
+    };
     let made = phantom(PhantomModality::Ultrasound, &plain, 7);
     let grid = made.image.geometry();
     let origin = PointLps(grid.origin().0.map(|v| (4.0 * v).round() / 4.0));
@@ -34,9 +39,11 @@ fn gland() -> (RawImage, VoxelIndex) {
     (RawImage::new(geometry, VoxelType::I16, bytes, None).unwrap(), grid.to_index(made.pose.center))
 }
 
-/// The image with axis `order[a]` stored as axis `a`, backwards where `flips` says so; every voxel stays where it is in the world.
+/// The image with axis `order[a]` stored as axis `a`, backwards where `flips` says so; every voxel
+/// stays where it is in the world.
 fn stored_otherwise(image: &RawImage, order: [usize; 3], flips: [bool; 3]) -> RawImage {
-    let (geometry, from, size) = (image.geometry(), image.geometry().shape(), image.voxel_type().size());
+    let (geometry, from, size) =
+        (image.geometry(), image.geometry().shape(), image.voxel_type().size());
     let shape = order.map(|a| from[a]);
     let mut matrix = Matrix3::zeros();
     let mut origin = geometry.origin().0.coords;
@@ -60,7 +67,8 @@ fn stored_otherwise(image: &RawImage, order: [usize; 3], flips: [bool; 3]) -> Ra
             }
         }
     }
-    let geometry = Geometry::new(shape, matrix, PointLps::new(origin.x, origin.y, origin.z)).unwrap();
+    let geometry =
+        Geometry::new(shape, matrix, PointLps::new(origin.x, origin.y, origin.z)).unwrap();
     RawImage::new(geometry, image.voxel_type(), bytes, None).unwrap()
 }
 
@@ -69,13 +77,21 @@ fn write_series(folder: &Path, image: &RawImage) {
     std::fs::create_dir(folder).unwrap();
     let (geometry, [columns, rows, slices]) = (image.geometry(), image.geometry().shape());
     let spacing = geometry.spacing_mm();
-    let (u, v) = (geometry.matrix().column(0) / spacing[0], geometry.matrix().column(1) / spacing[1]);
+    let (u, v) =
+        (geometry.matrix().column(0) / spacing[0], geometry.matrix().column(1) / spacing[1]);
     for (k, pixels) in image.bytes().chunks_exact(2 * columns * rows).enumerate() {
         let position = geometry.to_lps(VoxelIndex::new(0.0, 0.0, k as f64)).0.coords;
         let directions = [u[0], u[1], u[2], v[0], v[1], v[2]];
         let size = [columns as u16, rows as u16];
         // Neither names nor instance numbers are in the order of the slices.
-        let slice = made::slice(slices - k, position.as_slice(), &directions, &[spacing[1], spacing[0]], size, pixels);
+        let slice = made::slice(
+            slices - k,
+            position.as_slice(),
+            &directions,
+            &[spacing[1], spacing[0]],
+            size,
+            pixels,
+        );
         std::fs::write(folder.join(format!("{}.dcm", (k * 7) % slices)), slice).unwrap();
     }
 }
@@ -118,7 +134,11 @@ impl Many {
             let found = read_json(&out.join(format!("{case}.json")))["detections"][0].clone();
             // What Slicer reads is the same.
             let markup = read_json(&out.join(format!("{case}.mrk.json")))["markups"][0].clone();
-            assert_eq!((&markup["center"], &markup["size"]), (&found["position_lps_mm"], &found["size_mm"]), "{case}");
+            assert_eq!(
+                (&markup["center"], &markup["size"]),
+                (&found["position_lps_mm"], &found["size_mm"]),
+                "{case}"
+            );
             assert_eq!(markup["coordinateSystem"], "LPS");
             found
         }
@@ -148,7 +168,8 @@ fn assert_same(a: &Value, b: &Value, within_mm: f64, what: &str) {
     assert!(angle * reach_mm < within_mm, "{what}: turned by {:.1e} degrees", angle.to_degrees());
 }
 
-/// One file of an orientation has the same bits in every format; other orientations differ by the rounding of 64-bit numbers.
+/// One file of an orientation has the same bits in every format; other orientations differ by the
+/// rounding of 64-bit numbers.
 #[test]
 fn all_48_ways_to_store_a_volume_give_one_pose_in_every_format() {
     let (image, middle) = gland();
@@ -156,7 +177,10 @@ fn all_48_ways_to_store_a_volume_give_one_pose_in_every_format() {
     let mut names = Vec::new();
     for (n, order) in ORDERS.into_iter().enumerate() {
         for flips in 0..8 {
-            let (name, other) = (format!("v{n}{flips}"), stored_otherwise(&image, order, [0, 1, 2].map(|a| flips >> a & 1 == 1)));
+            let (name, other) = (
+                format!("v{n}{flips}"),
+                stored_otherwise(&image, order, [0, 1, 2].map(|a| flips >> a & 1 == 1)),
+            );
             many.add(&name, &other);
             write_series(&many.path(&format!("{name}-dicom"), &name), &other);
             names.push(name);
@@ -175,17 +199,21 @@ fn all_48_ways_to_store_a_volume_give_one_pose_in_every_format() {
             // MetaImage keeps directions and spacings, whose product is exact for these.
             assert_eq!(detection, here, "{name}: {format}");
         }
-        // A series is read with its slices along their normal, whatever the order in which it was written.
+        // A series is read with its slices along their normal, whatever the order in which it was
+        // written.
         assert_same(&first, &found(&format!("{name}-dicom")), 1e-6, &format!("{name}: DICOM"));
     }
 }
 
-/// The whole way, from an oblique image in any format to the box that Slicer shows: it has the place and the size of the result, and the image
-/// has the same voxels there.
+/// The whole way, from an oblique image in any format to the box that Slicer shows: it has the
+/// place and the size of the result, and the image has the same voxels there.
 #[test]
 fn slicer_shows_the_box_where_it_was_found() {
     let Ok(python) = std::env::var("PBT_ORACLE_PYTHON") else {
-        assert!(!std::env::var("CI").is_ok_and(|v| v == "true"), "PBT_ORACLE_PYTHON is not set, and CI must not skip");
+        assert!(
+            !std::env::var("CI").is_ok_and(|v| v == "true"),
+            "PBT_ORACLE_PYTHON is not set, and CI must not skip"
+        );
         println!("skipped: PBT_ORACLE_PYTHON is not set");
         return;
     };
@@ -195,10 +223,16 @@ fn slicer_shows_the_box_where_it_was_found() {
     let marked = VoxelIndex::new(3.0, 5.0, 2.0);
     let mut many = Many::new();
     let (mut cases, mut read) = (Vec::new(), Vec::new());
-    for (n, turn) in [[0.1, -0.2, 0.15], [-0.2, 0.1, 0.0], [0.0, 0.2, -0.1]].into_iter().enumerate() {
+    for (n, turn) in [[0.1, -0.2, 0.15], [-0.2, 0.1, 0.0], [0.0, 0.2, -0.1]].into_iter().enumerate()
+    {
         let axes = rotation_from_vector(Vector3::from(turn)).to_rotation_matrix().into_inner();
         let matrix = axes * Matrix3::from_diagonal(&Vector3::new(1.7, 1.85, 1.75));
-        let geometry = Geometry::new(image.geometry().shape(), matrix, PointLps::new(-120.0, 95.5, 310.25 * n as f64)).unwrap();
+        let geometry = Geometry::new(
+            image.geometry().shape(),
+            matrix,
+            PointLps::new(-120.0, 95.5, 310.25 * n as f64),
+        )
+        .unwrap();
         let place = geometry.to_lps(marked);
         let mut bytes = image.bytes().to_vec();
         let [nx, ny, _] = geometry.shape();
@@ -207,36 +241,56 @@ fn slicer_shows_the_box_where_it_was_found() {
         let exact = RawImage::new(geometry, VoxelType::I16, bytes, None).unwrap();
         let (order, flips) = (ORDERS[2 * n], [0, 1, 2].map(|a| n >> a & 1 == 1));
         many.add(&format!("s{n}"), &stored_otherwise(&exact, order, flips));
-        cases.extend(FORMATS.map(|format| (format!("s{n}-{format}"), format!("s{n}-{}.{format}", format.replace('.', "")), place)));
+        cases.extend(FORMATS.map(|format| {
+            (format!("s{n}-{format}"), format!("s{n}-{}.{format}", format.replace('.', "")), place)
+        }));
     }
     let found = many.detect();
     for (case, file, _) in &cases {
         let markups = many.folder.path().join(format!("out/{case}.mrk.json"));
         read.push(json!({ "markups": markups, "volume": many.folder.path().join(file), "values": [MARK] }));
     }
-    let Some(answers) = slicer::ask(&python, many.folder.path(), &json!({ "read": read, "write": [] })) else { return };
+    let Some(answers) =
+        slicer::ask(&python, many.folder.path(), &json!({ "read": read, "write": [] }))
+    else {
+        return;
+    };
     assert_eq!(answers.len(), 18);
     for ((case, _, place), held) in cases.iter().zip(&answers) {
         let (found, shown) = (found(case), &held["boxes"][0]);
         assert_eq!(shown["name"], found["name"], "{case}");
         let (center, axes) = slicer::frame(&shown["to_ras"]);
-        assert!(distance_mm(center.0.coords.into(), numbers(&found["position_lps_mm"])) < 1e-9, "{case}: {shown}");
-        assert!((axes - orientation(&found).to_rotation_matrix().into_inner()).norm() < 1e-9, "{case}: {shown}");
-        assert!(distance_mm(numbers(&shown["size_mm"]), numbers(&found["size_mm"])) < 1e-9, "{case}: {shown}");
+        assert!(
+            distance_mm(center.0.coords.into(), numbers(&found["position_lps_mm"])) < 1e-9,
+            "{case}: {shown}"
+        );
+        assert!(
+            (axes - orientation(&found).to_rotation_matrix().into_inner()).norm() < 1e-9,
+            "{case}: {shown}"
+        );
+        assert!(
+            distance_mm(numbers(&shown["size_mm"]), numbers(&found["size_mm"])) < 1e-9,
+            "{case}: {shown}"
+        );
         assert!(slicer::point(&held["places"][0]).distance_mm(place) < 1e-4, "{case}: {held}");
     }
 }
 
-/// Oblique, anisotropic and tilted grids, stored along any axes: what is found lies at the same place in the world whatever the format.
+/// Oblique, anisotropic and tilted grids, stored along any axes: what is found lies at the same
+/// place in the world whatever the format.
 #[test]
 fn every_format_leads_to_the_same_world_point() {
     let (image, middle) = gland();
     let mut random = ChaCha8Rng::seed_from_u64(9);
-    let mut draw = |low: f64, high: f64| low + (high - low) * f64::from(random.next_u32()) / f64::from(u32::MAX);
+    let mut draw = |low: f64, high: f64| {
+        low + (high - low) * f64::from(random.next_u32()) / f64::from(u32::MAX)
+    };
     let mut many = Many::new();
     let mut truths = Vec::new();
     for n in 0..12 {
-        let axes = rotation_from_vector(Vector3::from_fn(|_, _| draw(-0.2, 0.2))).to_rotation_matrix().into_inner();
+        let axes = rotation_from_vector(Vector3::from_fn(|_, _| draw(-0.2, 0.2)))
+            .to_rotation_matrix()
+            .into_inner();
         let mut matrix = axes * Matrix3::from_diagonal(&Vector3::from_fn(|_, _| draw(1.6, 1.9)));
         // A gantry tilt of up to three degrees.
         let step = matrix.column(2) + axes.column(1) * draw(-0.1, 0.1);
@@ -261,11 +315,25 @@ fn every_format_leads_to_the_same_world_point() {
     let found = many.detect();
     for (n, truth) in truths.into_iter().enumerate() {
         let first = found(&format!("r{n}-nrrd"));
-        assert!(distance_mm(numbers(&first["position_lps_mm"]), truth.into()) < 5.0, "r{n}: {first}");
+        assert!(
+            distance_mm(numbers(&first["position_lps_mm"]), truth.into()) < 5.0,
+            "r{n}: {first}"
+        );
         for format in FORMATS.into_iter().chain(["dicom"]) {
-            assert_same(&first, &found(&format!("r{n}-{format}")), 1e-4, &format!("r{n}: {format}"));
+            assert_same(
+                &first,
+                &found(&format!("r{n}-{format}")),
+                1e-4,
+                &format!("r{n}: {format}"),
+            );
         }
-        // The rounding moves voxels by 1e-5 mm, which now and then changes the last of the 12 bits of an intensity.
-        assert_same(&found(&format!("exact{n}")), &first, 0.05, &format!("r{n}: 32 bits for the affine"));
+        // The rounding moves voxels by 1e-5 mm, which now and then changes the last of the 12 bits
+        // of an intensity.
+        assert_same(
+            &found(&format!("exact{n}")),
+            &first,
+            0.05,
+            &format!("r{n}: 32 bits for the affine"),
+        );
     }
 }

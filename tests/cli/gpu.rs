@@ -1,5 +1,5 @@
-//! Whole trainings and detections on a GPU: the same bytes as from the CPU, but for the record of the run. Without a GPU these tests say that
-//! they are skipped; with PBT_REQUIRE_GPU=1 they fail.
+//! Whole trainings and detections on a GPU: the same bytes as from the CPU, but for the record of
+//! the run. Without a GPU these tests say that they are skipped; with PBT_REQUIRE_GPU=1 they fail.
 
 use crate::determinism::VARIANTS;
 use crate::landmarks::with_landmarks;
@@ -24,8 +24,15 @@ fn gpu() -> bool {
     there
 }
 
-/// Trains on a data set with these settings after the small ones, and detects in its test cases; the model, and what was found by case.
-fn trained_and_detected(data: &Path, settings: &str, more: &[&str], device: &str, images_mb: Option<u32>) -> (Vec<u8>, Vec<Value>) {
+/// Trains on a data set with these settings after the small ones, and detects in its test cases;
+/// the model, and what was found by case.
+fn trained_and_detected(
+    data: &Path,
+    settings: &str,
+    more: &[&str],
+    device: &str,
+    images_mb: Option<u32>,
+) -> (Vec<u8>, Vec<Value>) {
     let out = scratch();
     let (config, model) = (out.path().join("c.toml"), out.path().join("m.pbt"));
     std::fs::write(&config, std::fs::read_to_string(tiny().config()).unwrap() + settings).unwrap();
@@ -36,11 +43,27 @@ fn trained_and_detected(data: &Path, settings: &str, more: &[&str], device: &str
             command.env("PBT_GPU_IMAGES_MB", mb.to_string());
         }
         let output = command.output().expect("the program starts");
-        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        assert!(
+            output.status.success(),
+            "{arguments:?}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
     };
-    run(&[["train", "-i", text(data), "-o", text(&model), "--config", text(&config)].as_slice(), more].concat());
+    run(&[
+        ["train", "-i", text(data), "-o", text(&model), "--config", text(&config)].as_slice(),
+        more,
+    ]
+    .concat());
     let found = (TRAINING..TRAINING + TEST).map(|n| {
-        run(&["detect", "-m", text(&model), "-i", text(&data.join(format!("c{n}.nii.gz"))), "-o", text(out.path())]);
+        run(&[
+            "detect",
+            "-m",
+            text(&model),
+            "-i",
+            text(&data.join(format!("c{n}.nii.gz"))),
+            "-o",
+            text(out.path()),
+        ]);
         let mut result = read_json(&out.path().join(format!("c{n}.json")));
         assert_eq!(result["run"]["device"]["kind"], device);
         result.as_object_mut().unwrap().remove("run");
@@ -57,11 +80,14 @@ fn a_gpu_gives_the_same_models_and_detections_cuda() {
     }
     let landmarks = with_landmarks(3);
     let chains = VARIANTS.map(|(settings, more)| (tiny().folder(), settings, more));
-    let with_close_up =
-        ["", "[working]\nspacing_mm = 3.6\n[landmarks]\nhalvings = 1\n"].map(|settings| (landmarks.path(), settings, [].as_slice()));
+    let with_close_up = ["", "[working]\nspacing_mm = 3.6\n[landmarks]\nhalvings = 1\n"]
+        .map(|settings| (landmarks.path(), settings, [].as_slice()));
     for (data, settings, more) in chains.into_iter().chain(with_close_up) {
         let expected = trained_and_detected(data, settings, more, "cpu", None);
-        assert!(!expected.1.is_empty() && expected.1.iter().all(|result| result["detections"][0]["name"] == "gland"));
+        assert!(
+            !expected.1.is_empty()
+                && expected.1.iter().all(|result| result["detections"][0]["name"] == "gland")
+        );
         // With all images on the device, and with two megabytes of them, which is one or two.
         for images_mb in [None, Some(2)] {
             let found = trained_and_detected(data, settings, more, "gpu", images_mb);
@@ -76,9 +102,14 @@ fn a_limit_that_is_no_number_is_refused() {
     let out = scratch();
     let (model, image) = (tiny().model(), tiny().folder().join("c7.nii.gz"));
     let mut command = Command::new(program("pbt"));
-    command.args(["detect", "-m", text(&model), "-i", text(&image), "-o", text(out.path())]).env("PBT_GPU_IMAGES_MB", "half");
+    command
+        .args(["detect", "-m", text(&model), "-i", text(&image), "-o", text(out.path())])
+        .env("PBT_GPU_IMAGES_MB", "half");
     let output = command.output().expect("the program starts");
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{stderr}");
-    assert!(stderr.starts_with("error: PBT_GPU_IMAGES_MB: ") && stderr.lines().count() == 1, "{stderr}");
+    assert!(
+        stderr.starts_with("error: PBT_GPU_IMAGES_MB: ") && stderr.lines().count() == 1,
+        "{stderr}"
+    );
 }

@@ -3,17 +3,34 @@
 use crate::support::{pbt, program, scratch};
 use std::process::Command;
 
-const COMMANDS: [&str; 11] =
-    ["demo", "train", "detect", "batch", "evaluate", "learning-curve", "info", "validate", "convert", "completions", "man"];
+const COMMANDS: [&str; 11] = [
+    "demo",
+    "train",
+    "detect",
+    "batch",
+    "evaluate",
+    "learning-curve",
+    "info",
+    "validate",
+    "convert",
+    "completions",
+    "man",
+];
 
 #[test]
 fn every_command_explains_itself_with_examples() {
     let all = pbt(["--help"]).exits_with(0).stdout;
     assert!(all.contains("Exit codes: 0 done"));
     for command in COMMANDS {
-        assert!(all.lines().any(|line| line.trim_start().starts_with(command)), "{command} is not listed");
+        assert!(
+            all.lines().any(|line| line.trim_start().starts_with(command)),
+            "{command} is not listed"
+        );
         let help = pbt([command, "--help"]).exits_with(0).stdout;
-        assert!(help.contains("Example") && help.contains(&format!("\n  pbt {command}")), "{command} has no example:\n{help}");
+        assert!(
+            help.contains("Example") && help.contains(&format!("\n  pbt {command}")),
+            "{command} has no example:\n{help}"
+        );
         assert!(pbt(["help", command]).exits_with(0).stdout.contains("Usage: pbt"));
     }
     // Without a command, the help says what there is.
@@ -23,17 +40,36 @@ fn every_command_explains_itself_with_examples() {
 #[test]
 fn wrong_arguments_are_one_line() {
     for (arguments, expected) in [
-        (&["detect", "--modle", "m.pbt"] as &[&str], "unexpected argument '--modle' found (a similar argument exists: '--model')"),
+        (
+            &["detect", "--modle", "m.pbt"] as &[&str],
+            "unexpected argument '--modle' found (a similar argument exists: '--model')",
+        ),
         (&["detcet"], "unrecognized subcommand 'detcet' (a similar subcommand exists: 'detect')"),
         (&["help", "nothing"], "unrecognized subcommand 'nothing' (see --help)"),
-        (&["detect"], "required arguments were not provided: --model <MODEL.pbt>, --input <IMAGE>, --output <FOLDER> (see --help)"),
-        (&["demo", "--modality", "ctt"], "'--modality <MODALITY>' [possible values: ct, mr, us] (a similar value exists: 'ct')"),
-        (&["demo", "--cases", "1"], "invalid value '1' for '--cases <N>': 1 is not in 2..=500 (see --help)"),
-        (&["demo", "-q", "-v"], "the argument '--quiet' cannot be used with '--verbose' (see --help)"),
+        (
+            &["detect"],
+            "required arguments were not provided: --model <MODEL.pbt>, --input <IMAGE>, --output <FOLDER> (see --help)",
+        ),
+        (
+            &["demo", "--modality", "ctt"],
+            "'--modality <MODALITY>' [possible values: ct, mr, us] (a similar value exists: 'ct')",
+        ),
+        (
+            &["demo", "--cases", "1"],
+            "invalid value '1' for '--cases <N>': 1 is not in 2..=500 (see --help)",
+        ),
+        (
+            &["demo", "-q", "-v"],
+            "the argument '--quiet' cannot be used with '--verbose' (see --help)",
+        ),
         (&["-q"], "requires a subcommand but one was not provided [subcommands: demo, train, "),
     ] {
         let outcome = pbt(arguments).exits_with(2);
-        assert!(outcome.error_line().contains(expected) && outcome.stderr.lines().count() == 1, "{arguments:?}: {}", outcome.stderr);
+        assert!(
+            outcome.error_line().contains(expected) && outcome.stderr.lines().count() == 1,
+            "{arguments:?}: {}",
+            outcome.stderr
+        );
         assert_eq!(outcome.stdout, "");
     }
     let output = Command::new(program("train-pbt")).args(["-i", "."]).output().unwrap();
@@ -70,10 +106,15 @@ fn manual_pages_are_printed_and_written() {
     let folder = scratch();
     let pages = folder.path().join("man1");
     pbt(["man".as_ref(), "-o".as_ref(), pages.as_os_str()]).exits_with(0);
-    let page = |name: &str| std::fs::read_to_string(pages.join(name)).unwrap_or_else(|e| panic!("{name}: {e}"));
+    let page = |name: &str| {
+        std::fs::read_to_string(pages.join(name)).unwrap_or_else(|e| panic!("{name}: {e}"))
+    };
     assert!(page("train-pbt.1").contains("checkpoint") || page("train-pbt.1").contains("resume"));
     for command in COMMANDS {
-        assert!(page(&format!("pbt-{command}.1")).contains("EXTRA"), "{command}: examples are missing");
+        assert!(
+            page(&format!("pbt-{command}.1")).contains("EXTRA"),
+            "{command}: examples are missing"
+        );
     }
     let file = folder.path().join("file");
     std::fs::write(&file, "").unwrap();

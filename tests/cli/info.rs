@@ -16,13 +16,18 @@ fn json_tells_what_the_file_and_the_training_say() {
     assert_eq!(info["sha256"], training["model_sha256"]);
     assert_eq!(info["provenance"]["training_sha256"], training["training_sha256"]);
     let structure = &info["structures"][0];
-    assert_eq!((structure["name"].as_str(), structure["cases"].as_u64()), (Some("gland"), Some(TRAINING as u64)));
+    assert_eq!(
+        (structure["name"].as_str(), structure["cases"].as_u64()),
+        (Some("gland"), Some(TRAINING as u64))
+    );
     let stages = structure["stages"].as_array().unwrap();
     let names: Vec<&str> = stages.iter().map(|s| s["stage"].as_str().unwrap()).collect();
     assert_eq!(names, ["position", "orientation", "finish", "verification"]);
     for stage in stages.iter().filter(|s| s["kind"] == "classifier") {
-        // The configuration sets the number of weak classifiers, 15 a node at most, and the depth, 2.
-        let [nodes, weaks, features] = ["nodes", "weak_classifiers", "features"].map(|key| stage[key].as_u64().unwrap());
+        // The configuration sets the number of weak classifiers, 15 a node at most, and the depth,
+        // 2.
+        let [nodes, weaks, features] =
+            ["nodes", "weak_classifiers", "features"].map(|key| stage[key].as_u64().unwrap());
         assert!((1..=7).contains(&nodes) && weaks <= 15 * 3 && features <= weaks, "{stage}");
         let used = stage["most_used"].as_array().unwrap();
         assert_eq!(used.len() as u64, features.min(10));
@@ -34,7 +39,13 @@ fn json_tells_what_the_file_and_the_training_say() {
 #[test]
 fn text_shows_card_stages_and_features() {
     let outcome = pbt(["info".as_ref(), tiny().model().as_os_str()]).exits_with(0);
-    for part in ["tiny (US), 6 cases", "gland (box), 6 cases", "weak classifiers", "orientation: features used most", "Haar "] {
+    for part in [
+        "tiny (US), 6 cases",
+        "gland (box), 6 cases",
+        "weak classifiers",
+        "orientation: features used most",
+        "Haar ",
+    ] {
         assert!(outcome.stdout.contains(part), "{part} is missing in\n{}", outcome.stdout);
     }
     assert!(outcome.stderr.is_empty());
@@ -44,7 +55,10 @@ fn text_shows_card_stages_and_features() {
 fn devices_are_listed() {
     let outcome = pbt(["info", "--devices", "--json", "--threads", "3"]).exits_with(0);
     let info: Value = serde_json::from_str(&outcome.stdout).unwrap();
-    assert_eq!((&info["devices"][0]["kind"], &info["devices"][0]["threads"]), (&"cpu".into(), &3.into()));
+    assert_eq!(
+        (&info["devices"][0]["kind"], &info["devices"][0]["threads"]),
+        (&"cpu".into(), &3.into())
+    );
     assert!(info.get("model").is_none());
     assert!(pbt(["info", "--devices"]).exits_with(0).stdout.starts_with("cpu: "));
 }

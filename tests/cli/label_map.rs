@@ -26,7 +26,8 @@ fn a_label_map_holds_the_box_on_the_images_grid() {
     let name = format!("c{TRAINING}");
     assert!(!folder.path().join("without").join(format!("{name}.pbt.seg.nrrd")).exists());
 
-    let map = read_labels(&folder.path().join("with").join(format!("{name}.pbt.seg.nrrd"))).unwrap();
+    let map =
+        read_labels(&folder.path().join("with").join(format!("{name}.pbt.seg.nrrd"))).unwrap();
     let original = read_raw(&image).unwrap().raw;
     assert_eq!(map.geometry(), original.geometry());
     let result = read_json(&folder.path().join("with").join(format!("{name}.json")));
@@ -35,10 +36,16 @@ fn a_label_map_holds_the_box_on_the_images_grid() {
     let inside: Vec<usize> = (0..map.data().len()).filter(|&n| map.data()[n] == 1).collect();
     assert!(map.data().iter().all(|&label| label <= 1));
     let voxel_mm3 = map.geometry().matrix().determinant().abs();
-    let (volume, expected) = (inside.len() as f64 * voxel_mm3, numbers(&gland["size_mm"]).iter().product::<f64>());
+    let (volume, expected) =
+        (inside.len() as f64 * voxel_mm3, numbers(&gland["size_mm"]).iter().product::<f64>());
     assert!((volume / expected - 1.0).abs() < 0.1, "{volume} and {expected} mm³");
     let [nx, ny, _] = map.shape();
-    let place = |n: &usize| map.geometry().to_lps(VoxelIndex::new((n % nx) as f64, (n / nx % ny) as f64, (n / nx / ny) as f64)).0.coords;
+    let place = |n: &usize| {
+        map.geometry()
+            .to_lps(VoxelIndex::new((n % nx) as f64, (n / nx % ny) as f64, (n / nx / ny) as f64))
+            .0
+            .coords
+    };
     let middle = inside.iter().map(place).sum::<nalgebra::Vector3<f64>>() / inside.len() as f64;
     let off_mm = (middle - nalgebra::Vector3::from(numbers(&gland["position_lps_mm"]))).norm();
     assert!(off_mm < 0.5, "{off_mm} mm");
@@ -69,11 +76,19 @@ fn a_batch_writes_label_maps_and_resumes_those_without() {
     assert_eq!(batch(&[])["options"]["labels"].as_bool(), Some(false));
     // Results without a label map are not complete.
     let run = batch(&["--labels", "--resume"]);
-    assert_eq!((run["counts"]["resumed"].as_u64(), run["counts"]["detected"].as_u64()), (Some(0), Some(2)));
+    assert_eq!(
+        (run["counts"]["resumed"].as_u64(), run["counts"]["detected"].as_u64()),
+        (Some(0), Some(2))
+    );
     let run = batch(&["--labels", "--resume"]);
-    assert_eq!((run["counts"]["resumed"].as_u64(), run["options"]["labels"].as_bool()), (Some(2), Some(true)));
+    assert_eq!(
+        (run["counts"]["resumed"].as_u64(), run["options"]["labels"].as_bool()),
+        (Some(2), Some(true))
+    );
     for n in TRAINING..TRAINING + 2 {
-        assert!(read_labels(&found.join(format!("c{n}.pbt.seg.nrrd"))).unwrap().data().contains(&1));
+        assert!(
+            read_labels(&found.join(format!("c{n}.pbt.seg.nrrd"))).unwrap().data().contains(&1)
+        );
     }
 }
 
@@ -81,12 +96,24 @@ fn a_batch_writes_label_maps_and_resumes_those_without() {
 fn label_maps_of_earlier_runs_are_neither_results_nor_images() {
     let folder = scratch();
     let name = format!("c{TRAINING}");
-    std::fs::copy(tiny().folder().join(format!("{name}.nii.gz")), folder.path().join(format!("{name}.nii.gz"))).unwrap();
+    std::fs::copy(
+        tiny().folder().join(format!("{name}.nii.gz")),
+        folder.path().join(format!("{name}.nii.gz")),
+    )
+    .unwrap();
     let map = folder.path().join(format!("{name}.pbt.seg.nrrd"));
     let batch = |more: &[&str]| {
-        let fixed = ["batch".as_ref(), "-m".as_ref(), tiny().model().as_os_str(), "-i".as_ref(), folder.path().as_os_str(), "-o".as_ref()]
-            .map(ToOwned::to_owned);
-        pbt(fixed.into_iter().chain([folder.path().into()]).chain(more.iter().map(Into::into))).exits_with(0);
+        let fixed = [
+            "batch".as_ref(),
+            "-m".as_ref(),
+            tiny().model().as_os_str(),
+            "-i".as_ref(),
+            folder.path().as_os_str(),
+            "-o".as_ref(),
+        ]
+        .map(ToOwned::to_owned);
+        pbt(fixed.into_iter().chain([folder.path().into()]).chain(more.iter().map(Into::into)))
+            .exits_with(0);
         read_json(&folder.path().join("run.json"))["counts"]["cases"].as_u64()
     };
     assert_eq!(batch(&["--labels"]), Some(1));

@@ -12,15 +12,21 @@ fn text(path: &Path) -> &str {
 }
 
 /// Places in the box, shares of its edges.
-const PLACES: [(&str, [f64; 3]); 3] = [("tip", [0.5, 0.0, 0.0]), ("side", [0.0, 0.4, -0.2]), ("rare", [-0.3, 0.0, 0.3])];
+const PLACES: [(&str, [f64; 3]); 3] =
+    [("tip", [0.5, 0.0, 0.0]), ("side", [0.0, 0.4, -0.2]), ("rare", [-0.3, 0.0, 0.3])];
 
-/// The tiny data set with three landmarks: `tip` is out of view in one case, `rare` is annotated in the first `rare` cases only.
+/// The tiny data set with three landmarks: `tip` is out of view in one case, `rare` is annotated in
+/// the first `rare` cases only.
 pub(crate) fn with_landmarks(rare: usize) -> TempDir {
     let folder = tiny_copy();
     let file = folder.path().join("dataset.json");
     let mut dataset = read_json(&file);
     let structures = dataset["structures"].as_array_mut().unwrap();
-    structures.extend(PLACES.iter().map(|(name, _)| json!({ "name": name, "kind": "landmark", "parent": "gland" })));
+    structures.extend(
+        PLACES
+            .iter()
+            .map(|(name, _)| json!({ "name": name, "kind": "landmark", "parent": "gland" })),
+    );
     for (n, case) in dataset["cases"].as_array().unwrap().iter().enumerate() {
         let path = folder.path().join(case["annotations"].as_str().unwrap());
         let boxes = read_markups(&path).unwrap().boxes;
@@ -29,7 +35,11 @@ pub(crate) fn with_landmarks(rare: usize) -> TempDir {
         let landmarks: Vec<Landmark> = wanted
             .map(|(name, share)| {
                 let point = pose.to_lps(Vector3::from_fn(|a, _| share[a] * pose.size_mm[a]));
-                let state = if *name == "tip" && n == 1 { LandmarkState::OutOfView } else { LandmarkState::At(point) };
+                let state = if *name == "tip" && n == 1 {
+                    LandmarkState::OutOfView
+                } else {
+                    LandmarkState::At(point)
+                };
                 Landmark { name: (*name).to_owned(), state }
             })
             .collect();
@@ -46,12 +56,26 @@ fn landmarks_from_training_to_the_report() {
     let train = |name: &str, threads: &str, more: &[&str]| {
         let model = out.path().join(name);
         let config = tiny().config();
-        let arguments = ["train", "-q", "-i", text(data.path()), "-o", text(&model), "--config", text(&config), "--threads", threads];
+        let arguments = [
+            "train",
+            "-q",
+            "-i",
+            text(data.path()),
+            "-o",
+            text(&model),
+            "--config",
+            text(&config),
+            "--threads",
+            threads,
+        ];
         pbt(arguments.iter().chain(more)).exits_with(0);
         model
     };
     let model = train("all.pbt", "1", &[]);
-    assert!(std::fs::read(&model).unwrap() == std::fs::read(train("two.pbt", "2", &[])).unwrap(), "another model with two threads");
+    assert!(
+        std::fs::read(&model).unwrap() == std::fs::read(train("two.pbt", "2", &[])).unwrap(),
+        "another model with two threads"
+    );
 
     // A landmark alone brings its box.
     let alone = train("alone.pbt", "2", &["--structure", "side"]);
@@ -61,24 +85,39 @@ fn landmarks_from_training_to_the_report() {
         let gland = &info["model"]["structures"][0];
         assert_eq!(gland["name"], "gland");
         let landmarks = gland["landmarks"].as_array().unwrap().clone();
-        landmarks.iter().map(|l| (l["name"].as_str().unwrap().to_owned(), l["cases"].as_u64().unwrap())).collect::<Vec<_>>()
+        landmarks
+            .iter()
+            .map(|l| (l["name"].as_str().unwrap().to_owned(), l["cases"].as_u64().unwrap()))
+            .collect::<Vec<_>>()
     };
     assert_eq!(listed(&alone), [("side".to_owned(), 6)]);
-    assert_eq!(listed(&model), [("tip".to_owned(), 5), ("side".to_owned(), 6), ("rare".to_owned(), 3)]);
+    assert_eq!(
+        listed(&model),
+        [("tip".to_owned(), 5), ("side".to_owned(), 6), ("rare".to_owned(), 3)]
+    );
     assert!(pbt(["info", text(&model)]).exits_with(0).stdout.contains("3: tip, side, rare"));
 
     let image = data.path().join("c7.nii.gz");
-    pbt(["detect", "-q", "-m", text(&model), "-i", text(&image), "-o", text(out.path())]).exits_with(0);
+    pbt(["detect", "-q", "-m", text(&model), "-i", text(&image), "-o", text(out.path())])
+        .exits_with(0);
     let result = read_json(&out.path().join("c7.json"));
     let found = result["detections"].as_array().unwrap();
-    assert_eq!(found.iter().map(|d| d["name"].as_str().unwrap()).collect::<Vec<_>>(), ["gland", "tip", "side", "rare"]);
+    assert_eq!(
+        found.iter().map(|d| d["name"].as_str().unwrap()).collect::<Vec<_>>(),
+        ["gland", "tip", "side", "rare"]
+    );
     let truth = read_markups(&data.path().join("c7.mrk.json")).unwrap();
     let written = read_markups(&out.path().join("c7.mrk.json")).unwrap();
     for d in &found[1..] {
-        assert!(d["kind"] == "landmark" && d["orientation"].is_null() && d["size_mm"].is_null(), "{d}");
+        assert!(
+            d["kind"] == "landmark" && d["orientation"].is_null() && d["size_mm"].is_null(),
+            "{d}"
+        );
         assert!(d["score"].as_f64().unwrap() <= found[0]["score"].as_f64().unwrap());
         let name = d["name"].as_str().unwrap();
-        let Some(LandmarkState::At(point)) = written.landmark(name) else { panic!("{name} is not in the markups") };
+        let Some(LandmarkState::At(point)) = written.landmark(name) else {
+            panic!("{name} is not in the markups")
+        };
         let [x, y, z] = numbers(&d["position_lps_mm"]);
         assert_eq!((point.0.x, point.0.y, point.0.z), (x, y, z));
         if let Some(LandmarkState::At(there)) = truth.landmark(name) {
@@ -87,11 +126,16 @@ fn landmarks_from_training_to_the_report() {
     }
 
     let report = out.path().join("report.json");
-    pbt(["evaluate", "-q", "-m", text(&model), "-i", text(data.path()), "-o", text(&report)]).exits_with(0);
+    pbt(["evaluate", "-q", "-m", text(&model), "-i", text(data.path()), "-o", text(&report)])
+        .exits_with(0);
     let report = read_json(&report);
     let figures = report["summary"]["structures"].as_array().unwrap();
-    let annotated = |name: &str| figures.iter().find(|f| f["structure"] == name).unwrap()["annotated"].as_u64();
-    assert_eq!((annotated("tip"), annotated("side"), annotated("rare")), (Some(3), Some(3), Some(0)));
+    let annotated =
+        |name: &str| figures.iter().find(|f| f["structure"] == name).unwrap()["annotated"].as_u64();
+    assert_eq!(
+        (annotated("tip"), annotated("side"), annotated("rare")),
+        (Some(3), Some(3), Some(0))
+    );
 }
 
 #[test]
@@ -101,7 +145,11 @@ fn landmarks_that_cannot_be_trained_are_named() {
         pbt(["train", "-q", "-i", text(data), "-o", text(&out.path().join("m.pbt"))]).exits_with(4)
     };
     let outcome = train(with_landmarks(1).path());
-    assert!(outcome.error_line().contains("structures: rare: 1 training case(s)"), "{}", outcome.stderr);
+    assert!(
+        outcome.error_line().contains("structures: rare: 1 training case(s)"),
+        "{}",
+        outcome.stderr
+    );
 
     let data = with_landmarks(3);
     let file = data.path().join("dataset.json");
@@ -109,7 +157,11 @@ fn landmarks_that_cannot_be_trained_are_named() {
     dataset["structures"][2]["parent"] = json!("tip");
     std::fs::write(&file, dataset.to_string()).unwrap();
     let outcome = train(data.path());
-    assert!(outcome.error_line().contains("structures: side: its parent is not of the kind `box`"), "{}", outcome.stderr);
+    assert!(
+        outcome.error_line().contains("structures: side: its parent is not of the kind `box`"),
+        "{}",
+        outcome.stderr
+    );
 }
 
 #[test]
@@ -118,8 +170,23 @@ fn landmarks_in_a_close_up() {
     let train = |name: &str, halvings: u8, threads: &str| {
         let (config, model) = (out.path().join("near.toml"), out.path().join(name));
         let settings = std::fs::read_to_string(tiny().config()).unwrap();
-        std::fs::write(&config, format!("{settings}[working]\nspacing_mm = 3.6\n[landmarks]\nhalvings = {halvings}\n")).unwrap();
-        let arguments = ["train", "-q", "-i", text(data.path()), "-o", text(&model), "--config", text(&config), "--threads", threads];
+        std::fs::write(
+            &config,
+            format!("{settings}[working]\nspacing_mm = 3.6\n[landmarks]\nhalvings = {halvings}\n"),
+        )
+        .unwrap();
+        let arguments = [
+            "train",
+            "-q",
+            "-i",
+            text(data.path()),
+            "-o",
+            text(&model),
+            "--config",
+            text(&config),
+            "--threads",
+            threads,
+        ];
         (pbt(arguments), model)
     };
     let trained = |name: &str, halvings: u8, threads: &str| {
@@ -132,20 +199,41 @@ fn landmarks_in_a_close_up() {
     assert!(bytes(&near) == bytes(&trained("two.pbt", 1, "2")), "another model with two threads");
     assert!(bytes(&near) != bytes(&trained("far.pbt", 0, "2")), "the close-up makes no difference");
     // The images have 1.8 mm; finer voxels would show nothing more.
-    let resolved = |model: &str| std::fs::read_to_string(out.path().join(model).with_extension("train.toml")).unwrap();
+    let resolved = |model: &str| {
+        std::fs::read_to_string(out.path().join(model).with_extension("train.toml")).unwrap()
+    };
     trained("finer.pbt", 3, "2");
-    assert!(resolved("finer.pbt").contains("halvings = 1") && resolved("far.pbt").contains("halvings = 0"));
+    assert!(
+        resolved("finer.pbt").contains("halvings = 1")
+            && resolved("far.pbt").contains("halvings = 0")
+    );
 
-    pbt(["detect", "-q", "-m", text(&near), "-i", text(&data.path().join("c7.nii.gz")), "-o", text(out.path())]).exits_with(0);
+    pbt([
+        "detect",
+        "-q",
+        "-m",
+        text(&near),
+        "-i",
+        text(&data.path().join("c7.nii.gz")),
+        "-o",
+        text(out.path()),
+    ])
+    .exits_with(0);
     let result = read_json(&out.path().join("c7.json"));
     assert!(result["run"]["timing_ms"]["landmarks"].as_f64().is_some_and(|ms| ms > 0.0));
     let truth = read_markups(&data.path().join("c7.mrk.json")).unwrap();
     for found in &result["detections"].as_array().unwrap()[1..] {
         let [x, y, z] = numbers(&found["position_lps_mm"]);
-        let Some(LandmarkState::At(there)) = truth.landmark(found["name"].as_str().unwrap()) else { continue };
+        let Some(LandmarkState::At(there)) = truth.landmark(found["name"].as_str().unwrap()) else {
+            continue;
+        };
         assert!(there.distance_mm(&pbt_volume::PointLps::new(x, y, z)) < 12.0, "{found}");
     }
 
     let refused = train("nine.pbt", 9, "1").0.exits_with(4);
-    assert!(refused.error_line().contains("landmarks.halvings: 9 is not between 0 and 4"), "{}", refused.stderr);
+    assert!(
+        refused.error_line().contains("landmarks.halvings: 9 is not between 0 and 4"),
+        "{}",
+        refused.stderr
+    );
 }

@@ -24,13 +24,31 @@ fn a_curve_holds_back_training_cases_and_touches_no_test_case() {
     let outcome = learning_curve(data.path(), &["-o", text(&report)]).exits_with(0);
     let report = read_json(&report);
     // Every fifth of six cases is one; halvings of the five others.
-    assert_eq!((&report["schema"], &report["split"], &report["tested"]), (&json!("pbt-learning-curve/1"), &Value::Null, &json!(["c4"])));
-    let sizes: Vec<u64> = report["trainings"].as_array().unwrap().iter().map(|t| t["cases"].as_u64().unwrap()).collect();
+    assert_eq!(
+        (&report["schema"], &report["split"], &report["tested"]),
+        (&json!("pbt-learning-curve/1"), &Value::Null, &json!(["c4"]))
+    );
+    let sizes: Vec<u64> = report["trainings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|t| t["cases"].as_u64().unwrap())
+        .collect();
     assert_eq!(sizes, [2, 5]);
     let boxes = &report["series"][0];
-    assert_eq!((&boxes["kind"], &boxes["annotated"], &boxes["outlook"]["verdict"]), (&json!("box"), &json!(1), &json!("too-few-sizes")));
-    assert_eq!(boxes["sizes"][1]["center_mm"], report["trainings"][1]["summary"]["overall"]["center_mm"]);
-    assert!(outcome.stdout.contains("cannot tell what 10 cases in place of 5 would bring"), "{}", outcome.stdout);
+    assert_eq!(
+        (&boxes["kind"], &boxes["annotated"], &boxes["outlook"]["verdict"]),
+        (&json!("box"), &json!(1), &json!("too-few-sizes"))
+    );
+    assert_eq!(
+        boxes["sizes"][1]["center_mm"],
+        report["trainings"][1]["summary"]["overall"]["center_mm"]
+    );
+    assert!(
+        outcome.stdout.contains("cannot tell what 10 cases in place of 5 would bring"),
+        "{}",
+        outcome.stdout
+    );
     let svg = std::fs::read_to_string(out.path().join("curve.svg")).unwrap();
     assert!(svg.starts_with("<svg ") && svg.contains("boxes"));
 }
@@ -39,13 +57,23 @@ fn a_curve_holds_back_training_cases_and_touches_no_test_case() {
 fn sizes_are_the_first_training_cases_and_a_split_can_be_named() {
     let out = scratch();
     let report = out.path().join("curve.json");
-    learning_curve(tiny().folder(), &["-q", "-o", text(&report), "--sizes", "6,3", "--split", "test"]).exits_with(0);
+    learning_curve(
+        tiny().folder(),
+        &["-q", "-o", text(&report), "--sizes", "6,3", "--split", "test"],
+    )
+    .exits_with(0);
     let report = read_json(&report);
-    assert_eq!((&report["split"], report["tested"].as_array().unwrap().len()), (&json!("test"), TEST));
+    assert_eq!(
+        (&report["split"], report["tested"].as_array().unwrap().len()),
+        (&json!("test"), TEST)
+    );
     // All cases: the model that `pbt train` makes.
     let info = pbt(["info", "--json", text(&tiny().model())]).exits_with(0);
     let info: Value = serde_json::from_str(&info.stdout).unwrap();
-    assert_eq!((&report["trainings"][0]["cases"], &report["trainings"][1]["cases"]), (&json!(3), &json!(6)));
+    assert_eq!(
+        (&report["trainings"][0]["cases"], &report["trainings"][1]["cases"]),
+        (&json!(3), &json!(6))
+    );
     assert_eq!(report["trainings"][1]["model_sha256"], info["model"]["sha256"]);
     assert_ne!(report["trainings"][0]["model_sha256"], info["model"]["sha256"]);
 }
@@ -61,7 +89,11 @@ fn what_gives_no_curve_is_said_in_one_line() {
     refused(&["--sizes", "6"], 4, "--sizes: 6: there are 5 cases");
     refused(&["--split", "train"], 2, "--split: `train`");
     refused(&["--split", "tset"], 4, "cases: none has the split `tset`");
-    refused(&["-o", text(&folder.join("dataset.json/curve.json"))], 1, "curve.json: file: cannot be written");
+    refused(
+        &["-o", text(&folder.join("dataset.json/curve.json"))],
+        1,
+        "curve.json: file: cannot be written",
+    );
     refused(&["-o", "curve.svg"], 2, "would overwrite");
     learning_curve(folder, &["--sizes", "x"]).exits_with(2);
 }

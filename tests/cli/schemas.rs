@@ -1,4 +1,5 @@
-//! The published JSON Schemas hold for what the program writes and for what it reads, and for nothing else.
+//! The published JSON Schemas hold for what the program writes and for what it reads, and for
+//! nothing else.
 
 use crate::support::{pbt, read_json, scratch, tiny};
 use jsonschema::Validator;
@@ -18,7 +19,10 @@ fn published(name: &str) -> Validator {
 
 #[track_caller]
 fn assert_valid(validator: &Validator, value: &Value, what: &str) {
-    let errors: Vec<String> = validator.iter_errors(value).map(|error| format!("{}: {error}", error.instance_path())).collect();
+    let errors: Vec<String> = validator
+        .iter_errors(value)
+        .map(|error| format!("{}: {error}", error.instance_path()))
+        .collect();
     assert!(errors.is_empty(), "{what}: {errors:?}");
 }
 
@@ -49,7 +53,10 @@ fn detected(folder: &Path, image: &Path) -> (Value, Value) {
     let [m, i, o] = [&model, image, folder].map(|path| path.to_str().unwrap());
     pbt(["detect", "-q", "-m", m, "-i", i, "-o", o]).exits_with(0);
     let name = image.file_name().unwrap().to_str().unwrap().trim_end_matches(".nii.gz");
-    (read_json(&folder.join(format!("{name}.json"))), read_json(&folder.join(format!("{name}.mrk.json"))))
+    (
+        read_json(&folder.join(format!("{name}.json"))),
+        read_json(&folder.join(format!("{name}.mrk.json"))),
+    )
 }
 
 #[test]
@@ -93,30 +100,48 @@ fn results_keep_the_schema() {
     std::fs::write(&path, other.to_string()).unwrap();
     pbt_io::read_result(&path).unwrap();
     assert_valid(&validator, &other, "a landmark and an absent box");
-    assert_refused(&validator, &other, &[("/detections/0/size_mm", json!([1, 2, 3])), ("/detections/1/position_lps_mm", json!([1, 2, 3]))]);
+    assert_refused(
+        &validator,
+        &other,
+        &[
+            ("/detections/0/size_mm", json!([1, 2, 3])),
+            ("/detections/1/position_lps_mm", json!([1, 2, 3])),
+        ],
+    );
 }
 
 #[test]
 fn every_file_of_a_batch_keeps_the_schema() {
-    let (validator, markups, out) = (published("pbt-result"), schema("tests/cli/slicer-markups.schema.json"), scratch());
+    let (validator, markups, out) =
+        (published("pbt-result"), schema("tests/cli/slicer-markups.schema.json"), scratch());
     let model = tiny().model();
-    let [m, i, o] = [model.as_path(), tiny().folder(), out.path()].map(|path| path.to_str().unwrap());
+    let [m, i, o] =
+        [model.as_path(), tiny().folder(), out.path()].map(|path| path.to_str().unwrap());
     pbt(["batch", "-q", "-m", m, "-i", i, "-o", o]).exits_with(0);
     for n in 0..9 {
-        assert_valid(&validator, &read_json(&out.path().join(format!("c{n}.json"))), &format!("c{n}.json"));
-        assert_valid(&markups, &read_json(&out.path().join(format!("c{n}.mrk.json"))), &format!("c{n}.mrk.json"));
+        assert_valid(
+            &validator,
+            &read_json(&out.path().join(format!("c{n}.json"))),
+            &format!("c{n}.json"),
+        );
+        assert_valid(
+            &markups,
+            &read_json(&out.path().join(format!("c{n}.mrk.json"))),
+            &format!("c{n}.mrk.json"),
+        );
     }
 }
 
-/// Slicer's own schema is in no package; where its file is at hand, in PBT_SLICER_SCHEMA, it is applied, too. Slicer itself reads markups in
-/// `geometry.rs`.
+/// Slicer's own schema is in no package; where its file is at hand, in PBT_SLICER_SCHEMA, it is
+/// applied, too. Slicer itself reads markups in `geometry.rs`.
 #[test]
 fn markups_keep_the_rules_of_slicer() {
     let (validator, out) = (schema("tests/cli/slicer-markups.schema.json"), scratch());
     let (_, good) = detected(out.path(), &tiny().folder().join("c7.nii.gz"));
     let path = out.path().join("points.mrk.json");
     let at = LandmarkState::At(pbt_volume::PointLps::new(1.0, 2.0, 3.0));
-    let landmarks = [("a", at), ("b", LandmarkState::OutOfView)].map(|(name, state)| Landmark { name: name.to_owned(), state });
+    let landmarks = [("a", at), ("b", LandmarkState::OutOfView)]
+        .map(|(name, state)| Landmark { name: name.to_owned(), state });
     write_markups(&path, &[], &landmarks).unwrap();
     let points = read_json(&path);
     let changes = [
@@ -130,7 +155,10 @@ fn markups_keep_the_rules_of_slicer() {
         ("/markups/0/controlPoints", json!([])),
     ];
     assert_refused(&validator, &good, &changes);
-    let changes = [("/markups/0/controlPoints/0/position", json!([1])), ("/markups/0/controlPoints/1/positionStatus", json!("gone"))];
+    let changes = [
+        ("/markups/0/controlPoints/0/position", json!([1])),
+        ("/markups/0/controlPoints/1/positionStatus", json!("gone")),
+    ];
     assert_refused(&validator, &points, &changes);
     if let Some(official) = std::env::var_os("PBT_SLICER_SCHEMA").map(PathBuf::from) {
         let official = jsonschema::validator_for(&read_json(&official)).unwrap();
@@ -151,7 +179,10 @@ fn data_sets_keep_the_schema() {
     let mut full = good.clone();
     full["$schema"] = json!("pbt-dataset-1.schema.json");
     full["labels"] = json!({ "1": "gland" });
-    full["structures"].as_array_mut().unwrap().push(json!({ "name": "tip", "kind": "landmark", "parent": "gland", "partner": null }));
+    full["structures"]
+        .as_array_mut()
+        .unwrap()
+        .push(json!({ "name": "tip", "kind": "landmark", "parent": "gland", "partner": null }));
     full["cases"][0]["frame"] = json!(0);
     full["cases"][0]["series"] = json!("4.1");
     full["cases"][1]["annotations"] = json!(["c1.mrk.json"]);
@@ -177,7 +208,9 @@ fn data_sets_keep_the_schema() {
     let path = folder.path().join("dataset.json");
     let read = |value: &Value| {
         std::fs::write(&path, value.to_string()).unwrap();
-        pbt_io::Dataset::load_with_faults(&path).map(|(set, faults)| set.warnings.len() + faults.len()).unwrap_or(1)
+        pbt_io::Dataset::load_with_faults(&path)
+            .map(|(set, faults)| set.warnings.len() + faults.len())
+            .unwrap_or(1)
     };
     assert_eq!(read(&full), 0);
     for (at, to) in changes {
@@ -191,12 +224,20 @@ fn data_sets_keep_the_schema() {
 #[test]
 fn real_data_sets_keep_the_schema() {
     let Some(data) = std::env::var_os("PBT_DATA").map(PathBuf::from) else {
-        assert!(!std::env::var("CI").is_ok_and(|v| v == "true"), "PBT_DATA is not set, and CI must not skip");
+        assert!(
+            !std::env::var("CI").is_ok_and(|v| v == "true"),
+            "PBT_DATA is not set, and CI must not skip"
+        );
         println!("skipped: PBT_DATA is not set");
         return;
     };
     let validator = published("pbt-dataset");
-    for file in ["hippocampus/dataset.json", "mouse_skull/dataset.json", "lumbar_spine_mr/dataset.json", "prostate_us_mr/us.json"] {
+    for file in [
+        "hippocampus/dataset.json",
+        "mouse_skull/dataset.json",
+        "lumbar_spine_mr/dataset.json",
+        "prostate_us_mr/us.json",
+    ] {
         assert_valid(&validator, &read_json(&data.join(file)), file);
     }
 }

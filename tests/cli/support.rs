@@ -50,7 +50,8 @@ impl Outcome {
     /// The one line that errors have on stderr.
     #[track_caller]
     pub(crate) fn error_line(&self) -> &str {
-        let errors: Vec<&str> = self.stderr.lines().filter(|line| line.starts_with("error: ")).collect();
+        let errors: Vec<&str> =
+            self.stderr.lines().filter(|line| line.starts_with("error: ")).collect();
         assert_eq!(errors.len(), 1, "{}", self.stderr);
         errors[0]
     }
@@ -61,7 +62,8 @@ pub(crate) fn scratch() -> TempDir {
     tempfile::tempdir().expect("a temporary folder")
 }
 
-/// A folder that stays, since statics are never dropped: where Cargo keeps such things, if the tests run where they were built.
+/// A folder that stays, since statics are never dropped: where Cargo keeps such things, if the
+/// tests run where they were built.
 fn lasting() -> TempDir {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let base = if target.is_dir() { target.to_owned() } else { std::env::temp_dir() };
@@ -78,10 +80,13 @@ pub(crate) fn read_json(path: &Path) -> Value {
 /// Three numbers of a JSON value.
 #[track_caller]
 pub(crate) fn numbers(value: &Value) -> [f64; 3] {
-    std::array::from_fn(|n| value[n].as_f64().unwrap_or_else(|| panic!("{value} has no number {n}")))
+    std::array::from_fn(|n| {
+        value[n].as_f64().unwrap_or_else(|| panic!("{value} has no number {n}"))
+    })
 }
 
-/// A data set of ultrasound phantoms with the box `gland` and a model trained on it in a second. Read only.
+/// A data set of ultrasound phantoms with the box `gland` and a model trained on it in a second.
+/// Read only.
 pub(crate) struct Tiny {
     folder: TempDir,
 }
@@ -124,8 +129,16 @@ pub(crate) fn tiny() -> &'static Tiny {
         write_dataset(tiny.folder());
         std::fs::write(tiny.config(), SMALL).expect("the configuration is written");
         let path = |path: &Path| path.as_os_str().to_owned();
-        pbt(["train".into(), "-i".into(), path(tiny.folder()), "-o".into(), path(&tiny.model()), "--config".into(), path(&tiny.config())])
-            .exits_with(0);
+        pbt([
+            "train".into(),
+            "-i".into(),
+            path(tiny.folder()),
+            "-o".into(),
+            path(&tiny.model()),
+            "--config".into(),
+            path(&tiny.config()),
+        ])
+        .exits_with(0);
         tiny
     })
 }
@@ -141,20 +154,31 @@ pub(crate) fn tiny_copy() -> TempDir {
 }
 
 fn write_dataset(folder: &Path) {
-    let settings = PhantomSettings { voxels: 44, spacing_mm: 1.8, ..PhantomSettings::new(PhantomModality::Ultrasound) };
+    let settings = PhantomSettings {
+        voxels: 44,
+        spacing_mm: 1.8,
+        ..PhantomSettings::new(PhantomModality::Ultrasound)
+    };
     let mut cases = Vec::new();
     for n in 0..TRAINING + TEST {
         let made = phantom(PhantomModality::Ultrasound, &settings, n as u64);
         let bytes = made.image.data().iter().map(|&v| v as u8).collect();
-        let image = RawImage::new(made.image.geometry().clone(), VoxelType::U8, bytes, None).expect("as many bytes as voxels");
+        let image = RawImage::new(made.image.geometry().clone(), VoxelType::U8, bytes, None)
+            .expect("as many bytes as voxels");
         let (id, split) = (format!("c{n}"), if n < TRAINING { "train" } else { "test" });
         write_image(&folder.join(format!("{id}.nii.gz")), &image).expect("the image is written");
-        write_markups(&folder.join(format!("{id}.mrk.json")), &[("gland".to_owned(), made.pose)], &[]).expect("the markups are written");
+        write_markups(
+            &folder.join(format!("{id}.mrk.json")),
+            &[("gland".to_owned(), made.pose)],
+            &[],
+        )
+        .expect("the markups are written");
         cases.push(json!({ "id": id, "image": format!("{id}.nii.gz"), "annotations": format!("{id}.mrk.json"), "split": split }));
     }
     let dataset = json!({
         "schema": "pbt-dataset/1", "name": "tiny", "modality": "US",
         "structures": [{ "name": "gland", "kind": "box" }], "cases": cases,
     });
-    std::fs::write(folder.join("dataset.json"), dataset.to_string()).expect("the data set is written");
+    std::fs::write(folder.join("dataset.json"), dataset.to_string())
+        .expect("the data set is written");
 }

@@ -14,7 +14,9 @@ fn findings(path: &Path, code: i32) -> (String, Vec<String>) {
     let outcome = pbt(["validate".as_ref(), "--json".as_ref(), path.as_os_str()]).exits_with(code);
     let json: Value = serde_json::from_str(&outcome.stdout).unwrap();
     assert_eq!(json["schema"], "pbt-validation/1");
-    let line = |f: &Value| format!("{}: {}", f["severity"].as_str().unwrap(), f["message"].as_str().unwrap());
+    let line = |f: &Value| {
+        format!("{}: {}", f["severity"].as_str().unwrap(), f["message"].as_str().unwrap())
+    };
     let lines: Vec<String> = json["findings"].as_array().unwrap().iter().map(line).collect();
     let errors = lines.iter().filter(|l| l.starts_with("error: ")).count();
     assert_eq!((json["errors"].as_u64().unwrap(), errors > 0), (errors as u64, code != 0));
@@ -38,11 +40,13 @@ fn edit(folder: &Path, change: impl FnOnce(&mut Value)) {
 #[test]
 fn files_in_order_pass() {
     let outcome = validate(tiny().folder()).exits_with(0);
-    let expected = format!("data set with {} readable images: 0 error(s), 1 warning(s)", TRAINING + TEST);
+    let expected =
+        format!("data set with {} readable images: 0 error(s), 1 warning(s)", TRAINING + TEST);
     assert!(outcome.stdout.contains(&expected) && outcome.stderr.is_empty(), "{}", outcome.stdout);
     let (kind, lines) = findings(&tiny().folder().join("dataset.json"), 0);
     assert!(kind == "data set" && lines.len() == 1 && lines[0].contains(TURNED), "{lines:?}");
-    for (file, kind) in [("c0.nii.gz", "image"), ("c0.mrk.json", "markups"), ("gland.pbt", "model")] {
+    for (file, kind) in [("c0.nii.gz", "image"), ("c0.mrk.json", "markups"), ("gland.pbt", "model")]
+    {
         assert_eq!(findings(&tiny().folder().join(file), 0), (kind.to_owned(), Vec::new()));
     }
     let out = scratch();
@@ -61,7 +65,11 @@ fn files_in_order_pass() {
     let shown = validate(&image).stdout;
     let input = read_json(&out.path().join("c0.json"))["input"].clone();
     let [i, j, k] = numbers(&input["shape"]);
-    assert!(shown.contains(&format!("{i} x {j} x {k} voxels of ")) && shown.contains("axes towards LAI"), "{shown}");
+    assert!(
+        shown.contains(&format!("{i} x {j} x {k} voxels of "))
+            && shown.contains("axes towards LAI"),
+        "{shown}"
+    );
     assert!(shown.contains(input["sha256"].as_str().unwrap()));
 }
 
@@ -69,7 +77,8 @@ fn files_in_order_pass() {
 fn all_that_is_wrong_with_a_data_set_is_said_at_once() {
     let data = tiny_copy();
     let at = |name: &str| data.path().join(name);
-    // An image in two splits, one that is damaged, a box that is far away, and a structure that is hardly annotated.
+    // An image in two splits, one that is damaged, a box that is far away, and a structure that is
+    // hardly annotated.
     std::fs::copy(at("c5.nii.gz"), at(&format!("c{TRAINING}.nii.gz"))).unwrap();
     std::fs::copy(at("c5.mrk.json"), at(&format!("c{TRAINING}.mrk.json"))).unwrap();
     std::fs::write(at("c1.nii.gz"), "no image").unwrap();
@@ -77,7 +86,10 @@ fn all_that_is_wrong_with_a_data_set_is_said_at_once() {
     markups["markups"][0]["center"] = json!([1000.0, 0.0, 0.0]);
     std::fs::write(at("c2.mrk.json"), markups.to_string()).unwrap();
     edit(data.path(), |dataset| {
-        dataset["structures"].as_array_mut().unwrap().push(json!({ "name": "tip", "kind": "landmark" }));
+        dataset["structures"]
+            .as_array_mut()
+            .unwrap()
+            .push(json!({ "name": "tip", "kind": "landmark" }));
         dataset["cases"][3].as_object_mut().unwrap().remove("annotations");
         dataset["cases"][4]["colour"] = json!("red");
     });
@@ -95,14 +107,23 @@ fn all_that_is_wrong_with_a_data_set_is_said_at_once() {
         ("warning", TURNED, ""),
     ];
     for line in &lines {
-        let is = |(severity, part, other): &(&str, &str, &str)| line.starts_with(severity) && line.contains(part) && line.contains(other);
-        let place = expected.iter().position(is).unwrap_or_else(|| panic!("{line}\nis not expected among {lines:#?}"));
+        let is = |(severity, part, other): &(&str, &str, &str)| {
+            line.starts_with(severity) && line.contains(part) && line.contains(other)
+        };
+        let place = expected
+            .iter()
+            .position(is)
+            .unwrap_or_else(|| panic!("{line}\nis not expected among {lines:#?}"));
         expected.remove(place);
     }
     assert!(expected.is_empty(), "{expected:?} are missing in {lines:#?}");
     let outcome = validate(data.path()).exits_with(4);
     assert_eq!(outcome.stdout.lines().filter(|l| l.starts_with("error: ")).count(), 4);
-    assert!(outcome.error_line().contains("4 error(s), 4 warning(s)") && !outcome.stdout.contains("4 error(s)"), "said once");
+    assert!(
+        outcome.error_line().contains("4 error(s), 4 warning(s)")
+            && !outcome.stdout.contains("4 error(s)"),
+        "said once"
+    );
 }
 
 #[test]
@@ -118,8 +139,17 @@ fn faults_of_the_file_do_not_hide_each_other() {
         ]);
     });
     let (_, lines) = findings(data.path(), 4);
-    for part in ["structures[3].kind", "cases[1].image", "cases[2].split", "left: its partner right does not name it"] {
-        assert_eq!(lines.iter().filter(|line| line.contains(part)).count(), 1, "{part}: {lines:#?}");
+    for part in [
+        "structures[3].kind",
+        "cases[1].image",
+        "cases[2].split",
+        "left: its partner right does not name it",
+    ] {
+        assert_eq!(
+            lines.iter().filter(|line| line.contains(part)).count(),
+            1,
+            "{part}: {lines:#?}"
+        );
     }
 }
 
@@ -129,11 +159,17 @@ fn one_scan_in_two_splits_is_found_in_another_format() {
     let test_image = data.path().join(format!("c{TRAINING}.nii.gz"));
     let original = read_raw(&data.path().join("c5.nii.gz")).unwrap().raw;
     // Twice as bright, with a little noise, as 16-bit numbers.
-    let noisy = |(n, v): (usize, &f64)| ((2.0 * v) as i16 + (n as i16).wrapping_mul(7919) % 5).to_le_bytes();
+    let noisy = |(n, v): (usize, &f64)| {
+        ((2.0 * v) as i16 + (n as i16).wrapping_mul(7919) % 5).to_le_bytes()
+    };
     let bytes = original.to_f64().iter().enumerate().flat_map(noisy).collect();
     let copy = RawImage::new(original.geometry().clone(), VoxelType::I16, bytes, None).unwrap();
     write_image(&test_image, &copy).unwrap();
-    std::fs::copy(data.path().join("c5.mrk.json"), data.path().join(format!("c{TRAINING}.mrk.json"))).unwrap();
+    std::fs::copy(
+        data.path().join("c5.mrk.json"),
+        data.path().join(format!("c{TRAINING}.mrk.json")),
+    )
+    .unwrap();
     let (_, lines) = findings(data.path(), 0);
     let alike: Vec<&String> = lines.iter().filter(|line| line.contains("looks the same")).collect();
     assert!(alike.len() == 1 && alike[0].contains("1 such pair(s): c5 and c6"), "{lines:?}");
@@ -160,12 +196,21 @@ fn faults_of_single_files_have_their_exit_codes() {
 fn a_folder_of_images_is_compared() {
     let folder = scratch();
     for n in 1..4 {
-        std::fs::copy(tiny().folder().join(format!("c{n}.nii.gz")), folder.path().join(format!("c{n}.nii.gz"))).unwrap();
+        std::fs::copy(
+            tiny().folder().join(format!("c{n}.nii.gz")),
+            folder.path().join(format!("c{n}.nii.gz")),
+        )
+        .unwrap();
     }
     assert_eq!(findings(folder.path(), 0), ("folder of images".to_owned(), Vec::new()));
     std::fs::copy(folder.path().join("c1.nii.gz"), folder.path().join("d.nii.gz")).unwrap();
     let (_, lines) = findings(folder.path(), 0);
-    assert!(lines.len() == 1 && lines[0].starts_with("warning: ") && lines[0].contains("d.nii.gz: image: the same bytes"), "{lines:?}");
+    assert!(
+        lines.len() == 1
+            && lines[0].starts_with("warning: ")
+            && lines[0].contains("d.nii.gz: image: the same bytes"),
+        "{lines:?}"
+    );
 }
 
 #[test]
@@ -173,14 +218,28 @@ fn a_label_map_is_called_one() {
     let folder = scratch();
     let path = folder.path().join("mask.nii.gz");
     let bytes = (0..6 * 6 * 6).map(|n| u8::from(n % 7 == 0) * 3).collect();
-    let mask = RawImage::new(pbt_volume::Geometry::isotropic([6, 6, 6], 1.0).unwrap(), VoxelType::U8, bytes, None).unwrap();
+    let mask = RawImage::new(
+        pbt_volume::Geometry::isotropic([6, 6, 6], 1.0).unwrap(),
+        VoxelType::U8,
+        bytes,
+        None,
+    )
+    .unwrap();
     write_image(&path, &mask).unwrap();
     let (_, lines) = findings(&path, 0);
-    assert!(lines.len() == 1 && lines[0].starts_with("warning: ") && lines[0].contains("0 or 3: a label map"), "{lines:?}");
+    assert!(
+        lines.len() == 1
+            && lines[0].starts_with("warning: ")
+            && lines[0].contains("0 or 3: a label map"),
+        "{lines:?}"
+    );
     // Where an image to train on is expected, it is wrong.
     let data = tiny_copy();
     std::fs::copy(&path, data.path().join("mask.nii.gz")).unwrap();
     edit(data.path(), |dataset| dataset["cases"][2]["image"] = "mask.nii.gz".into());
     let (_, lines) = findings(data.path(), 4);
-    assert!(lines.iter().any(|l| l.starts_with("error: ") && l.contains("0 or 3: a label map")), "{lines:?}");
+    assert!(
+        lines.iter().any(|l| l.starts_with("error: ") && l.contains("0 or 3: a label map")),
+        "{lines:?}"
+    );
 }

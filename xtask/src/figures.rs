@@ -1,4 +1,5 @@
-//! `cargo xtask figures`: the accuracy figures of `docs/benchmarks.md`, each a training and a detection in the test cases.
+//! `cargo xtask figures`: the accuracy figures of `docs/benchmarks.md`, each a training and a
+//! detection in the test cases.
 
 use crate::steps::{cargo, data_folder, step, target_folder};
 use anyhow::{Context, bail};
@@ -17,27 +18,72 @@ struct Figure {
 }
 
 const FIGURES: [Figure; 22] = [
-    Figure { name: "mouse", dataset: "mouse_skull", training: &["--structure", "skull"], rotations: "4" },
-    Figure { name: "mouse-10-cases", dataset: "mouse_skull", training: &["--structure", "skull", "--cases", "10"], rotations: "4" },
-    Figure { name: "hippocampus", dataset: "hippocampus", training: &["--structure", "hippocampus"], rotations: "0" },
+    Figure {
+        name: "mouse",
+        dataset: "mouse_skull",
+        training: &["--structure", "skull"],
+        rotations: "4",
+    },
+    Figure {
+        name: "mouse-10-cases",
+        dataset: "mouse_skull",
+        training: &["--structure", "skull", "--cases", "10"],
+        rotations: "4",
+    },
+    Figure {
+        name: "hippocampus",
+        dataset: "hippocampus",
+        training: &["--structure", "hippocampus"],
+        rotations: "0",
+    },
     Figure { name: "mouse-landmarks", dataset: "mouse_skull", training: &[], rotations: "4" },
-    Figure { name: "mouse-landmarks-10-cases", dataset: "mouse_skull", training: &["--cases", "10"], rotations: "4" },
+    Figure {
+        name: "mouse-landmarks-10-cases",
+        dataset: "mouse_skull",
+        training: &["--cases", "10"],
+        rotations: "4",
+    },
     Figure { name: "hippocampus-landmarks", dataset: "hippocampus", training: &[], rotations: "0" },
-    Figure { name: "hippocampus-landmarks-10-cases", dataset: "hippocampus", training: &["--cases", "10"], rotations: "0" },
+    Figure {
+        name: "hippocampus-landmarks-10-cases",
+        dataset: "hippocampus",
+        training: &["--cases", "10"],
+        rotations: "0",
+    },
     Figure { name: "lumbar", dataset: "lumbar_spine_mr", training: &[], rotations: "0" },
-    Figure { name: "lumbar-10-cases", dataset: "lumbar_spine_mr", training: &["--cases", "10"], rotations: "0" },
+    Figure {
+        name: "lumbar-10-cases",
+        dataset: "lumbar_spine_mr",
+        training: &["--cases", "10"],
+        rotations: "0",
+    },
     Figure {
         name: "lumbar-any-place",
         dataset: "lumbar_spine_mr",
         training: &["--config", "benches/figures/configs/any-place.toml"],
         rotations: "0",
     },
-    Figure { name: "prostate-us", dataset: "prostate_us_mr/us.json", training: &[], rotations: "0" },
-    Figure { name: "prostate-mr", dataset: "prostate_us_mr/mr.json", training: &[], rotations: "0" },
+    Figure {
+        name: "prostate-us",
+        dataset: "prostate_us_mr/us.json",
+        training: &[],
+        rotations: "0",
+    },
+    Figure {
+        name: "prostate-mr",
+        dataset: "prostate_us_mr/mr.json",
+        training: &[],
+        rotations: "0",
+    },
     Figure {
         name: "mouse-classification",
         dataset: "mouse_skull",
-        training: &["--structure", "skull", "--config", "benches/figures/configs/classification.toml"],
+        training: &[
+            "--structure",
+            "skull",
+            "--config",
+            "benches/figures/configs/classification.toml",
+        ],
         rotations: "4",
     },
     Figure {
@@ -67,7 +113,12 @@ const FIGURES: [Figure; 22] = [
     Figure {
         name: "mouse-random-forest",
         dataset: "mouse_skull",
-        training: &["--structure", "skull", "--config", "benches/figures/configs/random-forest.toml"],
+        training: &[
+            "--structure",
+            "skull",
+            "--config",
+            "benches/figures/configs/random-forest.toml",
+        ],
         rotations: "4",
     },
     Figure {
@@ -79,7 +130,12 @@ const FIGURES: [Figure; 22] = [
     Figure {
         name: "mouse-coarse-and-middle",
         dataset: "mouse_skull",
-        training: &["--structure", "skull", "--config", "benches/figures/configs/coarse-and-middle.toml"],
+        training: &[
+            "--structure",
+            "skull",
+            "--config",
+            "benches/figures/configs/coarse-and-middle.toml",
+        ],
         rotations: "4",
     },
     Figure {
@@ -91,7 +147,12 @@ const FIGURES: [Figure; 22] = [
     Figure {
         name: "mouse-no-bootstrap",
         dataset: "mouse_skull",
-        training: &["--structure", "skull", "--config", "benches/figures/configs/no-bootstrap.toml"],
+        training: &[
+            "--structure",
+            "skull",
+            "--config",
+            "benches/figures/configs/no-bootstrap.toml",
+        ],
         rotations: "4",
     },
 ];
@@ -102,12 +163,17 @@ pub(crate) fn run(names: &[&str]) -> anyhow::Result<()> {
         let known: Vec<&str> = FIGURES.iter().map(|f| f.name).collect();
         bail!("figures: `{name}` is none of {}", known.join(", "));
     }
-    let data = data_folder()?.context("figures: PBT_DATA is not set (data/README.md says where to get the volumes)")?;
+    let data = data_folder()?
+        .context("figures: PBT_DATA is not set (data/README.md says where to get the volumes)")?;
     step("build", cargo(&["build", "--release", "--bins", "--example", "figures"]))?;
     let models = target_folder().join("figures");
     std::fs::create_dir_all(&models).with_context(|| models.display().to_string())?;
     for figure in FIGURES.iter().filter(|f| names.is_empty() || names.contains(&f.name)) {
-        measure(figure, &data.join(figure.dataset), &models.join(figure.name).with_extension("pbt"))?;
+        measure(
+            figure,
+            &data.join(figure.dataset),
+            &models.join(figure.name).with_extension("pbt"),
+        )?;
     }
     Ok(())
 }

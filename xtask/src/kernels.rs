@@ -1,4 +1,5 @@
-//! `cargo xtask kernels`: CUDA sources in `kernels/` to the PTX that lies in `crates/gpu/kernels/`, with a pinned compiler from PyPI.
+//! `cargo xtask kernels`: CUDA sources in `kernels/` to the PTX that lies in `crates/gpu/kernels/`,
+//! with a pinned compiler from PyPI.
 
 use crate::root;
 use crate::steps::{in_ci, step, target_folder};
@@ -10,8 +11,14 @@ use std::process::Command;
 
 const COMPILER: &str = "nvidia-cuda-nvrtc-cu12==12.4.127";
 /// Any device since Turing; no contraction and IEEE rounding, so that floats have the CPU's bits.
-const OPTIONS: [&str; 6] =
-    ["--gpu-architecture=compute_75", "--std=c++17", "-fmad=false", "-ftz=false", "-prec-div=true", "-prec-sqrt=true"];
+const OPTIONS: [&str; 6] = [
+    "--gpu-architecture=compute_75",
+    "--std=c++17",
+    "-fmad=false",
+    "-ftz=false",
+    "-prec-div=true",
+    "-prec-sqrt=true",
+];
 
 /// Compiles all kernels and writes the lock.
 pub(crate) fn build() -> anyhow::Result<()> {
@@ -26,15 +33,20 @@ pub(crate) fn build() -> anyhow::Result<()> {
     std::fs::write(&path, lock).with_context(|| path.display().to_string())
 }
 
-/// Checks that the committed kernels are those of the sources: by hash always, and by compiling again where Python is at hand.
+/// Checks that the committed kernels are those of the sources: by hash always, and by compiling
+/// again where Python is at hand.
 pub(crate) fn check() -> anyhow::Result<()> {
     let folder = committed();
     let path = folder.join("kernels.lock");
     let locked = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
     if locked != lock(&folder)? {
-        bail!("kernels: crates/gpu/kernels is not what kernels/ gives (run `cargo xtask kernels` and commit)");
+        bail!(
+            "kernels: crates/gpu/kernels is not what kernels/ gives (run `cargo xtask kernels` and commit)"
+        );
     }
-    if !in_ci() && !Command::new("python3").arg("--version").output().is_ok_and(|out| out.status.success()) {
+    if !in_ci()
+        && !Command::new("python3").arg("--version").output().is_ok_and(|out| out.status.success())
+    {
         println!("\nkernels: not compiled again: python3 not found");
         return Ok(());
     }
@@ -44,7 +56,10 @@ pub(crate) fn check() -> anyhow::Result<()> {
     for file in files(&folder, &["ptx"])? {
         let name = file.file_name().unwrap_or_default();
         if std::fs::read(&file)? != std::fs::read(again.join(name))? {
-            bail!("kernels: compiled again, {} differs (run `cargo xtask kernels` and commit)", name.to_string_lossy());
+            bail!(
+                "kernels: compiled again, {} differs (run `cargo xtask kernels` and commit)",
+                name.to_string_lossy()
+            );
         }
     }
     Ok(())
@@ -64,12 +79,20 @@ fn files(folder: &Path, extensions: &[&str]) -> anyhow::Result<Vec<PathBuf>> {
     Ok(chosen)
 }
 
-/// What the compiled kernels in `folder` are made of: compiler, options, and the hashes of all files.
+/// What the compiled kernels in `folder` are made of: compiler, options, and the hashes of all
+/// files.
 fn lock(folder: &Path) -> anyhow::Result<String> {
     let mut text = format!("compiler {COMPILER}\noptions {}\n", OPTIONS.join(" "));
-    for path in files(&root().join("kernels"), &["cu", "cuh"])?.into_iter().chain(files(folder, &["ptx"])?) {
+    for path in
+        files(&root().join("kernels"), &["cu", "cuh"])?.into_iter().chain(files(folder, &["ptx"])?)
+    {
         let bytes = std::fs::read(&path).with_context(|| path.display().to_string())?;
-        writeln!(text, "sha256 {:x} {}", Sha256::digest(bytes), path.file_name().unwrap_or_default().to_string_lossy())?;
+        writeln!(
+            text,
+            "sha256 {:x} {}",
+            Sha256::digest(bytes),
+            path.file_name().unwrap_or_default().to_string_lossy()
+        )?;
     }
     Ok(text)
 }
@@ -78,11 +101,17 @@ fn compile(folder: &Path) -> anyhow::Result<()> {
     let python = compiler()?;
     let sources = root().join("kernels");
     let mut command = Command::new(python);
-    command.arg(sources.join("nvrtc.py")).arg(folder).args(files(&sources, &["cu"])?).arg("--").args(OPTIONS);
+    command
+        .arg(sources.join("nvrtc.py"))
+        .arg(folder)
+        .args(files(&sources, &["cu"])?)
+        .arg("--")
+        .args(OPTIONS);
     step("kernels", command)
 }
 
-/// The interpreter of a virtual environment with the pinned compiler, made where it is not there yet.
+/// The interpreter of a virtual environment with the pinned compiler, made where it is not there
+/// yet.
 fn compiler() -> anyhow::Result<PathBuf> {
     let folder = target_folder().join("kernels-venv");
     let (python, stamp) = (folder.join("bin/python"), folder.join("compiler.txt"));

@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-/// The seed of the property tests' random cases, a variable that `proptest` reads. The same on every run here, so that one commit
-/// always gives one answer; `cargo test` alone draws fresh cases.
+/// The seed of the property tests' random cases, a variable that `proptest` reads. The same on
+/// every run here, so that one commit always gives one answer; `cargo test` alone draws fresh
+/// cases.
 const PROPTEST_SEED: &str = "PROPTEST_RNG_SEED";
 
 /// How much to test.
@@ -27,7 +28,9 @@ pub(crate) fn run(extent: Extent) -> anyhow::Result<()> {
     match &data {
         Some(folder) => println!("PBT_DATA is {}", folder.display()),
         None if in_ci() => bail!("PBT_DATA is not set, and with CI=true no test may be skipped"),
-        None => println!("PBT_DATA is not set: tests on real volumes are skipped (data/README.md says where to get the volumes)"),
+        None => println!(
+            "PBT_DATA is not set: tests on real volumes are skipped (data/README.md says where to get the volumes)"
+        ),
     }
 
     step("format", cargo(&["fmt", "--all", "--check"]))?;
@@ -60,9 +63,12 @@ pub(crate) fn run(extent: Extent) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Turns on JPEG-LS, whose decoder is C++: where there is a compiler for that. The other thing it needs, cmake, comes with the oracles.
+/// Turns on JPEG-LS, whose decoder is C++: where there is a compiler for that. The other thing it
+/// needs, cmake, comes with the oracles.
 fn with_jpeg_ls(tests: &mut Command, python: &Path) {
-    let works = |program: &Path| Command::new(program).arg("--version").output().is_ok_and(|out| out.status.success());
+    let works = |program: &Path| {
+        Command::new(program).arg("--version").output().is_ok_and(|out| out.status.success())
+    };
     let tools = python.parent().unwrap_or(Path::new(""));
     if !works(Path::new("c++")) || !works(&tools.join("cmake")) {
         println!("\nJPEG-LS: left out: needs a C++ compiler and cmake");
@@ -76,14 +82,19 @@ fn with_jpeg_ls(tests: &mut Command, python: &Path) {
     tests.env("PATH", path).args(["--features", "pbt/jpeg-ls"]);
 }
 
-/// The interpreter of the environment in which the oracles (nibabel, SimpleITK and others) are installed. `None` when there is nothing
-/// to install, or when it cannot be made on this machine: then the tests that need it are skipped, which CI does not allow.
+/// The interpreter of the environment in which the oracles (nibabel, SimpleITK and others) are
+/// installed. `None` when there is nothing to install, or when it cannot be made on this machine:
+/// then the tests that need it are skipped, which CI does not allow.
 fn oracle_python() -> anyhow::Result<Option<PathBuf>> {
     let requirements = root().join("tests/oracles/requirements.txt");
     if !requirements.exists() {
         return Ok(None);
     }
-    let reason = if Command::new("python3").arg("--version").output().is_ok_and(|out| out.status.success()) {
+    let reason = if Command::new("python3")
+        .arg("--version")
+        .output()
+        .is_ok_and(|out| out.status.success())
+    {
         match install_oracles(&requirements) {
             Ok(python) => return Ok(Some(python)),
             Err(error) => format!("{error:#}"),
@@ -111,7 +122,9 @@ fn install_oracles(requirements: &Path) -> anyhow::Result<PathBuf> {
     make.args(["-m", "venv", "--clear"]).arg(&folder);
     step("oracles: environment", make)?;
     let mut install = Command::new(&python);
-    install.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement"]).arg(requirements);
+    install
+        .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement"])
+        .arg(requirements);
     step("oracles: packages", install)?;
     // Written last, so that an interrupted installation is made again.
     std::fs::write(&stamp, wanted).with_context(|| stamp.display().to_string())?;

@@ -7,8 +7,8 @@ use std::path::PathBuf;
 
 /// Finds anatomy in 3D medical volumes.
 ///
-/// Train on a few dozen annotated CT, MR or ultrasound scans in minutes, then get position, orientation and size of the structure in
-/// new ones. Start with `pbt demo`.
+/// Train on a few dozen annotated CT, MR or ultrasound scans in minutes, then get position,
+/// orientation and size of the structure in new ones. Start with `pbt demo`.
 #[derive(Debug, Parser)]
 #[command(name = "pbt", version, propagate_version = true, max_term_width = 110)]
 #[command(
@@ -56,7 +56,8 @@ pub struct Global {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Make phantoms, train on some and find the structures in the others: see what pbt does, without data
+    /// Make phantoms, train on some and find the structures in the others: see what pbt does,
+    /// without data
     Demo(Demo),
     /// Train a model on the cases of a data set whose split is `train`
     Train(Train),
@@ -82,8 +83,10 @@ pub enum Command {
 
 /// `pbt train`
 #[derive(Debug, Clone, Args)]
-#[command(after_help = "Example:\n  pbt train -i my_scans -o liver.pbt\n\nThe data set is described in docs/reference/dataset.md. \
-Beside MODEL.pbt this writes MODEL.train.toml (every setting, as resolved) and MODEL.train.json (figures by stage, times, hashes).")]
+#[command(
+    after_help = "Example:\n  pbt train -i my_scans -o liver.pbt\n\nThe data set is described in docs/reference/dataset.md. \
+Beside MODEL.pbt this writes MODEL.train.toml (every setting, as resolved) and MODEL.train.json (figures by stage, times, hashes)."
+)]
 pub struct Train {
     /// Data set: a folder with dataset.json, such a file, or a folder of nnU-Net or BIDS
     #[arg(short, long, value_name = "DATASET")]
@@ -94,7 +97,8 @@ pub struct Train {
     /// Train only this structure (may be given several times) [default: all]
     #[arg(long, value_name = "NAME")]
     pub structure: Vec<String>,
-    /// Settings that differ from the defaults (TOML); MODEL.train.toml of an earlier training shows all keys
+    /// Settings that differ from the defaults (TOML); MODEL.train.toml of an earlier training shows
+    /// all keys
     #[arg(long, value_name = "FILE.toml")]
     pub config: Option<PathBuf>,
     /// Classifier of all stages, in place of the configuration's
@@ -153,7 +157,8 @@ pub struct Detect {
     /// Folder for the results; made if missing
     #[arg(short, long, value_name = "FOLDER")]
     pub output: PathBuf,
-    /// Write a label map, too: FOLDER/CASE.pbt.seg.nrrd, boxes and landmarks as numbered voxels of the image's grid
+    /// Write a label map, too: FOLDER/CASE.pbt.seg.nrrd, boxes and landmarks as numbered voxels of
+    /// the image's grid
     #[arg(long)]
     pub labels: bool,
     /// Write why each structure was found where it was, too: FOLDER/CASE.explain.json and .svg
@@ -197,7 +202,8 @@ pub struct Batch {
     /// Model
     #[arg(short, long, value_name = "MODEL.pbt")]
     pub model: PathBuf,
-    /// Folder, of which all images are taken, those in folders within too; or a CSV file with the columns case_id and path
+    /// Folder, of which all images are taken, those in folders within too; or a CSV file with the
+    /// columns case_id and path
     #[arg(short, long, value_name = "MANIFEST_OR_FOLDER")]
     pub input: PathBuf,
     /// Folder for the results; made if missing
@@ -209,7 +215,8 @@ pub struct Batch {
     /// Leave out cases that have a result of this very model
     #[arg(long)]
     pub resume: bool,
-    /// Write a label map of each case, too: FOLDER/CASE.pbt.seg.nrrd, boxes and landmarks as numbered voxels of the image's grid
+    /// Write a label map of each case, too: FOLDER/CASE.pbt.seg.nrrd, boxes and landmarks as
+    /// numbered voxels of the image's grid
     #[arg(long)]
     pub labels: bool,
 }
@@ -238,7 +245,8 @@ pub struct Evaluate {
     /// Report to write (JSON)
     #[arg(short, long, value_name = "REPORT.json")]
     pub output: Option<PathBuf>,
-    /// Compare results made earlier: a folder with FOLDER/CASE.json; a case without a file counts as missed
+    /// Compare results made earlier: a folder with FOLDER/CASE.json; a case without a file counts
+    /// as missed
     #[arg(long, value_name = "FOLDER", conflicts_with_all = ["model", "leave_one_out"])]
     pub results: Option<PathBuf>,
     /// Test two on the same cases: each a model, a folder with results or a report of an evaluation
@@ -253,7 +261,8 @@ pub struct Evaluate {
     /// Only the first N cases
     #[arg(long, value_name = "N")]
     pub cases: Option<usize>,
-    /// Distance up to which a position is right [default: a tenth of the mean size of the box that it belongs to, two voxels at least]
+    /// Distance up to which a position is right [default: a tenth of the mean size of the box that
+    /// it belongs to, two voxels at least]
     #[arg(long, value_name = "MM", value_parser = positive_mm)]
     pub tolerance: Option<f64>,
     /// Settings of the trainings (TOML), as for `pbt train`
@@ -283,7 +292,8 @@ pub struct LearningCurve {
     /// Numbers of training cases [default: 5, 10, 20 ... and all]
     #[arg(long, value_name = "N,N,...", value_delimiter = ',')]
     pub sizes: Vec<usize>,
-    /// Test on the cases of this split in place of held-back training cases, which then are trained on, too
+    /// Test on the cases of this split in place of held-back training cases, which then are trained
+    /// on, too
     #[arg(long, value_name = "NAME")]
     pub split: Option<String>,
     /// Only this structure (may be given several times) [default: all]
@@ -299,15 +309,21 @@ pub struct LearningCurve {
 
 /// A length above 0.
 fn positive_mm(text: &str) -> Result<f64, String> {
-    text.parse().ok().filter(|mm: &f64| mm.is_finite() && *mm > 0.0).ok_or_else(|| "expected a length in mm above 0".to_owned())
+    text.parse()
+        .ok()
+        .filter(|mm: &f64| mm.is_finite() && *mm > 0.0)
+        .ok_or_else(|| "expected a length in mm above 0".to_owned())
 }
 
 /// `pbt info`
 #[derive(Debug, Clone, Args)]
 #[command(arg_required_else_help = true)]
-#[command(after_help = "Examples:\n  pbt info liver.pbt\n  pbt info dicom_folder\n  pbt info --devices --json")]
+#[command(
+    after_help = "Examples:\n  pbt info liver.pbt\n  pbt info dicom_folder\n  pbt info --devices --json"
+)]
 pub struct Info {
-    /// Model: its card, sizes, and the features that it uses most; or a DICOM file, folder or zip archive: its series
+    /// Model: its card, sizes, and the features that it uses most; or a DICOM file, folder or zip
+    /// archive: its series
     #[arg(value_name = "PATH", required_unless_present = "devices")]
     pub model: Option<PathBuf>,
     /// The devices that can compute
@@ -331,7 +347,8 @@ A data set is read whole: every image must be readable and show something, every
 be annotated in at least two training cases, and no image may be in two splits. Spacings and orientations that differ from the rest and \
 structures that are not annotated are warnings. Warnings leave the exit code at 0; errors make it 4, and 5 for a model.")]
 pub struct Validate {
-    /// Data set (folder or file), image, folder of images, DICOM folder, Slicer markups, result or model
+    /// Data set (folder or file), image, folder of images, DICOM folder, Slicer markups, result or
+    /// model
     #[arg(value_name = "PATH")]
     pub path: PathBuf,
     /// Which volume of an image
@@ -382,7 +399,8 @@ pub struct Completions {
   pbt man | man -l -
   pbt man -o ~/.local/share/man/man1")]
 pub struct Man {
-    /// Folder for the pages of all commands; made if missing [default: the main page goes to stdout]
+    /// Folder for the pages of all commands; made if missing [default: the main page goes to
+    /// stdout]
     #[arg(short, long, value_name = "FOLDER")]
     pub output: Option<PathBuf>,
 }

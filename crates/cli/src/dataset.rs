@@ -2,7 +2,9 @@
 
 use crate::Failure;
 use pbt_detect::TrainingData;
-use pbt_io::{CaseSpec, Dataset, Landmark, LandmarkState, StructureKind, StructureSpec, check_annotations};
+use pbt_io::{
+    CaseSpec, Dataset, Landmark, LandmarkState, StructureKind, StructureSpec, check_annotations,
+};
 use pbt_volume::{Geometry, PointLps, Pose, Volume};
 use rayon::prelude::*;
 
@@ -23,7 +25,8 @@ pub struct AnnotatedCase {
     pub warnings: Vec<String>,
 }
 
-/// The structures to train or to compare: boxes, and landmarks with the box in whose frame each is found.
+/// The structures to train or to compare: boxes, and landmarks with the box in whose frame each is
+/// found.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Wanted {
     /// Names in the data set's order.
@@ -41,24 +44,40 @@ impl Wanted {
         let find = |name: &String| dataset.structures.iter().find(|s| &s.name == name);
         if let Some(name) = named.iter().find(|name| find(name).is_none()) {
             let known: Vec<&str> = dataset.structures.iter().map(|s| s.name.as_str()).collect();
-            return Err(Failure::input(&dataset.path, format!("structures: there is no `{name}` (there are: {})", known.join(", "))));
+            return Err(Failure::input(
+                &dataset.path,
+                format!("structures: there is no `{name}` (there are: {})", known.join(", ")),
+            ));
         }
         let is_box = |s: &&StructureSpec| s.kind == StructureKind::Box;
         let wanted = |s: &&StructureSpec| named.is_empty() || named.contains(&s.name);
         let Some(first) = dataset.structures.iter().find(is_box) else {
-            return Err(Failure::input(&dataset.path, "structures: there is no structure of the kind `box` to train"));
+            return Err(Failure::input(
+                &dataset.path,
+                "structures: there is no structure of the kind `box` to train",
+            ));
         };
         let mut landmarks = Vec::new();
         for landmark in dataset.structures.iter().filter(|s| !is_box(s)).filter(wanted) {
             let parent = landmark.parent.as_ref().map_or(Some(first), find);
             let Some(parent) = parent.filter(is_box) else {
-                let what = format!("structures: {}: its parent is not of the kind `box` (name a box as its parent)", landmark.name);
+                let what = format!(
+                    "structures: {}: its parent is not of the kind `box` (name a box as its parent)",
+                    landmark.name
+                );
                 return Err(Failure::input(&dataset.path, what));
             };
             landmarks.push((landmark.name.clone(), parent.name.clone()));
         }
-        let needed = |s: &&StructureSpec| wanted(s) || landmarks.iter().any(|(_, parent)| *parent == s.name);
-        let boxes = dataset.structures.iter().filter(is_box).filter(needed).map(|s| s.name.clone()).collect();
+        let needed =
+            |s: &&StructureSpec| wanted(s) || landmarks.iter().any(|(_, parent)| *parent == s.name);
+        let boxes = dataset
+            .structures
+            .iter()
+            .filter(is_box)
+            .filter(needed)
+            .map(|s| s.name.clone())
+            .collect();
         Ok(Self { boxes, landmarks })
     }
 
@@ -71,13 +90,20 @@ impl Wanted {
 /// Reads images and annotations of cases and checks that they belong together.
 ///
 /// # Errors
-/// The first case, in the file's order, that cannot be read or whose annotations lie outside its image.
-pub fn read_cases(dataset: &Dataset, cases: &[CaseSpec], wanted: &Wanted) -> Result<Vec<AnnotatedCase>, Failure> {
+/// The first case, in the file's order, that cannot be read or whose annotations lie outside its
+/// image.
+pub fn read_cases(
+    dataset: &Dataset,
+    cases: &[CaseSpec],
+    wanted: &Wanted,
+) -> Result<Vec<AnnotatedCase>, Failure> {
     let read = |spec: &CaseSpec| -> Result<AnnotatedCase, Failure> {
         let image = spec.read_image()?;
         let mut annotations = dataset.load_annotations(spec)?;
         annotations.boxes.retain(|(name, _)| wanted.boxes.contains(name));
-        annotations.landmarks.retain(|landmark| wanted.landmarks.iter().any(|(name, _)| *name == landmark.name));
+        annotations
+            .landmarks
+            .retain(|landmark| wanted.landmarks.iter().any(|(name, _)| *name == landmark.name));
         let file = spec.annotated_in();
         let mut warnings = image.warnings.clone();
         warnings.extend(check_annotations(file, image.volume.geometry(), &annotations)?);
@@ -117,7 +143,11 @@ impl TrainingCases {
             modality: dataset.modality.to_string(),
             ids: cases.iter().map(|c| c.spec.id.clone()).collect(),
             wanted,
-            partners: dataset.structures.iter().filter_map(|s| Some((s.name.clone(), s.partner.clone()?))).collect(),
+            partners: dataset
+                .structures
+                .iter()
+                .filter_map(|s| Some((s.name.clone(), s.partner.clone()?)))
+                .collect(),
             cases,
         }
     }
@@ -151,17 +181,32 @@ impl TrainingData for TrainingCases {
     }
 
     fn structures(&self) -> Vec<(String, Vec<(usize, Pose)>)> {
-        let pose = |case: &AnnotatedCase, name: &str| case.boxes.iter().find(|(n, _)| n == name).map(|&(_, pose)| pose);
+        let pose = |case: &AnnotatedCase, name: &str| {
+            case.boxes.iter().find(|(n, _)| n == name).map(|&(_, pose)| pose)
+        };
         self.wanted
             .boxes
             .iter()
-            .map(|name| (name.clone(), self.cases.iter().enumerate().filter_map(|(n, c)| Some((n, pose(c, name)?))).collect()))
+            .map(|name| {
+                (
+                    name.clone(),
+                    self.cases
+                        .iter()
+                        .enumerate()
+                        .filter_map(|(n, c)| Some((n, pose(c, name)?)))
+                        .collect(),
+                )
+            })
             .collect()
     }
 
     fn landmarks(&self, structure: &str) -> Vec<(String, Vec<(usize, PointLps)>)> {
-        let point = |case: &AnnotatedCase, name: &str| case.landmarks.iter().find(|(n, _)| n == name).map(|&(_, point)| point);
-        let points = |name: &str| self.cases.iter().enumerate().filter_map(|(n, c)| Some((n, point(c, name)?))).collect();
+        let point = |case: &AnnotatedCase, name: &str| {
+            case.landmarks.iter().find(|(n, _)| n == name).map(|&(_, point)| point)
+        };
+        let points = |name: &str| {
+            self.cases.iter().enumerate().filter_map(|(n, c)| Some((n, point(c, name)?))).collect()
+        };
         let own = self.wanted.landmarks.iter().filter(|(_, parent)| parent == structure);
         own.map(|(name, _)| (name.clone(), points(name))).collect()
     }

@@ -49,7 +49,8 @@ pub struct Device {
 }
 
 impl Device {
-    /// Resolves the choice and installs the pool of CPU threads. Where `auto` finds no GPU it says why with `verbose`.
+    /// Resolves the choice and installs the pool of CPU threads. Where `auto` finds no GPU it says
+    /// why with `verbose`.
     ///
     /// # Errors
     /// Exit code 6 when a GPU is asked for and cannot be used.
@@ -57,7 +58,9 @@ impl Device {
         let threads = install_threads(global.threads);
         let gpu = match global.device {
             Choice::Cpu => None,
-            Choice::Gpu(n) => Some(open_gpu(n, images_limit()?).map_err(|e| failure(&format!("gpu:{n}"), e))?),
+            Choice::Gpu(n) => {
+                Some(open_gpu(n, images_limit()?).map_err(|e| failure(&format!("gpu:{n}"), e))?)
+            }
             Choice::Auto => match open_gpu(0, images_limit()?) {
                 Ok(gpu) => Some(gpu),
                 Err(reason) => {
@@ -67,7 +70,9 @@ impl Device {
             },
         };
         let record = match &gpu {
-            Some(gpu) => DeviceRecord { kind: "gpu".to_owned(), name: gpu.info().name.clone(), threads },
+            Some(gpu) => {
+                DeviceRecord { kind: "gpu".to_owned(), name: gpu.info().name.clone(), threads }
+            }
             None => DeviceRecord { kind: "cpu".to_owned(), name: cpu_name(), threads },
         };
         Ok(Self { record, gpu })
@@ -84,7 +89,8 @@ impl Device {
     /// Those of [`Model::detect`], and exit code 1 when the device fails.
     pub fn detect(&self, model: &Model, image: &Volume<f32>) -> Result<Detections, Failure> {
         match &self.gpu {
-            Some(gpu) => Ok(guarded(|| model.detect(gpu, image)).map_err(|e| failure(&self.record.name, e))??),
+            Some(gpu) => Ok(guarded(|| model.detect(gpu, image))
+                .map_err(|e| failure(&self.record.name, e))??),
             None => Ok(model.detect(&Cpu, image)?),
         }
     }
@@ -93,9 +99,14 @@ impl Device {
     ///
     /// # Errors
     /// Those of [`Device::detect`].
-    pub fn explain(&self, model: &Model, image: &Volume<f32>) -> Result<(Detections, Vec<Explanation>), Failure> {
+    pub fn explain(
+        &self,
+        model: &Model,
+        image: &Volume<f32>,
+    ) -> Result<(Detections, Vec<Explanation>), Failure> {
         match &self.gpu {
-            Some(gpu) => Ok(guarded(|| model.explain(gpu, image)).map_err(|e| failure(&self.record.name, e))??),
+            Some(gpu) => Ok(guarded(|| model.explain(gpu, image))
+                .map_err(|e| failure(&self.record.name, e))??),
             None => Ok(model.explain(&Cpu, image)?),
         }
     }
@@ -113,9 +124,8 @@ impl Device {
         observer: &dyn Observer,
     ) -> Result<Trained, Failure> {
         match &self.gpu {
-            Some(gpu) => {
-                guarded(|| pbt_detect::train(gpu, data, config, seed, resume, observer)).map_err(|e| failure(&self.record.name, e))?
-            }
+            Some(gpu) => guarded(|| pbt_detect::train(gpu, data, config, seed, resume, observer))
+                .map_err(|e| failure(&self.record.name, e))?,
             None => pbt_detect::train(&Cpu, data, config, seed, resume, observer),
         }
     }
@@ -129,7 +139,9 @@ fn images_limit() -> Result<Option<usize>, Failure> {
     let Some(value) = std::env::var_os(IMAGES_MB) else { return Ok(None) };
     match value.to_str().and_then(|v| v.parse::<u32>().ok()) {
         Some(megabytes) => Ok(Some((megabytes as usize).saturating_mul(1_000_000))),
-        None => Err(Failure::usage(format!("{IMAGES_MB}: expected a number of megabytes, found {value:?}"))),
+        None => Err(Failure::usage(format!(
+            "{IMAGES_MB}: expected a number of megabytes, found {value:?}"
+        ))),
     }
 }
 
@@ -161,7 +173,12 @@ pub struct Listed {
 pub fn list(threads: Option<u16>) -> (Vec<Listed>, Option<String>) {
     let threads = install_threads(threads);
     let cpu = DeviceRecord { kind: "cpu".to_owned(), name: cpu_name(), threads };
-    let mut listed = vec![Listed { record: cpu, device: "cpu".to_owned(), memory_bytes: None, compute_capability: None }];
+    let mut listed = vec![Listed {
+        record: cpu,
+        device: "cpu".to_owned(),
+        memory_bytes: None,
+        compute_capability: None,
+    }];
     let found = pbt_gpu::devices();
     let reason = found.as_ref().err().map(ToString::to_string);
     listed.extend(found.into_iter().flatten().map(|gpu| Listed {
@@ -175,7 +192,8 @@ pub fn list(threads: Option<u16>) -> (Vec<Listed>, Option<String>) {
 
 /// Installs the pool of CPU threads and returns their number.
 pub fn install_threads(threads: Option<u16>) -> usize {
-    let threads = threads.map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), usize::from);
+    let threads = threads
+        .map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), usize::from);
     // A second call in one process (tests) keeps the first pool; results do not depend on it.
     let _ = rayon::ThreadPoolBuilder::new().num_threads(threads).build_global();
     threads

@@ -95,11 +95,15 @@ impl fmt::Display for Failure {
 }
 
 impl From<clap::Error> for Failure {
-    /// What is wrong with the arguments, and the one that was probably meant, without the reminder of the usage.
+    /// What is wrong with the arguments, and the one that was probably meant, without the reminder
+    /// of the usage.
     fn from(error: clap::Error) -> Self {
         let text = error.render().to_string();
-        let lines: Vec<&str> = text.lines().map(str::trim).take_while(|line| !line.starts_with("Usage: ")).collect();
-        let meant = lines.iter().find_map(|line| line.strip_prefix("tip: ").filter(|tip| tip.contains("similar")));
+        let lines: Vec<&str> =
+            text.lines().map(str::trim).take_while(|line| !line.starts_with("Usage: ")).collect();
+        let meant = lines
+            .iter()
+            .find_map(|line| line.strip_prefix("tip: ").filter(|tip| tip.contains("similar")));
         let wrong: Vec<&str> = lines.iter().copied().take_while(|line| !line.is_empty()).collect();
         let wrong = match &wrong[..] {
             [what, list @ ..] if what.ends_with(':') => format!("{what} {}", list.join(", ")),
@@ -122,7 +126,9 @@ impl From<DetectError> for Failure {
             DetectError::Model { .. } => Self::new(5, error),
             DetectError::Output(_) => Self { complete: true, ..Self::new(1, error) },
             DetectError::Interrupted => Self { complete: true, ..Self::new(INTERRUPTED, error) },
-            DetectError::Image { .. } | DetectError::Training { .. } | DetectError::Config { .. } => Self::new(4, error),
+            DetectError::Image { .. }
+            | DetectError::Training { .. }
+            | DetectError::Config { .. } => Self::new(4, error),
         }
     }
 }

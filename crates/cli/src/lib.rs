@@ -23,7 +23,10 @@ pub fn main() -> ExitCode {
 
 /// Runs `train-pbt`, the same as `pbt train`, with the process's arguments.
 pub fn main_of_train_pbt() -> ExitCode {
-    let cli = |args::TrainPbt { train, global }| args::Cli { command: args::Command::Train(train), global };
+    let cli = |args::TrainPbt { train, global }| args::Cli {
+        command: args::Command::Train(train),
+        global,
+    };
     args::TrainPbt::try_parse().map(cli).map_or_else(without_command, |cli| run(&cli))
 }
 
@@ -34,7 +37,9 @@ fn run(cli: &args::Cli) -> ExitCode {
 /// Shows help or version where these are wanted, or says what is wrong with the arguments.
 fn without_command(error: clap::Error) -> ExitCode {
     match error.kind() {
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => error.exit(),
+        ErrorKind::DisplayHelp
+        | ErrorKind::DisplayVersion
+        | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => error.exit(),
         _ => failed(&error.into()),
     }
 }

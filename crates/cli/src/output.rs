@@ -12,7 +12,8 @@ pub(crate) fn say(quiet: bool, text: impl std::fmt::Display) {
     }
 }
 
-/// A line on stderr. Where that cannot be written, there is nobody to tell, and the command goes on.
+/// A line on stderr. Where that cannot be written, there is nobody to tell, and the command goes
+/// on.
 pub(crate) fn tell(text: impl std::fmt::Display) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }
@@ -22,13 +23,17 @@ pub(crate) fn beside(model: &Path, extension: &str) -> PathBuf {
     model.with_extension(extension)
 }
 
-/// A command of minutes must not end with a path that cannot be written: tries it first. A missing folder is made.
+/// A command of minutes must not end with a path that cannot be written: tries it first. A missing
+/// folder is made.
 ///
 /// # Errors
 /// Exit code 2 when it is a folder, or named like one, 1 when it cannot be written.
 pub(crate) fn check_output(path: &Path) -> Result<(), Failure> {
     if path.is_dir() || path.to_string_lossy().ends_with(std::path::is_separator) {
-        return Err(Failure::usage(format!("{}: --output: is a folder (give the name of a file)", path.display())));
+        return Err(Failure::usage(format!(
+            "{}: --output: is a folder (give the name of a file)",
+            path.display()
+        )));
     }
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder).map_err(|e| IoError::output(path, &e))?;
@@ -43,7 +48,9 @@ pub(crate) fn check_output(path: &Path) -> Result<(), Failure> {
 pub(crate) fn print(data: &[u8]) -> Result<(), Failure> {
     let mut stdout = std::io::stdout().lock();
     match stdout.write_all(data).and_then(|()| stdout.flush()) {
-        Err(e) if e.kind() != ErrorKind::BrokenPipe => Err(Failure::other(format!("stdout: cannot be written: {e}"))),
+        Err(e) if e.kind() != ErrorKind::BrokenPipe => {
+            Err(Failure::other(format!("stdout: cannot be written: {e}")))
+        }
         _ => Ok(()),
     }
 }

@@ -1,4 +1,5 @@
-//! Progress of a training: a bar with the time left on a terminal, nothing elsewhere; Ctrl-C; checkpoints.
+//! Progress of a training: a bar with the time left on a terminal, nothing elsewhere; Ctrl-C;
+//! checkpoints.
 
 use crate::output::tell;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -11,14 +12,17 @@ use std::time::Duration;
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-/// From now on the first Ctrl-C asks the running command to stop at its next step, the second ends the process.
+/// From now on the first Ctrl-C asks the running command to stop at its next step, the second ends
+/// the process.
 pub(crate) fn catch_interrupts() {
     // Only the first call of a process can set the handler; others find it in place.
     let _ = ctrlc::set_handler(|| {
         if INTERRUPTED.swap(true, Ordering::SeqCst) {
             std::process::exit(130);
         }
-        tell("\nstopping after the current step; press Ctrl-C again to stop at once (what is finished is kept either way)");
+        tell(
+            "\nstopping after the current step; press Ctrl-C again to stop at once (what is finished is kept either way)",
+        );
     });
 }
 
@@ -29,8 +33,14 @@ pub(crate) fn interrupted() -> bool {
 
 /// A bar that counts cases on a terminal unless `quiet`, nothing elsewhere.
 pub(crate) fn count_bar(quiet: bool, cases: usize) -> ProgressBar {
-    let bar = if quiet || !std::io::stderr().is_terminal() { ProgressBar::hidden() } else { ProgressBar::new(cases as u64) };
-    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos} of {len}  {elapsed} gone, {eta} left  {msg}") {
+    let bar = if quiet || !std::io::stderr().is_terminal() {
+        ProgressBar::hidden()
+    } else {
+        ProgressBar::new(cases as u64)
+    };
+    if let Ok(style) =
+        ProgressStyle::with_template("{bar:30} {pos} of {len}  {elapsed} gone, {eta} left  {msg}")
+    {
         bar.set_style(style);
     }
     bar
@@ -49,10 +59,17 @@ impl TrainingProgress {
         Self { checkpoint: Some(checkpoint), ..Self::without_checkpoint(quiet, "") }
     }
 
-    /// The same for a short training, of which nothing is kept until it is done; `what` says which it is.
+    /// The same for a short training, of which nothing is kept until it is done; `what` says which
+    /// it is.
     pub(crate) fn without_checkpoint(quiet: bool, what: &str) -> Self {
-        let bar = if quiet || !std::io::stderr().is_terminal() { ProgressBar::hidden() } else { ProgressBar::new(1000) };
-        if let Ok(style) = ProgressStyle::with_template("{bar:30} {percent:>3} %  {elapsed} gone, {eta} left  {msg}") {
+        let bar = if quiet || !std::io::stderr().is_terminal() {
+            ProgressBar::hidden()
+        } else {
+            ProgressBar::new(1000)
+        };
+        if let Ok(style) = ProgressStyle::with_template(
+            "{bar:30} {percent:>3} %  {elapsed} gone, {eta} left  {msg}",
+        ) {
             bar.set_style(style);
         }
         bar.enable_steady_tick(Duration::from_millis(200));
@@ -78,6 +95,7 @@ impl Observer for TrainingProgress {
 
     fn checkpoint(&self, bytes: &[u8]) -> Result<(), DetectError> {
         let Some(path) = &self.checkpoint else { return Ok(()) };
-        write_atomically(path, |writer| writer.write_all(bytes)).map_err(|e| DetectError::Output(e.to_string()))
+        write_atomically(path, |writer| writer.write_all(bytes))
+            .map_err(|e| DetectError::Output(e.to_string()))
     }
 }

@@ -1,10 +1,16 @@
 //! Tables of text.
 
-/// Rows as lines of aligned columns, the first `left` columns flush left and the others flush right. Columns are as wide as their widest
-/// cell in characters; every line ends without blanks.
+/// Rows as lines of aligned columns, the first `left` columns flush left and the others flush
+/// right. Columns are as wide as their widest cell in characters; every line ends without blanks.
 pub(crate) fn table(left: usize, rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0);
+    let width = |column: usize| {
+        rows.iter()
+            .filter_map(|row| row.get(column))
+            .map(|cell| cell.chars().count())
+            .max()
+            .unwrap_or(0)
+    };
     let widths: Vec<usize> = (0..columns).map(width).collect();
     let mut text = String::new();
     for row in rows {
@@ -30,7 +36,8 @@ mod tests {
 
     #[test]
     fn columns_are_aligned() {
-        let rows = [row(["name", "mm", "°"]), row(["hippocampus", "0.5", "12.25"]), row(["x", "", ""])];
+        let rows =
+            [row(["name", "mm", "°"]), row(["hippocampus", "0.5", "12.25"]), row(["x", "", ""])];
         assert_eq!(table(1, &rows), "name          mm      °\nhippocampus  0.5  12.25\nx\n");
         assert_eq!(table(1, &[]), "");
     }

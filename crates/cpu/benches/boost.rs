@@ -1,8 +1,9 @@
-//! One boosting node: 5,000 samples × 10,000 features × 40 rounds, 64 bins. Prints updates a second, where an update is one
-//! (sample, feature, round).
+//! One boosting node: 5,000 samples × 10,000 features × 40 rounds, 64 bins. Prints updates a
+//! second, where an update is one (sample, feature, round).
 //!
-//! `cargo bench -p pbt-cpu --bench boost -- [THREADS] [MATRIX]`: with a path, the matrix of responses and the labels are written there for the peers
-//! (`benches/peers/boost.sh` does that): i32 responses `[feature][sample]`, then one byte a label, little-endian.
+//! `cargo bench -p pbt-cpu --bench boost -- [THREADS] [MATRIX]`: with a path, the matrix of
+//! responses and the labels are written there for the peers (`benches/peers/boost.sh` does that):
+//! i32 responses `[feature][sample]`, then one byte a label, little-endian.
 
 use pbt_cpu::CpuBooster;
 use pbt_tree::{BinnedMatrix, BoostParams, Booster, WEIGHT_TOTAL, WeakKind};
@@ -15,7 +16,8 @@ const FEATURES: usize = 10_000;
 const ROUNDS: usize = 40;
 const REPEATS: usize = 5;
 
-/// Responses of noise, the first hundred features shifted a little in positives, so that there is something to learn in every round.
+/// Responses of noise, the first hundred features shifted a little in positives, so that there is
+/// something to learn in every round.
 fn problem() -> (Vec<i32>, Vec<bool>) {
     let mut rng = ChaCha8Rng::seed_from_u64(7);
     let labels: Vec<bool> = (0..SAMPLES).map(|s| s % 2 == 0).collect();
@@ -40,7 +42,10 @@ fn main() -> std::io::Result<()> {
         std::fs::write(path, bytes)?;
     }
     let weights = vec![WEIGHT_TOTAL / SAMPLES as u32; SAMPLES];
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().map_err(std::io::Error::other)?;
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(threads)
+        .build()
+        .map_err(std::io::Error::other)?;
     pool.install(|| {
         let start = Instant::now();
         let mut matrix = BinnedMatrix::new(SAMPLES, 0.5);

@@ -1,4 +1,5 @@
-//! Dense scoring of one node of 40 Haar features at every voxel of a 128³ volume: median of nine runs, with the corners read.
+//! Dense scoring of one node of 40 Haar features at every voxel of a 128³ volume: median of nine
+//! runs, with the corners read.
 //!
 //! `cargo bench -p pbt-cpu --bench voxels`
 
@@ -16,11 +17,22 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let volume = Volume::from_fn(Geometry::isotropic([SIDE; 3], 1.0)?, |i, j, k| {
         ((i * 7919 + j * 104_729 + k * 1_299_709).wrapping_mul(2_654_435_761) >> 9 & 4095) as u16
     });
-    let features = haar_pool(&HaarPoolConfig { features: WEAK as usize, radius: 9, ..HaarPoolConfig::default() }, 1);
-    let weak = |feature| Weak { feature, bounds: Bounds::new(-500_000, 500_000), votes: u64::MAX << 32, alpha: 20_000 };
+    let features = haar_pool(
+        &HaarPoolConfig { features: WEAK as usize, radius: 9, ..HaarPoolConfig::default() },
+        1,
+    );
+    let weak = |feature| Weak {
+        feature,
+        bounds: Bounds::new(-500_000, 500_000),
+        votes: u64::MAX << 32,
+        alpha: 20_000,
+    };
     let leaf = |positive| Node { first_weak: 0, weak_count: 0, left: 0, right: 0, positive };
     let root = Node { first_weak: 0, weak_count: WEAK, left: 1, right: 2, positive: 1 << 31 };
-    let tree = Tree { nodes: vec![root, leaf(1 << 20), leaf(u32::MAX - 9)], weaks: (0..WEAK).map(weak).collect() };
+    let tree = Tree {
+        nodes: vec![root, leaf(1 << 20), leaf(u32::MAX - 9)],
+        weaks: (0..WEAK).map(weak).collect(),
+    };
     let classifier = Classifier { trees: vec![tree], eval: Evaluator::new(EvalParams::default()) };
     let layout = ImageLayout { padding: Padding::Zero, haar: Some((0, 9)), channels: vec![] };
     let image = Cpu.upload(std::slice::from_ref(&volume), &layout);

@@ -5,8 +5,14 @@ use pbt_features::HaarFeature;
 use pbt_tree::VoxelSite;
 use rayon::prelude::*;
 
-pub(crate) fn responses(images: &[&CpuImage], features: &[HaarFeature], sites: &[VoxelSite], out: &mut [i32]) {
-    let bases: Vec<usize> = sites.iter().map(|s| images[s.image as usize].integral().offset(s.voxel)).collect();
+pub(crate) fn responses(
+    images: &[&CpuImage],
+    features: &[HaarFeature],
+    sites: &[VoxelSite],
+    out: &mut [i32],
+) {
+    let bases: Vec<usize> =
+        sites.iter().map(|s| images[s.image as usize].integral().offset(s.voxel)).collect();
     out.par_chunks_mut(sites.len().max(1)).zip(features).for_each(|(row, feature)| {
         let mut bound = None;
         for ((value, site), &base) in row.iter_mut().zip(sites).zip(&bases) {

@@ -17,11 +17,15 @@ impl CpuImage {
     pub(crate) fn new(levels: &[Volume<u16>], layout: &ImageLayout) -> Self {
         Self {
             geometries: levels.iter().map(|l| l.geometry().clone()).collect(),
-            integral: layout.haar.map(|(level, pad)| IntegralVolume::new(&levels[level], pad, layout.padding)),
+            integral: layout
+                .haar
+                .map(|(level, pad)| IntegralVolume::new(&levels[level], pad, layout.padding)),
             channels: levels
                 .iter()
                 .enumerate()
-                .map(|(n, level)| layout.channels.contains(&n).then(|| ChannelVolume::new(level, layout.padding)))
+                .map(|(n, level)| {
+                    layout.channels.contains(&n).then(|| ChannelVolume::new(level, layout.padding))
+                })
                 .collect(),
         }
     }
@@ -39,6 +43,8 @@ impl CpuImage {
     /// # Panics
     /// When the layout did not ask for that level: a programming error of the caller.
     pub(crate) fn channels(&self, level: u8) -> &ChannelVolume {
-        self.channels[usize::from(level)].as_ref().expect("the case was uploaded without the channels of this level")
+        self.channels[usize::from(level)]
+            .as_ref()
+            .expect("the case was uploaded without the channels of this level")
     }
 }

@@ -1,5 +1,6 @@
-//! The CPU backend: rayon in whatever pool the caller installs, integers and fixed orders throughout, so that the number of threads
-//! never shows in a result. Every other backend is checked against this one.
+//! The CPU backend: rayon in whatever pool the caller installs, integers and fixed orders
+//! throughout, so that the number of threads never shows in a result. Every other backend is
+//! checked against this one.
 #![forbid(unsafe_code)]
 
 mod boost;
@@ -13,7 +14,10 @@ pub use boost::CpuBooster;
 pub use image::CpuImage;
 
 use pbt_features::{BoxGrid, HaarFeature, SteerableFeature};
-use pbt_tree::{Backend, BinnedMatrix, BoostParams, Booster, Classifier, ImageLayout, Patch, PoseSite, Score, VoxelSite, Weak};
+use pbt_tree::{
+    Backend, BinnedMatrix, BoostParams, Booster, Classifier, ImageLayout, Patch, PoseSite, Score,
+    VoxelSite, Weak,
+};
 use pbt_volume::{Pose, Volume};
 
 /// The CPU backend.
@@ -21,7 +25,13 @@ use pbt_volume::{Pose, Volume};
 pub struct Cpu;
 
 impl Booster for Cpu {
-    fn boost(&self, matrix: &BinnedMatrix, labels: &[bool], weights: &[u32], params: &BoostParams) -> Vec<Weak> {
+    fn boost(
+        &self,
+        matrix: &BinnedMatrix,
+        labels: &[bool],
+        weights: &[u32],
+        params: &BoostParams,
+    ) -> Vec<Weak> {
         CpuBooster.boost(matrix, labels, weights, params)
     }
 }
@@ -33,15 +43,33 @@ impl Backend for Cpu {
         CpuImage::new(levels, layout)
     }
 
-    fn haar_responses(&self, images: &[&CpuImage], features: &[HaarFeature], sites: &[VoxelSite], out: &mut [i32]) {
+    fn haar_responses(
+        &self,
+        images: &[&CpuImage],
+        features: &[HaarFeature],
+        sites: &[VoxelSite],
+        out: &mut [i32],
+    ) {
         haar::responses(images, features, sites, out);
     }
 
-    fn pose_responses(&self, images: &[&CpuImage], grid: &BoxGrid, features: &[SteerableFeature], sites: &[PoseSite], out: &mut [i32]) {
+    fn pose_responses(
+        &self,
+        images: &[&CpuImage],
+        grid: &BoxGrid,
+        features: &[SteerableFeature],
+        sites: &[PoseSite],
+        out: &mut [i32],
+    ) {
         steerable::responses(images, grid, features, sites, out);
     }
 
-    fn score_voxels(&self, image: &CpuImage, features: &[HaarFeature], classifier: &Classifier) -> Vec<Score> {
+    fn score_voxels(
+        &self,
+        image: &CpuImage,
+        features: &[HaarFeature],
+        classifier: &Classifier,
+    ) -> Vec<Score> {
         voxels::score(image, features, classifier)
     }
 

@@ -11,8 +11,15 @@ pub(crate) fn frame(image: &CpuImage, grid: &BoxGrid, pose: &Pose) -> PoseFrame 
     PoseFrame::new(pose, grid, &levels)
 }
 
-pub(crate) fn responses(images: &[&CpuImage], grid: &BoxGrid, features: &[SteerableFeature], sites: &[PoseSite], out: &mut [i32]) {
-    // Site by site, so that a point is sampled once for all features on it; then turned, block by block, to feature-major.
+pub(crate) fn responses(
+    images: &[&CpuImage],
+    grid: &BoxGrid,
+    features: &[SteerableFeature],
+    sites: &[PoseSite],
+    out: &mut [i32],
+) {
+    // Site by site, so that a point is sampled once for all features on it; then turned, block by
+    // block, to feature-major.
     const BLOCK: usize = 64;
     let blocks: Vec<Vec<i32>> = sites
         .par_chunks(BLOCK)
@@ -24,8 +31,14 @@ pub(crate) fn responses(images: &[&CpuImage], grid: &BoxGrid, features: &[Steera
                 let mut last = None;
                 for (f, feature) in features.iter().enumerate() {
                     let sample = match last {
-                        Some((level, point, sample)) if level == feature.level && point == feature.point => sample,
-                        _ => image.channels(feature.level).sample(frame.point(usize::from(feature.level), feature.point)),
+                        Some((level, point, sample))
+                            if level == feature.level && point == feature.point =>
+                        {
+                            sample
+                        }
+                        _ => image
+                            .channels(feature.level)
+                            .sample(frame.point(usize::from(feature.level), feature.point)),
                     };
                     last = Some((feature.level, feature.point, sample));
                     values[f * block.len() + s] = feature.of_sample(sample, &frame);

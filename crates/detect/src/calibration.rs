@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A logistic curve over the classifier's log-odds, fitted on cases that the classifier did not see (Platt 1999).
+/// A logistic curve over the classifier's log-odds, fitted on cases that the classifier did not see
+/// (Platt 1999).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Calibration {
@@ -13,7 +14,8 @@ pub struct Calibration {
 }
 
 impl Calibration {
-    /// Maximum likelihood with Platt's smoothed targets, both classes of equal weight, by Newton's method.
+    /// Maximum likelihood with Platt's smoothed targets, both classes of equal weight, by Newton's
+    /// method.
     pub(crate) fn fit(samples: &[(f64, bool)]) -> Self {
         let count = |label| samples.iter().filter(|s| s.1 == label).count() as f64;
         let (positives, negatives) = (count(true), count(false));
@@ -22,8 +24,10 @@ impl Calibration {
             return fitted;
         }
         for _ in 0..50 {
-            // Gradient and Hessian of the negative log-likelihood; the small diagonal keeps separable data finite.
-            let (mut ga, mut gb, mut haa, mut hab, mut hbb) = (1e-3 * fitted.slope, 0.0, 1e-3, 0.0, 1e-6);
+            // Gradient and Hessian of the negative log-likelihood; the small diagonal keeps
+            // separable data finite.
+            let (mut ga, mut gb, mut haa, mut hab, mut hbb) =
+                (1e-3 * fitted.slope, 0.0, 1e-3, 0.0, 1e-6);
             for &(x, label) in samples {
                 let (target, weight) = if label {
                     ((positives + 1.0) / (positives + 2.0), 1.0 / positives)
@@ -39,7 +43,8 @@ impl Calibration {
                 hbb += curve;
             }
             let determinant = haa * hbb - hab * hab;
-            let (da, db) = ((hbb * ga - hab * gb) / determinant, (haa * gb - hab * ga) / determinant);
+            let (da, db) =
+                ((hbb * ga - hab * gb) / determinant, (haa * gb - hab * ga) / determinant);
             // Damped, since the curve is flat far from the middle.
             let damp = 1.0f64.min(2.0 / (da.abs() + db.abs()).max(1e-12));
             fitted.slope -= damp * da;

@@ -1,7 +1,10 @@
 //! A case brought to the working grid: 12 bits, one spacing, a pyramid.
 
 use crate::DetectError;
-use pbt_volume::{Geometry, IntensityPolicy, Padding, Pose, Pyramid, Volume, VoxelIndex, resample, working_geometry};
+use pbt_volume::{
+    Geometry, IntensityPolicy, Padding, Pose, Pyramid, Volume, VoxelIndex, resample,
+    working_geometry,
+};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -19,7 +22,8 @@ pub struct WorkingSpec {
     pub intensity: IntensityPolicy,
 }
 
-/// The largest working volume, voxels: 4 GB of channels. A larger image in relation to the working spacing is refused.
+/// The largest working volume, voxels: 4 GB of channels. A larger image in relation to the working
+/// spacing is refused.
 const MOST_VOXELS: f64 = 512.0 * 1024.0 * 1024.0;
 
 /// Most voxels along an axis.
@@ -29,7 +33,8 @@ impl WorkingSpec {
     /// The working pyramid of an image.
     ///
     /// # Errors
-    /// [`DetectError::Image`] when the image is constant or without finite voxels, or when the working grid would be absurdly large.
+    /// [`DetectError::Image`] when the image is constant or without finite voxels, or when the
+    /// working grid would be absurdly large.
     pub fn pyramid(&self, image: &Volume<f32>) -> Result<Pyramid, DetectError> {
         self.pyramid_on(image, &self.grid(image.geometry())?)
     }
@@ -37,21 +42,29 @@ impl WorkingSpec {
     /// The working grid over all of an image. A model file may say anything of its spacing.
     fn grid(&self, image: &Geometry) -> Result<Geometry, DetectError> {
         if !(1e-6..=1e6).contains(&self.spacing_mm) {
-            return Err(DetectError::image("spacing", format!("the model's working spacing of {} mm is absurd", self.spacing_mm as f32)));
+            return Err(DetectError::image(
+                "spacing",
+                format!("the model's working spacing of {} mm is absurd", self.spacing_mm as f32),
+            ));
         }
         Ok(working_geometry(image, self.spacing_mm))
     }
 
-    /// The part of the working pyramid that holds these boxes, or the nearest voxels where they lie outside; its voxels are those of the
-    /// whole.
+    /// The part of the working pyramid that holds these boxes, or the nearest voxels where they lie
+    /// outside; its voxels are those of the whole.
     ///
     /// # Errors
     /// Those of [`WorkingSpec::pyramid`].
-    pub(crate) fn pyramid_of(&self, image: &Volume<f32>, boxes: &[Pose]) -> Result<Pyramid, DetectError> {
+    pub(crate) fn pyramid_of(
+        &self,
+        image: &Volume<f32>,
+        boxes: &[Pose],
+    ) -> Result<Pyramid, DetectError> {
         let whole = self.grid(image.geometry())?;
         // Blocks of voxels that are one on the coarsest level.
         let block = 1 << (self.levels - 1);
-        let corners: Vec<VoxelIndex> = boxes.iter().flat_map(Pose::corners).map(|corner| whole.to_index(corner)).collect();
+        let corners: Vec<VoxelIndex> =
+            boxes.iter().flat_map(Pose::corners).map(|corner| whole.to_index(corner)).collect();
         let ends = [0, 1, 2].map(|a| {
             let last = (whole.shape()[a] - 1) as f64;
             let places = || corners.iter().map(|corner| corner.0[a].clamp(0.0, last));
@@ -64,7 +77,9 @@ impl WorkingSpec {
 
     fn pyramid_on(&self, image: &Volume<f32>, grid: &Geometry) -> Result<Pyramid, DetectError> {
         let shape = grid.shape();
-        if shape.iter().map(|&n| n as f64).product::<f64>() > MOST_VOXELS || shape.iter().any(|&n| n > MOST_ACROSS) {
+        if shape.iter().map(|&n| n as f64).product::<f64>() > MOST_VOXELS
+            || shape.iter().any(|&n| n > MOST_ACROSS)
+        {
             return Err(DetectError::image(
                 "spacing",
                 format!(
@@ -73,7 +88,8 @@ impl WorkingSpec {
                 ),
             ));
         }
-        let range = self.intensity.range(image).map_err(|e| DetectError::image("voxels", e.to_string()))?;
+        let range =
+            self.intensity.range(image).map_err(|e| DetectError::image("voxels", e.to_string()))?;
         Ok(Pyramid::new(resample(&range.quantise(image), grid, self.padding), self.levels))
     }
 }
@@ -85,7 +101,8 @@ pub(crate) struct TrainingCase {
     pub(crate) pyramid: Arc<Pyramid>,
     /// Truth.
     pub(crate) pose: Pose,
-    /// Cases of one group are copies of each other, so that what is held out is held out whole; numbered from 0.
+    /// Cases of one group are copies of each other, so that what is held out is held out whole;
+    /// numbered from 0.
     pub(crate) group: usize,
     /// Not a case as annotated, but made from one.
     pub(crate) copy: bool,

@@ -1,6 +1,8 @@
-//! Symmetric positive definite systems: Cholesky's factorisation and what it solves, the same bits on any number of threads.
+//! Symmetric positive definite systems: Cholesky's factorisation and what it solves, the same bits
+//! on any number of threads.
 //!
-//! Every sum has one order of its own: inner products over a stretch of columns, stretch after stretch.
+//! Every sum has one order of its own: inner products over a stretch of columns, stretch after
+//! stretch.
 
 use crate::inner_products::InnerProducts;
 use rayon::prelude::*;
@@ -19,30 +21,41 @@ const COLUMNS: usize = 2;
 /// Rows of a task: so many that a panel's part of a stretch, once fetched, serves for a while.
 const TASK: usize = 8 * ROWS;
 
-/// Right sides that share a row of the factor while it is at hand: the factor is large, and reading it takes longer than the sums.
+/// Right sides that share a row of the factor while it is at hand: the factor is large, and reading
+/// it takes longer than the sums.
 const SIDES: usize = 8;
 
-/// Replaces the lower triangle of a positive definite row-major p × p matrix by its Cholesky factor, panel by panel (Golub and Van Loan,
-/// Matrix Computations, 4.2.5: a panel is updated by all columns before it, then factorised).
+/// Replaces the lower triangle of a positive definite row-major p × p matrix by its Cholesky
+/// factor, panel by panel (Golub and Van Loan, Matrix Computations, 4.2.5: a panel is updated by
+/// all columns before it, then factorised).
 pub(crate) fn factorise(matrix: &mut [f64], p: usize) {
     for first in (0..p).step_by(PANEL) {
         let end = (first + PANEL).min(p);
         // What the panel's rows hold left of it is needed by all rows, its own among them.
-        let left: Vec<f64> = matrix[first * p..end * p].chunks_exact(p).flat_map(|row| &row[..first]).copied().collect();
-        matrix[first * p..].par_chunks_mut(TASK * p).for_each(|rows| update(rows, p, &left, first..end));
+        let left: Vec<f64> = matrix[first * p..end * p]
+            .chunks_exact(p)
+            .flat_map(|row| &row[..first])
+            .copied()
+            .collect();
+        matrix[first * p..]
+            .par_chunks_mut(TASK * p)
+            .for_each(|rows| update(rows, p, &left, first..end));
         let (above, below) = matrix.split_at_mut(end * p);
         for row in first..end {
             let (before, rest) = above.split_at_mut(row * p);
             let this = &mut rest[..p];
             finish(&mut this[first..row], &before[first * p..], p, first);
-            this[row] = (this[row] - dot(&this[first..row], &this[first..row])).max(f64::MIN_POSITIVE).sqrt();
+            this[row] = (this[row] - dot(&this[first..row], &this[first..row]))
+                .max(f64::MIN_POSITIVE)
+                .sqrt();
         }
         let triangle = &above[first * p..];
         below.par_chunks_mut(p).for_each(|row| finish(&mut row[first..end], triangle, p, first));
     }
 }
 
-/// Takes what the columns before a panel say from the panel's columns of some rows. `left` has the panel's rows without those columns.
+/// Takes what the columns before a panel say from the panel's columns of some rows. `left` has the
+/// panel's rows without those columns.
 fn update(rows: &mut [f64], p: usize, left: &[f64], panel: Range<usize>) {
     let products = InnerProducts::new();
     let (first, count, width) = (panel.start, rows.len() / p, panel.len());
@@ -50,9 +63,11 @@ fn update(rows: &mut [f64], p: usize, left: &[f64], panel: Range<usize>) {
         let stretch = start..(start + STRETCH).min(first);
         for c in (0..width).step_by(COLUMNS) {
             // The last block repeats its last row or column; what that gives is dropped.
-            let b: [&[f64]; COLUMNS] = std::array::from_fn(|j| &left[(c + j).min(width - 1) * first..][stretch.clone()]);
+            let b: [&[f64]; COLUMNS] =
+                std::array::from_fn(|j| &left[(c + j).min(width - 1) * first..][stretch.clone()]);
             for r in (0..count).step_by(ROWS) {
-                let a: [&[f64]; ROWS] = std::array::from_fn(|i| &rows[(r + i).min(count - 1) * p..][stretch.clone()]);
+                let a: [&[f64]; ROWS] =
+                    std::array::from_fn(|i| &rows[(r + i).min(count - 1) * p..][stretch.clone()]);
                 for (i, sums) in products.of_reals(a, b).iter().enumerate().take(count - r) {
                     for (j, sum) in sums.iter().enumerate().take(width - c) {
                         rows[(r + i) * p + first + c + j] -= sum;
@@ -109,7 +124,8 @@ mod tests {
         for p in [1, 2, 5, 63, 64, 65, 131, 580, 661] {
             let half = DMatrix::from_fn(p, p + 5, |_, _| random.between(-1.0, 1.0));
             let matrix = &half * half.transpose() + DMatrix::identity(p, p) * 0.1;
-            let mut sides: Vec<Vec<f64>> = (0..10).map(|_| (0..p).map(|_| random.between(-1.0, 1.0)).collect()).collect();
+            let mut sides: Vec<Vec<f64>> =
+                (0..10).map(|_| (0..p).map(|_| random.between(-1.0, 1.0)).collect()).collect();
             let expected: Vec<DVector<f64>> = {
                 let solver = matrix.clone().cholesky().unwrap();
                 sides.iter().map(|b| solver.solve(&DVector::from_column_slice(b))).collect()
@@ -119,7 +135,10 @@ mod tests {
             substitute(&factor, p, &mut sides);
             for (found, expected) in sides.iter().zip(expected) {
                 for (found, value) in found.iter().zip(expected.iter()) {
-                    assert!((found - value).abs() < 1e-9 * expected.amax(), "{found} against {value} of {p}");
+                    assert!(
+                        (found - value).abs() < 1e-9 * expected.amax(),
+                        "{found} against {value} of {p}"
+                    );
                 }
             }
         }

@@ -3,7 +3,10 @@
 use crate::DetectError;
 use crate::samples::{HaarSamples, PoseSamples};
 use pbt_features::{BoxGrid, HaarFeature, SteerableFeature};
-use pbt_tree::{Backend, Classifier, ClassifierParams, PoseSite, SampleSource, TrainingSet, VoxelSite, train_classifier, used_features};
+use pbt_tree::{
+    Backend, Classifier, ClassifierParams, PoseSite, SampleSource, TrainingSet, VoxelSite,
+    train_classifier, used_features,
+};
 
 /// Training samples with their labels and cases.
 #[derive(Debug, Clone)]
@@ -89,7 +92,11 @@ impl PoseClassifier {
     ) -> Result<Self, DetectError> {
         let source = PoseSamples { backend, images, grid: &grid, pool, sites: &samples.sites };
         let (classifier, used) = train(&source, samples, backend, config, seed)?;
-        Ok(Self { grid, features: used.into_iter().map(|f| pool[f as usize]).collect(), classifier })
+        Ok(Self {
+            grid,
+            features: used.into_iter().map(|f| pool[f as usize]).collect(),
+            classifier,
+        })
     }
 }
 
@@ -102,7 +109,8 @@ fn train<B: Backend, S>(
     seed: u64,
 ) -> Result<(Classifier, Vec<u32>), DetectError> {
     let set = TrainingSet { source, labels: &samples.labels, groups: &samples.groups };
-    let mut classifier = train_classifier(&set, backend, config, seed).map_err(|e| DetectError::training("classifier", e.to_string()))?;
+    let mut classifier = train_classifier(&set, backend, config, seed)
+        .map_err(|e| DetectError::training("classifier", e.to_string()))?;
     let used = used_features(&mut classifier.trees);
     Ok((classifier, used))
 }

@@ -1,4 +1,5 @@
-//! The surroundings of a box, finer than its search needs: landmarks are smaller than what they lie on.
+//! The surroundings of a box, finer than its search needs: landmarks are smaller than what they lie
+//! on.
 
 use crate::DetectError;
 use crate::case::WorkingSpec;
@@ -27,20 +28,33 @@ impl CloseUp {
     /// How an image is prepared for it.
     pub fn working(&self, of_box: &WorkingSpec) -> WorkingSpec {
         let spacing_mm = libm::ldexp(of_box.spacing_mm, -i32::from(self.halvings));
-        WorkingSpec { spacing_mm, levels: of_box.levels + usize::from(self.halvings), ..of_box.clone() }
+        WorkingSpec {
+            spacing_mm,
+            levels: of_box.levels + usize::from(self.halvings),
+            ..of_box.clone()
+        }
     }
 
     /// The tables that it needs.
     pub(crate) fn layout(&self, of_box: &WorkingSpec) -> ImageLayout {
         let working = self.working(of_box);
-        ImageLayout { padding: working.padding, haar: None, channels: (0..working.levels).collect() }
+        ImageLayout {
+            padding: working.padding,
+            haar: None,
+            channels: (0..working.levels).collect(),
+        }
     }
 
     /// The surroundings of these boxes, which overlap.
     ///
     /// # Errors
     /// Those of [`WorkingSpec::pyramid`].
-    pub(crate) fn pyramid(&self, of_box: &WorkingSpec, image: &Volume<f32>, boxes: &[Pose]) -> Result<Pyramid, DetectError> {
+    pub(crate) fn pyramid(
+        &self,
+        of_box: &WorkingSpec,
+        image: &Volume<f32>,
+        boxes: &[Pose],
+    ) -> Result<Pyramid, DetectError> {
         let wider = |pose: &Pose| {
             let more = 2.0 * self.margin * mean_size_mm(pose);
             Pose { size_mm: pose.size_mm.map(|edge| edge + more), ..*pose }
@@ -62,11 +76,17 @@ mod tests {
 
     fn noise(shape: [usize; 3]) -> Volume<f32> {
         let mut random = Random::new(4, 0, 0);
-        Volume::from_fn(Geometry::isotropic(shape, 1.0).unwrap(), |_, _, _| random.between(0.0, 100.0) as f32)
+        Volume::from_fn(Geometry::isotropic(shape, 1.0).unwrap(), |_, _, _| {
+            random.between(0.0, 100.0) as f32
+        })
     }
 
     fn pose(random: &mut Random, center: [f64; 3]) -> Pose {
-        Pose { center: PointLps::new(center[0], center[1], center[2]), orientation: random.rotation(), size_mm: [6.0, 9.0, 5.0] }
+        Pose {
+            center: PointLps::new(center[0], center[1], center[2]),
+            orientation: random.rotation(),
+            size_mm: [6.0, 9.0, 5.0],
+        }
     }
 
     #[test]
@@ -80,14 +100,22 @@ mod tests {
             let part = close_up.pyramid(&spec(), &image, &[pose]).unwrap();
             assert!(part.levels()[0].geometry().len() < whole.levels()[0].geometry().len());
             for corner in pose.corners() {
-                assert!(part.levels()[0].geometry().voxels_outside(corner) <= whole.levels()[0].geometry().voxels_outside(corner));
+                assert!(
+                    part.levels()[0].geometry().voxels_outside(corner)
+                        <= whole.levels()[0].geometry().voxels_outside(corner)
+                );
             }
             assert_eq!(part.levels().len(), 3);
             for (part, whole) in part.levels().iter().zip(whole.levels()) {
                 let [ni, nj, nk] = part.shape();
-                let first = whole.geometry().to_index(part.geometry().to_lps(VoxelIndex::new(0.0, 0.0, 0.0))).0;
+                let first = whole
+                    .geometry()
+                    .to_index(part.geometry().to_lps(VoxelIndex::new(0.0, 0.0, 0.0)))
+                    .0;
                 let at = |n: usize, a: usize| (first[a] + n as f64).round() as usize;
-                for (i, j, k) in (0..nk).flat_map(|k| (0..nj).flat_map(move |j| (0..ni).map(move |i| (i, j, k)))) {
+                for (i, j, k) in
+                    (0..nk).flat_map(|k| (0..nj).flat_map(move |j| (0..ni).map(move |i| (i, j, k))))
+                {
                     assert_eq!(part.at(i, j, k), whole.at(at(i, 0), at(j, 1), at(k, 2)));
                 }
             }
@@ -108,7 +136,9 @@ mod tests {
     fn a_box_beside_the_image_gives_what_is_nearest() {
         let mut random = Random::new(6, 0, 0);
         let close_up = CloseUp { halvings: 1, margin: 0.0 };
-        let found = close_up.pyramid(&spec(), &noise([12, 12, 12]), &[pose(&mut random, [-500.0, 5.0, 900.0])]).unwrap();
+        let found = close_up
+            .pyramid(&spec(), &noise([12, 12, 12]), &[pose(&mut random, [-500.0, 5.0, 900.0])])
+            .unwrap();
         assert!(found.levels()[0].shape().iter().all(|n| (1..=12).contains(n)));
     }
 }

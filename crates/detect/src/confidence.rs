@@ -9,20 +9,24 @@ pub struct Judged {
     pub score: f64,
     /// Whether it was right.
     pub right: bool,
-    /// How far it was from the truth, mm; `None` where it has no position or there is no truth to be far from.
+    /// How far it was from the truth, mm; `None` where it has no position or there is no truth to
+    /// be far from.
     pub error_mm: Option<f64>,
 }
 
-/// How well scores foretell what is right. A score is well calibrated when of all detections that bear 0.8, 80 % are right.
+/// How well scores foretell what is right. A score is well calibrated when of all detections that
+/// bear 0.8, 80 % are right.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Confidence {
     /// Number of detections.
     pub n: usize,
     /// Share of them that is right.
     pub share_right: f64,
-    /// Mean of (score − outcome)², outcome 1 for right and 0 for wrong (Brier 1950); 0 is perfect, 0.25 is what a constant ½ gets.
+    /// Mean of (score − outcome)², outcome 1 for right and 0 for wrong (Brier 1950); 0 is perfect,
+    /// 0.25 is what a constant ½ gets.
     pub brier: f64,
-    /// Mean of |mean score − share right| over the bins, weighted by their numbers (Naeini et al. 2015).
+    /// Mean of |mean score − share right| over the bins, weighted by their numbers (Naeini et al.
+    /// 2015).
     pub calibration_error: f64,
     /// Ten bins of equal width, the lowest scores first.
     pub reliability: Vec<Bin>,
@@ -30,7 +34,8 @@ pub struct Confidence {
     pub risk_coverage: RiskCoverage,
 }
 
-/// Detections whose scores lie in a range: from `low`, which is inside, to `high`, which is inside in the last bin only.
+/// Detections whose scores lie in a range: from `low`, which is inside, to `high`, which is inside
+/// in the last bin only.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Bin {
     /// Lower limit.
@@ -45,15 +50,18 @@ pub struct Bin {
     pub share_right: Option<f64>,
 }
 
-/// Risk against coverage (El-Yaniv and Wiener 2010): keeping only detections above a limit of the score, what share is kept, and what
-/// share of those is wrong.
+/// Risk against coverage (El-Yaniv and Wiener 2010): keeping only detections above a limit of the
+/// score, what share is kept, and what share of those is wrong.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RiskCoverage {
-    /// Area under the curve of wrong shares over coverage, 0 to 1, lower is better (AURC: Geifman et al. 2019).
+    /// Area under the curve of wrong shares over coverage, 0 to 1, lower is better (AURC: Geifman
+    /// et al. 2019).
     pub area: f64,
-    /// The area if every wrong detection had a lower score than every right one: the least that scores can reach here.
+    /// The area if every wrong detection had a lower score than every right one: the least that
+    /// scores can reach here.
     pub least_area: f64,
-    /// The curve, thinned to about twenty points, the highest limit first; the last one keeps everything.
+    /// The curve, thinned to about twenty points, the highest limit first; the last one keeps
+    /// everything.
     pub points: Vec<RiskPoint>,
 }
 
@@ -129,11 +137,18 @@ impl RiskCoverage {
             let share_wrong = wrong as f64 / kept as f64;
             area += equal.len() as f64 / n * share_wrong;
             let mean_error_mm = (with_error > 0).then(|| error_mm / with_error as f64);
-            all.push(RiskPoint { coverage: kept as f64 / n, score: equal[0].score, share_wrong, mean_error_mm });
+            all.push(RiskPoint {
+                coverage: kept as f64 / n,
+                score: equal[0].score,
+                share_wrong,
+                mean_error_mm,
+            });
         }
         let right = sorted.len() - wrong;
         // The sum of nothing is −0.
-        let least_area = (right + 1..=sorted.len()).map(|k| (k - right) as f64 / k as f64).sum::<f64>() / n + 0.0;
+        let least_area =
+            (right + 1..=sorted.len()).map(|k| (k - right) as f64 / k as f64).sum::<f64>() / n
+                + 0.0;
         let mut points: Vec<RiskPoint> = Vec::with_capacity(POINTS);
         for step in 1..=POINTS {
             let wanted = step as f64 / POINTS as f64 - 1e-9;
@@ -157,7 +172,12 @@ mod tests {
     /// Worked out by hand.
     #[test]
     fn four_detections() {
-        let all = [judged(0.9, true, 1.0), judged(0.8, false, 9.0), judged(0.5, true, 2.0), judged(0.1, false, 8.0)];
+        let all = [
+            judged(0.9, true, 1.0),
+            judged(0.8, false, 9.0),
+            judged(0.5, true, 2.0),
+            judged(0.1, false, 8.0),
+        ];
         let c = Confidence::new(&all).unwrap();
         assert_eq!((c.n, c.share_right), (4, 0.5));
         assert!((c.brier - (0.01 + 0.64 + 0.25 + 0.01) / 4.0).abs() < 1e-12);
@@ -166,7 +186,8 @@ mod tests {
         let curve = &c.risk_coverage;
         assert!((curve.area - (0.0 + 0.5 + 1.0 / 3.0 + 0.5) / 4.0).abs() < 1e-12);
         assert!((curve.least_area - (1.0 / 3.0 + 0.5) / 4.0).abs() < 1e-12);
-        let listed: Vec<(f64, f64, f64)> = curve.points.iter().map(|p| (p.coverage, p.score, p.mean_error_mm.unwrap())).collect();
+        let listed: Vec<(f64, f64, f64)> =
+            curve.points.iter().map(|p| (p.coverage, p.score, p.mean_error_mm.unwrap())).collect();
         assert_eq!(listed, [(0.25, 0.9, 1.0), (0.5, 0.8, 5.0), (0.75, 0.5, 4.0), (1.0, 0.1, 5.0)]);
     }
 
@@ -174,14 +195,22 @@ mod tests {
     fn bins_hold_their_lower_limit_and_the_last_one_both() {
         let all = [0.0, 0.0999, 0.1, 0.95, 1.0].map(|score| judged(score, score > 0.5, 0.0));
         let c = Confidence::new(&all).unwrap();
-        assert_eq!(c.reliability.iter().map(|b| b.n).collect::<Vec<_>>(), [2, 1, 0, 0, 0, 0, 0, 0, 0, 2]);
+        assert_eq!(
+            c.reliability.iter().map(|b| b.n).collect::<Vec<_>>(),
+            [2, 1, 0, 0, 0, 0, 0, 0, 0, 2]
+        );
         assert_eq!((c.reliability[5].mean_score, c.reliability[9].share_right), (None, Some(1.0)));
         assert!((c.reliability[9].mean_score.unwrap() - 0.975).abs() < 1e-12);
     }
 
     #[test]
     fn equal_scores_enter_together_in_any_order() {
-        let all = [judged(0.5, true, 1.0), judged(0.5, false, 3.0), judged(0.5, true, 2.0), judged(0.2, false, 4.0)];
+        let all = [
+            judged(0.5, true, 1.0),
+            judged(0.5, false, 3.0),
+            judged(0.5, true, 2.0),
+            judged(0.2, false, 4.0),
+        ];
         let mut turned = all;
         turned.reverse();
         let (a, b) = (Confidence::new(&all).unwrap(), Confidence::new(&turned).unwrap());
@@ -193,13 +222,15 @@ mod tests {
     #[test]
     fn nothing_to_judge() {
         assert_eq!(Confidence::new(&[]), None);
-        let absent = Confidence::new(&[Judged { score: 0.0, right: false, error_mm: None }]).unwrap();
+        let absent =
+            Confidence::new(&[Judged { score: 0.0, right: false, error_mm: None }]).unwrap();
         assert_eq!((absent.brier, absent.risk_coverage.points[0].mean_error_mm), (0.0, None));
     }
 
     #[test]
     fn the_curve_is_thinned() {
-        let all: Vec<Judged> = (0..1000).map(|n| judged(1.0 - n as f64 / 1000.0, n % 7 != 0, n as f64)).collect();
+        let all: Vec<Judged> =
+            (0..1000).map(|n| judged(1.0 - n as f64 / 1000.0, n % 7 != 0, n as f64)).collect();
         let points = Confidence::new(&all).unwrap().risk_coverage.points;
         assert_eq!(points.len(), 20);
         assert!((points[0].coverage - 0.05).abs() < 1e-12 && points[19].coverage == 1.0);

@@ -1,4 +1,5 @@
-//! Everything that a user may set for training; every key has a default, and `auto` values are resolved from the training cases.
+//! Everything that a user may set for training; every key has a default, and `auto` values are
+//! resolved from the training cases.
 
 use crate::DetectError;
 use crate::augmentation::AugmentationConfig;
@@ -12,8 +13,8 @@ use toml::de::{DeTable, DeValue};
 
 /// The whole configuration of a training, as in a TOML file given by `--config`.
 ///
-/// Lengths are given in units of the structure's mean size D, the geometric mean of the mean edge lengths, so that one configuration
-/// serves mouse skulls and vertebrae.
+/// Lengths are given in units of the structure's mean size D, the geometric mean of the mean edge
+/// lengths, so that one configuration serves mouse skulls and vertebrae.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TrainConfig {
@@ -41,10 +42,12 @@ pub struct TrainConfig {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct WorkingConfig {
-    /// Spacing of the finest level, mm. Automatic: D/46, but not below the smallest spacing of the training images.
+    /// Spacing of the finest level, mm. Automatic: D/46, but not below the smallest spacing of the
+    /// training images.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spacing_mm: Option<f64>,
-    /// How intensities become 12 bits. Automatic: by modality, a window learned from the training images for CT, percentiles otherwise.
+    /// How intensities become 12 bits. Automatic: by modality, a window learned from the training
+    /// images for CT, percentiles otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub intensity: Option<IntensityPolicy>,
     /// What lies outside an image. Automatic: `zero` (air) for CT, `edge` otherwise.
@@ -64,7 +67,8 @@ pub struct PositionConfig {
     pub positive_within: f64,
     /// A voxel this far from it is a negative, voxels.
     pub negative_beyond: f64,
-    /// Resampled copies of each case: in random orientations where the structure may lie anyhow, within its spread otherwise.
+    /// Resampled copies of each case: in random orientations where the structure may lie anyhow,
+    /// within its spread otherwise.
     pub copies: usize,
     /// Negatives a copy; half of them near the structure.
     pub negatives: usize,
@@ -90,7 +94,8 @@ impl Default for PositionConfig {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Orientations {
-    /// `any` where some training case is turned by more than 75° from the middle one, else `training`.
+    /// `any` where some training case is turned by more than 75° from the middle one, else
+    /// `training`.
     #[default]
     Auto,
     /// An even cover of all rotations.
@@ -140,7 +145,8 @@ pub enum FinishKind {
     /// A cascade of ridge regressors.
     #[default]
     Regression,
-    /// Boosted classifiers alone, as in the patent: size, then rounds of finer and finer hypotheses.
+    /// Boosted classifiers alone, as in the patent: size, then rounds of finer and finer
+    /// hypotheses.
     Classification,
 }
 
@@ -148,7 +154,8 @@ pub enum FinishKind {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RoundConfig {
-    /// Rotations up to this, degrees; for a regressor 2½ standard deviations of those about each axis that it learns from.
+    /// Rotations up to this, degrees; for a regressor 2½ standard deviations of those about each
+    /// axis that it learns from.
     pub degrees: f64,
     /// Shifts up to this, in D; for a regressor 2½ standard deviations of those along each axis.
     pub shift: f64,
@@ -187,14 +194,17 @@ pub struct FinishConfig {
     pub points_across: f64,
     /// Whether regressors see edge strengths beside intensities.
     pub edges: bool,
-    /// How far the grid reaches beyond the box on every side, in D. Automatic: of three the one that is best on held-out cases.
+    /// How far the grid reaches beyond the box on every side, in D. Automatic: of three the one
+    /// that is best on held-out cases.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub margin: Option<f64>,
-    /// Perturbed poses a case that a regressor learns from; their total stays within `most_samples`.
+    /// Perturbed poses a case that a regressor learns from; their total stays within
+    /// `most_samples`.
     pub perturbations: usize,
     /// Most perturbed poses in all.
     pub most_samples: usize,
-    /// Ridge penalty as a share of the mean variance of a feature. Automatic: of three the one that is best on held-out cases.
+    /// Ridge penalty as a share of the mean variance of a feature. Automatic: of three the one that
+    /// is best on held-out cases.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ridge: Option<f64>,
     /// Hypotheses a mode and round of classification.
@@ -252,7 +262,8 @@ impl Default for VerificationConfig {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct NetworkConfig {
-    /// Whether the place of a structure in the image counts: right where all images are planned alike, wrong where they are not.
+    /// Whether the place of a structure in the image counts: right where all images are planned
+    /// alike, wrong where they are not.
     pub places: bool,
     /// Whether chains of look-alikes (vertebrae) are tested for standing at the right level.
     pub levels: bool,
@@ -267,20 +278,32 @@ impl Default for NetworkConfig {
 /// An error that names the key of a value outside its range.
 pub(crate) fn within(key: &str, value: f64, low: f64, high: f64) -> Result<(), DetectError> {
     // Other than its negation, this refuses NaN too.
-    if value >= low && value <= high { Ok(()) } else { Err(DetectError::config(key, format!("{value} is not between {low} and {high}"))) }
+    if value >= low && value <= high {
+        Ok(())
+    } else {
+        Err(DetectError::config(key, format!("{value} is not between {low} and {high}")))
+    }
 }
 
-/// The key whose name or value stands at a place of the text, the innermost one: `finish.rounds[1].shift`.
+/// The key whose name or value stands at a place of the text, the innermost one:
+/// `finish.rounds[1].shift`.
 fn key_at(value: &DeValue<'_>, at: usize) -> Option<String> {
-    let found = |name: String, value: &Spanned<DeValue<'_>>, is_here: bool| match key_at(value.get_ref(), at) {
+    let found = |name: String, value: &Spanned<DeValue<'_>>, is_here: bool| match key_at(
+        value.get_ref(),
+        at,
+    ) {
         // What is in a list goes on with its number, without a dot.
         Some(rest) if rest.starts_with('[') => Some(name + &rest),
         Some(rest) => Some(format!("{name}.{rest}")),
         None => (is_here || value.span().contains(&at)).then_some(name),
     };
     match value {
-        DeValue::Table(table) => table.iter().find_map(|(key, value)| found(key.get_ref().to_string(), value, key.span().contains(&at))),
-        DeValue::Array(items) => items.iter().enumerate().find_map(|(n, item)| found(format!("[{n}]"), item, false)),
+        DeValue::Table(table) => table.iter().find_map(|(key, value)| {
+            found(key.get_ref().to_string(), value, key.span().contains(&at))
+        }),
+        DeValue::Array(items) => {
+            items.iter().enumerate().find_map(|(n, item)| found(format!("[{n}]"), item, false))
+        }
         _ => None,
     }
 }
@@ -306,7 +329,8 @@ const HELD_OUT_PERTURBATIONS: usize = 100;
 const HELD_OUT_SAMPLES: usize = 5000;
 
 impl TrainConfig {
-    /// Where the errors of a finish are wanted and not the best one: fewer perturbations serve, and cost a fraction.
+    /// Where the errors of a finish are wanted and not the best one: fewer perturbations serve, and
+    /// cost a fraction.
     pub(crate) fn for_held_out(&self) -> Self {
         let mut config = self.clone();
         config.finish.perturbations = config.finish.perturbations.min(HELD_OUT_PERTURBATIONS);
@@ -314,7 +338,8 @@ impl TrainConfig {
         config
     }
 
-    /// Reads a TOML text; an unknown key or a value of the wrong type is an error that names line and key.
+    /// Reads a TOML text; an unknown key or a value of the wrong type is an error that names line
+    /// and key.
     ///
     /// # Errors
     /// [`DetectError::Config`].
@@ -322,8 +347,11 @@ impl TrainConfig {
         let config: Self = toml::from_str(text).map_err(|e| {
             let at = e.span().map_or(0, |span| span.start);
             let line = text.bytes().take(at).filter(|&b| b == b'\n').count() + 1;
-            let key = DeTable::parse(text).ok().and_then(|root| key_at(&DeValue::Table(root.into_inner()), at));
-            let field = key.map_or_else(|| format!("line {line}"), |key| format!("line {line}: {key}"));
+            let key = DeTable::parse(text)
+                .ok()
+                .and_then(|root| key_at(&DeValue::Table(root.into_inner()), at));
+            let field =
+                key.map_or_else(|| format!("line {line}"), |key| format!("line {line}: {key}"));
             DetectError::config(field, in_words(e.message()))
         })?;
         config.check()?;
@@ -347,7 +375,12 @@ impl TrainConfig {
         within("position.haar.step", self.position.haar.step as f64, 1.0, 60.0)?;
         within("position.haar.concentric", self.position.haar.concentric, 0.0, 1.0)?;
         within("position.positive_within", self.position.positive_within, 0.87, 10.0)?;
-        within("position.negative_beyond", self.position.negative_beyond, self.position.positive_within, 50.0)?;
+        within(
+            "position.negative_beyond",
+            self.position.negative_beyond,
+            self.position.positive_within,
+            50.0,
+        )?;
         within("position.copies", self.position.copies as f64, 1.0, 1000.0)?;
         within("position.negatives", self.position.negatives as f64, 10.0, 1e6)?;
         within("position.keep", self.position.keep as f64, 1.0, 1e4)?;
@@ -366,7 +399,9 @@ impl TrainConfig {
             within("finish.ridge", ridge, 1e-9, 1e3)?;
         }
         within("finish.hypotheses", self.finish.hypotheses as f64, 10.0, 1e5)?;
-        for (key, rounds) in [("finish.regressors", &self.finish.regressors), ("finish.rounds", &self.finish.rounds)] {
+        for (key, rounds) in
+            [("finish.regressors", &self.finish.regressors), ("finish.rounds", &self.finish.rounds)]
+        {
             within(key, rounds.len() as f64, 1.0, 20.0)?;
             for round in rounds {
                 within(&format!("{key}.degrees"), round.degrees, 0.1, 50.0)?;
@@ -374,14 +409,27 @@ impl TrainConfig {
                 within(&format!("{key}.size"), round.size, 0.0, 2.0)?;
                 within(&format!("{key}.repeats"), round.repeats as f64, 1.0, 100.0)?;
                 within(&format!("{key}.density"), round.density, 0.2, 3.0)?;
-                within(&format!("{key}.voxels_across"), round.voxels_across.len() as f64, 1.0, 4.0)?;
-                round.voxels_across.iter().try_for_each(|&v| within(&format!("{key}.voxels_across"), v, 1.0, 500.0))?;
+                within(
+                    &format!("{key}.voxels_across"),
+                    round.voxels_across.len() as f64,
+                    1.0,
+                    4.0,
+                )?;
+                round
+                    .voxels_across
+                    .iter()
+                    .try_for_each(|&v| within(&format!("{key}.voxels_across"), v, 1.0, 500.0))?;
             }
         }
         self.augmentation.check()?;
         self.landmarks.check()?;
         within("verification.doubtful_below", self.verification.doubtful_below, 0.0, 1.0)?;
-        within("verification.absent_below", self.verification.absent_below, 0.0, self.verification.doubtful_below)?;
+        within(
+            "verification.absent_below",
+            self.verification.absent_below,
+            0.0,
+            self.verification.doubtful_below,
+        )?;
         Ok(())
     }
 }
@@ -392,30 +440,58 @@ mod tests {
 
     #[test]
     fn examples_of_the_documentation_are_read() {
-        let pages = [include_str!("../../../docs/reference/configuration.md"), include_str!("../../../docs/how-to/tune-a-training.md")];
-        let examples: Vec<&str> =
-            pages.iter().flat_map(|page| page.split("```toml").skip(1)).filter_map(|rest| rest.split("```").next()).collect();
-        let read: Vec<TrainConfig> =
-            examples.iter().map(|text| TrainConfig::from_toml(text).unwrap_or_else(|e| panic!("{e} in {text}"))).collect();
-        let rounds = |config: &TrainConfig| config.landmarks.rounds.iter().map(|round| round.patches.len()).collect::<Vec<_>>();
+        let pages = [
+            include_str!("../../../docs/reference/configuration.md"),
+            include_str!("../../../docs/how-to/tune-a-training.md"),
+        ];
+        let examples: Vec<&str> = pages
+            .iter()
+            .flat_map(|page| page.split("```toml").skip(1))
+            .filter_map(|rest| rest.split("```").next())
+            .collect();
+        let read: Vec<TrainConfig> = examples
+            .iter()
+            .map(|text| TrainConfig::from_toml(text).unwrap_or_else(|e| panic!("{e} in {text}")))
+            .collect();
+        let rounds = |config: &TrainConfig| {
+            config.landmarks.rounds.iter().map(|round| round.patches.len()).collect::<Vec<_>>()
+        };
         assert!(read.iter().any(|config| rounds(config) == [1, 2]));
     }
 
     #[test]
     fn errors_name_line_and_key() {
         for (text, expected) in [
-            ("[position]\nkeep = \"x\"", "line 2: position.keep: invalid type: string \"x\", expected a whole number from 0 on"),
-            ("\nposition.haar = { radius = 9, features = 1.5 }", "line 2: position.haar.features: invalid type: floating point `1.5`, "),
-            ("[position]\nkep = 3", "line 2: position.kep: unknown field `kep`, expected one of `voxels_across`, "),
+            (
+                "[position]\nkeep = \"x\"",
+                "line 2: position.keep: invalid type: string \"x\", expected a whole number from 0 on",
+            ),
+            (
+                "\nposition.haar = { radius = 9, features = 1.5 }",
+                "line 2: position.haar.features: invalid type: floating point `1.5`, ",
+            ),
+            (
+                "[position]\nkep = 3",
+                "line 2: position.kep: unknown field `kep`, expected one of `voxels_across`, ",
+            ),
             ("position = 3", "line 1: position: invalid type: integer `3`, expected a table"),
-            ("[finish]\nedges = 1", "line 2: finish.edges: invalid type: integer `1`, expected true or false"),
-            ("[finish]\nkind = \"x\"", "line 2: finish.kind: unknown variant `x`, expected `regression` or `classification`"),
+            (
+                "[finish]\nedges = 1",
+                "line 2: finish.edges: invalid type: integer `1`, expected true or false",
+            ),
+            (
+                "[finish]\nkind = \"x\"",
+                "line 2: finish.kind: unknown variant `x`, expected `regression` or `classification`",
+            ),
             ("[[finish.rounds]]\ndegrees = 3", "line 1: finish.rounds[0]: missing field `shift`"),
             (
                 "[[landmarks.rounds]]\nview = \"box\"\n[[landmarks.rounds.patches]]\nextent = 1\npoints = 9\nlevels = [0.7,\n\"x\"]",
                 "line 7: landmarks.rounds[0].patches[0].levels[1]: invalid type: string \"x\", expected a number",
             ),
-            ("[classifier.pbt]\nrounds_by_level = 3", "line 2: classifier.pbt.rounds_by_level: invalid type: integer `3`, expected a list"),
+            (
+                "[classifier.pbt]\nrounds_by_level = 3",
+                "line 2: classifier.pbt.rounds_by_level: invalid type: integer `3`, expected a list",
+            ),
             ("[position]\nkeep = 3\nkeep = 4", "line 3: duplicate key"),
             (
                 "[working]\nintensity = { policy = \"window\", low = 5, high = 1 }",

@@ -5,8 +5,8 @@ use pbt_volume::{positive, rotation_from_vector};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::Rng;
 
-/// `n` rotations spread evenly over SO(3): super-Fibonacci spirals (Alexa, CVPR 2022, algorithm 1). The nearest of 600 lies 14° away
-/// on average and 26° at most.
+/// `n` rotations spread evenly over SO(3): super-Fibonacci spirals (Alexa, CVPR 2022, algorithm 1).
+/// The nearest of 600 lies 14° away on average and 26° at most.
 pub fn rotation_cover(n: usize) -> Vec<UnitQuaternion<f64>> {
     // φ = √2 and the positive root ψ of ψ⁴ = ψ + 4, section 4 of the paper.
     const PHI: f64 = core::f64::consts::SQRT_2;
@@ -17,7 +17,12 @@ pub fn rotation_cover(n: usize) -> Vec<UnitQuaternion<f64>> {
             let (inner, outer) = ((s / n as f64).sqrt(), (1.0 - s / n as f64).sqrt());
             let (sin_a, cos_a) = libm::sincos(core::f64::consts::TAU * s / PHI);
             let (sin_b, cos_b) = libm::sincos(core::f64::consts::TAU * s / PSI);
-            positive(UnitQuaternion::new_normalize(Quaternion::new(outer * cos_b, inner * sin_a, inner * cos_a, outer * sin_b)))
+            positive(UnitQuaternion::new_normalize(Quaternion::new(
+                outer * cos_b,
+                inner * sin_a,
+                inner * cos_a,
+                outer * sin_b,
+            )))
         })
         .collect()
 }
@@ -30,7 +35,8 @@ impl Random {
     /// The stream of a seed, a stage's number and an item's number within the stage.
     pub(crate) fn new(seed: u64, stage: u64, item: u64) -> Self {
         use rand_chacha::rand_core::SeedableRng;
-        // The golden ratio's odd multiples spread stages over the key space; the item is ChaCha's own stream number.
+        // The golden ratio's odd multiples spread stages over the key space; the item is ChaCha's
+        // own stream number.
         let mut rng = ChaCha8Rng::seed_from_u64(seed ^ stage.wrapping_mul(0x9E37_79B9_7F4A_7C15));
         rng.set_stream(item);
         Self(rng)
@@ -46,7 +52,8 @@ impl Random {
         low + (high - low) * self.uniform()
     }
 
-    /// Normal with mean 0 and standard deviation 1, nearly: twelve uniform numbers less six, so never beyond six.
+    /// Normal with mean 0 and standard deviation 1, nearly: twelve uniform numbers less six, so
+    /// never beyond six.
     pub(crate) fn normal(&mut self) -> f64 {
         (0..12).map(|_| self.uniform()).sum::<f64>() - 6.0
     }
@@ -76,7 +83,12 @@ impl Random {
         let (sin_v, cos_v) = libm::sincos(core::f64::consts::TAU * v);
         let (sin_w, cos_w) = libm::sincos(core::f64::consts::TAU * w);
         let (a, b) = ((1.0 - u).sqrt(), u.sqrt());
-        positive(UnitQuaternion::new_normalize(Quaternion::new(b * cos_w, a * sin_v, a * cos_v, b * sin_w)))
+        positive(UnitQuaternion::new_normalize(Quaternion::new(
+            b * cos_w,
+            a * sin_v,
+            a * cos_v,
+            b * sin_w,
+        )))
     }
 
     /// A rotation by an angle uniform in [low, high) radians about a uniform axis.
@@ -91,7 +103,8 @@ mod tests {
     use super::*;
     use pbt_volume::angle_between;
 
-    /// The figures of `reference` for 600 and 2,000 rotations: 14°/26° and 9.6°/16°, measured with random rotations.
+    /// The figures of `reference` for 600 and 2,000 rotations: 14°/26° and 9.6°/16°, measured with
+    /// random rotations.
     #[test]
     fn the_cover_is_as_dense_as_published() {
         for (n, mean, most) in [(600, 14.5, 28.0), (2000, 10.0, 18.0)] {
@@ -100,7 +113,10 @@ mod tests {
             let mut distances: Vec<f64> = (0..500)
                 .map(|_| {
                     let q = random.rotation();
-                    cover.iter().map(|c| angle_between(c, &q).to_degrees()).fold(f64::INFINITY, f64::min)
+                    cover
+                        .iter()
+                        .map(|c| angle_between(c, &q).to_degrees())
+                        .fold(f64::INFINITY, f64::min)
                 })
                 .collect();
             distances.sort_by(f64::total_cmp);

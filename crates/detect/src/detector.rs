@@ -58,7 +58,8 @@ pub struct LandmarkDetection {
 pub struct Trace {
     /// Position candidates, best first.
     pub candidates: Vec<Candidate>,
-    /// Modes of the orientation stage, then what the neighbours in the network propose, then the rung of a level test where none stood.
+    /// Modes of the orientation stage, then what the neighbours in the network propose, then the
+    /// rung of a level test where none stood.
     pub modes: Vec<Pose>,
     /// Number of modes before the neighbours' proposals.
     pub own_modes: usize,
@@ -70,9 +71,11 @@ pub struct Trace {
     pub chosen: usize,
     /// Where the chosen one was settled; neighbours may have moved the result from there.
     pub settled: Option<Pose>,
-    /// By how much the best joint choice of the network with this structure elsewhere is worse; infinite where there is none.
+    /// By how much the best joint choice of the network with this structure elsewhere is worse;
+    /// infinite where there is none.
     pub margin: f64,
-    /// Log of how much likelier the place is by where the chosen neighbours lie; 0 without neighbours.
+    /// Log of how much likelier the place is by where the chosen neighbours lie; 0 without
+    /// neighbours.
     pub support: f64,
 }
 
@@ -89,8 +92,13 @@ impl Model {
     /// Finds every structure of the model in an image.
     ///
     /// # Errors
-    /// [`DetectError::Image`] when the image cannot be brought to the working grid or is smaller than the feature window.
-    pub fn detect<B: Backend>(&self, backend: &B, image: &Volume<f32>) -> Result<Detections, DetectError> {
+    /// [`DetectError::Image`] when the image cannot be brought to the working grid or is smaller
+    /// than the feature window.
+    pub fn detect<B: Backend>(
+        &self,
+        backend: &B,
+        image: &Volume<f32>,
+    ) -> Result<Detections, DetectError> {
         Ok(self.run(backend, image, false)?.0)
     }
 
@@ -98,12 +106,21 @@ impl Model {
     ///
     /// # Errors
     /// Those of [`Model::detect`].
-    pub fn explain<B: Backend>(&self, backend: &B, image: &Volume<f32>) -> Result<(Detections, Vec<Explanation>), DetectError> {
+    pub fn explain<B: Backend>(
+        &self,
+        backend: &B,
+        image: &Volume<f32>,
+    ) -> Result<(Detections, Vec<Explanation>), DetectError> {
         self.run(backend, image, true)
     }
 
     /// The detections, and their explanations where they are wanted.
-    fn run<B: Backend>(&self, backend: &B, image: &Volume<f32>, explain: bool) -> Result<(Detections, Vec<Explanation>), DetectError> {
+    fn run<B: Backend>(
+        &self,
+        backend: &B,
+        image: &Volume<f32>,
+        explain: bool,
+    ) -> Result<(Detections, Vec<Explanation>), DetectError> {
         let mut clock = Clock::default();
         let mut prepared: Vec<Prepared<'_, B>> = Vec::new();
         let mut searches = Vec::with_capacity(self.structures.len());
@@ -118,8 +135,10 @@ impl Model {
             searches.push((n, structure.search(backend, &prepared[n], &mut clock)?));
         }
         if let Some(network) = &self.network {
-            for (proposed, (structure, (n, search))) in
-                network.proposals(&found(&searches)).iter().zip(self.structures.iter().zip(&mut searches))
+            for (proposed, (structure, (n, search))) in network
+                .proposals(&found(&searches))
+                .iter()
+                .zip(self.structures.iter().zip(&mut searches))
             {
                 structure.converge(backend, &prepared[*n].image, proposed, search);
             }
@@ -132,11 +151,19 @@ impl Model {
         if let Some(network) = &self.network {
             for test in &self.levels {
                 let on = &prepared[searches[test.spec.members[0]].0].image;
-                self.settle_level(backend, (on, image.geometry()), network, test, &mut searches, &mut choices);
+                self.settle_level(
+                    backend,
+                    (on, image.geometry()),
+                    network,
+                    test,
+                    &mut searches,
+                    &mut choices,
+                );
             }
         }
         clock.stop("network");
-        let (mut settled, mut measured) = (Vec::with_capacity(searches.len()), Vec::with_capacity(searches.len()));
+        let (mut settled, mut measured) =
+            (Vec::with_capacity(searches.len()), Vec::with_capacity(searches.len()));
         for ((structure, (n, trace)), choice) in self.structures.iter().zip(searches).zip(choices) {
             let (detection, own) = structure.settle(backend, &prepared[n], trace, choice);
             settled.push((n, detection));
@@ -159,7 +186,12 @@ impl Model {
                 clock.stop("landmarks");
             }
             if explain {
-                explanations.push(structure.explain(backend, &on.image, structure.working.spacing_mm, &detection));
+                explanations.push(structure.explain(
+                    backend,
+                    &on.image,
+                    structure.working.spacing_mm,
+                    &detection,
+                ));
             }
             detections.push(detection);
         }
@@ -169,7 +201,8 @@ impl Model {
 }
 
 impl Model {
-    /// Moves the names along a chain to the level that its context, its place and its members' own detectors favour together.
+    /// Moves the names along a chain to the level that its context, its place and its members' own
+    /// detectors favour together.
     fn settle_level<B: Backend>(
         &self,
         backend: &B,
@@ -180,9 +213,12 @@ impl Model {
         choices: &mut [Choice],
     ) {
         let (members, middle) = (&test.spec.members, view.center());
-        let pose = |searches: &[(usize, Trace)], choices: &[Choice], s: usize| searches[s].1.converged[choices[s].index];
+        let pose = |searches: &[(usize, Trace)], choices: &[Choice], s: usize| {
+            searches[s].1.converged[choices[s].index]
+        };
         let chosen: Vec<Pose> = members.iter().map(|&s| pose(searches, choices, s)).collect();
-        let rungs = ladder(backend, on, network, &self.structures[members[0]].finish, members, &chosen);
+        let rungs =
+            ladder(backend, on, network, &self.structures[members[0]].finish, members, &chosen);
         // What the image says decides whether there is doubt; the place only which level it is.
         let mut seen = test.log_odds(backend, on, &rungs);
         let mut places = vec![0.0; seen.len()];
@@ -200,8 +236,12 @@ impl Model {
             }
         }
         let totals: Vec<f64> = seen.iter().zip(&places).map(|(a, b)| a + b).collect();
-        let best = (0..totals.len()).fold(SHIFTS, |best, n| if totals[n] > totals[best] { n } else { best });
-        let second = (0..totals.len()).filter(|&n| n != best).map(|n| totals[n]).fold(f64::NEG_INFINITY, f64::max);
+        let best = (0..totals.len())
+            .fold(SHIFTS, |best, n| if totals[n] > totals[best] { n } else { best });
+        let second = (0..totals.len())
+            .filter(|&n| n != best)
+            .map(|n| totals[n])
+            .fold(f64::NEG_INFINITY, f64::max);
         for (n, &s) in members.iter().enumerate() {
             let (structure, trace) = (&self.structures[s], &mut searches[s].1);
             let there = rungs[best + n];
@@ -220,11 +260,13 @@ impl Model {
     }
 }
 
-/// A centre that lies this far outside the image, in D, is out of view; nearer, half of the structure is seen.
+/// A centre that lies this far outside the image, in D, is out of view; nearer, half of the
+/// structure is seen.
 const OUT_OF_VIEW: f64 = 0.05;
 
-/// Log of the odds against the next choice from which the evidence for a choice is strong: 20 (Kass and Raftery 1995, section 3.2). With 10
-/// training spines and no places, one held-out spine of 24 was sure of a wrong level at odds of 16; at 20 none is, with 10 spines or all.
+/// Log of the odds against the next choice from which the evidence for a choice is strong: 20 (Kass
+/// and Raftery 1995, section 3.2). With 10 training spines and no places, one held-out spine of 24
+/// was sure of a wrong level at odds of 16; at 20 none is, with 10 spines or all.
 const STRONG: f64 = 2.995_732_273_553_991;
 
 /// A chosen pose within this of a rung, in D, stands on it.
@@ -240,9 +282,15 @@ struct Prepared<'a, B: Backend> {
 }
 
 impl<'a, B: Backend> Prepared<'a, B> {
-    fn new(backend: &B, structure: &'a StructureModel, image: &Volume<f32>, clock: &mut Clock) -> Result<Self, DetectError> {
+    fn new(
+        backend: &B,
+        structure: &'a StructureModel,
+        image: &Volume<f32>,
+        clock: &mut Clock,
+    ) -> Result<Self, DetectError> {
         let pyramid = structure.working.pyramid(image)?;
-        let levels: Vec<Geometry> = pyramid.levels().iter().map(|level| level.geometry().clone()).collect();
+        let levels: Vec<Geometry> =
+            pyramid.levels().iter().map(|level| level.geometry().clone()).collect();
         let spec = &structure.position.spec;
         check_window(levels[spec.level].shape(), spec.radius, levels[spec.level].spacing_mm()[0])?;
         clock.stop("prepare");
@@ -278,10 +326,17 @@ impl StructureModel {
     }
 
     /// The structure by itself: position, orientation and finish.
-    fn search<B: Backend>(&self, backend: &B, on: &Prepared<'_, B>, clock: &mut Clock) -> Result<Trace, DetectError> {
-        let candidates = self.position.detect(backend, &on.image, &on.levels[self.position.spec.level]);
+    fn search<B: Backend>(
+        &self,
+        backend: &B,
+        on: &Prepared<'_, B>,
+        clock: &mut Clock,
+    ) -> Result<Trace, DetectError> {
+        let candidates =
+            self.position.detect(backend, &on.image, &on.levels[self.position.spec.level]);
         clock.stop("position");
-        let modes = self.orientation.detect(backend, &on.image, &candidates, &self.prior, on.middle());
+        let modes =
+            self.orientation.detect(backend, &on.image, &candidates, &self.prior, on.middle());
         clock.stop("orientation");
         let mut trace = Trace { candidates, own_modes: modes.len(), ..Trace::default() };
         self.converge(backend, &on.image, &modes, &mut trace);
@@ -293,7 +348,13 @@ impl StructureModel {
     }
 
     /// Adds modes to what was found, and where they converge.
-    fn converge<B: Backend>(&self, backend: &B, image: &B::Image, modes: &[Pose], trace: &mut Trace) {
+    fn converge<B: Backend>(
+        &self,
+        backend: &B,
+        image: &B::Image,
+        modes: &[Pose],
+        trace: &mut Trace,
+    ) {
         let converged = self.finish.apply(backend, image, modes);
         trace.scores.extend(self.verification.score(backend, image, &converged));
         trace.modes.extend_from_slice(modes);
@@ -301,10 +362,29 @@ impl StructureModel {
     }
 
     /// The chosen pose with its score, without landmarks; and what neighbours may go by.
-    fn settle<B: Backend>(&self, backend: &B, on: &Prepared<'_, B>, trace: Trace, choice: Choice) -> (Detection, Option<Measured>) {
+    fn settle<B: Backend>(
+        &self,
+        backend: &B,
+        on: &Prepared<'_, B>,
+        trace: Trace,
+        choice: Choice,
+    ) -> (Detection, Option<Measured>) {
         let expected = self.prior.expected(on.middle());
-        let (pose, score) = self.verification.settle(backend, &on.image, &trace.converged, &trace.scores, choice.index, expected.as_ref());
-        let trace = Trace { chosen: choice.index, settled: Some(pose), margin: choice.margin, support: choice.support, ..trace };
+        let (pose, score) = self.verification.settle(
+            backend,
+            &on.image,
+            &trace.converged,
+            &trace.scores,
+            choice.index,
+            expected.as_ref(),
+        );
+        let trace = Trace {
+            chosen: choice.index,
+            settled: Some(pose),
+            margin: choice.margin,
+            support: choice.support,
+            ..trace
+        };
         let own = self.verification.probability(score);
         let score = choice.probability(own);
         // Where the evidence against another joint choice is not strong, the best may be a guess.
@@ -312,17 +392,26 @@ impl StructureModel {
             Status::Found if choice.margin < STRONG => Status::Doubtful,
             status => status,
         };
-        let detection = Detection { name: self.name.clone(), status, score, pose, trace, landmarks: Vec::new() };
+        let detection = Detection {
+            name: self.name.clone(),
+            status,
+            score,
+            pose,
+            trace,
+            landmarks: Vec::new(),
+        };
         let measured = self.measured(&detection, own);
         (detection, measured)
     }
 
     /// Whether less than half of the structure can be seen there: what is said of it is a guess.
     fn is_out_of_view<B: Backend>(&self, on: &Prepared<'_, B>, pose: &Pose) -> bool {
-        on.levels[0].voxels_outside(pose.center) * self.working.spacing_mm > OUT_OF_VIEW * self.prior.scale_mm
+        on.levels[0].voxels_outside(pose.center) * self.working.spacing_mm
+            > OUT_OF_VIEW * self.prior.scale_mm
     }
 
-    /// The pose with its errors, where it is one that neighbours can go by; `probability` is its own detector's.
+    /// The pose with its errors, where it is one that neighbours can go by; `probability` is its
+    /// own detector's.
     fn measured(&self, detection: &Detection, probability: f64) -> Option<Measured> {
         let error = self.verification.spec.error.filter(|_| detection.status != Status::Absent)?;
         Some(Measured { pose: detection.pose, error: error.doubted(probability) })
@@ -364,10 +453,17 @@ impl StructureModel {
                 let own = parent.score * found.score;
                 // An unlikely place is a reason for doubt, not a sign of absence.
                 let status = match parent.status {
-                    Status::Found if own < self.verification.spec.doubtful_below => Status::Doubtful,
+                    Status::Found if own < self.verification.spec.doubtful_below => {
+                        Status::Doubtful
+                    }
                     status => status,
                 };
-                LandmarkDetection { name: prior.name.clone(), status, score: own, point: found.point }
+                LandmarkDetection {
+                    name: prior.name.clone(),
+                    status,
+                    score: own,
+                    point: found.point,
+                }
             })
             .collect();
         Ok(all)
@@ -375,7 +471,11 @@ impl StructureModel {
 }
 
 /// An image that is narrower than the reach of the features shows them mostly padding.
-pub(crate) fn check_window(shape: [usize; 3], radius: usize, spacing_mm: f64) -> Result<(), DetectError> {
+pub(crate) fn check_window(
+    shape: [usize; 3],
+    radius: usize,
+    spacing_mm: f64,
+) -> Result<(), DetectError> {
     if shape.iter().any(|&s| s < radius) {
         return Err(DetectError::image(
             "shape",

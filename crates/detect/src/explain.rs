@@ -1,4 +1,5 @@
-//! Why a detection came out as it did: the way of its pose through the verification trees, and the features that decided.
+//! Why a detection came out as it did: the way of its pose through the verification trees, and the
+//! features that decided.
 
 use crate::classifier::PoseClassifier;
 use crate::detector::{Detection, Trace};
@@ -25,7 +26,8 @@ pub struct Explanation {
     pub trees: Vec<TreePath>,
     /// The weak classifiers on these ways, those with the largest weight first.
     pub votes: Vec<Vote>,
-    /// Where each landmark was expected before the image was looked at, in the order of [`Detection::landmarks`].
+    /// Where each landmark was expected before the image was looked at, in the order of
+    /// [`Detection::landmarks`].
     pub landmark_starts: Vec<PointLps>,
 }
 
@@ -63,7 +65,13 @@ pub struct Vote {
 
 impl StructureModel {
     /// Explains a detection that this model made in an image whose finest level has this spacing.
-    pub(crate) fn explain<B: Backend>(&self, backend: &B, image: &B::Image, finest_mm: f64, detection: &Detection) -> Explanation {
+    pub(crate) fn explain<B: Backend>(
+        &self,
+        backend: &B,
+        image: &B::Image,
+        finest_mm: f64,
+        detection: &Detection,
+    ) -> Explanation {
         let classifier = &self.verification.classifier;
         let trace = &detection.trace;
         let verified = verified(self, trace, detection);
@@ -89,7 +97,10 @@ impl StructureModel {
                     }
                 }));
             }
-            trees.push(TreePath { posterior: classifier.eval.masses(tree, &mut respond).score().posterior(), steps });
+            trees.push(TreePath {
+                posterior: classifier.eval.masses(tree, &mut respond).score().posterior(),
+                steps,
+            });
         }
         // Stable: equal weights stay in the order of the way.
         votes.sort_by(|a, b| b.alpha.total_cmp(&a.alpha));
@@ -107,17 +118,28 @@ impl StructureModel {
     }
 }
 
-/// The pose whose score counts: where the expectation has a say the resulting one, else the one that was chosen among the converged, of
-/// whose neighbours the result is the mean.
+/// The pose whose score counts: where the expectation has a say the resulting one, else the one
+/// that was chosen among the converged, of whose neighbours the result is the mean.
 fn verified(model: &StructureModel, trace: &Trace, detection: &Detection) -> Pose {
     let tempered = model.verification.spec.trust.is_some() && !model.prior.any_orientation;
     if tempered { trace.settled.unwrap_or(detection.pose) } else { trace.converged[trace.chosen] }
 }
 
 /// Responses of all features of a classifier under a pose.
-fn responses<B: Backend>(backend: &B, image: &B::Image, classifier: &PoseClassifier, pose: Pose) -> Vec<i32> {
+fn responses<B: Backend>(
+    backend: &B,
+    image: &B::Image,
+    classifier: &PoseClassifier,
+    pose: Pose,
+) -> Vec<i32> {
     let mut responses = vec![0; classifier.features.len()];
-    backend.pose_responses(&[image], &classifier.grid, &classifier.features, &[PoseSite { image: 0, pose }], &mut responses);
+    backend.pose_responses(
+        &[image],
+        &classifier.grid,
+        &classifier.features,
+        &[PoseSite { image: 0, pose }],
+        &mut responses,
+    );
     responses
 }
 
@@ -131,6 +153,10 @@ impl OrientationStage {
     /// Log-odds of poses by the stage's classifier.
     fn log_odds<B: Backend>(&self, backend: &B, image: &B::Image, poses: &[Pose]) -> Vec<f64> {
         let c = &self.classifier;
-        backend.score_poses(image, &c.grid, &c.features, &c.classifier, poses).iter().map(|score| score.log_odds()).collect()
+        backend
+            .score_poses(image, &c.grid, &c.features, &c.classifier, poses)
+            .iter()
+            .map(|score| score.log_odds())
+            .collect()
     }
 }

@@ -24,17 +24,18 @@ pub struct FinishError {
 /// Parts that the cases are divided into.
 const FOLDS: usize = 2;
 
-/// Starts a structure and held-out case, with 0.4 of this as standard deviation: what the search leaves, D being the unit of shifts.
+/// Starts a structure and held-out case, with 0.4 of this as standard deviation: what the search
+/// leaves, D being the unit of shifts.
 const STARTS: usize = 2;
 const START: Reach = Reach { angle: 0.15, center_mm: 0.1, log_size: 0.1 };
 
-/// The median of |x| of a normal distribution times this is its standard deviation; it does not see gross errors, which are no errors of
-/// the finish.
+/// The median of |x| of a normal distribution times this is its standard deviation; it does not see
+/// gross errors, which are no errors of the finish.
 const MEDIAN_TO_DEVIATION: f64 = 1.4826;
 
 impl FinishError {
-    /// Trains the finish without each part of the cases in turn and starts it near the true poses there, those of look-alikes among them.
-    /// `None` with a single case.
+    /// Trains the finish without each part of the cases in turn and starts it near the true poses
+    /// there, those of look-alikes among them. `None` with a single case.
     pub(crate) fn measure<B: Backend>(
         input: &StageInput<'_, B>,
         train: impl Fn(&StageInput<'_, B>) -> Result<Finish, DetectError>,
@@ -53,9 +54,11 @@ impl FinishError {
             for n in fold.held_out.into_iter().filter(|&n| !cases[n].copy) {
                 let mut random = Random::new(input.seed ^ 0x70, 12, n as u64);
                 let truths: Vec<Pose> = cases[n].all().flat_map(|truth| [truth; STARTS]).collect();
-                let starts: Vec<Pose> = truths.iter().map(|truth| spread(truth, &reach, &mut random)).collect();
+                let starts: Vec<Pose> =
+                    truths.iter().map(|truth| spread(truth, &reach, &mut random)).collect();
                 let ends = finish.apply(backend, images[n], &starts);
-                steps.extend(ends.iter().zip(&truths).map(|(end, truth)| Step::between(end, truth)));
+                steps
+                    .extend(ends.iter().zip(&truths).map(|(end, truth)| Step::between(end, truth)));
             }
         }
         let deviation = |value: &dyn Fn(&Step) -> f64| {
@@ -79,8 +82,9 @@ impl FinishError {
         Matrix3::from_diagonal(&Vector3::from(self.angle.map(|s| s * s)))
     }
 
-    /// Of a pose that is right with this probability only: by inverse covariances it weighs as much less. In cross-validation of the spines
-    /// means fall by 1 % and the largest error from 5.3 to 3.9 mm, from ten cases by 1.5 %; the floor does not matter.
+    /// Of a pose that is right with this probability only: by inverse covariances it weighs as much
+    /// less. In cross-validation of the spines means fall by 1 % and the largest error from 5.3 to
+    /// 3.9 mm, from ten cases by 1.5 %; the floor does not matter.
     pub(crate) fn doubted(&self, probability: f64) -> Self {
         let more = 1.0 / probability.max(0.001).sqrt();
         Self { center_mm: self.center_mm.map(|s| s * more), angle: self.angle.map(|s| s * more) }
@@ -88,6 +92,7 @@ impl FinishError {
 
     /// Whether a file's numbers make sense.
     pub(crate) fn is_valid(&self) -> bool {
-        self.center_mm.iter().all(|s| (0.0..=1e6).contains(s)) && self.angle.iter().all(|s| (0.0..=10.0).contains(s))
+        self.center_mm.iter().all(|s| (0.0..=1e6).contains(s))
+            && self.angle.iter().all(|s| (0.0..=10.0).contains(s))
     }
 }

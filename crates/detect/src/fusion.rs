@@ -1,8 +1,11 @@
-//! What neighbours say of a pose that was found: they know little of the place, but more than nothing, and more still of the orientation.
+//! What neighbours say of a pose that was found: they know little of the place, but more than
+//! nothing, and more still of the orientation.
 //!
-//! The finish ends about the truth with the errors that [`FinishError`] has; a neighbour expects the structure with the errors of its
-//! own pose and those of the arc between them. All are taken as normal and independent, so the best estimate is the mean of what they say,
-//! weighted by the inverse covariances (generalised least squares: Aitken 1936). A pose that its own detector doubts weighs less.
+//! The finish ends about the truth with the errors that [`FinishError`] has; a neighbour expects
+//! the structure with the errors of its own pose and those of the arc between them. All are taken
+//! as normal and independent, so the best estimate is the mean of what they say, weighted by the
+//! inverse covariances (generalised least squares: Aitken 1936). A pose that its own detector
+//! doubts weighs less.
 
 use crate::finish_error::FinishError;
 use crate::network::{Arc, BROKEN, Gaussian, Network};
@@ -17,29 +20,39 @@ pub(crate) struct Measured {
     pub(crate) error: FinishError,
 }
 
-/// A pose with the covariances of its centre in the image, mm², and of its rotation in its own frame, radians².
+/// A pose with the covariances of its centre in the image, mm², and of its rotation in its own
+/// frame, radians².
 struct Opinion {
     pose: Pose,
     center: Matrix3<f64>,
     turn: Matrix3<f64>,
 }
 
-/// A neighbour that expects an orientation farther off than this, radians, is itself turned, or the errors are no small ones.
+/// A neighbour that expects an orientation farther off than this, radians, is itself turned, or the
+/// errors are no small ones.
 const TURNED: f64 = 1.0;
 
 impl Network {
-    /// The poses of the structures that were found, each with what its neighbours say of it; by structure. Sizes stay.
+    /// The poses of the structures that were found, each with what its neighbours say of it; by
+    /// structure. Sizes stay.
     pub(crate) fn fused(&self, found: &[Option<Measured>]) -> Vec<Option<Pose>> {
         let mut opinions: Vec<Vec<Opinion>> = found.iter().map(|_| Vec::new()).collect();
         for arc in &self.arcs {
             let (Some(from), Some(to)) = (&found[arc.from], &found[arc.to]) else { continue };
             if arc.log_density(&from.pose, &to.pose) > BROKEN {
-                let agree = |own: &Measured, opinion: &Opinion| own.pose.angle_to(&opinion.pose) < TURNED;
-                opinions[arc.to].extend(arc.opinion_forth(from).filter(|opinion| agree(to, opinion)));
-                opinions[arc.from].extend(arc.opinion_back(to).filter(|opinion| agree(from, opinion)));
+                let agree =
+                    |own: &Measured, opinion: &Opinion| own.pose.angle_to(&opinion.pose) < TURNED;
+                opinions[arc.to]
+                    .extend(arc.opinion_forth(from).filter(|opinion| agree(to, opinion)));
+                opinions[arc.from]
+                    .extend(arc.opinion_back(to).filter(|opinion| agree(from, opinion)));
             }
         }
-        found.iter().zip(&opinions).map(|(own, opinions)| Some(own.as_ref()?.with(opinions))).collect()
+        found
+            .iter()
+            .zip(&opinions)
+            .map(|(own, opinions)| Some(own.as_ref()?.with(opinions)))
+            .collect()
     }
 }
 
@@ -48,15 +61,30 @@ impl Measured {
     fn with(&self, opinions: &[Opinion]) -> Pose {
         let axes = self.pose.axes();
         let own_center = axes * self.error.center_covariance() * axes.transpose();
-        let shift = offset(&own_center, opinions.iter().map(|o| (o.pose.center.0 - self.pose.center.0, &o.center)));
-        let turned = |o: &Opinion| rotation_to_vector(&(self.pose.orientation.inverse() * o.pose.orientation));
-        let turn = offset(&self.error.turn_covariance(), opinions.iter().map(|o| (turned(o), &o.turn)));
-        Step { shift_mm: self.pose.orientation.inverse() * shift, rotation: turn, log_size: [0.0; 3] }.apply(&self.pose)
+        let shift = offset(
+            &own_center,
+            opinions.iter().map(|o| (o.pose.center.0 - self.pose.center.0, &o.center)),
+        );
+        let turned = |o: &Opinion| {
+            rotation_to_vector(&(self.pose.orientation.inverse() * o.pose.orientation))
+        };
+        let turn =
+            offset(&self.error.turn_covariance(), opinions.iter().map(|o| (turned(o), &o.turn)));
+        Step {
+            shift_mm: self.pose.orientation.inverse() * shift,
+            rotation: turn,
+            log_size: [0.0; 3],
+        }
+        .apply(&self.pose)
     }
 }
 
-/// How far from one's own estimate the weighted mean with others lies, which are so far from it. One that is never wrong stays.
-fn offset<'a>(own: &Matrix3<f64>, others: impl Iterator<Item = (Vector3<f64>, &'a Matrix3<f64>)>) -> Vector3<f64> {
+/// How far from one's own estimate the weighted mean with others lies, which are so far from it.
+/// One that is never wrong stays.
+fn offset<'a>(
+    own: &Matrix3<f64>,
+    others: impl Iterator<Item = (Vector3<f64>, &'a Matrix3<f64>)>,
+) -> Vector3<f64> {
     let Some(mut weights) = own.try_inverse() else { return Vector3::zeros() };
     let mut sum = Vector3::zeros();
     for (value, covariance) in others {
@@ -74,7 +102,9 @@ impl Arc {
         let pose = self.forth(&from.pose, from.pose.size_mm);
         let (turn_from, axes) = (from.error.turn_covariance(), from.pose.axes());
         let lever = self.lever();
-        let center = self.shift.covariance()? + from.error.center_covariance() + lever * turn_from * lever.transpose();
+        let center = self.shift.covariance()?
+            + from.error.center_covariance()
+            + lever * turn_from * lever.transpose();
         let relative = self.rotation.to_rotation_matrix().into_inner();
         let turn = self.turn.covariance()? + relative.transpose() * turn_from * relative;
         Some(Opinion { pose, center: axes * center * axes.transpose(), turn })
@@ -84,14 +114,18 @@ impl Arc {
     fn opinion_back(&self, to: &Measured) -> Option<Opinion> {
         let pose = self.back(&to.pose, to.pose.size_mm);
         let relative = self.rotation.to_rotation_matrix().into_inner();
-        let turn = relative * (self.turn.covariance()? + to.error.turn_covariance()) * relative.transpose();
+        let turn = relative
+            * (self.turn.covariance()? + to.error.turn_covariance())
+            * relative.transpose();
         let (lever, axes, axes_to) = (self.lever(), pose.axes(), to.pose.axes());
-        let shift = axes * (self.shift.covariance()? + lever * turn * lever.transpose()) * axes.transpose();
+        let shift =
+            axes * (self.shift.covariance()? + lever * turn * lever.transpose()) * axes.transpose();
         let center = shift + axes_to * to.error.center_covariance() * axes_to.transpose();
         Some(Opinion { pose, center, turn })
     }
 
-    /// The matrix that takes a small rotation of `from` to the shift of `to`: the negative cross product with the mean.
+    /// The matrix that takes a small rotation of `from` to the shift of `to`: the negative cross
+    /// product with the mean.
     fn lever(&self) -> Matrix3<f64> {
         -Vector3::from(self.shift.mean_mm).cross_matrix()
     }
@@ -113,14 +147,20 @@ mod tests {
 
     const STEP_MM: f64 = 1.5;
     const STEP_ANGLE: f64 = 0.05;
-    const ERROR: FinishError = FinishError { center_mm: [0.5, 1.0, 2.0], angle: [0.06, 0.04, 0.04] };
+    const ERROR: FinishError =
+        FinishError { center_mm: [0.5, 1.0, 2.0], angle: [0.06, 0.04, 0.04] };
 
     /// Three structures in a row, each a little turned against the one before, about 35 mm apart.
     fn row(random: &mut Random) -> Vec<Pose> {
-        let mut pose = Pose { center: PointLps::new(0.0, 0.0, 0.0), orientation: random.rotation_by(0.0, 0.5), size_mm: [30.0; 3] };
+        let mut pose = Pose {
+            center: PointLps::new(0.0, 0.0, 0.0),
+            orientation: random.rotation_by(0.0, 0.5),
+            size_mm: [30.0; 3],
+        };
         let mut row = vec![pose];
         for _ in 0..2 {
-            let noise = |random: &mut Random, size: f64| Vector3::from_fn(|_, _| size * random.normal());
+            let noise =
+                |random: &mut Random, size: f64| Vector3::from_fn(|_, _| size * random.normal());
             let rotation = Vector3::new(0.1, 0.0, 0.0) + noise(random, STEP_ANGLE);
             let shift_mm = Vector3::new(0.0, 5.0, 35.0) + noise(random, STEP_MM);
             pose = Step { rotation, shift_mm, log_size: [0.0; 3] }.apply(&pose);
@@ -131,18 +171,30 @@ mod tests {
 
     fn network(random: &mut Random) -> Network {
         let cases: Vec<Vec<Pose>> = (0..60).map(|_| row(random)).collect();
-        let poses: Vec<Vec<Option<Pose>>> = (0..3).map(|s| cases.iter().map(|case| Some(case[s])).collect()).collect();
+        let poses: Vec<Vec<Option<Pose>>> =
+            (0..3).map(|s| cases.iter().map(|case| Some(case[s])).collect()).collect();
         let middles = vec![PointLps::new(0.0, 0.0, 0.0); cases.len()];
-        let prior = |s: usize| Prior::new(&cases.iter().map(|case| case[s]).collect::<Vec<_>>(), &middles, crate::Orientations::Training);
+        let prior = |s: usize| {
+            Prior::new(
+                &cases.iter().map(|case| case[s]).collect::<Vec<_>>(),
+                &middles,
+                crate::Orientations::Training,
+            )
+        };
         let priors = [prior(0), prior(1), prior(2)];
         Network::train(&poses, &middles, &priors.iter().collect::<Vec<_>>(), false).unwrap()
     }
 
     fn found(truth: &Pose, random: &mut Random) -> Measured {
-        let noise = |deviations: [f64; 3], random: &mut Random| Vector3::from_fn(|a, _| deviations[a] * random.normal());
+        let noise = |deviations: [f64; 3], random: &mut Random| {
+            Vector3::from_fn(|a, _| deviations[a] * random.normal())
+        };
         let shift_mm = noise(ERROR.center_mm, random);
         let rotation = noise(ERROR.angle, random);
-        Measured { pose: Step { rotation, shift_mm, log_size: [0.0; 3] }.apply(truth), error: ERROR }
+        Measured {
+            pose: Step { rotation, shift_mm, log_size: [0.0; 3] }.apply(truth),
+            error: ERROR,
+        }
     }
 
     /// Poses as they are, said to have these errors.
@@ -157,9 +209,12 @@ mod tests {
         let (mut before, mut after) = ([0.0; 2], [0.0; 2]);
         for _ in 0..300 {
             let truths = row(&mut random);
-            let measured: Vec<Option<Measured>> = truths.iter().map(|truth| Some(found(truth, &mut random))).collect();
-            for ((truth, own), fused) in truths.iter().zip(&measured).zip(network.fused(&measured)) {
-                for (sums, pose) in [(&mut before, own.unwrap().pose), (&mut after, fused.unwrap())] {
+            let measured: Vec<Option<Measured>> =
+                truths.iter().map(|truth| Some(found(truth, &mut random))).collect();
+            for ((truth, own), fused) in truths.iter().zip(&measured).zip(network.fused(&measured))
+            {
+                for (sums, pose) in [(&mut before, own.unwrap().pose), (&mut after, fused.unwrap())]
+                {
                     sums[0] += pose.center.distance_mm(&truth.center).powi(2);
                     sums[1] += pose.angle_to(truth).powi(2);
                 }
@@ -186,8 +241,13 @@ mod tests {
         let truths = row(&mut random);
         let left = |probability: f64| {
             let mut measured = measured(&truths, ERROR);
-            let step = Step { rotation: Vector3::new(0.2, 0.0, 0.0), shift_mm: Vector3::new(0.0, 3.0, 3.0), log_size: [0.0; 3] };
-            measured[1] = Some(Measured { pose: step.apply(&truths[1]), error: ERROR.doubted(probability) });
+            let step = Step {
+                rotation: Vector3::new(0.2, 0.0, 0.0),
+                shift_mm: Vector3::new(0.0, 3.0, 3.0),
+                log_size: [0.0; 3],
+            };
+            measured[1] =
+                Some(Measured { pose: step.apply(&truths[1]), error: ERROR.doubted(probability) });
             let fused = network.fused(&measured)[1].unwrap();
             (fused.center.distance_mm(&truths[1].center), fused.angle_to(&truths[1]))
         };
@@ -212,15 +272,27 @@ mod tests {
         let mut random = Random::new(4, 0, 0);
         let network = network(&mut random);
         let alone = found(&row(&mut random)[1], &mut random);
-        let far = Measured { pose: Pose { center: PointLps::new(500.0, 0.0, 0.0), ..alone.pose }, ..alone };
+        let far = Measured {
+            pose: Pose { center: PointLps::new(500.0, 0.0, 0.0), ..alone.pose },
+            ..alone
+        };
         for neighbour in [None, Some(far)] {
             let fused = network.fused(&[neighbour, Some(alone), neighbour])[1].unwrap();
-            assert!(fused.center.distance_mm(&alone.pose.center) < 1e-9 && fused.angle_to(&alone.pose) < 1e-7);
+            assert!(
+                fused.center.distance_mm(&alone.pose.center) < 1e-9
+                    && fused.angle_to(&alone.pose) < 1e-7
+            );
         }
         // A detector that is never wrong needs no advice.
         let sure = FinishError { center_mm: [0.0; 3], angle: [0.0; 3] };
         let truths = row(&mut random);
         let fused = network.fused(&measured(&truths, sure));
-        assert!(truths.iter().zip(fused).all(|(truth, fused)| fused.unwrap().center.distance_mm(&truth.center) < 1e-9));
+        assert!(
+            truths.iter().zip(fused).all(|(truth, fused)| fused
+                .unwrap()
+                .center
+                .distance_mm(&truth.center)
+                < 1e-9)
+        );
     }
 }

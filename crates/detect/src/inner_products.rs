@@ -1,8 +1,8 @@
 //! Inner products of some vectors with some others: what regressions spend their time on.
 //!
-//! A block of products reads each value once for all of its sums, which stay in registers. Compilers do not find the instructions for it:
-//! plain loops reach a third of the speed (integers) or a quarter. Both ways give the same bits: integers are exact, and real sums keep
-//! one order.
+//! A block of products reads each value once for all of its sums, which stay in registers.
+//! Compilers do not find the instructions for it: plain loops reach a third of the speed (integers)
+//! or a quarter. Both ways give the same bits: integers are exact, and real sums keep one order.
 
 /// Largest magnitude of an integer that [`InnerProducts::of_integers`] takes.
 pub(crate) const LARGEST: i16 = 4095;
@@ -10,7 +10,8 @@ pub(crate) const LARGEST: i16 = 4095;
 /// Sums of real products that go on side by side.
 const LANES: usize = 4;
 
-/// Vectors of integers after which sums of 32 bits are emptied: each takes two products of twice 12 bits a vector.
+/// Vectors of integers after which sums of 32 bits are emptied: each takes two products of twice 12
+/// bits a vector.
 #[cfg(target_arch = "x86_64")]
 const INTEGER_RUN: usize = 32;
 
@@ -29,8 +30,13 @@ impl InnerProducts {
         }
     }
 
-    /// Of every `a` with every `b`, exactly. All are of one length, with values within ±[`LARGEST`].
-    pub(crate) fn of_integers<const A: usize, const B: usize>(self, a: [&[i16]; A], b: [&[i16]; B]) -> [[i64; B]; A] {
+    /// Of every `a` with every `b`, exactly. All are of one length, with values within
+    /// ±[`LARGEST`].
+    pub(crate) fn of_integers<const A: usize, const B: usize>(
+        self,
+        a: [&[i16]; A],
+        b: [&[i16]; B],
+    ) -> [[i64; B]; A] {
         #[cfg(target_arch = "x86_64")]
         if let Some(avx2) = self.avx2 {
             return avx2.vectorize(Integers { avx2, a, b });
@@ -39,7 +45,11 @@ impl InnerProducts {
     }
 
     /// Of every `a` with every `b`, as four interleaved sums. All are of one length.
-    pub(crate) fn of_reals<const A: usize, const B: usize>(self, a: [&[f64]; A], b: [&[f64]; B]) -> [[f64; B]; A] {
+    pub(crate) fn of_reals<const A: usize, const B: usize>(
+        self,
+        a: [&[f64]; A],
+        b: [&[f64]; B],
+    ) -> [[f64; B]; A] {
         #[cfg(target_arch = "x86_64")]
         if let Some(avx2) = self.avx2 {
             return avx2.vectorize(Reals { avx2, a, b });
@@ -49,7 +59,9 @@ impl InnerProducts {
 }
 
 fn integers<const A: usize, const B: usize>(a: [&[i16]; A], b: [&[i16]; B]) -> [[i64; B]; A] {
-    a.map(|a| b.map(|b| a.iter().zip(b).map(|(&x, &y)| i64::from(i32::from(x) * i32::from(y))).sum()))
+    a.map(|a| {
+        b.map(|b| a.iter().zip(b).map(|(&x, &y)| i64::from(i32::from(x) * i32::from(y))).sum())
+    })
 }
 
 fn reals<const A: usize, const B: usize>(a: [&[f64]; A], b: [&[f64]; B]) -> [[f64; B]; A] {
@@ -104,7 +116,10 @@ impl<const A: usize, const B: usize> pulp::NullaryFnOnce for Integers<'_, A, B> 
                 let y: [pulp::i16x16; B] = std::array::from_fn(|j| b[j][k]);
                 for i in 0..A {
                     for j in 0..B {
-                        sums[i][j] = avx2.wrapping_add_i32x8(sums[i][j], avx2.multiply_wrapping_add_adjacent_i16x16(a[i][k], y[j]));
+                        sums[i][j] = avx2.wrapping_add_i32x8(
+                            sums[i][j],
+                            avx2.multiply_wrapping_add_adjacent_i16x16(a[i][k], y[j]),
+                        );
                     }
                 }
             }
@@ -147,7 +162,11 @@ impl<const A: usize, const B: usize> pulp::NullaryFnOnce for Reals<'_, A, B> {
                 }
             }
         }
-        std::array::from_fn(|i| std::array::from_fn(|j| total(pulp::cast(sums[i][j]), rest(&self.a[i][whole..], &self.b[j][whole..]))))
+        std::array::from_fn(|i| {
+            std::array::from_fn(|j| {
+                total(pulp::cast(sums[i][j]), rest(&self.a[i][whole..], &self.b[j][whole..]))
+            })
+        })
     }
 }
 
@@ -163,11 +182,16 @@ mod tests {
     fn integers_are_exact() {
         let mut random = Random::new(9, 0, 0);
         for n in LENGTHS {
-            let mut vector = || -> Vec<i16> { (0..n).map(|_| random.between(-4095.99, 4095.99) as i16).collect() };
-            let (a, b) = ([vector(), vector(), vector()], [vector(), vec![LARGEST; n], vec![-LARGEST; n]]);
+            let mut vector = || -> Vec<i16> {
+                (0..n).map(|_| random.between(-4095.99, 4095.99) as i16).collect()
+            };
+            let (a, b) =
+                ([vector(), vector(), vector()], [vector(), vec![LARGEST; n], vec![-LARGEST; n]]);
             let most = vec![LARGEST; n];
             let (a, b) = ([&a[0][..], &a[1], &a[2], &most], [&b[0][..], &b[1], &b[2]]);
-            let plain = a.map(|a| b.map(|b| a.iter().zip(b).map(|(&x, &y)| i64::from(x) * i64::from(y)).sum::<i64>()));
+            let plain = a.map(|a| {
+                b.map(|b| a.iter().zip(b).map(|(&x, &y)| i64::from(x) * i64::from(y)).sum::<i64>())
+            });
             assert_eq!(InnerProducts::new().of_integers(a, b), plain);
             assert_eq!(integers(a, b), plain);
         }

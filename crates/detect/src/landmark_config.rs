@@ -14,8 +14,8 @@ pub struct LandmarksConfig {
     pub perturbations: usize,
     /// Most frames in all.
     pub most_samples: usize,
-    /// How often the working spacing is halved for landmarks, as far as the training images are finer. Automatic: as often as the finest
-    /// patch asks.
+    /// How often the working spacing is halved for landmarks, as far as the training images are
+    /// finer. Automatic: as often as the finest patch asks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub halvings: Option<u8>,
     /// The rounds in their order.
@@ -32,8 +32,8 @@ pub struct LandmarkRoundConfig {
     pub patches: Vec<LandmarkPatchConfig>,
     /// Whether edge strengths are seen beside intensities.
     pub edges: bool,
-    /// Most distance to go, in units of the landmarks' spread about their mean places: 2½ standard deviations of those along each axis
-    /// that a round about points learns from.
+    /// Most distance to go, in units of the landmarks' spread about their mean places: 2½ standard
+    /// deviations of those along each axis that a round about points learns from.
     pub reach: f64,
     /// Noise on the held-out frames that the round learns from, in units of their own errors.
     pub jitter: f64,
@@ -49,14 +49,26 @@ pub struct LandmarkPatchConfig {
     pub extent: f64,
     /// Points across D of a box round, along an edge of a point round.
     pub points: f64,
-    /// Voxel sizes of the levels that are sampled, in units of the distance of points; the nearest levels are used.
+    /// Voxel sizes of the levels that are sampled, in units of the distance of points; the nearest
+    /// levels are used.
     pub levels: Vec<f64>,
 }
 
 impl Default for LandmarksConfig {
     fn default() -> Self {
-        let patch = |extent, points, levels: &[f64]| LandmarkPatchConfig { extent, points, levels: levels.to_vec() };
-        let point = |patches, reach, ridge| LandmarkRoundConfig { view: View::Point, patches, edges: true, reach, jitter: 0.7, ridge };
+        let patch = |extent, points, levels: &[f64]| LandmarkPatchConfig {
+            extent,
+            points,
+            levels: levels.to_vec(),
+        };
+        let point = |patches, reach, ridge| LandmarkRoundConfig {
+            view: View::Point,
+            patches,
+            edges: true,
+            reach,
+            jitter: 0.7,
+            ridge,
+        };
         Self {
             perturbations: 30,
             most_samples: 4000,
@@ -97,7 +109,10 @@ impl LandmarksConfig {
                 within("landmarks.rounds.patches.extent", patch.extent, 0.05, 50.0)?;
                 within("landmarks.rounds.patches.points", patch.points, 2.0, 20.0)?;
                 within("landmarks.rounds.patches.levels", patch.levels.len() as f64, 1.0, 4.0)?;
-                patch.levels.iter().try_for_each(|&l| within("landmarks.rounds.patches.levels", l, 0.01, 100.0))?;
+                patch
+                    .levels
+                    .iter()
+                    .try_for_each(|&l| within("landmarks.rounds.patches.levels", l, 0.01, 100.0))?;
             }
         }
         Ok(())

@@ -2,7 +2,9 @@
 
 use crate::DetectError;
 use crate::close_up::{CloseUp, MOST_HALVINGS, MOST_MARGIN};
-use crate::landmarks::{LandmarkGroup, LandmarkPrior, LandmarkRound, LandmarkRoundSpec, LandmarkStage, View};
+use crate::landmarks::{
+    LandmarkGroup, LandmarkPrior, LandmarkRound, LandmarkRoundSpec, LandmarkStage, View,
+};
 use crate::linear::LinearMap;
 use crate::tensors::{TableReader, TableWriter};
 use serde::{Deserialize, Serialize};
@@ -33,19 +35,33 @@ pub(crate) fn put(tables: &mut TableWriter, prefix: &str, stage: &LandmarkStage)
         let (name, length) = (format!("{prefix}.landmarks{n}"), round.spec.len());
         let maps = || round.groups.iter().map(|g| &g.map);
         tables.put(format!("{name}.means"), length, maps().flat_map(|m| m.means.iter().copied()));
-        tables.put(format!("{name}.weights"), length, maps().flat_map(|m| m.weights.iter().copied()));
+        tables.put(
+            format!("{name}.weights"),
+            length,
+            maps().flat_map(|m| m.weights.iter().copied()),
+        );
         tables.put(
             format!("{name}.outputs"),
             2,
-            maps().flat_map(|m| m.weight_bits.iter().zip(&m.bias).flat_map(|(&bits, &bias)| [bits, bias])),
+            maps().flat_map(|m| {
+                m.weight_bits.iter().zip(&m.bias).flat_map(|(&bits, &bias)| [bits, bias])
+            }),
         );
-        RoundCard { spec: round.spec.clone(), groups: round.groups.iter().map(|g| g.landmarks.clone()).collect() }
+        RoundCard {
+            spec: round.spec.clone(),
+            groups: round.groups.iter().map(|g| g.landmarks.clone()).collect(),
+        }
     });
     let rounds = rounds.collect();
     LandmarkCard { landmarks: stage.landmarks.clone(), close_up: stage.close_up.clone(), rounds }
 }
 
-pub(crate) fn take(tables: &mut TableReader<'_>, prefix: &str, card: LandmarkCard, levels: usize) -> Result<LandmarkStage, DetectError> {
+pub(crate) fn take(
+    tables: &mut TableReader<'_>,
+    prefix: &str,
+    card: LandmarkCard,
+    levels: usize,
+) -> Result<LandmarkStage, DetectError> {
     let LandmarkCard { landmarks, close_up, rounds } = card;
     let valid = |l: &LandmarkPrior| {
         l.mean.iter().all(|m| m.abs() < 100.0)
@@ -62,14 +78,21 @@ pub(crate) fn take(tables: &mut TableReader<'_>, prefix: &str, card: LandmarkCar
             "there are none, too many, or one with a place or a blend that is none",
         ));
     }
-    if close_up.as_ref().is_some_and(|c| !(1..=MOST_HALVINGS).contains(&c.halvings) || !(0.0..=MOST_MARGIN).contains(&c.margin)) {
-        return Err(DetectError::model(format!("{prefix}.landmarks"), "the close-up's halvings or margin are out of range"));
+    if close_up.as_ref().is_some_and(|c| {
+        !(1..=MOST_HALVINGS).contains(&c.halvings) || !(0.0..=MOST_MARGIN).contains(&c.margin)
+    }) {
+        return Err(DetectError::model(
+            format!("{prefix}.landmarks"),
+            "the close-up's halvings or margin are out of range",
+        ));
     }
     let levels = levels + close_up.as_ref().map_or(0, |c| usize::from(c.halvings));
     let rounds = rounds
         .into_iter()
         .enumerate()
-        .map(|(n, round)| take_round(tables, &format!("{prefix}.landmarks{n}"), round, landmarks.len(), levels))
+        .map(|(n, round)| {
+            take_round(tables, &format!("{prefix}.landmarks{n}"), round, landmarks.len(), levels)
+        })
         .collect::<Result<_, _>>()?;
     Ok(LandmarkStage { landmarks, close_up, rounds })
 }
@@ -103,10 +126,15 @@ fn take_round(
     let means: Vec<i16> = tables.take(&format!("{name}.means"), length)?;
     let weights: Vec<i16> = tables.take(&format!("{name}.weights"), length)?;
     let outputs: Vec<i32> = tables.take(&format!("{name}.outputs"), 2)?;
-    if means.len() != groups.len() * length || weights.len() != 3 * landmarks * length || outputs.len() != 6 * landmarks {
+    if means.len() != groups.len() * length
+        || weights.len() != 3 * landmarks * length
+        || outputs.len() != 6 * landmarks
+    {
         return wrong("the tables do not fit the groups");
     }
-    if outputs.chunks_exact(2).any(|o| !(0..=60).contains(&o[0])) || means.iter().any(|m| !(-4095..=4095).contains(m)) {
+    if outputs.chunks_exact(2).any(|o| !(0..=60).contains(&o[0]))
+        || means.iter().any(|m| !(-4095..=4095).contains(m))
+    {
         return wrong("fractional bits or means are out of range");
     }
     let mut first = 0;

@@ -1,9 +1,11 @@
 //! What more training cases would bring: a power law through errors at growing numbers of cases.
 //!
-//! Errors of learners fall as error(n) = a + b·n^(−c) with the number n of training cases: a is what no number of cases removes (Cortes et
-//! al. 1993; Figueroa et al. 2012 fit it to annotated sets of the size met here). The fit is least squares with a, b ≥ 0; for each c of a
-//! grid that is linear. How far it can be believed comes from the bootstrap over the tested cases, and from how far the errors lie off the
-//! curve: each training was done once, and another choice of cases would have given another error.
+//! Errors of learners fall as error(n) = a + b·n^(−c) with the number n of training cases: a is
+//! what no number of cases removes (Cortes et al. 1993; Figueroa et al. 2012 fit it to annotated
+//! sets of the size met here). The fit is least squares with a, b ≥ 0; for each c of a grid that is
+//! linear. How far it can be believed comes from the bootstrap over the tested cases, and from how
+//! far the errors lie off the curve: each training was done once, and another choice of cases would
+//! have given another error.
 
 use crate::bootstrap::{CaseSum, Interval, pooled_mean, resampled_means};
 use crate::cover::Random;
@@ -35,12 +37,13 @@ const LITTLE: f64 = 0.05;
 pub struct Outlook {
     /// The curve; `None` of fewer than four sizes.
     pub fit: Option<PowerLaw>,
-    /// Standard deviation of the errors about the curve, mm, for the degrees of freedom that three parameters leave: what varies from
-    /// training to training.
+    /// Standard deviation of the errors about the curve, mm, for the degrees of freedom that three
+    /// parameters leave: what varies from training to training.
     pub residual_mm: Option<f64>,
     /// What the curve promises for twice the largest number of cases, mm less.
     pub gain_mm: Option<f64>,
-    /// Holds 95 % of the gains when the tested cases are drawn anew and the errors vary from training to training.
+    /// Holds 95 % of the gains when the tested cases are drawn anew and the errors vary from
+    /// training to training.
     pub interval: Option<Interval>,
     /// What follows.
     pub verdict: Verdict,
@@ -64,7 +67,9 @@ pub enum Verdict {
 
 /// The grid of n^(−c): `powers[exponent][size]`.
 fn powers(sizes: &[usize]) -> Vec<Vec<f64>> {
-    (0..EXPONENTS).map(|e| sizes.iter().map(|&n| libm::pow(n as f64, -exponent(e))).collect()).collect()
+    (0..EXPONENTS)
+        .map(|e| sizes.iter().map(|&n| libm::pow(n as f64, -exponent(e))).collect())
+        .collect()
 }
 
 fn exponent(e: usize) -> f64 {
@@ -72,7 +77,8 @@ fn exponent(e: usize) -> f64 {
 }
 
 impl PowerLaw {
-    /// The curve with the least squares of distances; of equals the one with the least exponent. `None` of no points.
+    /// The curve with the least squares of distances; of equals the one with the least exponent.
+    /// `None` of no points.
     pub fn fit(sizes: &[usize], errors: &[f64]) -> Option<Self> {
         Self::fit_with(&powers(sizes), errors).filter(|_| !sizes.is_empty())
     }
@@ -82,10 +88,14 @@ impl PowerLaw {
         let mean = errors.iter().sum::<f64>() / n;
         let of_exponent = |(e, x): (usize, &Vec<f64>)| {
             let mean_x = x.iter().sum::<f64>() / n;
-            let sum = |f: &dyn Fn(f64, f64) -> f64| x.iter().zip(errors).map(|(&x, &y)| f(x, y)).sum::<f64>();
+            let sum = |f: &dyn Fn(f64, f64) -> f64| {
+                x.iter().zip(errors).map(|(&x, &y)| f(x, y)).sum::<f64>()
+            };
             let spread = sum(&|x, _| (x - mean_x) * (x - mean_x));
-            let slope = if spread > 0.0 { sum(&|x, y| (x - mean_x) * (y - mean)) / spread } else { 0.0 };
-            // Of a convex function the best point of a quadrant lies inside or on the border that the free optimum is beyond.
+            let slope =
+                if spread > 0.0 { sum(&|x, y| (x - mean_x) * (y - mean)) / spread } else { 0.0 };
+            // Of a convex function the best point of a quadrant lies inside or on the border that
+            // the free optimum is beyond.
             let (a, b) = if slope <= 0.0 {
                 (mean, 0.0)
             } else if mean - slope * mean_x < 0.0 {
@@ -95,7 +105,12 @@ impl PowerLaw {
             };
             (sum(&|x, y| (a + b * x - y).powi(2)), Self { a: a.max(0.0), b, c: exponent(e) })
         };
-        powers.iter().enumerate().map(of_exponent).reduce(|best, next| if next.0 < best.0 { next } else { best }).map(|(_, law)| law)
+        powers
+            .iter()
+            .enumerate()
+            .map(of_exponent)
+            .reduce(|best, next| if next.0 < best.0 { next } else { best })
+            .map(|(_, law)| law)
     }
 
     /// The error with so many cases, mm.
@@ -110,33 +125,53 @@ impl PowerLaw {
 }
 
 impl Outlook {
-    /// From the sizes in ascending order and the errors at each: `errors[size][case]`, mm, the same tested cases at every size.
+    /// From the sizes in ascending order and the errors at each: `errors[size][case]`, mm, the same
+    /// tested cases at every size.
     pub fn new(sizes: &[usize], errors: &[Vec<CaseSum>], seed: u64) -> Self {
-        let unknown = |verdict| Self { fit: None, residual_mm: None, gain_mm: None, interval: None, verdict };
+        let unknown =
+            |verdict| Self { fit: None, residual_mm: None, gain_mm: None, interval: None, verdict };
         let means: Option<Vec<f64>> = errors.iter().map(|cases| pooled_mean(cases)).collect();
-        let (Some(means), Some(&largest)) = (means, sizes.last()) else { return unknown(Verdict::TooFewCases) };
+        let (Some(means), Some(&largest)) = (means, sizes.last()) else {
+            return unknown(Verdict::TooFewCases);
+        };
         if sizes.len() < FEWEST_SIZES {
             return unknown(Verdict::TooFewSizes);
         }
         let powers = powers(sizes);
-        let Some(fit) = PowerLaw::fit_with(&powers, &means) else { return unknown(Verdict::TooFewSizes) };
+        let Some(fit) = PowerLaw::fit_with(&powers, &means) else {
+            return unknown(Verdict::TooFewSizes);
+        };
         let largest = largest as f64;
-        let squares = sizes.iter().zip(&means).map(|(&n, error)| (fit.at(n as f64) - error).powi(2)).sum::<f64>();
+        let squares = sizes
+            .iter()
+            .zip(&means)
+            .map(|(&n, error)| (fit.at(n as f64) - error).powi(2))
+            .sum::<f64>();
         let residual_mm = (squares / (sizes.len() - PARAMETERS) as f64).sqrt();
         let gain_mm = fit.gain(largest);
-        let fitted = Self { fit: Some(fit), residual_mm: Some(residual_mm), gain_mm: Some(gain_mm), ..unknown(Verdict::TooFewCases) };
+        let fitted = Self {
+            fit: Some(fit),
+            residual_mm: Some(residual_mm),
+            gain_mm: Some(gain_mm),
+            ..unknown(Verdict::TooFewCases)
+        };
         if errors[0].iter().filter(|case| case.count > 0).count() < 2 {
             return fitted;
         }
         let resampled = resampled_means(errors, seed);
         let mut random = Random::new(seed, 12, 0);
         let gains = (0..resampled[0].len()).filter_map(|r| {
-            let errors: Option<Vec<f64>> = resampled.iter().map(|means| Some(means[r]? + residual_mm * random.normal())).collect();
+            let errors: Option<Vec<f64>> = resampled
+                .iter()
+                .map(|means| Some(means[r]? + residual_mm * random.normal()))
+                .collect();
             Some(PowerLaw::fit_with(&powers, &errors?)?.gain(largest))
         });
         let interval = Interval::of(gains);
         let verdict = match interval {
-            Some(Interval { high, .. }) if high.max(residual_mm) < LITTLE * fit.at(largest) => Verdict::Little,
+            Some(Interval { high, .. }) if high.max(residual_mm) < LITTLE * fit.at(largest) => {
+                Verdict::Little
+            }
             Some(Interval { low, .. }) if low > 0.0 && residual_mm < gain_mm => Verdict::Gain,
             _ => Verdict::CannotTell,
         };
@@ -153,7 +188,11 @@ mod tests {
 
     #[test]
     fn a_power_law_is_found_again() {
-        for law in [PowerLaw { a: 1.0, b: 6.0, c: 0.75 }, PowerLaw { a: 0.0, b: 3.0, c: 0.3 }, PowerLaw { a: 2.0, b: 0.0, c: 0.05 }] {
+        for law in [
+            PowerLaw { a: 1.0, b: 6.0, c: 0.75 },
+            PowerLaw { a: 0.0, b: 3.0, c: 0.3 },
+            PowerLaw { a: 2.0, b: 0.0, c: 0.05 },
+        ] {
             let errors = SIZES.map(|n| law.at(n as f64));
             let found = PowerLaw::fit(&SIZES, &errors).unwrap();
             for n in [5.0, 80.0, 160.0] {
@@ -169,11 +208,15 @@ mod tests {
         let mut random = Random::new(4, 0, 0);
         for _ in 0..20 {
             let errors = SIZES.map(|n| 1.0 + 4.0 / (n as f64).sqrt() + 0.5 * random.normal());
-            let squares = |law: PowerLaw| SIZES.iter().zip(errors).map(|(&n, e)| (law.at(n as f64) - e).powi(2)).sum::<f64>();
+            let squares = |law: PowerLaw| {
+                SIZES.iter().zip(errors).map(|(&n, e)| (law.at(n as f64) - e).powi(2)).sum::<f64>()
+            };
             let found = PowerLaw::fit(&SIZES, &errors).unwrap();
             assert!(found.a >= 0.0 && found.b >= 0.0);
             for e in 0..EXPONENTS {
-                for (a, b) in (0..40).flat_map(|a| (0..60).map(move |b| (0.1 * a as f64, 0.25 * b as f64))) {
+                for (a, b) in
+                    (0..40).flat_map(|a| (0..60).map(move |b| (0.1 * a as f64, 0.25 * b as f64)))
+                {
                     assert!(squares(found) <= squares(PowerLaw { a, b, c: exponent(e) }) + 1e-9);
                 }
             }
@@ -185,7 +228,10 @@ mod tests {
         let mut random = Random::new(8, 0, 0);
         let ease: Vec<f64> = (0..30).map(|_| random.between(0.7, 1.3)).collect();
         let off: Vec<f64> = SIZES.iter().map(|_| noise * random.normal()).collect();
-        let at = |s: usize, ease: f64| CaseSum { sum: (law.at(SIZES[s] as f64) + off[s]) * ease, count: 1 };
+        let at = |s: usize, ease: f64| CaseSum {
+            sum: (law.at(SIZES[s] as f64) + off[s]) * ease,
+            count: 1,
+        };
         (0..SIZES.len()).map(|s| ease.iter().map(|&e| at(s, e)).collect()).collect()
     }
 
@@ -195,7 +241,12 @@ mod tests {
         let outlook = Outlook::new(&SIZES, &errors(law, 0.0), 0);
         assert_eq!(outlook.verdict, Verdict::Gain);
         let (gain, interval) = (outlook.gain_mm.unwrap(), outlook.interval.unwrap());
-        assert!((gain - law.gain(80.0)).abs() < 0.1 * gain && interval.low < gain && gain < interval.high, "{outlook:?}");
+        assert!(
+            (gain - law.gain(80.0)).abs() < 0.1 * gain
+                && interval.low < gain
+                && gain < interval.high,
+            "{outlook:?}"
+        );
     }
 
     #[test]
@@ -214,6 +265,9 @@ mod tests {
         let one: Vec<Vec<CaseSum>> = all.iter().map(|cases| cases[..1].to_vec()).collect();
         let one = Outlook::new(&SIZES, &one, 0);
         assert!(one.verdict == Verdict::TooFewCases && one.fit.is_some() && one.interval.is_none());
-        assert_eq!(Outlook::new(&SIZES, &vec![vec![CaseSum::default(); 3]; 5], 0).verdict, Verdict::TooFewCases);
+        assert_eq!(
+            Outlook::new(&SIZES, &vec![vec![CaseSum::default(); 3]; 5], 0).verdict,
+            Verdict::TooFewCases
+        );
     }
 }

@@ -13,7 +13,12 @@ pub(crate) fn put(tables: &mut TableWriter, n: usize, test: &LevelTest) -> Level
     test.spec.clone()
 }
 
-pub(crate) fn take(tables: &mut TableReader<'_>, n: usize, spec: LevelSpec, levels: usize) -> Result<LevelTest, DetectError> {
+pub(crate) fn take(
+    tables: &mut TableReader<'_>,
+    n: usize,
+    spec: LevelSpec,
+    levels: usize,
+) -> Result<LevelTest, DetectError> {
     let name = format!("levels{n}");
     if spec.members.is_empty() {
         return Err(DetectError::model(name, "there are no members"));
@@ -23,11 +28,15 @@ pub(crate) fn take(tables: &mut TableReader<'_>, n: usize, spec: LevelSpec, leve
     let means: Vec<i16> = tables.take(&format!("{name}.means"), length)?;
     let weights: Vec<i16> = tables.take(&format!("{name}.weights"), length)?;
     let outputs: Vec<i32> = tables.take(&format!("{name}.outputs"), 2)?;
-    let (&[bits, bias], true) = (&outputs[..], means.len() == length && weights.len() == length) else {
+    let (&[bits, bias], true) = (&outputs[..], means.len() == length && weights.len() == length)
+    else {
         return Err(DetectError::model(name, "the tables do not fit the patch"));
     };
     if !(0..=60).contains(&bits) || means.iter().any(|m| !(-4095..=4095).contains(m)) {
         return Err(DetectError::model(name, "fractional bits or means are out of range"));
     }
-    Ok(LevelTest { spec, map: LinearMap { means, weights, weight_bits: vec![bits], bias: vec![bias] } })
+    Ok(LevelTest {
+        spec,
+        map: LinearMap { means, weights, weight_bits: vec![bits], bias: vec![bias] },
+    })
 }

@@ -15,18 +15,22 @@ use pbt_tree::{Backend, ImageLayout, Patch, PoseSite};
 use pbt_volume::{IntensityPolicy, Pose};
 use rayon::prelude::*;
 
-/// Context: a cube of this edge, in D, with so many points along it: what lies beyond the chain is seen, at a third of D.
+/// Context: a cube of this edge, in D, with so many points along it: what lies beyond the chain is
+/// seen, at a third of D.
 const EXTENT: f64 = 3.6;
 const POINTS: u8 = 13;
 
-/// Ridge penalty: contexts differ far more from case to case than they say about levels. By cross-validation among the training spines: the
-/// log loss of the level falls as the penalty does, from 8 over 2 and 0.5 to 0.15, where it hardly changes any more.
+/// Ridge penalty: contexts differ far more from case to case than they say about levels. By
+/// cross-validation among the training spines: the log loss of the level falls as the penalty does,
+/// from 8 over 2 and 0.5 to 0.15, where it hardly changes any more.
 const RIDGE: f64 = 0.5;
 
-/// Jittered copies of each shifted chain, shared with the copies of a case; the right one has as many as all shifted ones together.
+/// Jittered copies of each shifted chain, shared with the copies of a case; the right one has as
+/// many as all shifted ones together.
 const COPIES: usize = 8;
 
-/// Jitter of 0.4 of this as standard deviation: what the finish leaves on cases that it has not seen.
+/// Jitter of 0.4 of this as standard deviation: what the finish leaves on cases that it has not
+/// seen.
 const JITTER: Reach = Reach { angle: 0.17, center_mm: 0.12, log_size: 0.0 };
 
 /// Fewest cases with all members of a chain.
@@ -52,18 +56,29 @@ pub(crate) fn train<B: Backend, D: TrainingData>(
     for members in chains(network, leaders) {
         let draft = &drafts[members[0]];
         let (Some(finish), working) = (&draft.finish, &draft.working) else { continue };
-        let pose = |s: usize, case: usize| structures[s].1.iter().find(|(c, _)| *c == case).map(|&(_, pose)| pose);
-        let whole = |case: usize| Some((case, members.iter().map(|&s| pose(s, case)).collect::<Option<Vec<Pose>>>()?));
+        let pose = |s: usize, case: usize| {
+            structures[s].1.iter().find(|(c, _)| *c == case).map(|&(_, pose)| pose)
+        };
+        let whole = |case: usize| {
+            Some((case, members.iter().map(|&s| pose(s, case)).collect::<Option<Vec<Pose>>>()?))
+        };
         let whole: Vec<(usize, Vec<Pose>)> = (0..data.cases().len()).filter_map(whole).collect();
-        let layout = ImageLayout { padding: working.padding, haar: None, channels: (0..working.levels).collect() };
+        let layout = ImageLayout {
+            padding: working.padding,
+            haar: None,
+            channels: (0..working.levels).collect(),
+        };
         let pyramids = whole
             .par_iter()
             .map(|&(case, _)| {
                 let image = data.image(case)?;
-                Ok(working.pyramid(&image).map_err(|e| DetectError::training(format!("case {}", data.cases()[case]), e.to_string()))?)
+                Ok(working.pyramid(&image).map_err(|e| {
+                    DetectError::training(format!("case {}", data.cases()[case]), e.to_string())
+                })?)
             })
             .collect::<Result<Vec<_>, D::Error>>()?;
-        let images: Vec<B::Image> = pyramids.iter().map(|pyramid| backend.upload(pyramid.levels(), &layout)).collect();
+        let images: Vec<B::Image> =
+            pyramids.iter().map(|pyramid| backend.upload(pyramid.levels(), &layout)).collect();
         let cases: Vec<ChainCase<'_, B>> = images
             .iter()
             .zip(&whole)
@@ -141,7 +156,14 @@ impl LevelTest {
     }
 }
 
-fn draw<B: Backend>(backend: &B, network: &Network, finish: &Finish, spec: &LevelSpec, cases: &[ChainCase<'_, B>], seed: u64) -> Samples {
+fn draw<B: Backend>(
+    backend: &B,
+    network: &Network,
+    finish: &Finish,
+    spec: &LevelSpec,
+    cases: &[ChainCase<'_, B>],
+    seed: u64,
+) -> Samples {
     let jitter = Reach { center_mm: JITTER.center_mm * spec.scale_mm, ..JITTER };
     let mut sites: Vec<PoseSite> = Vec::new();
     let (mut right, mut numbers) = (Vec::new(), Vec::new());
@@ -152,7 +174,8 @@ fn draw<B: Backend>(backend: &B, network: &Network, finish: &Finish, spec: &Leve
         for first in 0..=2 * SHIFTS {
             let copies = if first == SHIFTS { 2 * SHIFTS * each } else { each };
             for _ in 0..copies {
-                let jittered: Vec<Pose> = rungs.iter().map(|pose| spread(pose, &jitter, &mut random)).collect();
+                let jittered: Vec<Pose> =
+                    rungs.iter().map(|pose| spread(pose, &jitter, &mut random)).collect();
                 sites.extend(spec.sites(n as u32, &jittered, first));
                 right.push(first == SHIFTS);
                 numbers.push(n);
@@ -165,14 +188,20 @@ fn draw<B: Backend>(backend: &B, network: &Network, finish: &Finish, spec: &Leve
 
 impl Samples {
     /// The samples of some of the cases, each with whether its names are right.
-    fn of<'a>(&'a self, spec: &LevelSpec, wanted: impl Fn(usize) -> bool + 'a) -> impl Iterator<Item = (&'a [i16], bool)> {
+    fn of<'a>(
+        &'a self,
+        spec: &LevelSpec,
+        wanted: impl Fn(usize) -> bool + 'a,
+    ) -> impl Iterator<Item = (&'a [i16], bool)> {
         let all = self.seen.chunks_exact(spec.len()).zip(&self.right).zip(&self.cases);
         all.filter(move |&(_, &case)| wanted(case)).map(|((values, &right), _)| (values, right))
     }
 
     fn fit(&self, spec: &LevelSpec, wanted: impl Fn(usize) -> bool + Copy) -> LinearMap {
-        let seen: Vec<i16> = self.of(spec, wanted).flat_map(|(values, _)| values).copied().collect();
-        let targets: Vec<f64> = self.of(spec, wanted).map(|(_, right)| if right { 0.5 } else { -0.5 }).collect();
+        let seen: Vec<i16> =
+            self.of(spec, wanted).flat_map(|(values, _)| values).copied().collect();
+        let targets: Vec<f64> =
+            self.of(spec, wanted).map(|(_, right)| if right { 0.5 } else { -0.5 }).collect();
         LinearMap::fit(&seen, spec.len(), &[targets], RIDGE)
     }
 }

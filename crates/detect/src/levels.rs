@@ -1,9 +1,11 @@
 //! Which level a chain of look-alikes stands at.
 //!
-//! A spine that is found one level too high looks right to every vertebra's detector and to the priors between neighbours. What tells is
-//! the chain as a whole: what lies beyond its ends, and how it changes along it. So the chain that was found is continued at both ends,
-//! the names are shifted along it by up to [`SHIFTS`] places, and a linear classifier of coarse context about the chain's ends and middle
-//! says which of the shifts looks like the training cases. Where even the best does not, the answer is doubtful.
+//! A spine that is found one level too high looks right to every vertebra's detector and to the
+//! priors between neighbours. What tells is the chain as a whole: what lies beyond its ends, and
+//! how it changes along it. So the chain that was found is continued at both ends, the names are
+//! shifted along it by up to [`SHIFTS`] places, and a linear classifier of coarse context about the
+//! chain's ends and middle says which of the shifts looks like the training cases. Where even the
+//! best does not, the answer is doubtful.
 
 use crate::calibration::Calibration;
 use crate::finish::Finish;
@@ -20,7 +22,8 @@ pub(crate) const SHIFTS: usize = 2;
 /// Fewest structures of a chain.
 const FEWEST: usize = 3;
 
-/// A pose that the finish moves farther than this from where its neighbour expects it, in D, has gone elsewhere.
+/// A pose that the finish moves farther than this from where its neighbour expects it, in D, has
+/// gone elsewhere.
 const ASTRAY: f64 = 0.35;
 
 /// The linear classifier's output becomes a raw score of this many units a unit of its targets, ±½.
@@ -51,11 +54,16 @@ pub struct LevelTest {
     pub map: LinearMap,
 }
 
-/// Structures of each group of look-alikes that follow one another along the network's arcs, from end to end. `leaders[s]` is the first
-/// structure that looks like `s`.
+/// Structures of each group of look-alikes that follow one another along the network's arcs, from
+/// end to end. `leaders[s]` is the first structure that looks like `s`.
 pub(crate) fn chains(network: &Network, leaders: &[usize]) -> Vec<Vec<usize>> {
-    let group = |leader: usize| (0..leaders.len()).filter(move |&s| leaders[s] == leader).collect::<Vec<_>>();
-    (0..leaders.len()).filter(|&s| leaders[s] == s).filter_map(|leader| chain(network, &group(leader))).collect()
+    let group = |leader: usize| {
+        (0..leaders.len()).filter(move |&s| leaders[s] == leader).collect::<Vec<_>>()
+    };
+    (0..leaders.len())
+        .filter(|&s| leaders[s] == s)
+        .filter_map(|leader| chain(network, &group(leader)))
+        .collect()
 }
 
 /// The group in a row, where its arcs make one.
@@ -80,7 +88,9 @@ fn longest_run(network: &Network, members: &[usize], poses: &[Pose]) -> std::ops
     let mut first = 0;
     for next in 1..=members.len() {
         let joined = next < members.len()
-            && network.log_density(members[next - 1], members[next], &poses[next - 1], &poses[next]).is_some_and(|d| d > BROKEN);
+            && network
+                .log_density(members[next - 1], members[next], &poses[next - 1], &poses[next])
+                .is_some_and(|d| d > BROKEN);
         if !joined {
             if next - first > best.len() {
                 best = first..next;
@@ -91,8 +101,9 @@ fn longest_run(network: &Network, members: &[usize], poses: &[Pose]) -> std::ops
     best
 }
 
-/// The poses of a chain's longest run, continued at both ends to [`SHIFTS`] places beyond the whole chain. Each new one starts where its
-/// neighbour expects it and is brought to the image by the finish.
+/// The poses of a chain's longest run, continued at both ends to [`SHIFTS`] places beyond the whole
+/// chain. Each new one starts where its neighbour expects it and is brought to the image by the
+/// finish.
 pub(crate) fn ladder<B: Backend>(
     backend: &B,
     image: &B::Image,
@@ -139,31 +150,55 @@ impl LevelSpec {
     }
 
     /// Where to look for a chain that starts at a place of a ladder.
-    pub(crate) fn sites(&self, image: u32, rungs: &[Pose], first: usize) -> impl Iterator<Item = PoseSite> {
-        let at = |view: usize| PoseSite { image, pose: Pose { size_mm: [self.scale_mm; 3], ..rungs[first + view] } };
+    pub(crate) fn sites(
+        &self,
+        image: u32,
+        rungs: &[Pose],
+        first: usize,
+    ) -> impl Iterator<Item = PoseSite> {
+        let at = |view: usize| PoseSite {
+            image,
+            pose: Pose { size_mm: [self.scale_mm; 3], ..rungs[first + view] },
+        };
         self.views().map(at).into_iter()
     }
 
     /// What is seen there, chain after chain.
-    pub(crate) fn see<B: Backend>(&self, backend: &B, images: &[&B::Image], sites: &[PoseSite]) -> Vec<i16> {
+    pub(crate) fn see<B: Backend>(
+        &self,
+        backend: &B,
+        images: &[&B::Image],
+        sites: &[PoseSite],
+    ) -> Vec<i16> {
         let mut seen = vec![0i16; sites.len() * self.patch.len()];
         backend.patches(images, &self.patch, sites, &mut seen);
         if self.normalise {
-            seen.chunks_exact_mut(self.patch.len()).for_each(|values| normalise(&self.patch, values));
+            seen.chunks_exact_mut(self.patch.len())
+                .for_each(|values| normalise(&self.patch, values));
         }
         seen
     }
 }
 
 impl LevelTest {
-    /// Log-odds that the names are right where the chain starts at each place of a ladder, from 0 to twice [`SHIFTS`].
-    pub(crate) fn log_odds<B: Backend>(&self, backend: &B, image: &B::Image, rungs: &[Pose]) -> Vec<f64> {
-        let sites: Vec<PoseSite> = (0..=2 * SHIFTS).flat_map(|first| self.spec.sites(0, rungs, first)).collect();
+    /// Log-odds that the names are right where the chain starts at each place of a ladder, from 0
+    /// to twice [`SHIFTS`].
+    pub(crate) fn log_odds<B: Backend>(
+        &self,
+        backend: &B,
+        image: &B::Image,
+        rungs: &[Pose],
+    ) -> Vec<f64> {
+        let sites: Vec<PoseSite> =
+            (0..=2 * SHIFTS).flat_map(|first| self.spec.sites(0, rungs, first)).collect();
         let seen = self.spec.see(backend, &[image], &sites);
-        seen.chunks_exact(self.spec.len()).map(|values| self.spec.calibration.log_odds(raw(&self.map, values))).collect()
+        seen.chunks_exact(self.spec.len())
+            .map(|values| self.spec.calibration.log_odds(raw(&self.map, values)))
+            .collect()
     }
 
-    /// Whether a file's numbers make sense for so many structures and levels of the working pyramid.
+    /// Whether a file's numbers make sense for so many structures and levels of the working
+    /// pyramid.
     pub(crate) fn is_valid(&self, structures: usize, levels: usize) -> bool {
         let LevelSpec { members, patch, scale_mm, calibration, .. } = &self.spec;
         let mut seen = vec![false; structures];
@@ -193,10 +228,15 @@ mod tests {
     const D: f64 = 30.0;
 
     fn pose(at: [f64; 3]) -> Pose {
-        Pose { center: PointLps::new(at[0], at[1], at[2]), orientation: nalgebra::UnitQuaternion::identity(), size_mm: [D; 3] }
+        Pose {
+            center: PointLps::new(at[0], at[1], at[2]),
+            orientation: nalgebra::UnitQuaternion::identity(),
+            size_mm: [D; 3],
+        }
     }
 
-    /// Learned from cases where each structure lies this far from an earlier one, a little off; the first lies at the origin.
+    /// Learned from cases where each structure lies this far from an earlier one, a little off; the
+    /// first lies at the origin.
     fn network(steps: &[(usize, [f64; 3])]) -> Network {
         let mut random = Random::new(1, 0, 0);
         let mut poses = vec![Vec::new(); steps.len() + 1];
@@ -204,12 +244,17 @@ mod tests {
             poses[0].push(Some(pose([0.0; 3].map(|v: f64| v + 8.0 * random.normal()))));
             for (s, &(from, step)) in steps.iter().enumerate() {
                 let at = poses[from][case].map_or([0.0; 3], |p: Pose| p.center.0.coords.into());
-                poses[s + 1].push(Some(pose(std::array::from_fn(|a| at[a] + step[a] + random.normal()))));
+                poses[s + 1]
+                    .push(Some(pose(std::array::from_fn(|a| at[a] + step[a] + random.normal()))));
             }
         }
         let middles = vec![PointLps::new(0.0, 0.0, 0.0); 20];
         let prior = |list: &Vec<Option<Pose>>| {
-            Prior::new(&list.iter().flatten().copied().collect::<Vec<_>>(), &middles, crate::Orientations::Training)
+            Prior::new(
+                &list.iter().flatten().copied().collect::<Vec<_>>(),
+                &middles,
+                crate::Orientations::Training,
+            )
         };
         let priors: Vec<Prior> = poses.iter().map(prior).collect();
         Network::train(&poses, &middles, &priors.iter().collect::<Vec<_>>(), true).unwrap()
@@ -222,9 +267,15 @@ mod tests {
         // The second structure is of another kind, and lies beside the row.
         let network = network(&[(0, [90.0, 0.0, 0.0]), (0, UP), (2, UP), (3, UP)]);
         let row = chains(&network, &[0, 1, 0, 0, 0]);
-        assert!(row == [vec![0, 2, 3, 4]] || row == [vec![4, 3, 2, 0]], "{row:?} of {:?}", network.arcs);
+        assert!(
+            row == [vec![0, 2, 3, 4]] || row == [vec![4, 3, 2, 0]],
+            "{row:?} of {:?}",
+            network.arcs
+        );
         // Two are no chain; nor are those that another kind parts.
-        assert!(chains(&network, &[0, 1, 0, 1, 1]).iter().all(|row| row.len() > 2 && !row.contains(&0)));
+        assert!(
+            chains(&network, &[0, 1, 0, 1, 1]).iter().all(|row| row.len() > 2 && !row.contains(&0))
+        );
         assert!(chains(&network, &[0, 1, 0, 3, 0]).is_empty());
     }
 

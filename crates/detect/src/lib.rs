@@ -1,8 +1,10 @@
-//! Marginal space learning: stages, training, detection, metrics and the model file, written once against a `Backend`.
+//! Marginal space learning: stages, training, detection, metrics and the model file, written once
+//! against a `Backend`.
 //!
-//! An image is brought to a working pyramid ([`WorkingSpec`]). The position stage scores every voxel of a coarse level, the
-//! orientation stage position candidates × rotations; the best hypotheses are gathered into modes, the finish brings each mode to the
-//! structure, and the verification stage picks one and says how sure it is.
+//! An image is brought to a working pyramid ([`WorkingSpec`]). The position stage scores every
+//! voxel of a coarse level, the orientation stage position candidates × rotations; the best
+//! hypotheses are gathered into modes, the finish brings each mode to the structure, and the
+//! verification stage picks one and says how sure it is.
 #![forbid(unsafe_code)]
 
 mod augmentation;
@@ -66,8 +68,8 @@ pub use classifier::{HaarClassifier, PoseClassifier};
 pub use close_up::CloseUp;
 pub use confidence::{Bin, Confidence, Judged, RiskCoverage, RiskPoint};
 pub use config::{
-    FinishConfig, FinishKind, NetworkConfig, OrientationConfig, Orientations, PositionConfig, RoundConfig, TrainConfig, VerificationConfig,
-    WorkingConfig,
+    FinishConfig, FinishKind, NetworkConfig, OrientationConfig, Orientations, PositionConfig,
+    RoundConfig, TrainConfig, VerificationConfig, WorkingConfig,
 };
 pub use cover::rotation_cover;
 pub use detector::{Detection, Detections, LandmarkDetection, Status, Trace};
@@ -76,7 +78,10 @@ pub use explain::{Explanation, TreePath, Vote};
 pub use finish::Finish;
 pub use finish_error::FinishError;
 pub use landmark_config::{LandmarkPatchConfig, LandmarkRoundConfig, LandmarksConfig};
-pub use landmarks::{FoundLandmark, LandmarkGroup, LandmarkPrior, LandmarkRound, LandmarkRoundSpec, LandmarkStage, View};
+pub use landmarks::{
+    FoundLandmark, LandmarkGroup, LandmarkPrior, LandmarkRound, LandmarkRoundSpec, LandmarkStage,
+    View,
+};
 pub use learning_curve::{Outlook, PowerLaw, Verdict};
 pub use levels::{LevelSpec, LevelTest};
 pub use linear::LinearMap;

@@ -25,15 +25,21 @@ impl BoxError {
     pub fn new(found: &Pose, truth: &Pose) -> Self {
         let ratio = |a: usize| (found.size_mm[a] - truth.size_mm[a]).abs() / truth.size_mm[a];
         let difference = |a: usize| (found.size_mm[a] - truth.size_mm[a]).powi(2);
-        let corners = found.corners().into_iter().zip(truth.corners()).map(|(f, t)| f.distance_mm(&t));
-        let end = |pose: &Pose, sign: f64| pose.to_lps(nalgebra::Vector3::new(sign * pose.size_mm[0] / 2.0, 0.0, 0.0));
+        let corners =
+            found.corners().into_iter().zip(truth.corners()).map(|(f, t)| f.distance_mm(&t));
+        let end = |pose: &Pose, sign: f64| {
+            pose.to_lps(nalgebra::Vector3::new(sign * pose.size_mm[0] / 2.0, 0.0, 0.0))
+        };
         Self {
             center_mm: found.center.distance_mm(&truth.center),
             angle_deg: found.angle_to(truth).to_degrees(),
             size_percent: 100.0 * (0..3).map(ratio).sum::<f64>() / 3.0,
             size_mm: (0..3).map(difference).sum::<f64>().sqrt(),
             corner_mm: corners.fold(0.0, f64::max),
-            line_mm: [-1.0, 1.0].map(|s| end(found, s).distance_mm(&end(truth, s))).into_iter().fold(0.0, f64::max),
+            line_mm: [-1.0, 1.0]
+                .map(|s| end(found, s).distance_mm(&end(truth, s)))
+                .into_iter()
+                .fold(0.0, f64::max),
         }
     }
 }
@@ -60,11 +66,18 @@ impl Summary {
         sorted.sort_by(f64::total_cmp);
         let max = *sorted.last()?;
         let mean = sorted.iter().sum::<f64>() / sorted.len() as f64;
-        Some(Self { n: sorted.len(), mean, median: quantile(&sorted, 0.5), p95: quantile(&sorted, 0.95), max })
+        Some(Self {
+            n: sorted.len(),
+            mean,
+            median: quantile(&sorted, 0.5),
+            p95: quantile(&sorted, 0.95),
+            max,
+        })
     }
 }
 
-/// A quantile of values in ascending order, linear between neighbours (numpy's default). There must be a value; `q` is from 0 to 1.
+/// A quantile of values in ascending order, linear between neighbours (numpy's default). There must
+/// be a value; `q` is from 0 to 1.
 pub fn quantile(sorted: &[f64], q: f64) -> f64 {
     let place = q * (sorted.len() - 1) as f64;
     let low = place.floor() as usize;
@@ -86,7 +99,11 @@ mod tests {
 
     #[test]
     fn errors_of_a_known_displacement() {
-        let truth = Pose { center: PointLps::new(0.0, 0.0, 0.0), orientation: rotation_from_vector(Vector3::zeros()), size_mm: [10.0; 3] };
+        let truth = Pose {
+            center: PointLps::new(0.0, 0.0, 0.0),
+            orientation: rotation_from_vector(Vector3::zeros()),
+            size_mm: [10.0; 3],
+        };
         let found = Pose {
             center: PointLps::new(3.0, 4.0, 0.0),
             orientation: rotation_from_vector(Vector3::new(0.0, 0.0, 0.1)),
@@ -106,6 +123,9 @@ mod tests {
         assert_eq!((s.mean, s.median, s.max), (2.5, 2.5, 4.0));
         assert!((s.p95 - 3.85).abs() < 1e-12);
         assert!(Summary::new(&[]).is_none());
-        assert_eq!(success_rates(&[0.5, 1.5, 2.5, 9.0], &[1.0, 2.0, 3.0, 4.0]), [0.25, 0.5, 0.75, 0.75]);
+        assert_eq!(
+            success_rates(&[0.5, 1.5, 2.5, 9.0], &[1.0, 2.0, 3.0, 4.0]),
+            [0.25, 0.5, 0.75, 0.75]
+        );
     }
 }

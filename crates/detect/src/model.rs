@@ -20,13 +20,15 @@ pub struct Model {
     pub provenance: Provenance,
     /// The structures, in the order of detection results.
     pub structures: Vec<StructureModel>,
-    /// What the structures say about each other; none where there is one structure or they share too few cases.
+    /// What the structures say about each other; none where there is one structure or they share
+    /// too few cases.
     pub network: Option<Network>,
     /// Which level chains of look-alikes stand at.
     pub levels: Vec<LevelTest>,
 }
 
-/// Where a model came from: nothing that changes between two trainings on the same data, configuration and seed.
+/// Where a model came from: nothing that changes between two trainings on the same data,
+/// configuration and seed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Provenance {
@@ -40,7 +42,8 @@ pub struct Provenance {
     pub training_sha256: String,
     /// Number of training cases.
     pub cases: usize,
-    /// Copies of each that it was trained on, too: see [`AugmentationConfig`](crate::AugmentationConfig).
+    /// Copies of each that it was trained on, too: see
+    /// [`AugmentationConfig`](crate::AugmentationConfig).
     pub copies: usize,
     /// Seed of all random streams.
     pub seed: u64,
@@ -92,7 +95,19 @@ pub(crate) struct Draft {
 impl Draft {
     /// The finished structure; `None` while a stage is missing.
     pub(crate) fn complete(self) -> Option<StructureModel> {
-        let Self { name, cases, working, prior, position, orientation, finish, verification, landmark_names, landmarks, .. } = self;
+        let Self {
+            name,
+            cases,
+            working,
+            prior,
+            position,
+            orientation,
+            finish,
+            verification,
+            landmark_names,
+            landmarks,
+            ..
+        } = self;
         if landmarks.is_none() && !landmark_names.is_empty() {
             return None;
         }
@@ -121,7 +136,12 @@ impl From<StructureModel> for Draft {
             orientation: Some(s.orientation),
             finish: Some(s.finish),
             verification: Some(s.verification),
-            landmark_names: s.landmarks.iter().flat_map(|l| &l.landmarks).map(|l| l.name.clone()).collect(),
+            landmark_names: s
+                .landmarks
+                .iter()
+                .flat_map(|l| &l.landmarks)
+                .map(|l| l.name.clone())
+                .collect(),
             frames: None,
             landmarks: s.landmarks,
         }
@@ -134,23 +154,38 @@ impl StructureModel {
         self.landmarks.as_ref().map_or(&[], |stage| &stage.landmarks)
     }
 
-    /// Every classifier of the model with the name of its stage and descriptions of the features that it uses.
+    /// Every classifier of the model with the name of its stage and descriptions of the features
+    /// that it uses.
     pub fn classifiers(&self) -> Vec<(String, &pbt_tree::Classifier, Vec<String>)> {
-        let pose = |c: &'_ crate::PoseClassifier| c.features.iter().map(describe_steerable).collect::<Vec<_>>();
+        let pose = |c: &'_ crate::PoseClassifier| {
+            c.features.iter().map(describe_steerable).collect::<Vec<_>>()
+        };
         let mut all = vec![
             (
                 "position".to_owned(),
                 &self.position.classifier.classifier,
                 self.position.classifier.features.iter().map(describe_haar).collect(),
             ),
-            ("orientation".to_owned(), &self.orientation.classifier.classifier, pose(&self.orientation.classifier)),
+            (
+                "orientation".to_owned(),
+                &self.orientation.classifier.classifier,
+                pose(&self.orientation.classifier),
+            ),
         ];
         if let Finish::Classification(rounds) = &self.finish {
             for (n, round) in rounds.rounds.iter().enumerate() {
-                all.push((format!("round {}", n + 1), &round.classifier.classifier, pose(&round.classifier)));
+                all.push((
+                    format!("round {}", n + 1),
+                    &round.classifier.classifier,
+                    pose(&round.classifier),
+                ));
             }
         }
-        all.push(("verification".to_owned(), &self.verification.classifier.classifier, pose(&self.verification.classifier)));
+        all.push((
+            "verification".to_owned(),
+            &self.verification.classifier.classifier,
+            pose(&self.verification.classifier),
+        ));
         all
     }
 }
@@ -169,12 +204,15 @@ fn describe_haar(feature: &pbt_features::HaarFeature) -> String {
 
 fn describe_steerable(feature: &pbt_features::SteerableFeature) -> String {
     let [i, j, k] = feature.point;
-    format!("{:?} {:?} at point ({i}, {j}, {k}), level {}", feature.channel, feature.modifier, feature.level)
+    format!(
+        "{:?} {:?} at point ({i}, {j}, {k}), level {}",
+        feature.channel, feature.modifier, feature.level
+    )
 }
 
 impl Model {
-    /// The configuration with everything that was automatic as it was resolved for the first structure: training with it again gives
-    /// the same model where there is one structure.
+    /// The configuration with everything that was automatic as it was resolved for the first
+    /// structure: training with it again gives the same model where there is one structure.
     pub fn resolved_config(&self) -> TrainConfig {
         let mut config = self.provenance.config.clone();
         config.augmentation.copies = Some(self.provenance.copies);
@@ -187,10 +225,14 @@ impl Model {
                 config.finish.ridge = cascade.regressors.first().map(|r| r.spec.ridge);
             }
             if let Some(stage) = &s.landmarks {
-                config.landmarks.halvings = Some(stage.close_up.as_ref().map_or(0, |close_up| close_up.halvings));
+                config.landmarks.halvings =
+                    Some(stage.close_up.as_ref().map_or(0, |close_up| close_up.halvings));
             }
-            config.orientation.orientations =
-                if s.prior.any_orientation { crate::Orientations::Any } else { crate::Orientations::Training };
+            config.orientation.orientations = if s.prior.any_orientation {
+                crate::Orientations::Any
+            } else {
+                crate::Orientations::Training
+            };
         }
         config
     }

@@ -1,4 +1,5 @@
-//! The orientation stage: position candidates × rotations, scored jointly by a steerable classifier.
+//! The orientation stage: position candidates × rotations, scored jointly by a steerable
+//! classifier.
 
 use crate::DetectError;
 use crate::case::WorkingSpec;
@@ -49,48 +50,84 @@ struct Limits {
 
 impl Limits {
     fn new(prior: &Prior) -> Self {
-        // Any orientation: 25° covers the gaps of 600 rotations, 45° leaves a margin. Otherwise in proportion to the spread.
+        // Any orientation: 25° covers the gaps of 600 rotations, 45° leaves a margin. Otherwise in
+        // proportion to the spread.
         let (positive_angle, negative_angle) = if prior.any_orientation {
             (25f64.to_radians(), 45f64.to_radians())
         } else {
             (prior.spread.max(5f64.to_radians()), (1.8 * prior.spread).max(10f64.to_radians()))
         };
-        Self { positive_angle, negative_angle, positive_mm: 0.09 * prior.scale_mm, negative_mm: 0.25 * prior.scale_mm }
+        Self {
+            positive_angle,
+            negative_angle,
+            positive_mm: 0.09 * prior.scale_mm,
+            negative_mm: 0.25 * prior.scale_mm,
+        }
     }
 
     fn is_negative(&self, truth: &Pose, pose: &Pose) -> bool {
-        truth.angle_to(pose) > self.negative_angle || truth.center.distance_mm(&pose.center) > self.negative_mm
+        truth.angle_to(pose) > self.negative_angle
+            || truth.center.distance_mm(&pose.center) > self.negative_mm
     }
 }
 
-/// Points along each axis in proportion to the edge lengths, about `across` along D; the grid reaches `margin_mm` beyond the box.
+/// Points along each axis in proportion to the edge lengths, about `across` along D; the grid
+/// reaches `margin_mm` beyond the box.
 pub(crate) fn grid_for(prior: &Prior, across: f64, margin_mm: f64) -> BoxGrid {
     let longer = prior.mean_size_mm.map(|s| s + 2.0 * margin_mm);
     let scale = libm::cbrt(longer.iter().product());
     BoxGrid {
         // The power below 1 keeps thin directions sampled.
-        points: longer.map(|s| libm::round(across * libm::pow(s / scale, 0.7)).clamp(3.0, 32.0) as u8),
+        points: longer
+            .map(|s| libm::round(across * libm::pow(s / scale, 0.7)).clamp(3.0, 32.0) as u8),
         extent: std::array::from_fn(|a| longer[a] / prior.mean_size_mm[a]),
     }
 }
 
 impl OrientationStage {
     /// Trains the stage on what the position stage found in the training cases.
-    pub(crate) fn train<B: Backend>(input: &StageInput<'_, B>, candidates: &[Vec<Candidate>]) -> Result<Self, DetectError> {
+    pub(crate) fn train<B: Backend>(
+        input: &StageInput<'_, B>,
+        candidates: &[Vec<Candidate>],
+    ) -> Result<Self, DetectError> {
         let &StageInput { backend, cases, images, working, prior, .. } = input;
-        let (config, classifier, seed) = (&input.config.orientation, &input.config.classifier, input.seed ^ 0x20);
+        let (config, classifier, seed) =
+            (&input.config.orientation, &input.config.classifier, input.seed ^ 0x20);
         let poses: Vec<Pose> = cases.iter().map(|c| c.pose).collect();
         let rotations = prior.rotations(&poses, config);
-        let apart = if prior.any_orientation { 35f64.to_radians() } else { prior.spread.max(10f64.to_radians()) };
-        let spec = OrientationSpec { keep: config.keep, modes: config.modes, apart, apart_mm: 0.25 * prior.scale_mm };
+        let apart = if prior.any_orientation {
+            35f64.to_radians()
+        } else {
+            prior.spread.max(10f64.to_radians())
+        };
+        let spec = OrientationSpec {
+            keep: config.keep,
+            modes: config.modes,
+            apart,
+            apart_mm: 0.25 * prior.scale_mm,
+        };
         let levels = levels_for(prior, working, &[11.5, 23.0]);
         let grid = grid_for(prior, config.points_across, 0.1 * prior.scale_mm);
         let pool = steerable_pool(&grid, config.features, &levels);
         let limits = Limits::new(prior);
-        let mut samples = Labelled::concat((0..cases.len()).map(|n| draw(n, input, &candidates[n], &limits, &rotations, seed)));
+        let mut samples = Labelled::concat(
+            (0..cases.len()).map(|n| draw(n, input, &candidates[n], &limits, &rotations, seed)),
+        );
         let train = |samples: &Labelled<PoseSite>, round: u64| {
-            let classifier = PoseClassifier::train(backend, images, grid, &pool, samples, classifier, seed.wrapping_add(round))?;
-            Ok::<_, DetectError>(Self { spec: spec.clone(), rotations: rotations.clone(), classifier })
+            let classifier = PoseClassifier::train(
+                backend,
+                images,
+                grid,
+                &pool,
+                samples,
+                classifier,
+                seed.wrapping_add(round),
+            )?;
+            Ok::<_, DetectError>(Self {
+                spec: spec.clone(),
+                rotations: rotations.clone(),
+                classifier,
+            })
         };
         let mut stage = train(&samples, 0)?;
         for round in 0..config.bootstrap {
@@ -103,7 +140,9 @@ impl OrientationStage {
                     &stage.classifier.classifier,
                     &hypotheses,
                 );
-                let wrong = best_indices(&scores, config.keep).into_iter().filter(|&h| limits.is_negative(&case.pose, &hypotheses[h]));
+                let wrong = best_indices(&scores, config.keep)
+                    .into_iter()
+                    .filter(|&h| limits.is_negative(&case.pose, &hypotheses[h]));
                 for h in wrong.take((6000 / cases.len()).clamp(10, 200)) {
                     samples.push(PoseSite { image: n as u32, pose: hypotheses[h] }, false, n);
                 }
@@ -117,7 +156,13 @@ impl OrientationStage {
     fn hypotheses(&self, candidates: &[Candidate], prior: &Prior) -> Vec<Pose> {
         candidates
             .iter()
-            .flat_map(|c| self.rotations.iter().map(|&orientation| Pose { center: c.point, orientation, size_mm: prior.mean_size_mm }))
+            .flat_map(|c| {
+                self.rotations.iter().map(|&orientation| Pose {
+                    center: c.point,
+                    orientation,
+                    size_mm: prior.mean_size_mm,
+                })
+            })
             .collect()
     }
 
@@ -134,7 +179,8 @@ impl OrientationStage {
         let c = &self.classifier;
         let scores = backend.score_poses(image, &c.grid, &c.features, &c.classifier, &hypotheses);
         let OrientationSpec { keep, modes: most, apart, apart_mm } = self.spec;
-        let mut found = modes(&hypotheses, &scores, &ModeRule { apart, apart_mm, keep, modes: most });
+        let mut found =
+            modes(&hypotheses, &scores, &ModeRule { apart, apart_mm, keep, modes: most });
         found.extend(prior.expected(middle));
         found
     }
@@ -142,7 +188,9 @@ impl OrientationStage {
 
 /// Distinct pyramid levels on which the structure has about so many voxels across.
 pub(crate) fn levels_for(prior: &Prior, working: &WorkingSpec, voxels_across: &[f64]) -> Vec<u8> {
-    let level = |&across: &f64| level_for(prior.scale_mm, working.spacing_mm, across).min(working.levels - 1) as u8;
+    let level = |&across: &f64| {
+        level_for(prior.scale_mm, working.spacing_mm, across).min(working.levels - 1) as u8
+    };
     let mut levels: Vec<u8> = voxels_across.iter().map(level).collect();
     levels.sort_unstable_by(|a, b| b.cmp(a));
     levels.dedup();
@@ -152,7 +200,8 @@ pub(crate) fn levels_for(prior: &Prior, working: &WorkingSpec, voxels_across: &[
 /// |ln| of the sizes of positives relative to the mean size.
 const SIZE_JITTER: f64 = 0.1;
 
-/// Positives round the truth; negatives turned wrongly at the truth and at the candidates, and put wrongly.
+/// Positives round the truth; negatives turned wrongly at the truth and at the candidates, and put
+/// wrongly.
 fn draw<B: Backend>(
     n: usize,
     input: &StageInput<'_, B>,
@@ -173,8 +222,8 @@ fn draw<B: Backend>(
             Pose {
                 center: PointLps(truth.center.0 + random.in_ball(limits.positive_mm)),
                 orientation: truth.orientation * pbt_volume::rotation_from_vector(axis * angle),
-                // The stage looks with the mean size whatever the structure's own, so smaller and larger structures than were trained
-                // on must look right too.
+                // The stage looks with the mean size whatever the structure's own, so smaller and
+                // larger structures than were trained on must look right too.
                 size_mm: {
                     let size = libm::exp(random.between(-SIZE_JITTER, SIZE_JITTER));
                     prior.mean_size_mm.map(|s| s * size)
@@ -192,13 +241,22 @@ fn draw<B: Backend>(
         let orientation = if prior.any_orientation {
             match n % 4 {
                 0 | 3 => random.rotation(),
-                1 => truth.orientation * random.rotation_by(limits.negative_angle, 80f64.to_radians()),
-                _ => truth.orientation * random.rotation_by(150f64.to_radians(), core::f64::consts::PI),
+                1 => {
+                    truth.orientation
+                        * random.rotation_by(limits.negative_angle, 80f64.to_radians())
+                }
+                _ => {
+                    truth.orientation
+                        * random.rotation_by(150f64.to_radians(), core::f64::consts::PI)
+                }
             }
         } else {
             match n % 2 {
                 0 => rotations[random.below(rotations.len())],
-                _ => truth.orientation * random.rotation_by(limits.negative_angle, 2.0 * limits.negative_angle),
+                _ => {
+                    truth.orientation
+                        * random.rotation_by(limits.negative_angle, 2.0 * limits.negative_angle)
+                }
             }
         };
         let pose = Pose { center, orientation, size_mm: prior.mean_size_mm };

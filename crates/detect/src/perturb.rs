@@ -20,7 +20,11 @@ pub struct Reach {
 impl Reach {
     /// All three multiplied.
     pub fn scaled(&self, by: f64) -> Self {
-        Self { angle: self.angle * by, center_mm: self.center_mm * by, log_size: self.log_size * by }
+        Self {
+            angle: self.angle * by,
+            center_mm: self.center_mm * by,
+            log_size: self.log_size * by,
+        }
     }
 
     /// Whether two poses are within reach of each other.
@@ -31,7 +35,8 @@ impl Reach {
     }
 }
 
-/// The step from one pose to another in the frame of the first: rotation vector (radians), shift (mm), log ratio of the edge lengths.
+/// The step from one pose to another in the frame of the first: rotation vector (radians), shift
+/// (mm), log ratio of the edge lengths.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Step {
     /// Rotation vector in the first pose's frame.
@@ -61,9 +66,11 @@ impl Step {
         }
     }
 
-    /// The step shortened, where need be, to stay within a reach: the trust region of whatever proposed it.
+    /// The step shortened, where need be, to stay within a reach: the trust region of whatever
+    /// proposed it.
     pub fn limited(&self, reach: &Reach) -> Self {
-        let shorten = |v: Vector3<f64>, most: f64| if v.norm() > most { v * (most / v.norm()) } else { v };
+        let shorten =
+            |v: Vector3<f64>, most: f64| if v.norm() > most { v * (most / v.norm()) } else { v };
         Self {
             rotation: shorten(self.rotation, reach.angle),
             shift_mm: shorten(self.shift_mm, reach.center_mm),
@@ -72,8 +79,8 @@ impl Step {
     }
 }
 
-/// A pose uniformly within reach of `truth`: rotation by a random axis and angle, shift in a ball, a common change of size and a
-/// smaller one by axis.
+/// A pose uniformly within reach of `truth`: rotation by a random axis and angle, shift in a ball,
+/// a common change of size and a smaller one by axis.
 pub(crate) fn perturbed(truth: &Pose, reach: &Reach, random: &mut Random) -> Pose {
     let rotation = {
         let angle = random.between(0.0, reach.angle);
@@ -85,11 +92,13 @@ pub(crate) fn perturbed(truth: &Pose, reach: &Reach, random: &mut Random) -> Pos
     Step { rotation, shift_mm, log_size }.apply(truth)
 }
 
-/// A pose about `truth`, normally distributed: each component of the rotation vector, of the shift and of the log sizes has 0.4 of the
-/// reach as its standard deviation. Errors that a search leaves look so, and a linear regressor is best where it sees most samples.
+/// A pose about `truth`, normally distributed: each component of the rotation vector, of the shift
+/// and of the log sizes has 0.4 of the reach as its standard deviation. Errors that a search leaves
+/// look so, and a linear regressor is best where it sees most samples.
 pub(crate) fn spread(truth: &Pose, reach: &Reach, random: &mut Random) -> Pose {
     let mut three = |reach: f64| Vector3::from_fn(|_, _| 0.4 * reach * random.normal());
-    let (rotation, shift_mm, log_size) = (three(reach.angle), three(reach.center_mm), three(reach.log_size));
+    let (rotation, shift_mm, log_size) =
+        (three(reach.angle), three(reach.center_mm), three(reach.log_size));
     Step { rotation, shift_mm, log_size: log_size.into() }.apply(truth)
 }
 

@@ -1,4 +1,5 @@
-//! What the training poses say before any image is seen: mean size, how orientations spread, which orientations to try.
+//! What the training poses say before any image is seen: mean size, how orientations spread, which
+//! orientations to try.
 
 use crate::config::{OrientationConfig, Orientations};
 use crate::cover::rotation_cover;
@@ -23,11 +24,13 @@ pub struct Prior {
     pub spread: f64,
     /// Standard deviation of the log edge lengths, the largest of the axes.
     pub log_size_spread: f64,
-    /// Mean offset of the structure from the middle of the image, LPS mm: where to look without any other cue.
+    /// Mean offset of the structure from the middle of the image, LPS mm: where to look without any
+    /// other cue.
     pub center_offset_mm: [f64; 3],
 }
 
-/// Some training case is turned by more than this from the middle one: the structure may lie anyhow.
+/// Some training case is turned by more than this from the middle one: the structure may lie
+/// anyhow.
 const ANY_ORIENTATION_BEYOND_DEG: f64 = 75.0;
 
 impl Prior {
@@ -40,13 +43,16 @@ impl Prior {
             let mean = mean_log(a);
             (poses.iter().map(|p| (libm::log(p.size_mm[a]) - mean).powi(2)).sum::<f64>() / n).sqrt()
         };
-        let sum_of_angles = |q: &UnitQuaternion<f64>| poses.iter().map(|p| angle_between(q, &p.orientation)).sum::<f64>();
+        let sum_of_angles = |q: &UnitQuaternion<f64>| {
+            poses.iter().map(|p| angle_between(q, &p.orientation)).sum::<f64>()
+        };
         let middle = poses
             .iter()
             .map(|p| (sum_of_angles(&p.orientation), p.orientation))
             .min_by(|a, b| a.0.total_cmp(&b.0))
             .map_or(UnitQuaternion::identity(), |(_, q)| q);
-        let angles: Vec<f64> = poses.iter().map(|p| angle_between(&middle, &p.orientation)).collect();
+        let angles: Vec<f64> =
+            poses.iter().map(|p| angle_between(&middle, &p.orientation)).collect();
         let widest = angles.iter().copied().fold(0.0, f64::max).to_degrees();
         Self {
             mean_size_mm,
@@ -59,27 +65,43 @@ impl Prior {
             middle,
             spread: (angles.iter().map(|a| a * a).sum::<f64>() / n).sqrt(),
             log_size_spread: (0..3).map(deviation).fold(0.0, f64::max),
-            center_offset_mm: std::array::from_fn(|a| poses.iter().zip(middles).map(|(p, m)| p.center.0[a] - m.0[a]).sum::<f64>() / n),
+            center_offset_mm: std::array::from_fn(|a| {
+                poses.iter().zip(middles).map(|(p, m)| p.center.0[a] - m.0[a]).sum::<f64>() / n
+            }),
         }
     }
 
-    /// The pose that is expected before anything is seen, in an image with this middle; `None` where any orientation is possible.
+    /// The pose that is expected before anything is seen, in an image with this middle; `None`
+    /// where any orientation is possible.
     pub(crate) fn expected(&self, middle: PointLps) -> Option<Pose> {
         let center = PointLps(middle.0 + nalgebra::Vector3::from(self.center_offset_mm));
-        (!self.any_orientation).then_some(Pose { center, orientation: self.middle, size_mm: self.mean_size_mm })
+        (!self.any_orientation).then_some(Pose {
+            center,
+            orientation: self.middle,
+            size_mm: self.mean_size_mm,
+        })
     }
 
-    /// The rotations that the orientation stage tries: an even cover, or the training orientations themselves, the most distant ones
-    /// first where there are too many.
-    pub(crate) fn rotations(&self, poses: &[Pose], config: &OrientationConfig) -> Vec<UnitQuaternion<f64>> {
+    /// The rotations that the orientation stage tries: an even cover, or the training orientations
+    /// themselves, the most distant ones first where there are too many.
+    pub(crate) fn rotations(
+        &self,
+        poses: &[Pose],
+        config: &OrientationConfig,
+    ) -> Vec<UnitQuaternion<f64>> {
         if self.any_orientation {
             return rotation_cover(config.rotations);
         }
         let mut chosen = vec![self.middle];
-        let mut distance: Vec<f64> = poses.iter().map(|p| angle_between(&self.middle, &p.orientation)).collect();
+        let mut distance: Vec<f64> =
+            poses.iter().map(|p| angle_between(&self.middle, &p.orientation)).collect();
         // Orientations nearer than 2° to a chosen one add nothing.
         while chosen.len() < config.rotations {
-            let Some((next, &far)) = distance.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1).then(b.0.cmp(&a.0))) else { break };
+            let Some((next, &far)) =
+                distance.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1).then(b.0.cmp(&a.0)))
+            else {
+                break;
+            };
             if far < 2f64.to_radians() {
                 break;
             }

@@ -1,13 +1,19 @@
-//! Unit quaternions in model files: `[w, x, y, z]`, as they are, not normalised again, so that they keep their bits.
+//! Unit quaternions in model files: `[w, x, y, z]`, as they are, not normalised again, so that they
+//! keep their bits.
 
 use nalgebra::{Quaternion, UnitQuaternion};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-pub(crate) fn serialize<S: Serializer>(q: &UnitQuaternion<f64>, serializer: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn serialize<S: Serializer>(
+    q: &UnitQuaternion<f64>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     [q.w, q.i, q.j, q.k].serialize(serializer)
 }
 
-pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<UnitQuaternion<f64>, D::Error> {
+pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<UnitQuaternion<f64>, D::Error> {
     let [w, i, j, k] = <[f64; 4]>::deserialize(deserializer)?;
     checked(w, i, j, k).ok_or_else(|| serde::de::Error::custom("not a unit quaternion"))
 }

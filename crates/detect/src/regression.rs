@@ -1,4 +1,5 @@
-//! The regression finish: a cascade of ridge regressors, each a linear map from intensities in the posed box to a step of the pose.
+//! The regression finish: a cascade of ridge regressors, each a linear map from intensities in the
+//! posed box to a step of the pose.
 
 use crate::case::{TrainingCase, groups};
 use crate::config::{FinishConfig, RoundConfig};
@@ -29,7 +30,8 @@ pub struct RegressorSpec {
     pub margin: f64,
     /// The ridge penalty that it was trained with, as a share of the mean variance of a feature.
     pub ridge: f64,
-    /// Whether each patch is brought to one mean and deviation: for images without an absolute scale.
+    /// Whether each patch is brought to one mean and deviation: for images without an absolute
+    /// scale.
     pub normalise: bool,
     /// The perturbations that it was trained on; a step beyond is shortened.
     pub reach: Reach,
@@ -71,7 +73,11 @@ impl Lesson {
         config: &FinishConfig,
         seed: u64,
     ) -> Self {
-        let truths: Vec<(usize, Pose)> = cases.iter().enumerate().flat_map(|(n, case)| case.all().map(move |pose| (n, pose))).collect();
+        let truths: Vec<(usize, Pose)> = cases
+            .iter()
+            .enumerate()
+            .flat_map(|(n, case)| case.all().map(move |pose| (n, pose)))
+            .collect();
         let each = config.perturbations.min(config.most_samples / truths.len()).max(10);
         let (sites, steps): (Vec<PoseSite>, Vec<Step>) = truths
             .iter()
@@ -96,9 +102,11 @@ impl Lesson {
         drop(patches);
         let values: Vec<[i32; OUTPUTS]> = steps.iter().map(|s| spec.target(s)).collect();
         for o in 0..OUTPUTS {
-            spec.bias[o] = (values.iter().map(|v| i64::from(v[o])).sum::<i64>().div_euclid(n as i64)) as i32;
+            spec.bias[o] =
+                (values.iter().map(|v| i64::from(v[o])).sum::<i64>().div_euclid(n as i64)) as i32;
         }
-        let targets = (0..OUTPUTS).map(|o| values.iter().map(|v| v[o] - spec.bias[o]).collect()).collect();
+        let targets =
+            (0..OUTPUTS).map(|o| values.iter().map(|v| v[o] - spec.bias[o]).collect()).collect();
         Self { spec, means, samples: ridge::Samples { features, targets, n } }
     }
 
@@ -137,7 +145,8 @@ impl Regressor {
         let length = self.spec.patch.len();
         let mut patches = vec![0i16; poses.len() * length];
         for _ in 0..self.spec.repeats {
-            let sites: Vec<PoseSite> = poses.iter().map(|&pose| PoseSite { image: 0, pose }).collect();
+            let sites: Vec<PoseSite> =
+                poses.iter().map(|&pose| PoseSite { image: 0, pose }).collect();
             backend.patches(&[image], &self.spec.patch, &sites, &mut patches);
             poses.par_iter_mut().zip(patches.par_chunks_mut(length)).for_each(|(pose, values)| {
                 if self.spec.normalise {
@@ -153,9 +162,14 @@ impl Regressor {
         let length = self.means.len();
         let out: [f64; OUTPUTS] = std::array::from_fn(|o| {
             let weights = &self.weights[o * length..(o + 1) * length];
-            let sum: i64 =
-                patch.iter().zip(&self.means).zip(weights).map(|((&x, &m), &w)| (i64::from(x) - i64::from(m)) * i64::from(w)).sum();
-            libm::ldexp(sum as f64, -self.spec.weight_bits[o] - TARGET_BITS) + libm::ldexp(f64::from(self.spec.bias[o]), -TARGET_BITS)
+            let sum: i64 = patch
+                .iter()
+                .zip(&self.means)
+                .zip(weights)
+                .map(|((&x, &m), &w)| (i64::from(x) - i64::from(m)) * i64::from(w))
+                .sum();
+            libm::ldexp(sum as f64, -self.spec.weight_bits[o] - TARGET_BITS)
+                + libm::ldexp(f64::from(self.spec.bias[o]), -TARGET_BITS)
         });
         Step {
             rotation: Vector3::new(out[0], out[1], out[2]),
@@ -183,8 +197,9 @@ impl RegressorSpec {
     }
 }
 
-/// Brings the values of a pose to one scale, for images without an absolute one: intensities of a level to mean 0 and standard
-/// deviation 512, edge strengths to mean 1280. Values end within ±4095.
+/// Brings the values of a pose to one scale, for images without an absolute one: intensities of a
+/// level to mean 0 and standard deviation 512, edge strengths to mean 1280. Values end within
+/// ±4095.
 pub(crate) fn normalise(patch: &Patch, values: &mut [i16]) {
     for (n, block) in values.chunks_mut(patch.grid.len()).enumerate() {
         if patch.edges && n % 2 == 1 {
@@ -204,7 +219,11 @@ fn normalise_intensities(block: &mut [i16]) {
     let deviation = (n * squares - sum * sum).max(0).isqrt();
     for value in block {
         let centred = n * i64::from(*value) - sum;
-        *value = if deviation == 0 { 0 } else { (centred * 512).div_euclid(deviation).clamp(-4095, 4095) as i16 };
+        *value = if deviation == 0 {
+            0
+        } else {
+            (centred * 512).div_euclid(deviation).clamp(-4095, 4095) as i16
+        };
     }
 }
 
@@ -226,7 +245,12 @@ struct View {
 }
 
 /// What a round's regressor looks at and how far it reaches, untrained.
-fn specify<B: Backend>(input: &StageInput<'_, B>, round: &RoundConfig, view: View, normalise: bool) -> RegressorSpec {
+fn specify<B: Backend>(
+    input: &StageInput<'_, B>,
+    round: &RoundConfig,
+    view: View,
+    normalise: bool,
+) -> RegressorSpec {
     let &StageInput { working, prior, .. } = input;
     let config = &input.config.finish;
     let d = prior.scale_mm;
@@ -240,7 +264,11 @@ fn specify<B: Backend>(input: &StageInput<'_, B>, round: &RoundConfig, view: Vie
         margin: view.margin,
         ridge: view.ridge,
         normalise,
-        reach: Reach { angle: round.degrees.to_radians(), center_mm: round.shift * d, log_size: size * round.size },
+        reach: Reach {
+            angle: round.degrees.to_radians(),
+            center_mm: round.shift * d,
+            log_size: size * round.size,
+        },
         repeats: round.repeats,
         scale_mm: d,
         weight_bits: [0; OUTPUTS],
@@ -248,31 +276,40 @@ fn specify<B: Backend>(input: &StageInput<'_, B>, round: &RoundConfig, view: Vie
     }
 }
 
-/// Margins to choose from, in D: inside the box, where what surrounds it varies; or beyond, where neighbours help (vertebrae).
+/// Margins to choose from, in D: inside the box, where what surrounds it varies; or beyond, where
+/// neighbours help (vertebrae).
 const MARGINS: [f64; 3] = [-0.06, 0.1, 0.25];
 
-/// Ridge penalties to choose from; the first is for those who cannot choose. What varies much from case to case asks for more.
+/// Ridge penalties to choose from; the first is for those who cannot choose. What varies much from
+/// case to case asks for more.
 const RIDGES: [f64; 3] = [0.4, 1.0, 2.5];
 
 /// Fewest cases of which a third is held out to choose.
 pub(crate) const FEWEST_TO_CHOOSE: usize = 6;
 
-/// The finish with margin and ridge chosen where the configuration leaves them open: first the one, then the other, by the error of a
-/// single regressor that is trained on two thirds of the cases and applied to the others.
+/// The finish with margin and ridge chosen where the configuration leaves them open: first the one,
+/// then the other, by the error of a single regressor that is trained on two thirds of the cases
+/// and applied to the others.
 pub(crate) fn settled<B: Backend>(input: &StageInput<'_, B>, normalise: bool) -> FinishConfig {
     let config = &input.config.finish;
-    let mut view = View { margin: config.margin.unwrap_or(MARGINS[0]), ridge: config.ridge.unwrap_or(RIDGES[0]) };
+    let mut view = View {
+        margin: config.margin.unwrap_or(MARGINS[0]),
+        ridge: config.ridge.unwrap_or(RIDGES[0]),
+    };
     // The middle regressor stands for all.
     if let Some(round) = config.regressors.get(config.regressors.len() / 2)
         && groups(input.cases) >= FEWEST_TO_CHOOSE
     {
-        let least = |errors: &[f64]| (1..errors.len()).fold(0, |best, n| if errors[n] < errors[best] { n } else { best });
+        let least = |errors: &[f64]| {
+            (1..errors.len()).fold(0, |best, n| if errors[n] < errors[best] { n } else { best })
+        };
         let errors = |view: View, ridges: &[f64]| -> Vec<f64> {
             let by_ridge = held_out_errors(input, round, view, ridges, normalise, FOLDS - 1);
             by_ridge.iter().map(|errors| errors.iter().map(|(_, error)| error).sum()).collect()
         };
         if config.margin.is_none() {
-            view.margin = MARGINS[least(&MARGINS.map(|margin| errors(View { margin, ..view }, &[view.ridge])[0]))];
+            view.margin = MARGINS
+                [least(&MARGINS.map(|margin| errors(View { margin, ..view }, &[view.ridge])[0]))];
         }
         if config.ridge.is_none() {
             view.ridge = RIDGES[least(&errors(view, &RIDGES))];
@@ -281,18 +318,25 @@ pub(crate) fn settled<B: Backend>(input: &StageInput<'_, B>, normalise: bool) ->
     FinishConfig { margin: Some(view.margin), ridge: Some(view.ridge), ..config.clone() }
 }
 
-/// By case that is no copy, what the middle regressor of a cascade with few points leaves when it did not see the case: enough to compare
-/// training sets. Empty without regressors, or where a part of the cases has no other to learn from.
+/// By case that is no copy, what the middle regressor of a cascade with few points leaves when it
+/// did not see the case: enough to compare training sets. Empty without regressors, or where a part
+/// of the cases has no other to learn from.
 pub(crate) fn trial<B: Backend>(input: &StageInput<'_, B>, normalise: bool) -> Vec<f64> {
     let config = &input.config.finish;
     let Some(round) = config.regressors.get(config.regressors.len() / 2) else { return Vec::new() };
     if (0..FOLDS).any(|fold| input.cases.iter().all(|case| case.group % FOLDS == fold)) {
         return Vec::new();
     }
-    let view = View { margin: config.margin.unwrap_or(MARGINS[0]), ridge: config.ridge.unwrap_or(RIDGES[0]) };
+    let view = View {
+        margin: config.margin.unwrap_or(MARGINS[0]),
+        ridge: config.ridge.unwrap_or(RIDGES[0]),
+    };
     let round = RoundConfig { density: TRIAL_DENSITY * round.density, ..round.clone() };
-    let mut errors: Vec<(usize, f64)> =
-        (0..FOLDS).flat_map(|fold| held_out_errors(input, &round, view, &[view.ridge], normalise, fold).swap_remove(0)).collect();
+    let mut errors: Vec<(usize, f64)> = (0..FOLDS)
+        .flat_map(|fold| {
+            held_out_errors(input, &round, view, &[view.ridge], normalise, fold).swap_remove(0)
+        })
+        .collect();
     errors.sort_by_key(|&(case, _)| case);
     errors.into_iter().map(|(_, error)| error).collect()
 }
@@ -300,14 +344,15 @@ pub(crate) fn trial<B: Backend>(input: &StageInput<'_, B>, normalise: bool) -> V
 /// Share of the points along an edge that a trial has.
 const TRIAL_DENSITY: f64 = 0.75;
 
-/// A stiff regressor falls short in one step and gets there in some, so that one step would not compare them fairly.
+/// A stiff regressor falls short in one step and gets there in some, so that one step would not
+/// compare them fairly.
 const REPEATS_TO_CHOOSE: usize = 3;
 
 /// Parts of the cases of which one is held out to choose.
 const FOLDS: usize = 3;
 
-/// By penalty, the held-out cases that are no copies, each with what is left there, in units of D and radians, where a regressor ends that
-/// did not see them.
+/// By penalty, the held-out cases that are no copies, each with what is left there, in units of D
+/// and radians, where a regressor ends that did not see them.
 fn held_out_errors<B: Backend>(
     input: &StageInput<'_, B>,
     round: &RoundConfig,
@@ -321,22 +366,39 @@ fn held_out_errors<B: Backend>(
     let fold = input.fold(fold, FOLDS);
     let rest = fold.input(input);
     let fewer = FinishConfig { most_samples: config.most_samples / 3, ..config.clone() };
-    let spec = specify(input, &RoundConfig { repeats: REPEATS_TO_CHOOSE, ..round.clone() }, view, normalise);
+    let spec = specify(
+        input,
+        &RoundConfig { repeats: REPEATS_TO_CHOOSE, ..round.clone() },
+        view,
+        normalise,
+    );
     let lesson = Lesson::new(backend, rest.cases, rest.images, spec, &fewer, input.seed ^ 0x31);
     let equations = Equations::new(&lesson.samples);
     let left = |truth: &Pose, end: &Pose| {
         let step = Step::between(end, truth);
-        step.shift_mm.norm() / input.prior.scale_mm + step.rotation.norm() + Vector3::from(step.log_size).norm()
+        step.shift_mm.norm() / input.prior.scale_mm
+            + step.rotation.norm()
+            + Vector3::from(step.log_size).norm()
     };
     let error = |regressor: &Regressor, n: usize| -> f64 {
         let mut random = Random::new(input.seed, 8, n as u64);
         let truths: Vec<Pose> = cases[n].all().flat_map(|pose| [pose; 8]).collect();
-        let starts: Vec<Pose> = truths.iter().map(|truth| spread(truth, &regressor.spec.reach, &mut random)).collect();
+        let starts: Vec<Pose> =
+            truths.iter().map(|truth| spread(truth, &regressor.spec.reach, &mut random)).collect();
         let ends = regressor.apply(backend, images[n], &starts);
         truths.iter().zip(&ends).map(|(truth, end)| left(truth, end)).sum()
     };
-    let by_case = |regressor: &Regressor| fold.held_out.iter().filter(|&&n| !cases[n].copy).map(|&n| (n, error(regressor, n))).collect();
-    ridges.iter().map(|&ridge| by_case(&lesson.learnt(&equations.clone().solve(ridge), ridge))).collect()
+    let by_case = |regressor: &Regressor| {
+        fold.held_out
+            .iter()
+            .filter(|&&n| !cases[n].copy)
+            .map(|&n| (n, error(regressor, n)))
+            .collect()
+    };
+    ridges
+        .iter()
+        .map(|&ridge| by_case(&lesson.learnt(&equations.clone().solve(ridge), ridge)))
+        .collect()
 }
 
 /// The trained cascade.
@@ -347,12 +409,16 @@ pub struct Cascade {
 }
 
 impl Cascade {
-    /// Trains regressors of shrinking reach on perturbed true poses; never on each other's output, which fits the training cases far
-    /// better than others. What the configuration leaves open takes its first value; [`settled`] chooses.
+    /// Trains regressors of shrinking reach on perturbed true poses; never on each other's output,
+    /// which fits the training cases far better than others. What the configuration leaves open
+    /// takes its first value; [`settled`] chooses.
     pub(crate) fn train<B: Backend>(input: &StageInput<'_, B>, normalise: bool) -> Self {
         let &StageInput { backend, cases, images, .. } = input;
         let (config, seed) = (&input.config.finish, input.seed ^ 0x30);
-        let view = View { margin: config.margin.unwrap_or(MARGINS[0]), ridge: config.ridge.unwrap_or(RIDGES[0]) };
+        let view = View {
+            margin: config.margin.unwrap_or(MARGINS[0]),
+            ridge: config.ridge.unwrap_or(RIDGES[0]),
+        };
         let regressors = config
             .regressors
             .iter()

@@ -1,4 +1,5 @@
-//! Training samples as the trees see them: numbered features, numbered samples, integer responses from a backend.
+//! Training samples as the trees see them: numbered features, numbered samples, integer responses
+//! from a backend.
 
 use pbt_features::{BoxGrid, HaarFeature, SteerableFeature};
 use pbt_tree::{Backend, BoostTask, Booster, PoseSite, SampleSource, VoxelSite, Weak};
@@ -25,15 +26,36 @@ impl<B: Backend> SampleSource for HaarSamples<'_, B> {
     }
 
     fn respond(&self, features: &[u32], samples: &[u32], out: &mut [i32]) {
-        self.backend.haar_responses(self.images, &at(self.pool, features), &at(self.sites, samples), out);
+        self.backend.haar_responses(
+            self.images,
+            &at(self.pool, features),
+            &at(self.sites, samples),
+            out,
+        );
     }
 
-    fn boost(&self, _: &dyn Booster, features: &[u32], samples: &[u32], task: &BoostTask<'_>) -> Vec<Weak> {
-        self.backend.boost_voxels(self.images, &at(self.pool, features), &at(self.sites, samples), task)
+    fn boost(
+        &self,
+        _: &dyn Booster,
+        features: &[u32],
+        samples: &[u32],
+        task: &BoostTask<'_>,
+    ) -> Vec<Weak> {
+        self.backend.boost_voxels(
+            self.images,
+            &at(self.pool, features),
+            &at(self.sites, samples),
+            task,
+        )
     }
 
     fn margins(&self, features: &[u32], weaks: &[Weak], samples: &[u32]) -> Vec<i32> {
-        self.backend.voxel_margins(self.images, &at(self.pool, features), weaks, &at(self.sites, samples))
+        self.backend.voxel_margins(
+            self.images,
+            &at(self.pool, features),
+            weaks,
+            &at(self.sites, samples),
+        )
     }
 }
 
@@ -56,14 +78,38 @@ impl<B: Backend> SampleSource for PoseSamples<'_, B> {
     }
 
     fn respond(&self, features: &[u32], samples: &[u32], out: &mut [i32]) {
-        self.backend.pose_responses(self.images, self.grid, &at(self.pool, features), &at(self.sites, samples), out);
+        self.backend.pose_responses(
+            self.images,
+            self.grid,
+            &at(self.pool, features),
+            &at(self.sites, samples),
+            out,
+        );
     }
 
-    fn boost(&self, _: &dyn Booster, features: &[u32], samples: &[u32], task: &BoostTask<'_>) -> Vec<Weak> {
-        self.backend.boost_poses(self.images, self.grid, &at(self.pool, features), &at(self.sites, samples), task)
+    fn boost(
+        &self,
+        _: &dyn Booster,
+        features: &[u32],
+        samples: &[u32],
+        task: &BoostTask<'_>,
+    ) -> Vec<Weak> {
+        self.backend.boost_poses(
+            self.images,
+            self.grid,
+            &at(self.pool, features),
+            &at(self.sites, samples),
+            task,
+        )
     }
 
     fn margins(&self, features: &[u32], weaks: &[Weak], samples: &[u32]) -> Vec<i32> {
-        self.backend.pose_margins(self.images, self.grid, &at(self.pool, features), weaks, &at(self.sites, samples))
+        self.backend.pose_margins(
+            self.images,
+            self.grid,
+            &at(self.pool, features),
+            weaks,
+            &at(self.sites, samples),
+        )
     }
 }

@@ -1,10 +1,12 @@
-//! The seal of a model file: a digest of all its other bytes in the card, so that no change of a single bit goes unnoticed. It guards against
-//! accidents; whoever means to can seal a changed file again.
+//! The seal of a model file: a digest of all its other bytes in the card, so that no change of a
+//! single bit goes unnoticed. It guards against accidents; whoever means to can seal a changed file
+//! again.
 
 use sha2::{Digest, Sha256};
 use std::ops::Range;
 
-/// What stands in the place of the seal while it is computed: as many characters as a SHA-256 has hexadecimal digits.
+/// What stands in the place of the seal while it is computed: as many characters as a SHA-256 has
+/// hexadecimal digits.
 pub(crate) const BLANK: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
 /// The card's key as it stands in the file: JSON within a JSON string.
@@ -43,7 +45,10 @@ mod tests {
 
     #[test]
     fn every_changed_bit_breaks_the_seal() {
-        let file = format!(r#"{{"pbt":"{{\"format_version\":1,\"seal\":\"{BLANK}\",\"name\":\"x\"}}"}}tables"#).into_bytes();
+        let file = format!(
+            r#"{{"pbt":"{{\"format_version\":1,\"seal\":\"{BLANK}\",\"name\":\"x\"}}"}}tables"#
+        )
+        .into_bytes();
         assert!(!is_intact(&file));
         let sealed = seal(file).unwrap();
         assert!(is_intact(&sealed));

@@ -32,7 +32,8 @@ pub(crate) struct Fold<'a, B: Backend> {
 impl<'a, B: Backend> StageInput<'a, B> {
     /// Holds out one of so many parts of the cases; copies of a case are in one part.
     pub(crate) fn fold(&self, part: usize, parts: usize) -> Fold<'a, B> {
-        let (held_out, inside): (Vec<usize>, Vec<usize>) = (0..self.cases.len()).partition(|&n| self.cases[n].group % parts == part);
+        let (held_out, inside): (Vec<usize>, Vec<usize>) =
+            (0..self.cases.len()).partition(|&n| self.cases[n].group % parts == part);
         let cases = inside.iter().map(|&n| self.cases[n].clone()).collect();
         let images = inside.iter().map(|&n| self.images[n]).collect();
         Fold { inside, held_out, cases, images }

@@ -1,8 +1,9 @@
-//! What a mirror makes of a structure: which of its points trade places, and where its box comes to lie.
+//! What a mirror makes of a structure: which of its points trade places, and where its box comes to
+//! lie.
 //!
-//! Mirror twins are pairs of points of which each is the nearest one to the other's mirror image. A box is seldom annotated exactly about
-//! the plane of symmetry, so the mirrored points are aligned to the others before they are compared, and the mirrored box is turned
-//! with them.
+//! Mirror twins are pairs of points of which each is the nearest one to the other's mirror image. A
+//! box is seldom annotated exactly about the plane of symmetry, so the mirrored points are aligned
+//! to the others before they are compared, and the mirrored box is turned with them.
 
 use nalgebra::{Matrix3, Rotation3, UnitQuaternion, Vector3};
 
@@ -29,8 +30,9 @@ const FEWEST: usize = 4;
 const MOST: f64 = 0.8;
 
 impl Symmetry {
-    /// What a mirror across `axis` through the frame's origin makes of `others` to resemble `points`: of the twins that are given, or of
-    /// those found. `None` where fewer than four in five points have a twin, or where twins stay farther apart than `reach` in the mean.
+    /// What a mirror across `axis` through the frame's origin makes of `others` to resemble
+    /// `points`: of the twins that are given, or of those found. `None` where fewer than four in
+    /// five points have a twin, or where twins stay farther apart than `reach` in the mean.
     pub(crate) fn between(
         points: &[Vector3<f64>],
         others: &[Vector3<f64>],
@@ -45,16 +47,25 @@ impl Symmetry {
             // Wide while the points are not yet aligned.
             let wide = if round < ROUNDS { 10.0 } else { 3.0 };
             twins = given.map_or_else(
-                || mutual(points, &mirrored.iter().map(|p| rotation * p + shift).collect::<Vec<_>>(), wide * reach),
+                || {
+                    mutual(
+                        points,
+                        &mirrored.iter().map(|p| rotation * p + shift).collect::<Vec<_>>(),
+                        wide * reach,
+                    )
+                },
                 <[Option<usize>]>::to_vec,
             );
-            let pairs: Vec<(Vector3<f64>, Vector3<f64>)> = paired(points, &mirrored, &twins).collect();
+            let pairs: Vec<(Vector3<f64>, Vector3<f64>)> =
+                paired(points, &mirrored, &twins).collect();
             if pairs.len() < FEWEST {
                 return None;
             }
             (rotation, shift) = aligned(&pairs)?;
         }
-        let distances: Vec<f64> = paired(points, &mirrored, &twins).map(|(to, from)| (rotation * from + shift - to).norm()).collect();
+        let distances: Vec<f64> = paired(points, &mirrored, &twins)
+            .map(|(to, from)| (rotation * from + shift - to).norm())
+            .collect();
         let residual = distances.iter().sum::<f64>() / distances.len() as f64;
         let enough = distances.len() as f64 >= MOST * points.len() as f64;
         (enough && residual <= reach).then_some(Self { twins, rotation, shift, residual })
@@ -68,14 +79,21 @@ pub(crate) fn across(vector: &Vector3<f64>, axis: usize) -> Vector3<f64> {
     mirrored
 }
 
-/// By point, which of the others is nearest to it, where it is nearest to that one as well and not beyond `reach`.
-pub(crate) fn mutual(points: &[Vector3<f64>], others: &[Vector3<f64>], reach: f64) -> Vec<Option<usize>> {
+/// By point, which of the others is nearest to it, where it is nearest to that one as well and not
+/// beyond `reach`.
+pub(crate) fn mutual(
+    points: &[Vector3<f64>],
+    others: &[Vector3<f64>],
+    reach: f64,
+) -> Vec<Option<usize>> {
     let nearest = |from: &Vector3<f64>, among: &[Vector3<f64>]| {
-        (0..among.len()).min_by(|&a, &b| (among[a] - from).norm().total_cmp(&(among[b] - from).norm()))
+        (0..among.len())
+            .min_by(|&a, &b| (among[a] - from).norm().total_cmp(&(among[b] - from).norm()))
     };
     let twin = |n: usize| {
         let other = nearest(&points[n], others)?;
-        (nearest(&others[other], points) == Some(n) && (others[other] - points[n]).norm() <= reach).then_some(other)
+        (nearest(&others[other], points) == Some(n) && (others[other] - points[n]).norm() <= reach)
+            .then_some(other)
     };
     (0..points.len()).map(twin).collect()
 }
@@ -88,16 +106,23 @@ fn paired<'a>(
     points.iter().zip(twins).filter_map(|(point, twin)| Some((*point, mirrored[(*twin)?])))
 }
 
-/// The rotation and shift that bring the second of each pair nearest to the first, least squares (Kabsch 1976; Umeyama 1991, section 3).
+/// The rotation and shift that bring the second of each pair nearest to the first, least squares
+/// (Kabsch 1976; Umeyama 1991, section 3).
 fn aligned(pairs: &[(Vector3<f64>, Vector3<f64>)]) -> Option<(UnitQuaternion<f64>, Vector3<f64>)> {
     let n = pairs.len() as f64;
-    let (to, from) = pairs.iter().fold((Vector3::zeros(), Vector3::zeros()), |(a, b), (to, from)| (a + to, b + from));
+    let (to, from) = pairs
+        .iter()
+        .fold((Vector3::zeros(), Vector3::zeros()), |(a, b), (to, from)| (a + to, b + from));
     let (to, from) = (to / n, from / n);
-    let covariance: Matrix3<f64> = pairs.iter().map(|(a, b)| (a - to) * (b - from).transpose()).sum();
+    let covariance: Matrix3<f64> =
+        pairs.iter().map(|(a, b)| (a - to) * (b - from).transpose()).sum();
     let svd = covariance.svd(true, true);
     let (u, v) = (svd.u?, svd.v_t?.transpose());
-    let handed = Matrix3::from_diagonal(&Vector3::new(1.0, 1.0, (u * v.transpose()).determinant().signum()));
-    let rotation = UnitQuaternion::from_rotation_matrix(&Rotation3::from_matrix_unchecked(u * handed * v.transpose()));
+    let handed =
+        Matrix3::from_diagonal(&Vector3::new(1.0, 1.0, (u * v.transpose()).determinant().signum()));
+    let rotation = UnitQuaternion::from_rotation_matrix(&Rotation3::from_matrix_unchecked(
+        u * handed * v.transpose(),
+    ));
     Some((rotation, to - rotation * from))
 }
 
@@ -144,16 +169,28 @@ mod tests {
 
     #[test]
     fn a_helix_has_no_symmetry() {
-        let helix: Vec<Vector3<f64>> =
-            (0..12).map(|n| f64::from(n) * 0.7).map(|t| Vector3::new(5.0 * t.cos(), 5.0 * t.sin(), 2.0 * t)).collect();
+        let helix: Vec<Vector3<f64>> = (0..12)
+            .map(|n| f64::from(n) * 0.7)
+            .map(|t| Vector3::new(5.0 * t.cos(), 5.0 * t.sin(), 2.0 * t))
+            .collect();
         assert!((0..3).all(|axis| Symmetry::between(&helix, &helix, None, axis, 0.3).is_none()));
     }
 
     #[test]
     fn a_point_without_a_twin_has_none() {
-        let mut points: Vec<Vector3<f64>> =
-            [[3.0, 6.0, 1.0], [-3.0, 6.0, 1.0], [4.0, -5.0, 2.0], [-4.0, -5.0, 2.0], [0.0, 1.0, 5.0]].map(Vector3::from).to_vec();
+        let mut points: Vec<Vector3<f64>> = [
+            [3.0, 6.0, 1.0],
+            [-3.0, 6.0, 1.0],
+            [4.0, -5.0, 2.0],
+            [-4.0, -5.0, 2.0],
+            [0.0, 1.0, 5.0],
+        ]
+        .map(Vector3::from)
+        .to_vec();
         points.push(Vector3::new(6.0, 0.0, -3.0));
-        assert_eq!(Symmetry::between(&points, &points, None, 0, 0.3).unwrap().twins, [Some(1), Some(0), Some(3), Some(2), Some(4), None]);
+        assert_eq!(
+            Symmetry::between(&points, &points, None, 0, 0.3).unwrap().twins,
+            [Some(1), Some(0), Some(3), Some(2), Some(4), None]
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! Named tables in a safetensors file, little-endian, with every length and type checked on reading.
+//! Named tables in a safetensors file, little-endian, with every length and type checked on
+//! reading.
 
 use crate::DetectError;
 use safetensors::{Dtype, SafeTensors, tensor::TensorView};
@@ -30,7 +31,8 @@ macro_rules! element {
 }
 element!(u8 => U8, i16 => I16, i32 => I32, u32 => U32, u64 => U64, f64 => F64);
 
-/// The key under which the card is stored: the only one, since several would come out in random order.
+/// The key under which the card is stored: the only one, since several would come out in random
+/// order.
 const CARD_KEY: &str = "pbt";
 
 /// Tables to be written.
@@ -41,7 +43,12 @@ pub(crate) struct TableWriter {
 
 impl TableWriter {
     /// Adds a table of rows of `width` numbers.
-    pub(crate) fn put<T: Element>(&mut self, name: String, width: usize, values: impl IntoIterator<Item = T>) {
+    pub(crate) fn put<T: Element>(
+        &mut self,
+        name: String,
+        width: usize,
+        values: impl IntoIterator<Item = T>,
+    ) {
         let mut bytes = Vec::new();
         for value in values {
             value.push(&mut bytes);
@@ -56,9 +63,12 @@ impl TableWriter {
         let views = self
             .tables
             .iter()
-            .map(|(name, dtype, shape, bytes)| Ok((name.as_str(), TensorView::new(*dtype, shape.clone(), bytes).map_err(failed)?)))
+            .map(|(name, dtype, shape, bytes)| {
+                Ok((name.as_str(), TensorView::new(*dtype, shape.clone(), bytes).map_err(failed)?))
+            })
             .collect::<Result<Vec<_>, DetectError>>()?;
-        safetensors::serialize(views, Some(HashMap::from([(CARD_KEY.to_owned(), card)]))).map_err(failed)
+        safetensors::serialize(views, Some(HashMap::from([(CARD_KEY.to_owned(), card)])))
+            .map_err(failed)
     }
 }
 
@@ -72,12 +82,18 @@ impl<'a> TableReader<'a> {
     /// Reads the header; the card comes beside.
     pub(crate) fn new(bytes: &'a [u8]) -> Result<(Self, String), DetectError> {
         let failed = |e: safetensors::SafeTensorError| {
-            DetectError::model("header", format!("not a pbt model, or cut or damaged ({e}); train or copy the model again"))
+            DetectError::model(
+                "header",
+                format!("not a pbt model, or cut or damaged ({e}); train or copy the model again"),
+            )
         };
         let (_, header) = SafeTensors::read_metadata(bytes).map_err(failed)?;
         let card = header.metadata().as_ref().and_then(|m| m.get(CARD_KEY)).cloned();
         let Some(card) = card else {
-            return Err(DetectError::model("header", "a safetensors file, but not a pbt model (there is no card)"));
+            return Err(DetectError::model(
+                "header",
+                "a safetensors file, but not a pbt model (there is no card)",
+            ));
         };
         let tensors = SafeTensors::deserialize(bytes).map_err(failed)?;
         let left = tensors.names().into_iter().map(str::to_owned).collect();
@@ -85,12 +101,27 @@ impl<'a> TableReader<'a> {
     }
 
     /// The rows of a table of this type and width.
-    pub(crate) fn take<T: Element>(&mut self, name: &str, width: usize) -> Result<Vec<T>, DetectError> {
-        let damaged = |what: String| DetectError::model(name, format!("{what}; the model is damaged, train or copy it again"));
+    pub(crate) fn take<T: Element>(
+        &mut self,
+        name: &str,
+        width: usize,
+    ) -> Result<Vec<T>, DetectError> {
+        let damaged = |what: String| {
+            DetectError::model(
+                name,
+                format!("{what}; the model is damaged, train or copy it again"),
+            )
+        };
         self.left.remove(name);
-        let view = self.tensors.tensor(name).map_err(|_| damaged("the table is missing".to_owned()))?;
+        let view =
+            self.tensors.tensor(name).map_err(|_| damaged("the table is missing".to_owned()))?;
         if view.dtype() != T::DTYPE || view.shape().len() != 2 || view.shape()[1] != width {
-            return Err(damaged(format!("{:?} of {:?}, expected rows of {width} {:?}", view.shape(), view.dtype(), T::DTYPE)));
+            return Err(damaged(format!(
+                "{:?} of {:?}, expected rows of {width} {:?}",
+                view.shape(),
+                view.dtype(),
+                T::DTYPE
+            )));
         }
         Ok(view.data().chunks_exact(T::BYTES).map(T::read).collect())
     }
@@ -99,7 +130,9 @@ impl<'a> TableReader<'a> {
     pub(crate) fn finish(self) -> Result<(), DetectError> {
         match self.left.first() {
             None => Ok(()),
-            Some(name) => Err(DetectError::model(name.as_str(), "a table that this version does not know")),
+            Some(name) => {
+                Err(DetectError::model(name.as_str(), "a table that this version does not know"))
+            }
         }
     }
 }

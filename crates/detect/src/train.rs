@@ -123,10 +123,12 @@ pub const FEWEST_CASES: usize = 2;
 
 /// Trains every structure of the data.
 ///
-/// `resume` is a checkpoint of an earlier run with the same data, configuration and seed: its finished stages are taken over.
+/// `resume` is a checkpoint of an earlier run with the same data, configuration and seed: its
+/// finished stages are taken over.
 ///
 /// # Errors
-/// [`DetectError`] for data or configuration that cannot be used, and whatever reading an image gives.
+/// [`DetectError`] for data or configuration that cannot be used, and whatever reading an image
+/// gives.
 pub fn train<B: Backend, D: TrainingData>(
     backend: &B,
     data: &D,
@@ -142,13 +144,19 @@ pub fn train<B: Backend, D: TrainingData>(
     }
     for (name, cases) in &structures {
         if cases.len() < FEWEST_CASES {
-            let what = format!("{} annotated training case(s); at least {FEWEST_CASES} are needed", cases.len());
+            let what = format!(
+                "{} annotated training case(s); at least {FEWEST_CASES} are needed",
+                cases.len()
+            );
             return Err(DetectError::training(format!("structures: {name}"), what).into());
         }
         for (landmark, points) in data.landmarks(name) {
-            let both = points.iter().filter(|(case, _)| cases.iter().any(|(c, _)| c == case)).count();
+            let both =
+                points.iter().filter(|(case, _)| cases.iter().any(|(c, _)| c == case)).count();
             if both < FEWEST_CASES {
-                let what = format!("{both} training case(s) with this landmark and its box {name}; at least {FEWEST_CASES} are needed");
+                let what = format!(
+                    "{both} training case(s) with this landmark and its box {name}; at least {FEWEST_CASES} are needed"
+                );
                 return Err(DetectError::training(format!("structures: {landmark}"), what).into());
             }
         }
@@ -179,7 +187,13 @@ pub fn train<B: Backend, D: TrainingData>(
     };
     let mut trained = match copies {
         0 => train_on(backend, data, provenance, drafts, observer)?,
-        _ => train_on(backend, &Augmented::new(data, copies, &config.augmentation, seed)?, provenance, drafts, observer)?,
+        _ => train_on(
+            backend,
+            &Augmented::new(data, copies, &config.augmentation, seed)?,
+            provenance,
+            drafts,
+            observer,
+        )?,
     };
     figures.append(&mut trained.figures);
     Ok(Trained { figures, ..trained })
@@ -214,8 +228,17 @@ fn train_on<B: Backend, D: TrainingData>(
     let network = network(data, config, &structures, &drafts);
     let levels = match &network {
         Some(network) if config.network.levels => {
-            let leaders: Vec<usize> = (0..structures.len()).map(|n| leader(&structures, n)).collect();
-            level_training::train(backend, data, network, &structures, &leaders, &drafts, seed ^ 0x60)?
+            let leaders: Vec<usize> =
+                (0..structures.len()).map(|n| leader(&structures, n)).collect();
+            level_training::train(
+                backend,
+                data,
+                network,
+                &structures,
+                &leaders,
+                &drafts,
+                seed ^ 0x60,
+            )?
         }
         _ => Vec::new(),
     };
@@ -233,7 +256,12 @@ fn network<D: TrainingData>(
     let cases = 0..data.cases().len();
     let poses: Vec<Vec<Option<Pose>>> = structures
         .iter()
-        .map(|(_, annotated)| cases.clone().map(|case| annotated.iter().find(|(c, _)| *c == case).map(|&(_, pose)| pose)).collect())
+        .map(|(_, annotated)| {
+            cases
+                .clone()
+                .map(|case| annotated.iter().find(|(c, _)| *c == case).map(|&(_, pose)| pose))
+                .collect()
+        })
         .collect();
     let middles: Vec<PointLps> = cases.map(|case| data.geometry(case).center()).collect();
     let priors: Vec<&Prior> = drafts.iter().map(|d| &d.prior).collect();
@@ -243,21 +271,26 @@ fn network<D: TrainingData>(
 /// Name of a structure, and the cases that have it with its pose.
 pub(crate) type Annotated = (String, Vec<(usize, Pose)>);
 
-/// By annotated case, the number of the case that it is a copy of among those that have copies or are none.
+/// By annotated case, the number of the case that it is a copy of among those that have copies or
+/// are none.
 pub(crate) fn groups<D: TrainingData, T>(data: &D, annotated: &[(usize, T)]) -> Vec<usize> {
     let origins: BTreeSet<usize> = annotated.iter().map(|&(case, _)| data.origin(case)).collect();
-    let numbers: BTreeMap<usize, usize> = origins.into_iter().enumerate().map(|(n, origin)| (origin, n)).collect();
+    let numbers: BTreeMap<usize, usize> =
+        origins.into_iter().enumerate().map(|(n, origin)| (origin, n)).collect();
     annotated.iter().map(|&(case, _)| numbers[&data.origin(case)]).collect()
 }
 
 /// Mean edge lengths of look-alikes differ by less than this, |ln|.
 const ALIKE: f64 = 0.3;
 
-/// Place of the first structure whose mean edge lengths are about those of structure `n`: vertebrae, ribs, teeth.
+/// Place of the first structure whose mean edge lengths are about those of structure `n`:
+/// vertebrae, ribs, teeth.
 fn leader(structures: &[Annotated], n: usize) -> usize {
     let mean = |m: usize| -> [f64; 3] {
         let poses = &structures[m].1;
-        std::array::from_fn(|a| poses.iter().map(|(_, p)| libm::log(p.size_mm[a])).sum::<f64>() / poses.len() as f64)
+        std::array::from_fn(|a| {
+            poses.iter().map(|(_, p)| libm::log(p.size_mm[a])).sum::<f64>() / poses.len() as f64
+        })
     };
     let own = mean(n);
     let alike = |m: usize| mean(m).iter().zip(&own).all(|(a, b)| (a - b).abs() < ALIKE);
@@ -269,7 +302,9 @@ fn leader(structures: &[Annotated], n: usize) -> usize {
 pub(crate) fn look_alikes(structures: &[Annotated], n: usize, case: usize) -> Vec<Pose> {
     let first = leader(structures, n);
     let others = (0..structures.len()).filter(|&m| m != n && leader(structures, m) == first);
-    others.flat_map(|m| structures[m].1.iter().filter(|(c, _)| *c == case).map(|&(_, pose)| pose)).collect()
+    others
+        .flat_map(|m| structures[m].1.iter().filter(|(c, _)| *c == case).map(|&(_, pose)| pose))
+        .collect()
 }
 
 struct Trainer<'a, B, D> {
@@ -290,16 +325,24 @@ struct Trainer<'a, B, D> {
 }
 
 impl<B: Backend, D: TrainingData> Trainer<'_, B, D> {
-    fn run(&mut self, annotated: &[(usize, Pose)], drafts: &mut Vec<Draft>, n: usize) -> Result<(), D::Error> {
+    fn run(
+        &mut self,
+        annotated: &[(usize, Pose)],
+        drafts: &mut Vec<Draft>,
+        n: usize,
+    ) -> Result<(), D::Error> {
         let landmarks = self.landmarks(annotated);
         let groups = groups(self.data, annotated);
-        if drafts.get(n).is_some_and(|d| d.verification.is_some() && (landmarks.is_empty() || d.landmarks.is_some())) {
+        if drafts.get(n).is_some_and(|d| {
+            d.verification.is_some() && (landmarks.is_empty() || d.landmarks.is_some())
+        }) {
             return Ok(());
         }
         self.begin("reading", 0.0)?;
         if drafts.len() == n {
             let poses: Vec<Pose> = annotated.iter().map(|&(_, pose)| pose).collect();
-            let middles: Vec<PointLps> = annotated.iter().map(|&(case, _)| self.data.geometry(case).center()).collect();
+            let middles: Vec<PointLps> =
+                annotated.iter().map(|&(case, _)| self.data.geometry(case).center()).collect();
             let prior = Prior::new(&poses, &middles, self.config.orientation.orientations);
             let working = match drafts.get(self.leader) {
                 Some(leader) => leader.working.clone(),
@@ -329,10 +372,16 @@ impl<B: Backend, D: TrainingData> Trainer<'_, B, D> {
                 }
                 let id = &self.data.cases()[case];
                 let image = self.data.image(case)?;
-                let unusable = |e: DetectError| DetectError::training(format!("case {id}"), e.to_string());
+                let unusable =
+                    |e: DetectError| DetectError::training(format!("case {id}"), e.to_string());
                 let pyramid = working.pyramid(&image).map_err(unusable)?;
                 let level = pyramid.levels()[working.levels - 1].geometry();
-                check_window(level.shape(), self.config.position.haar.radius, level.spacing_mm()[0]).map_err(unusable)?;
+                check_window(
+                    level.shape(),
+                    self.config.position.haar.radius,
+                    level.spacing_mm()[0],
+                )
+                .map_err(unusable)?;
                 let look_alikes = look_alikes(self.structures, n, case);
                 let copy = self.data.origin(case) != case;
                 Ok(TrainingCase { pyramid: Arc::new(pyramid), pose, group, copy, look_alikes })
@@ -342,35 +391,67 @@ impl<B: Backend, D: TrainingData> Trainer<'_, B, D> {
 
         if drafts[n].position.is_none() {
             self.begin("position", 0.15)?;
-            let stage = PositionStage::train(self.backend, &cases, &working, &prior, &config.position, &config.classifier, seed ^ 0x10)?;
+            let stage = PositionStage::train(
+                self.backend,
+                &cases,
+                &working,
+                &prior,
+                &config.position,
+                &config.classifier,
+                seed ^ 0x10,
+            )?;
             drafts[n].position = Some(stage);
             self.checkpoint(drafts)?;
         }
-        let Some(position) = drafts[n].position.clone() else { unreachable!("the stage was trained above") };
+        let Some(position) = drafts[n].position.clone() else {
+            unreachable!("the stage was trained above")
+        };
         self.begin("batch detection of positions", 0.4)?;
-        let layout = ImageLayout { channels: (0..working.levels).collect(), ..position.spec.layout(&working) };
-        let images: Vec<B::Image> = cases.iter().map(|c| self.backend.upload(c.pyramid.levels(), &layout)).collect();
+        let layout = ImageLayout {
+            channels: (0..working.levels).collect(),
+            ..position.spec.layout(&working)
+        };
+        let images: Vec<B::Image> =
+            cases.iter().map(|c| self.backend.upload(c.pyramid.levels(), &layout)).collect();
         let images: Vec<&B::Image> = images.iter().collect();
         let started = Instant::now();
         let candidates: Vec<_> = cases
             .iter()
             .zip(&images)
-            .map(|(case, image)| position.detect(self.backend, image, case.pyramid.levels()[position.spec.level].geometry()))
+            .map(|(case, image)| {
+                position.detect(
+                    self.backend,
+                    image,
+                    case.pyramid.levels()[position.spec.level].geometry(),
+                )
+            })
             .collect();
-        let nearest = cases
-            .iter()
-            .zip(&candidates)
-            .map(|(case, found)| found.iter().map(|c| c.point.distance_mm(&case.pose.center)).fold(f64::INFINITY, f64::min));
+        let nearest = cases.iter().zip(&candidates).map(|(case, found)| {
+            found
+                .iter()
+                .map(|c| c.point.distance_mm(&case.pose.center))
+                .fold(f64::INFINITY, f64::min)
+        });
         self.figure("position", started, "nearest candidate, mm", nearest.collect());
 
-        let input = StageInput { backend: self.backend, cases: &cases, images: &images, working: &working, prior: &prior, config, seed };
+        let input = StageInput {
+            backend: self.backend,
+            cases: &cases,
+            images: &images,
+            working: &working,
+            prior: &prior,
+            config,
+            seed,
+        };
         if drafts[n].orientation.is_none() {
             self.begin("orientation", 0.45)?;
             let stage = OrientationStage::train(&input, &candidates)?;
             drafts[n].orientation = Some(stage);
             self.checkpoint(drafts)?;
         }
-        let Some(orientation) = drafts[n].orientation.clone() else { unreachable!("the stage was trained above") };
+        let Some(orientation) = drafts[n].orientation.clone() else {
+            unreachable!("the stage was trained above")
+        };
         self.begin("batch detection of modes", 0.6)?;
         let started = Instant::now();
         let modes: Vec<Vec<Pose>> = images
@@ -384,11 +465,19 @@ impl<B: Backend, D: TrainingData> Trainer<'_, B, D> {
             .collect();
         let nearest = |found: &[Vec<Pose>], measure: &dyn Fn(&BoxError) -> f64| -> Vec<f64> {
             let best = |(case, poses): (&TrainingCase, &Vec<Pose>)| {
-                poses.iter().map(|p| measure(&BoxError::new(p, &case.pose))).fold(f64::INFINITY, f64::min)
+                poses
+                    .iter()
+                    .map(|p| measure(&BoxError::new(p, &case.pose)))
+                    .fold(f64::INFINITY, f64::min)
             };
             cases.iter().zip(found).map(best).collect()
         };
-        self.figure("orientation", started, "nearest mode, degrees", nearest(&modes, &|e| e.angle_deg));
+        self.figure(
+            "orientation",
+            started,
+            "nearest mode, degrees",
+            nearest(&modes, &|e| e.angle_deg),
+        );
 
         let normalise = !matches!(working.intensity, IntensityPolicy::Window { .. });
         // Chosen once on all cases, and only where a finish is trained.
@@ -396,10 +485,18 @@ impl<B: Backend, D: TrainingData> Trainer<'_, B, D> {
         let train_finish = |part: &StageInput<'_, B>| -> Result<Finish, DetectError> {
             Ok(match config.finish.kind {
                 FinishKind::Regression => {
-                    let chosen: &FinishConfig = settled_config.get_or_init(|| regression::settled(&input, normalise));
-                    let finish = FinishConfig { margin: chosen.margin, ridge: chosen.ridge, ..part.config.finish.clone() };
+                    let chosen: &FinishConfig =
+                        settled_config.get_or_init(|| regression::settled(&input, normalise));
+                    let finish = FinishConfig {
+                        margin: chosen.margin,
+                        ridge: chosen.ridge,
+                        ..part.config.finish.clone()
+                    };
                     let config = TrainConfig { finish, ..part.config.clone() };
-                    Finish::Regression(Cascade::train(&StageInput { config: &config, ..*part }, normalise))
+                    Finish::Regression(Cascade::train(
+                        &StageInput { config: &config, ..*part },
+                        normalise,
+                    ))
                 }
                 FinishKind::Classification => Finish::Classification(Rounds::train(part)?),
             })
@@ -412,25 +509,40 @@ impl<B: Backend, D: TrainingData> Trainer<'_, B, D> {
             };
             self.checkpoint(drafts)?;
         }
-        let Some(finish) = drafts[n].finish.clone() else { unreachable!("the stage was trained above") };
+        let Some(finish) = drafts[n].finish.clone() else {
+            unreachable!("the stage was trained above")
+        };
         let started = Instant::now();
-        let converged: Vec<Vec<Pose>> = images.iter().zip(&modes).map(|(image, m)| finish.apply(self.backend, image, m)).collect();
-        self.figure("finish", started, "nearest converged pose, mm", nearest(&converged, &|e| e.center_mm));
+        let converged: Vec<Vec<Pose>> = images
+            .iter()
+            .zip(&modes)
+            .map(|(image, m)| finish.apply(self.backend, image, m))
+            .collect();
+        self.figure(
+            "finish",
+            started,
+            "nearest converged pose, mm",
+            nearest(&converged, &|e| e.center_mm),
+        );
 
         if drafts[n].verification.is_none() {
             self.begin("trust", 0.7)?;
             let trust = Trust::measure(&input, &modes, train_finish)?;
             // Neighbours are weighed by it; without any it is not needed.
-            let shared = drafts[self.leader].verification.as_ref().and_then(|leader| leader.spec.error);
+            let shared =
+                drafts[self.leader].verification.as_ref().and_then(|leader| leader.spec.error);
             let error = match shared {
                 None if self.structures.len() > 1 => FinishError::measure(&input, train_finish)?,
                 shared => shared,
             };
             self.begin("verification", 0.8)?;
-            drafts[n].verification = Some(VerificationStage::train(&input, &modes, &finish, trust, error)?);
+            drafts[n].verification =
+                Some(VerificationStage::train(&input, &modes, &finish, trust, error)?);
             self.checkpoint(drafts)?;
         }
-        let Some(verification) = drafts[n].verification.clone() else { unreachable!("the stage was trained above") };
+        let Some(verification) = drafts[n].verification.clone() else {
+            unreachable!("the stage was trained above")
+        };
         let started = Instant::now();
         let chosen: Vec<Option<Pose>> = images
             .iter()
@@ -441,7 +553,10 @@ impl<B: Backend, D: TrainingData> Trainer<'_, B, D> {
                 Some(verification.best(self.backend, image, poses, expected.as_ref())?.0)
             })
             .collect();
-        let errors = chosen.iter().zip(&cases).filter_map(|(pose, case)| Some(BoxError::new(pose.as_ref()?, &case.pose).center_mm));
+        let errors = chosen
+            .iter()
+            .zip(&cases)
+            .filter_map(|(pose, case)| Some(BoxError::new(pose.as_ref()?, &case.pose).center_mm));
         self.figure("verification", started, "chosen pose, mm", errors.collect());
         if landmarks.is_empty() {
             return Ok(());
@@ -452,12 +567,22 @@ impl<B: Backend, D: TrainingData> Trainer<'_, B, D> {
             drafts[n].frames = Some(held_out_frames(&input, &modes, &verification, train_finish)?);
             self.checkpoint(drafts)?;
         }
-        let Some(frames) = drafts[n].frames.take() else { unreachable!("they were measured above") };
-        let errors = frames.iter().zip(&cases).map(|(frame, case)| BoxError::new(frame, &case.pose).center_mm);
+        let Some(frames) = drafts[n].frames.take() else {
+            unreachable!("they were measured above")
+        };
+        let errors = frames
+            .iter()
+            .zip(&cases)
+            .map(|(frame, case)| BoxError::new(frame, &case.pose).center_mm);
         self.figure("frames", Instant::now(), "held-out pose, mm", errors.collect());
         self.begin("landmarks", 0.93)?;
-        let close_up =
-            landmark_training::close_up(&input, &config.landmarks, &landmarks, &frames, smallest_spacing_mm(self.data, annotated));
+        let close_up = landmark_training::close_up(
+            &input,
+            &config.landmarks,
+            &landmarks,
+            &frames,
+            smallest_spacing_mm(self.data, annotated),
+        );
         let near_working = close_up.as_ref().map(|close_up| close_up.working(&working));
         let near_images: Vec<B::Image> = match &close_up {
             Some(close_up) => self.close_ups(close_up, &working, annotated, &frames)?,
@@ -468,7 +593,8 @@ impl<B: Backend, D: TrainingData> Trainer<'_, B, D> {
             Some(working) => StageInput { images: &near_images, working, ..input },
             None => input,
         };
-        let (stage, contradicted) = LandmarkStage::train(&input, &config.landmarks, &landmarks, &frames, normalise);
+        let (stage, contradicted) =
+            LandmarkStage::train(&input, &config.landmarks, &landmarks, &frames, normalise);
         let stage = LandmarkStage { close_up, ..stage };
         for c in contradicted.iter().filter(|c| !cases[c.case].copy) {
             self.warnings.push(format!(
@@ -479,7 +605,12 @@ impl<B: Backend, D: TrainingData> Trainer<'_, B, D> {
             ));
         }
         let started = Instant::now();
-        let found: Vec<_> = input.images.iter().zip(&frames).map(|(image, frame)| stage.detect(self.backend, image, frame)).collect();
+        let found: Vec<_> = input
+            .images
+            .iter()
+            .zip(&frames)
+            .map(|(image, frame)| stage.detect(self.backend, image, frame))
+            .collect();
         let errors = landmarks.iter().enumerate().flat_map(|(l, (_, points))| {
             let found = &found;
             points.iter().map(move |&(case, truth)| found[case][l].point.distance_mm(&truth))
@@ -489,7 +620,8 @@ impl<B: Backend, D: TrainingData> Trainer<'_, B, D> {
         self.checkpoint(drafts)
     }
 
-    /// Close-ups of the boxes, uploaded. One image is read after the other, since all of them would need as much memory again.
+    /// Close-ups of the boxes, uploaded. One image is read after the other, since all of them would
+    /// need as much memory again.
     fn close_ups(
         &self,
         close_up: &CloseUp,
@@ -503,9 +635,13 @@ impl<B: Backend, D: TrainingData> Trainer<'_, B, D> {
             if self.observer.interrupted() {
                 return Err(DetectError::Interrupted.into());
             }
-            let unusable = |e: DetectError| DetectError::training(format!("case {}", self.data.cases()[case]), e.to_string());
+            let unusable = |e: DetectError| {
+                DetectError::training(format!("case {}", self.data.cases()[case]), e.to_string())
+            };
             // Rounds learn from places about the truth, and are judged where detection would begin.
-            let pyramid = close_up.pyramid(working, &self.data.image(case)?, &[pose, frame]).map_err(unusable)?;
+            let pyramid = close_up
+                .pyramid(working, &self.data.image(case)?, &[pose, frame])
+                .map_err(unusable)?;
             images.push(self.backend.upload(pyramid.levels(), &layout));
         }
         Ok(images)
@@ -514,8 +650,14 @@ impl<B: Backend, D: TrainingData> Trainer<'_, B, D> {
     /// The landmarks of the structure, by the numbers of its own cases.
     fn landmarks(&self, annotated: &[(usize, Pose)]) -> Vec<landmark_training::Annotated> {
         let place = |case: usize| annotated.iter().position(|&(c, _)| c == case);
-        let own = |points: Vec<(usize, PointLps)>| points.into_iter().filter_map(|(case, point)| Some((place(case)?, point))).collect();
-        self.data.landmarks(self.name).into_iter().map(|(name, points)| (name, own(points))).collect()
+        let own = |points: Vec<(usize, PointLps)>| {
+            points.into_iter().filter_map(|(case, point)| Some((place(case)?, point))).collect()
+        };
+        self.data
+            .landmarks(self.name)
+            .into_iter()
+            .map(|(name, points)| (name, own(points)))
+            .collect()
     }
 
     fn begin(&self, stage: &str, done: f64) -> Result<(), DetectError> {
@@ -527,7 +669,12 @@ impl<B: Backend, D: TrainingData> Trainer<'_, B, D> {
     }
 
     fn checkpoint(&self, drafts: &[Draft]) -> Result<(), D::Error> {
-        Ok(self.observer.checkpoint(&crate::file::write_drafts(self.provenance, drafts, None, &[])?)?)
+        Ok(self.observer.checkpoint(&crate::file::write_drafts(
+            self.provenance,
+            drafts,
+            None,
+            &[],
+        )?)?)
     }
 
     fn figure(&mut self, stage: &str, started: Instant, what: &str, values: Vec<f64>) {
@@ -550,7 +697,14 @@ fn training_hash<D: TrainingData>(data: &D, structures: &[(String, Vec<(usize, P
     for (name, cases) in structures {
         hash.update(format!("structure {name}\n"));
         for (case, pose) in cases {
-            let numbers = pose.center.0.iter().chain(pose.orientation.coords.iter()).chain(&pose.size_mm).copied().collect::<Vec<f64>>();
+            let numbers = pose
+                .center
+                .0
+                .iter()
+                .chain(pose.orientation.coords.iter())
+                .chain(&pose.size_mm)
+                .copied()
+                .collect::<Vec<f64>>();
             hash.update(format!("{case} {numbers:?}\n"));
         }
         for (landmark, points) in data.landmarks(name) {

@@ -1,8 +1,11 @@
-//! How far the image is to be trusted against the expectation, measured on training cases that the finish did not see.
+//! How far the image is to be trusted against the expectation, measured on training cases that the
+//! finish did not see.
 //!
-//! With a handful of cases or hardly visible borders, a regressor overshoots: the best estimate lies between the expected pose and where
-//! the finish ends. The share is the least-squares one over held-out cases, plus its standard error, so that only what is sure is drawn
-//! back. With many cases the share is close to 1 and what is measured on a part of them is too pessimistic, so it is not used there.
+//! With a handful of cases or hardly visible borders, a regressor overshoots: the best estimate
+//! lies between the expected pose and where the finish ends. The share is the least-squares one
+//! over held-out cases, plus its standard error, so that only what is sure is drawn back. With many
+//! cases the share is close to 1 and what is measured on a part of them is too pessimistic, so it
+//! is not used there.
 
 use crate::DetectError;
 use crate::case::{TrainingCase, groups};
@@ -23,7 +26,8 @@ fn annotated(cases: &[TrainingCase]) -> usize {
     all * groups(cases) / cases.len().max(1)
 }
 
-/// Shares of the way from the expected pose to the found one, and the errors that are left, both from held-out cases.
+/// Shares of the way from the expected pose to the found one, and the errors that are left, both
+/// from held-out cases.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Trust {
@@ -51,8 +55,8 @@ impl Trust {
         .apply(expected)
     }
 
-    /// Trains the finish without each part of the cases in turn and sees where it ends in them. `None` where any orientation is
-    /// possible, since then nothing is expected.
+    /// Trains the finish without each part of the cases in turn and sees where it ends in them.
+    /// `None` where any orientation is possible, since then nothing is expected.
     pub(crate) fn measure<B: Backend>(
         input: &StageInput<'_, B>,
         modes: &[Vec<Pose>],
@@ -72,26 +76,35 @@ impl Trust {
             for n in fold.held_out {
                 let ends = finish.apply(backend, images[n], &modes[n]);
                 if let (Some(expected), Some(end)) = (expected(n), middle_of(&ends)) {
-                    steps.push((Step::between(&expected, &end), Step::between(&expected, &cases[n].pose)));
+                    steps.push((
+                        Step::between(&expected, &end),
+                        Step::between(&expected, &cases[n].pose),
+                    ));
                 }
             }
         }
         let share = |inner: &dyn Fn(&Step, &Step) -> f64| {
             let sum = |f: &dyn Fn(&(Step, Step)) -> f64| steps.iter().map(f).sum::<f64>();
-            let (cross, own, truth) = (sum(&|(f, t)| inner(f, t)), sum(&|(f, _)| inner(f, f)), sum(&|(_, t)| inner(t, t)));
+            let (cross, own, truth) = (
+                sum(&|(f, t)| inner(f, t)),
+                sum(&|(f, _)| inner(f, f)),
+                sum(&|(_, t)| inner(t, t)),
+            );
             if own <= 0.0 {
                 return 1.0;
             }
             let best = cross / own;
             // Three components a case, one parameter.
-            let left = (truth - 2.0 * best * cross + best * best * own).max(0.0) / (3 * steps.len() - 1) as f64;
+            let left = (truth - 2.0 * best * cross + best * best * own).max(0.0)
+                / (3 * steps.len() - 1) as f64;
             (best + (left / own).sqrt()).clamp(0.0, 1.0)
         };
         let shift = share(&|a, b| a.shift_mm.dot(&b.shift_mm));
         let rotation = share(&|a, b| a.rotation.dot(&b.rotation));
         let size = share(&|a, b| (0..3).map(|i| a.log_size[i] * b.log_size[i]).sum());
-        let rms =
-            |left: &dyn Fn(&Step, &Step) -> f64| (steps.iter().map(|(f, t)| left(f, t)).sum::<f64>() / steps.len().max(1) as f64).sqrt();
+        let rms = |left: &dyn Fn(&Step, &Step) -> f64| {
+            (steps.iter().map(|(f, t)| left(f, t)).sum::<f64>() / steps.len().max(1) as f64).sqrt()
+        };
         Ok(Some(Self {
             shift,
             rotation,

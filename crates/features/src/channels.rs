@@ -1,39 +1,49 @@
-//! Intensity and gradient of one pyramid level, sampled anywhere by integer trilinear interpolation.
+//! Intensity and gradient of one pyramid level, sampled anywhere by integer trilinear
+//! interpolation.
 
 use pbt_volume::{Padding, Volume, gradient};
 
 /// Samples are this many times the stored value: three fractional bits.
 pub const SAMPLE_SCALE: i32 = 8;
 
-/// One level of a case: intensity (12 bits) and twice its central differences along i, j, k, interleaved so that one sample reads
-/// neighbouring memory.
+/// One level of a case: intensity (12 bits) and twice its central differences along i, j, k,
+/// interleaved so that one sample reads neighbouring memory.
 #[derive(Debug, Clone)]
 pub struct ChannelVolume {
     shape: [usize; 3],
-    /// Voxel `(0, 0, 0)` of the level lies at this index: one border voxel is added where the image is padded by zeros.
+    /// Voxel `(0, 0, 0)` of the level lies at this index: one border voxel is added where the image
+    /// is padded by zeros.
     border: i32,
     data: Vec<[i16; 4]>,
 }
 
 impl ChannelVolume {
-    /// The channels of a level. Outside the image samples go on with the border voxel ([`Padding::Edge`]) or are 0
-    /// ([`Padding::Zero`]).
+    /// The channels of a level. Outside the image samples go on with the border voxel
+    /// ([`Padding::Edge`]) or are 0 ([`Padding::Zero`]).
     pub fn new(level: &Volume<u16>, padding: Padding) -> Self {
         match padding {
-            Padding::Edge => Self { shape: level.shape(), border: 0, data: interleave(level.data(), &gradient(level)) },
+            Padding::Edge => Self {
+                shape: level.shape(),
+                border: 0,
+                data: interleave(level.data(), &gradient(level)),
+            },
             Padding::Zero => {
                 let [nx, ny, nz] = level.shape();
                 // The same grid, one voxel larger on every side; its placement is not used here.
                 let shape = [nx + 2, ny + 2, nz + 2];
-                let Ok(geometry) = pbt_volume::Geometry::isotropic(shape, 1.0) else { unreachable!("a level is never empty") };
+                let Ok(geometry) = pbt_volume::Geometry::isotropic(shape, 1.0) else {
+                    unreachable!("a level is never empty")
+                };
                 let mut padded = Volume::filled(geometry, 0u16);
                 for k in 0..nz {
                     for j in 0..ny {
                         let (from, to) = (level.offset(0, j, k), padded.offset(1, j + 1, k + 1));
-                        padded.data_mut()[to..to + nx].copy_from_slice(&level.data()[from..from + nx]);
+                        padded.data_mut()[to..to + nx]
+                            .copy_from_slice(&level.data()[from..from + nx]);
                     }
                 }
-                // The gradient of the outermost layer is set to 0 too, since samples beyond it repeat it.
+                // The gradient of the outermost layer is set to 0 too, since samples beyond it
+                // repeat it.
                 let mut steps = gradient(&padded);
                 for k in 0..shape[2] {
                     for j in 0..shape[1] {
@@ -52,8 +62,9 @@ impl ChannelVolume {
         }
     }
 
-    /// Intensity and gradient (along the grid's own axes) at a position in voxel units of the level, `FRAME_BITS` fractional bits,
-    /// of which the upper 8 count. Each is [`SAMPLE_SCALE`] times the stored value.
+    /// Intensity and gradient (along the grid's own axes) at a position in voxel units of the
+    /// level, `FRAME_BITS` fractional bits, of which the upper 8 count. Each is [`SAMPLE_SCALE`]
+    /// times the stored value.
     pub fn sample(&self, at: [i32; 3]) -> [i32; 4] {
         let shift = crate::FRAME_BITS;
         let mut base = 0usize;
@@ -71,10 +82,13 @@ impl ChannelVolume {
             stride *= self.shape[a];
         }
         let read = |o: usize| self.data[base + o].map(i32::from);
-        let lerp = |a: [i32; 4], b: [i32; 4], f: i32| -> [i32; 4] { std::array::from_fn(|c| a[c] * 256 + (b[c] - a[c]) * f) };
+        let lerp = |a: [i32; 4], b: [i32; 4], f: i32| -> [i32; 4] {
+            std::array::from_fn(|c| a[c] * 256 + (b[c] - a[c]) * f)
+        };
         let row = |o: usize| lerp(read(o), read(o + step[0]), fraction[0]);
         let plane = |o: usize| lerp(row(o), row(o + step[1]), fraction[1]).map(|v| v >> 8);
-        // 13 bits with sign, 8 bits more after each direction less the 8 dropped between: at most 30 bits.
+        // 13 bits with sign, 8 bits more after each direction less the 8 dropped between: at most
+        // 30 bits.
         lerp(plane(0), plane(step[2]), fraction[2]).map(|v| v >> 13)
     }
 }
@@ -91,7 +105,8 @@ mod tests {
 
     fn volume() -> Volume<u16> {
         Volume::from_fn(Geometry::isotropic([6, 5, 4], 1.0).unwrap(), |i, j, k| {
-            ((i * 7919 + j * 104_729 + k * 1_299_709).wrapping_mul(2_654_435_761) >> 7 & 4095) as u16
+            ((i * 7919 + j * 104_729 + k * 1_299_709).wrapping_mul(2_654_435_761) >> 7 & 4095)
+                as u16
         })
     }
 

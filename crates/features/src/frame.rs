@@ -1,4 +1,5 @@
-//! A posed box made ready for sampling: fixed-point steps from grid point to grid point on every pyramid level.
+//! A posed box made ready for sampling: fixed-point steps from grid point to grid point on every
+//! pyramid level.
 
 use nalgebra::Vector3;
 use pbt_volume::{Geometry, PointLps, Pose};
@@ -7,7 +8,8 @@ use serde::{Deserialize, Serialize};
 /// Fractional bits of positions in a [`PoseFrame`].
 pub const FRAME_BITS: i32 = 16;
 
-/// A regular grid of sample points in a box: `points[a]` along axis `a`, from one face of the box, moved out by `extent[a]`, to the other.
+/// A regular grid of sample points in a box: `points[a]` along axis `a`, from one face of the box,
+/// moved out by `extent[a]`, to the other.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BoxGrid {
@@ -59,25 +61,35 @@ struct LevelFrame {
 }
 
 impl PoseFrame {
-    /// The frame of a pose on the levels of a working pyramid, whose geometries have orthogonal axes, the same on every level.
+    /// The frame of a pose on the levels of a working pyramid, whose geometries have orthogonal
+    /// axes, the same on every level.
     pub fn new(pose: &Pose, grid: &BoxGrid, levels: &[&Geometry]) -> Self {
         let box_axes = pose.axes();
         let step_mm: [Vector3<f64>; 3] = std::array::from_fn(|a| {
             let intervals = f64::from(grid.points[a].max(2) - 1);
             box_axes.column(a) * (pose.size_mm[a] * grid.extent[a] / intervals)
         });
-        let first_mm = (0..3).fold(pose.center.0, |p, a| p - step_mm[a] * (f64::from(grid.points[a].max(1) - 1) / 2.0));
+        let first_mm = (0..3).fold(pose.center.0, |p, a| {
+            p - step_mm[a] * (f64::from(grid.points[a].max(1) - 1) / 2.0)
+        });
         let mut axes = [[0; 3]; 3];
         let levels = levels
             .iter()
             .map(|geometry| {
                 let spacing = geometry.spacing_mm();
-                let along = |v: Vector3<f64>, b: usize| geometry.matrix().column(b).dot(&v) / spacing[b];
-                axes = std::array::from_fn(|a| std::array::from_fn(|b| fixed(along(box_axes.column(a).into(), b), AXIS_BITS)));
+                let along =
+                    |v: Vector3<f64>, b: usize| geometry.matrix().column(b).dot(&v) / spacing[b];
+                axes = std::array::from_fn(|a| {
+                    std::array::from_fn(|b| fixed(along(box_axes.column(a).into(), b), AXIS_BITS))
+                });
                 let origin = geometry.to_index(PointLps(first_mm)).0;
                 LevelFrame {
                     origin: std::array::from_fn(|b| fixed(origin[b], FRAME_BITS)),
-                    steps: std::array::from_fn(|a| std::array::from_fn(|b| fixed(along(step_mm[a], b) / spacing[b], FRAME_BITS))),
+                    steps: std::array::from_fn(|a| {
+                        std::array::from_fn(|b| {
+                            fixed(along(step_mm[a], b) / spacing[b], FRAME_BITS)
+                        })
+                    }),
                 }
             })
             .collect();
@@ -88,17 +100,21 @@ impl PoseFrame {
     pub fn point(&self, level: usize, point: [u8; 3]) -> [i32; 3] {
         let frame = &self.levels[level];
         std::array::from_fn(|b| {
-            (0..3).fold(frame.origin[b], |p, a| p.saturating_add(frame.steps[a][b].saturating_mul(i32::from(point[a]))))
+            (0..3).fold(frame.origin[b], |p, a| {
+                p.saturating_add(frame.steps[a][b].saturating_mul(i32::from(point[a])))
+            })
         })
     }
 
-    /// Of each level the origin and then the three steps along the box's axes, [`FRAME_BITS`] fractional bits: what [`PoseFrame::point`]
-    /// computes with, for backends that keep it on a device.
+    /// Of each level the origin and then the three steps along the box's axes, [`FRAME_BITS`]
+    /// fractional bits: what [`PoseFrame::point`] computes with, for backends that keep it on a
+    /// device.
     pub fn levels(&self) -> impl Iterator<Item = [[i32; 3]; 4]> {
         self.levels.iter().map(|l| [l.origin, l.steps[0], l.steps[1], l.steps[2]])
     }
 
-    /// The box's axes in the working grid's own axes, 14 fractional bits, for backends that keep them on a device.
+    /// The box's axes in the working grid's own axes, 14 fractional bits, for backends that keep
+    /// them on a device.
     pub fn axes(&self) -> [[i32; 3]; 3] {
         self.axes
     }
@@ -113,7 +129,8 @@ impl PoseFrame {
 /// Fractional bits of unit axes.
 const AXIS_BITS: i32 = 14;
 
-/// Fixed point, rounded half up; far outside it saturates, where samples repeat the border in any case.
+/// Fixed point, rounded half up; far outside it saturates, where samples repeat the border in any
+/// case.
 fn fixed(value: f64, bits: i32) -> i32 {
     (value * f64::from(1 << bits) + 0.5).floor() as i32
 }

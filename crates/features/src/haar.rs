@@ -56,7 +56,10 @@ impl HaarFeature {
         if let Some(&empty) = cuboids.iter().find(|c| c.size.contains(&0) || c.weight == 0) {
             return Err(HaarError::Empty(empty));
         }
-        let reach: i64 = cuboids.iter().map(|c| i64::from(c.weight).abs() * c.voxels() * i64::from(MAX_INTENSITY)).sum();
+        let reach: i64 = cuboids
+            .iter()
+            .map(|c| i64::from(c.weight).abs() * c.voxels() * i64::from(MAX_INTENSITY))
+            .sum();
         if reach >= 1 << 31 {
             return Err(HaarError::Overflow(reach));
         }
@@ -70,21 +73,30 @@ impl HaarFeature {
         self.cuboids.iter().filter(|c| c.weight != 0)
     }
 
-    /// How far the feature reaches from the test voxel along any axis, in voxels: the integral volume must be padded by as much.
+    /// How far the feature reaches from the test voxel along any axis, in voxels: the integral
+    /// volume must be padded by as much.
     pub fn radius(&self) -> usize {
-        let reach =
-            |c: &Cuboid| (0..3).map(|a| (-i32::from(c.min[a])).max(i32::from(c.min[a]) + i32::from(c.size[a]) - 1)).max().unwrap_or(0);
+        let reach = |c: &Cuboid| {
+            (0..3)
+                .map(|a| (-i32::from(c.min[a])).max(i32::from(c.min[a]) + i32::from(c.size[a]) - 1))
+                .max()
+                .unwrap_or(0)
+        };
         self.cuboids().map(reach).max().unwrap_or(0).max(0) as usize
     }
 
-    /// The table corners that the feature reads, relative to the low corner of the test voxel, with corners that cuboids share
-    /// merged and those that cancel left out (an edge reads 12, a line 16, a 2×2 checker 18 instead of 16, 24, 32).
+    /// The table corners that the feature reads, relative to the low corner of the test voxel, with
+    /// corners that cuboids share merged and those that cancel left out (an edge reads 12, a line
+    /// 16, a 2×2 checker 18 instead of 16, 24, 32).
     pub fn taps(&self) -> Vec<([i32; 3], i32)> {
         let mut taps = std::collections::BTreeMap::new();
         for cuboid in self.cuboids() {
             for corner in 0..8usize {
                 // k slowest in the key, so that taps come in memory order.
-                let place = [2, 1, 0].map(|a| i32::from(cuboid.min[a]) + if corner >> a & 1 == 1 { i32::from(cuboid.size[a]) } else { 0 });
+                let place = [2, 1, 0].map(|a| {
+                    i32::from(cuboid.min[a])
+                        + if corner >> a & 1 == 1 { i32::from(cuboid.size[a]) } else { 0 }
+                });
                 let sign = if corner.count_ones() % 2 == 1 { 1 } else { -1 };
                 *taps.entry(place).or_insert(0) += sign * i32::from(cuboid.weight);
             }
@@ -104,12 +116,14 @@ impl HaarFeature {
 
     /// The feature with its taps as offsets into a table with these strides.
     pub fn bind(&self, strides: [usize; 3]) -> BoundHaar {
-        let offset = |p: [i32; 3]| (0..3).map(|a| p[a] as isize * strides[a] as isize).sum::<isize>();
+        let offset =
+            |p: [i32; 3]| (0..3).map(|a| p[a] as isize * strides[a] as isize).sum::<isize>();
         BoundHaar { taps: self.taps().into_iter().map(|(p, w)| (offset(p), w)).collect() }
     }
 }
 
-/// A feature made ready for one integral volume: table offsets relative to the test voxel's low corner, and weights.
+/// A feature made ready for one integral volume: table offsets relative to the test voxel's low
+/// corner, and weights.
 #[derive(Debug, Clone)]
 pub struct BoundHaar {
     taps: Vec<(isize, i32)>,
@@ -123,10 +137,9 @@ impl BoundHaar {
 
     /// The response at the voxel whose low corner is at `base` in the table.
     pub fn response(&self, table: &[u32], base: usize) -> i32 {
-        let sum = self
-            .taps
-            .iter()
-            .fold(0u32, |sum, &(offset, weight)| sum.wrapping_add(table[base.wrapping_add_signed(offset)].wrapping_mul(weight as u32)));
+        let sum = self.taps.iter().fold(0u32, |sum, &(offset, weight)| {
+            sum.wrapping_add(table[base.wrapping_add_signed(offset)].wrapping_mul(weight as u32))
+        });
         sum as i32
     }
 }
@@ -138,7 +151,11 @@ mod tests {
     use proptest::prelude::*;
 
     fn cuboid() -> impl Strategy<Value = Cuboid> {
-        (prop::array::uniform3(-4i8..4), prop::array::uniform3(1u8..5), prop_oneof![-9i16..0, 1i16..9])
+        (
+            prop::array::uniform3(-4i8..4),
+            prop::array::uniform3(1u8..5),
+            prop_oneof![-9i16..0, 1i16..9],
+        )
             .prop_map(|(min, size, weight)| Cuboid { min, size, weight })
     }
 
@@ -172,10 +189,17 @@ mod tests {
 
     #[test]
     fn shared_corners_merge() {
-        let edge = [Cuboid { min: [0; 3], size: [2, 3, 4], weight: 1 }, Cuboid { min: [2, 0, 0], size: [2, 3, 4], weight: -1 }];
+        let edge = [
+            Cuboid { min: [0; 3], size: [2, 3, 4], weight: 1 },
+            Cuboid { min: [2, 0, 0], size: [2, 3, 4], weight: -1 },
+        ];
         assert_eq!(HaarFeature::new(&edge).unwrap().taps().len(), 12);
         let checker: Vec<Cuboid> = (0..4i8)
-            .map(|n| Cuboid { min: [(n & 1) * 2, (n >> 1) * 2, 0], size: [2, 2, 2], weight: if n == 0 || n == 3 { 1 } else { -1 } })
+            .map(|n| Cuboid {
+                min: [(n & 1) * 2, (n >> 1) * 2, 0],
+                size: [2, 2, 2],
+                weight: if n == 0 || n == 3 { 1 } else { -1 },
+            })
             .collect();
         assert_eq!(HaarFeature::new(&checker).unwrap().taps().len(), 18);
     }

@@ -1,7 +1,9 @@
-//! Feature families as plain data: what is measured at a voxel (Haar) or inside a posed box (steerable).
+//! Feature families as plain data: what is measured at a voxel (Haar) or inside a posed box
+//! (steerable).
 //!
-//! A feature is a value; trees refer to it by its place in a list, so a model carries the few features that it uses and needs no
-//! pool. Responses are `i32` and come from integer arithmetic alone, so every backend computes the same ones.
+//! A feature is a value; trees refer to it by its place in a list, so a model carries the few
+//! features that it uses and needs no pool. Responses are `i32` and come from integer arithmetic
+//! alone, so every backend computes the same ones.
 #![forbid(unsafe_code)]
 
 mod channels;
@@ -15,5 +17,7 @@ pub use channels::{ChannelVolume, SAMPLE_SCALE};
 pub use frame::{BoxGrid, FRAME_BITS, PoseFrame};
 pub use haar::{BoundHaar, Cuboid, HaarError, HaarFeature};
 pub use haar_pool::{HaarPoolConfig, haar_pool};
-pub use steerable::{Channel, Modifier, SteerableFeature, SteerableSet, edge_strength, steerable_pool};
+pub use steerable::{
+    Channel, Modifier, SteerableFeature, SteerableSet, edge_strength, steerable_pool,
+};
 pub use tables::{angle_table, transform_tables};

@@ -36,7 +36,8 @@ pub enum Channel {
     Angle2,
 }
 
-/// How the value is transformed; the sign of signed channels is kept, except by `Square` of the patent's f².
+/// How the value is transformed; the sign of signed channels is kept, except by `Square` of the
+/// patent's f².
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[repr(u8)]
@@ -60,10 +61,16 @@ pub enum Modifier {
 impl Channel {
     /// The channel with this number in a model file.
     pub fn from_u8(number: u8) -> Option<Self> {
-        use Channel::{Across0, Along0, Along1, Along2, Angle0, Angle1, Angle2, GradientI, GradientJ, GradientK, Intensity, Magnitude};
-        [Intensity, GradientI, GradientJ, GradientK, Along0, Along1, Along2, Magnitude, Across0, Angle0, Angle1, Angle2]
-            .into_iter()
-            .find(|&c| c as u8 == number)
+        use Channel::{
+            Across0, Along0, Along1, Along2, Angle0, Angle1, Angle2, GradientI, GradientJ,
+            GradientK, Intensity, Magnitude,
+        };
+        [
+            Intensity, GradientI, GradientJ, GradientK, Along0, Along1, Along2, Magnitude, Across0,
+            Angle0, Angle1, Angle2,
+        ]
+        .into_iter()
+        .find(|&c| c as u8 == number)
     }
 }
 
@@ -92,19 +99,23 @@ pub struct SteerableFeature {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SteerableSet {
-    /// I, |∇I| and the three projections: all that a threshold on quantile-like bins can tell apart.
+    /// I, |∇I| and the three projections: all that a threshold on quantile-like bins can tell
+    /// apart.
     Compact,
     /// The 21 types of the patent's printed table.
     Patent,
-    /// {v, √v, ∛v, v², v³, log v} of I, |∇I|, the projections and angles of all three axes, and the signed components
-    /// (Zheng et al. 2008, with every axis of the box as direction).
+    /// {v, √v, ∛v, v², v³, log v} of I, |∇I|, the projections and angles of all three axes, and the
+    /// signed components (Zheng et al. 2008, with every axis of the box as direction).
     Complete,
 }
 
 impl SteerableSet {
     /// Channel and modifier of every type.
     pub fn types(self) -> Vec<(Channel, Modifier)> {
-        use Channel::{Across0, Along0, Along1, Along2, Angle0, Angle1, Angle2, GradientI, GradientJ, GradientK, Intensity, Magnitude};
+        use Channel::{
+            Across0, Along0, Along1, Along2, Angle0, Angle1, Angle2, GradientI, GradientJ,
+            GradientK, Intensity, Magnitude,
+        };
         use Modifier::{Absolute, Cbrt, Cube, Log, Sqrt, Square, Value};
         let plain = |channels: &[Channel]| channels.iter().map(|&c| (c, Value)).collect::<Vec<_>>();
         let positive = |channel| [Value, Sqrt, Cbrt, Square, Cube, Log].map(|m| (channel, m));
@@ -125,7 +136,9 @@ impl SteerableSet {
                     types.extend(positive(channel));
                 }
                 for channel in [Along0, Along1, Along2] {
-                    types.extend([Value, Absolute, Sqrt, Cbrt, Square, Cube, Log].map(|m| (channel, m)));
+                    types.extend(
+                        [Value, Absolute, Sqrt, Cbrt, Square, Cube, Log].map(|m| (channel, m)),
+                    );
                 }
                 types.extend(plain(&[GradientI, GradientJ, GradientK, Across0]));
                 types
@@ -134,14 +147,20 @@ impl SteerableSet {
     }
 }
 
-/// Grid × type × level: every point of the grid with every type of the set on each of the pyramid levels.
+/// Grid × type × level: every point of the grid with every type of the set on each of the pyramid
+/// levels.
 pub fn steerable_pool(grid: &BoxGrid, set: SteerableSet, levels: &[u8]) -> Vec<SteerableFeature> {
     let types = set.types();
     let mut pool = Vec::with_capacity(grid.len() * types.len() * levels.len());
     for &level in levels {
         for point in grid.iter() {
             // Types of one point follow each other, so that it is sampled once for all of them.
-            pool.extend(types.iter().map(|&(channel, modifier)| SteerableFeature { point, level, channel, modifier }));
+            pool.extend(types.iter().map(|&(channel, modifier)| SteerableFeature {
+                point,
+                level,
+                channel,
+                modifier,
+            }));
         }
     }
     pool
@@ -188,16 +207,22 @@ fn magnitude(v: [i32; 3]) -> i32 {
     root(v.iter().map(|&c| i64::from(c) * i64::from(c)).sum()) as i32
 }
 
-/// ⌊√n⌋ of 0 ≤ n < 2⁵², where the machine's square root, which is rounded to the nearest, is never rounded up to an integer: that of k² − 1
-/// is 1/(2k) below k, and numbers there are closer together.
+/// ⌊√n⌋ of 0 ≤ n < 2⁵², where the machine's square root, which is rounded to the nearest, is never
+/// rounded up to an integer: that of k² − 1 is 1/(2k) below k, and numbers there are closer
+/// together.
 fn root(n: i64) -> i64 {
     (n as f64).sqrt() as i64
 }
 
-/// Angle between the gradient and a box axis, π = 4095 · [`SAMPLE_SCALE`]; where there is no gradient, a right angle.
+/// Angle between the gradient and a box axis, π = 4095 · [`SAMPLE_SCALE`]; where there is no
+/// gradient, a right angle.
 fn angle(steps: [i32; 3], frame: &PoseFrame, axis: usize) -> i32 {
     let length = magnitude(steps);
-    let cosine = if length == 0 { 0 } else { (frame.project(steps, axis) * 1024 / length).clamp(-1024, 1024) };
+    let cosine = if length == 0 {
+        0
+    } else {
+        (frame.project(steps, axis) * 1024 / length).clamp(-1024, 1024)
+    };
     Tables::get().angle[(cosine + 1024) as usize] * SAMPLE_SCALE
 }
 
@@ -224,7 +249,11 @@ mod tests {
     #[test]
     fn roots_are_those_of_integers() {
         let near = |k: i64| [k * k - 1, k * k, k * k + 1, k * k + 2 * k];
-        for n in (1..2000).chain(66_000_000..66_000_500).chain((0..25).map(|bit| (1 << bit) + 1)).flat_map(near) {
+        for n in (1..2000)
+            .chain(66_000_000..66_000_500)
+            .chain((0..25).map(|bit| (1 << bit) + 1))
+            .flat_map(near)
+        {
             assert_eq!(root(n), n.isqrt());
         }
     }
@@ -240,7 +269,8 @@ mod tests {
         assert_eq!(steerable_pool(&grid, SteerableSet::Patent, &[0, 1, 2]).len(), 125 * 21 * 3);
     }
 
-    /// A ramp has the same gradient everywhere, so every type has a value that can be worked out by hand.
+    /// A ramp has the same gradient everywhere, so every type has a value that can be worked out by
+    /// hand.
     #[test]
     fn types_of_a_ramp() {
         let geometry = Geometry::isotropic([40, 40, 40], 1.0).unwrap();
@@ -253,10 +283,16 @@ mod tests {
         };
         let grid = BoxGrid { points: [3, 3, 3], extent: [1.0; 3] };
         let frame = PoseFrame::new(&pose, &grid, &[level.geometry()]);
-        let response =
-            |channel, modifier| f64::from(SteerableFeature { point: [1, 1, 1], level: 0, channel, modifier }.response(&levels, &frame));
+        let response = |channel, modifier| {
+            f64::from(
+                SteerableFeature { point: [1, 1, 1], level: 0, channel, modifier }
+                    .response(&levels, &frame),
+            )
+        };
         let scale = f64::from(SAMPLE_SCALE);
-        let close = |found: f64, expected: f64, by: f64| assert!((found - expected).abs() <= by, "{found} against {expected}");
+        let close = |found: f64, expected: f64, by: f64| {
+            assert!((found - expected).abs() <= by, "{found} against {expected}")
+        };
         // Intensity at (20, 20, 20) is 600; the stored gradient is twice (20, 10, 0).
         close(response(Channel::Intensity, Modifier::Value), 600.0 * scale, 1.0);
         close(response(Channel::Intensity, Modifier::Square), 360_000.0, 1.0);
@@ -268,7 +304,11 @@ mod tests {
         close(response(Channel::Along1, Modifier::Absolute), 40.0 * scale, 1.0);
         close(response(Channel::Magnitude, Modifier::Value), 2000f64.sqrt() * scale, 1.0);
         close(response(Channel::Across0, Modifier::Value), 40.0 * scale, 2.0);
-        close(response(Channel::Angle0, Modifier::Value), (20.0 / 2000f64.sqrt()).acos() / std::f64::consts::PI * 4095.0 * scale, 20.0);
+        close(
+            response(Channel::Angle0, Modifier::Value),
+            (20.0 / 2000f64.sqrt()).acos() / std::f64::consts::PI * 4095.0 * scale,
+            20.0,
+        );
         close(response(Channel::Angle2, Modifier::Value), 0.5 * 4095.0 * scale, 10.0);
     }
 }

@@ -68,15 +68,25 @@ impl Gpu {
         self.upload(&scores.iter().map(|s| s.0).collect::<Vec<_>>())
     }
 
-    /// Looks for the `k` best scores without waiting for them; `None` where the kernels do not take so many: k 0 or above 2048, or 2³² scores.
+    /// Looks for the `k` best scores without waiting for them; `None` where the kernels do not take
+    /// so many: k 0 or above 2048, or 2³² scores.
     ///
     /// # Errors
     /// [`GpuError`] when the device fails or its memory is full.
-    pub fn find_best(&self, scores: &CudaSlice<i64>, k: usize) -> Result<Option<BestScores>, GpuError> {
+    pub fn find_best(
+        &self,
+        scores: &CudaSlice<i64>,
+        k: usize,
+    ) -> Result<Option<BestScores>, GpuError> {
         self.find_best_listing(scores, k, LISTED)
     }
 
-    fn find_best_listing(&self, scores: &CudaSlice<i64>, k: usize, listed: usize) -> Result<Option<BestScores>, GpuError> {
+    fn find_best_listing(
+        &self,
+        scores: &CudaSlice<i64>,
+        k: usize,
+        listed: usize,
+    ) -> Result<Option<BestScores>, GpuError> {
         let wanted = k.min(scores.len());
         let Ok(count) = u32::try_from(scores.len()) else { return Ok(None) };
         if wanted == 0 || wanted > SORTED {
@@ -86,28 +96,74 @@ impl Gpu {
         // SAFETY: what is read of them was written by the kernel before.
         let (mut drawn, mut threshold, mut reached, mut list, mut words) = unsafe {
             let drawn = self.alloc::<Key>(THREADS as usize)?;
-            (drawn, self.alloc::<Key>(1)?, self.alloc::<u32>(1)?, self.alloc::<Key>(listed)?, self.alloc::<i64>(1 + 2 * wanted)?)
+            (
+                drawn,
+                self.alloc::<Key>(1)?,
+                self.alloc::<u32>(1)?,
+                self.alloc::<Key>(listed)?,
+                self.alloc::<i64>(1 + 2 * wanted)?,
+            )
         };
-        let config = |blocks: u32, threads: u32| LaunchConfig { grid_dim: (blocks, 1, 1), block_dim: (threads, 1, 1), shared_mem_bytes: 0 };
+        let config = |blocks: u32, threads: u32| LaunchConfig {
+            grid_dim: (blocks, 1, 1),
+            block_dim: (threads, 1, 1),
+            shared_mem_bytes: 0,
+        };
         let kernels = &self.best;
         let mut rank = 0;
         if scores.len() > FEW {
             let parts = MOST_DRAWN.min(scores.len() / 2);
-            // So many of the best are expected among the drawn; above them by far more than chance explains.
+            // So many of the best are expected among the drawn; above them by far more than chance
+            // explains.
             let expected = wanted * parts / scores.len();
             rank = (expected + 6 * expected.isqrt() + 6).min(THREADS as usize) as u32;
-            launch!(self, &kernels.draw, config(DRAWN, THREADS), scores, &count, &(parts as u32), &mut drawn)?;
+            launch!(
+                self,
+                &kernels.draw,
+                config(DRAWN, THREADS),
+                scores,
+                &count,
+                &(parts as u32),
+                &mut drawn
+            )?;
         }
-        launch!(self, &kernels.threshold, config(1, THREADS), &drawn, &rank, &mut threshold, &mut reached)?;
+        launch!(
+            self,
+            &kernels.threshold,
+            config(1, THREADS),
+            &drawn,
+            &rank,
+            &mut threshold,
+            &mut reached
+        )?;
         let filter = config(8 * self.multiprocessors as u32, 256);
-        launch!(self, &kernels.filter, filter, scores, &count, &threshold, &(listed as u32), &mut list, &mut reached)?;
+        launch!(
+            self,
+            &kernels.filter,
+            filter,
+            scores,
+            &count,
+            &threshold,
+            &(listed as u32),
+            &mut list,
+            &mut reached
+        )?;
         let select = config(1, THREADS);
-        launch!(self, &kernels.select, select, &list, &(listed as u32), &reached, &(wanted as u32), &mut words)?;
+        launch!(
+            self,
+            &kernels.select,
+            select,
+            &list,
+            &(listed as u32),
+            &reached,
+            &(wanted as u32),
+            &mut words
+        )?;
         Ok(Some(BestScores { words, wanted, listed }))
     }
 
-    /// The indices of the best scores with the scores, the best first; `None` where the device could not tell: too many reached the threshold
-    /// or too few.
+    /// The indices of the best scores with the scores, the best first; `None` where the device
+    /// could not tell: too many reached the threshold or too few.
     fn read_best(&self, best: &BestScores) -> Result<Option<Vec<(usize, Score)>>, GpuError> {
         let words = self.stream.clone_dtoh(&best.words)?;
         let reached = words[0] as usize;
@@ -115,18 +171,30 @@ impl Gpu {
             return Ok(None);
         }
         let (scores, indices) = words[1..1 + 2 * best.wanted].split_at(best.wanted);
-        Ok(Some(indices.iter().zip(scores).map(|(&n, &score)| (n as usize, Score(score))).collect()))
+        Ok(Some(
+            indices.iter().zip(scores).map(|(&n, &score)| (n as usize, Score(score))).collect(),
+        ))
     }
 
-    /// The indices of the `k` best of the scores with the scores, the best first, the lower index first where scores tie.
+    /// The indices of the `k` best of the scores with the scores, the best first, the lower index
+    /// first where scores tie.
     ///
     /// # Errors
     /// [`GpuError`] when the device fails or its memory is full.
-    pub fn best_scores(&self, scores: &CudaSlice<i64>, k: usize) -> Result<Vec<(usize, Score)>, GpuError> {
+    pub fn best_scores(
+        &self,
+        scores: &CudaSlice<i64>,
+        k: usize,
+    ) -> Result<Vec<(usize, Score)>, GpuError> {
         self.best_scores_listing(scores, k, LISTED)
     }
 
-    fn best_scores_listing(&self, scores: &CudaSlice<i64>, k: usize, listed: usize) -> Result<Vec<(usize, Score)>, GpuError> {
+    fn best_scores_listing(
+        &self,
+        scores: &CudaSlice<i64>,
+        k: usize,
+        listed: usize,
+    ) -> Result<Vec<(usize, Score)>, GpuError> {
         if let Some(best) = self.find_best_listing(scores, k, listed)?
             && let Some(best) = self.read_best(&best)?
         {
@@ -145,9 +213,11 @@ mod tests {
     #[test]
     fn too_short_a_list_changes_nothing_cuda() {
         let Some(gpu) = crate::gpu::test_device() else { return };
-        let scores: Vec<Score> = (0..100_000i64).map(|n| Score(n.wrapping_mul(0x1e37_79b9_7f4a_7c15) >> 40)).collect();
+        let scores: Vec<Score> =
+            (0..100_000i64).map(|n| Score(n.wrapping_mul(0x1e37_79b9_7f4a_7c15) >> 40)).collect();
         let on_device = gpu.upload_scores(&scores).expect("scores");
-        let best = gpu.find_best_listing(&on_device, 100, 50).expect("launches").expect("few are wanted");
+        let best =
+            gpu.find_best_listing(&on_device, 100, 50).expect("launches").expect("few are wanted");
         assert_eq!(gpu.read_best(&best), Ok(None));
         let found = gpu.best_scores_listing(&on_device, 100, 50).expect("the best");
         assert_eq!(found, gpu.best_scores(&on_device, 100).expect("the best"));

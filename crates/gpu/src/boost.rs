@@ -1,15 +1,22 @@
-//! Boosting on the device, the twin of [`adaboost`](pbt_tree::adaboost): all rounds of a node run without a word from the host, which draws
-//! up the weak classifiers at the end.
+//! Boosting on the device, the twin of [`adaboost`](pbt_tree::adaboost): all rounds of a node run
+//! without a word from the host, which draws up the weak classifiers at the end.
 
 use crate::error::OrEnd;
 use crate::matrix::{DeviceMatrix, Tiles};
 use crate::{Gpu, GpuError};
-use cudarc::driver::{CudaFunction, CudaModule, CudaSlice, CudaViewMut, DevicePtr, DeviceRepr, DriverError, LaunchConfig, PushKernelArg};
-use pbt_tree::{BinnedMatrix, BoostParams, BoostTask, Booster, Bounds, WEIGHT_TOTAL, Weak, WeakKind, accepts, alpha_of_error, output_bins};
+use cudarc::driver::{
+    CudaFunction, CudaModule, CudaSlice, CudaViewMut, DevicePtr, DeviceRepr, DriverError,
+    LaunchConfig, PushKernelArg,
+};
+use pbt_tree::{
+    BinnedMatrix, BoostParams, BoostTask, Booster, Bounds, WEIGHT_TOTAL, Weak, WeakKind, accepts,
+    alpha_of_error, output_bins,
+};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Samples that a warp of the search takes at a time (`GROUP` in `boost.cu`); lists of entries are as long as a multiple of it.
+/// Samples that a warp of the search takes at a time (`GROUP` in `boost.cu`); lists of entries are
+/// as long as a multiple of it.
 const GROUP: usize = 16;
 /// Most bytes of responses that margins are summed from at a time, where a site's are not more.
 const RESPONSE_BYTES: usize = 256 << 20;
@@ -25,7 +32,8 @@ pub(crate) struct Boosting {
     pub(crate) arrange: CudaFunction,
 }
 
-/// `Entry` of `boost.cu`: a sample that still weighs something, and its weight, negative for a negative sample.
+/// `Entry` of `boost.cu`: a sample that still weighs something, and its weight, negative for a
+/// negative sample.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 struct Entry {
@@ -71,7 +79,10 @@ struct DeviceWeak {
 unsafe impl DeviceRepr for DeviceWeak {}
 
 impl Boosting {
-    pub(crate) fn load(bins: &Arc<CudaModule>, boost: &Arc<CudaModule>) -> Result<Self, DriverError> {
+    pub(crate) fn load(
+        bins: &Arc<CudaModule>,
+        boost: &Arc<CudaModule>,
+    ) -> Result<Self, DriverError> {
         Ok(Self {
             search: boost.load_function("boost_search")?,
             keep_row: boost.load_function("boost_keep_row")?,
@@ -84,7 +95,8 @@ impl Boosting {
     }
 }
 
-/// Which weak classifiers, as the search wants to be told: thresholds, histograms, and how many bins an output bin merges, as a power of 2.
+/// Which weak classifiers, as the search wants to be told: thresholds, histograms, and how many
+/// bins an output bin merges, as a power of 2.
 fn kind_arguments(kind: WeakKind) -> [u32; 3] {
     let merge_bits = |bins: usize| (64 / bins).trailing_zeros();
     match kind {
@@ -95,7 +107,11 @@ fn kind_arguments(kind: WeakKind) -> [u32; 3] {
 }
 
 fn blocks_of_256(n: usize) -> LaunchConfig {
-    LaunchConfig { grid_dim: (n.div_ceil(256) as u32, 1, 1), block_dim: (256, 1, 1), shared_mem_bytes: 0 }
+    LaunchConfig {
+        grid_dim: (n.div_ceil(256) as u32, 1, 1),
+        block_dim: (256, 1, 1),
+        shared_mem_bytes: 0,
+    }
 }
 
 /// Tiles are split where they are fewer than the multiprocessors, into at most 8 parts.
@@ -104,17 +120,26 @@ fn split(tiles: usize, multiprocessors: usize) -> u32 {
 }
 
 impl Booster for Gpu {
-    fn boost(&self, matrix: &BinnedMatrix, labels: &[bool], weights: &[u32], params: &BoostParams) -> Vec<Weak> {
-        let weaks = DeviceMatrix::upload(self, matrix).and_then(|matrix| self.boost_matrix(&matrix, labels, weights, params));
+    fn boost(
+        &self,
+        matrix: &BinnedMatrix,
+        labels: &[bool],
+        weights: &[u32],
+        params: &BoostParams,
+    ) -> Vec<Weak> {
+        let weaks = DeviceMatrix::upload(self, matrix)
+            .and_then(|matrix| self.boost_matrix(&matrix, labels, weights, params));
         weaks.or_end()
     }
 }
 
 impl Gpu {
-    /// The weak classifiers of a node: [`adaboost`](pbt_tree::adaboost) with the search of the best over all features.
+    /// The weak classifiers of a node: [`adaboost`](pbt_tree::adaboost) with the search of the best
+    /// over all features.
     ///
     /// # Panics
-    /// When labels or weights have not one entry a sample, or the weights add up to more than [`WEIGHT_TOTAL`].
+    /// When labels or weights have not one entry a sample, or the weights add up to more than
+    /// [`WEIGHT_TOTAL`].
     ///
     /// # Errors
     /// [`GpuError`] when the device fails or its memory is full.
@@ -125,15 +150,20 @@ impl Gpu {
         weights: &[u32],
         params: &BoostParams,
     ) -> Result<Vec<Weak>, GpuError> {
-        assert!(labels.len() == matrix.samples && weights.len() == matrix.samples, "one label and one weight a sample");
+        assert!(
+            labels.len() == matrix.samples && weights.len() == matrix.samples,
+            "one label and one weight a sample"
+        );
         let total: u64 = weights.iter().map(|&w| u64::from(w)).sum();
         assert!(total <= u64::from(WEIGHT_TOTAL), "weights must sum to at most 2^30");
         if total == 0 || matrix.features == 0 || params.rounds == 0 {
             return Ok(Vec::new());
         }
         let signed = |s: usize| if labels[s] { weights[s] as i32 } else { -(weights[s] as i32) };
-        let mut entries: Vec<Entry> =
-            (0..weights.len()).filter(|&s| weights[s] > 0).map(|s| Entry { sample: s as u32, weight: signed(s) }).collect();
+        let mut entries: Vec<Entry> = (0..weights.len())
+            .filter(|&s| weights[s] > 0)
+            .map(|s| Entry { sample: s as u32, weight: signed(s) })
+            .collect();
         let first = Round {
             total: total as u32,
             signed_total: entries.iter().map(|e| e.weight).sum(),
@@ -149,7 +179,9 @@ impl Gpu {
         }
         let found = self.stream.clone_dtoh(&node.rounds)?;
         self.stream.synchronize()?;
-        let accepted = |r: &&Round| r.total > 0 && r.found == 1 && accepts(r.error2, r.total, params.max_error);
+        let accepted = |r: &&Round| {
+            r.total > 0 && r.found == 1 && accepts(r.error2, r.total, params.max_error)
+        };
         let weak = |r: &Round| Weak {
             feature: r.feature,
             bounds: Bounds { lo: r.lo, hi: r.hi },
@@ -159,7 +191,8 @@ impl Gpu {
         Ok(found[..params.rounds].iter().take_while(accepted).map(weak).collect())
     }
 
-    /// Boosts a node from responses that stay on the device: `respond` writes those of a range of the features, `[feature][sample]`.
+    /// Boosts a node from responses that stay on the device: `respond` writes those of a range of
+    /// the features, `[feature][sample]`.
     pub(crate) fn boost_responses(
         &self,
         features: usize,
@@ -167,12 +200,14 @@ impl Gpu {
         task: &BoostTask<'_>,
         respond: impl FnMut(Range<usize>, &mut CudaViewMut<'_, i32>) -> Result<(), GpuError>,
     ) -> Result<Vec<Weak>, GpuError> {
-        let matrix = DeviceMatrix::from_responses(self, features, samples, task.cut_percent, respond)?;
+        let matrix =
+            DeviceMatrix::from_responses(self, features, samples, task.cut_percent, respond)?;
         self.boost_matrix(&matrix, task.labels, task.weights, task.params)
     }
 
-    /// The margins of `weaks` at `sites` sites; `respond` writes the responses of all `rows` features at a range of the sites,
-    /// `[feature][site]`, to the device. [`Weak::feature`] is a row.
+    /// The margins of `weaks` at `sites` sites; `respond` writes the responses of all `rows`
+    /// features at a range of the sites, `[feature][site]`, to the device. [`Weak::feature`] is a
+    /// row.
     pub(crate) fn margins_of(
         &self,
         weaks: &[Weak],
@@ -183,7 +218,14 @@ impl Gpu {
         let device_weak = |w: &Weak| {
             assert!((w.feature as usize) < rows, "row {} of {rows}", w.feature);
             let Bounds { lo, hi } = w.bounds;
-            DeviceWeak { votes: w.votes, multiplier: w.bounds.multiplier(), row: w.feature, lo, hi, alpha: w.alpha }
+            DeviceWeak {
+                votes: w.votes,
+                multiplier: w.bounds.multiplier(),
+                row: w.feature,
+                lo,
+                hi,
+                alpha: w.alpha,
+            }
         };
         if weaks.is_empty() || sites == 0 {
             return Ok(vec![0; sites]);
@@ -200,7 +242,8 @@ impl Gpu {
             let mut out = margins.slice_mut(first..last);
             let mut launch = self.stream.launch_builder(&self.boosting.margins);
             launch.arg(&responses).arg(&n).arg(&device_weaks).arg(&count).arg(&mut out);
-            // SAFETY: every row of a weak classifier has `n` responses, and as many margins are written.
+            // SAFETY: every row of a weak classifier has `n` responses, and as many margins are
+            // written.
             unsafe { launch.launch(blocks_of_256(last - first)) }?;
         }
         let margins = self.stream.clone_dtoh(&margins)?;
@@ -208,17 +251,27 @@ impl Gpu {
         Ok(margins)
     }
 
-    /// As [`pbt_tree::margins_from_responses`] sums them, of responses on the host, `[feature][site]`, `sites` of each feature.
+    /// As [`pbt_tree::margins_from_responses`] sums them, of responses on the host,
+    /// `[feature][site]`, `sites` of each feature.
     ///
     /// # Panics
     /// When a weak classifier names a row that there is not.
     ///
     /// # Errors
     /// [`GpuError`] when the device fails or its memory is full.
-    pub fn margins_of_responses(&self, weaks: &[Weak], responses: &[i32], sites: usize) -> Result<Vec<i32>, GpuError> {
+    pub fn margins_of_responses(
+        &self,
+        weaks: &[Weak],
+        responses: &[i32],
+        sites: usize,
+    ) -> Result<Vec<i32>, GpuError> {
         let rows = responses.len().checked_div(sites).unwrap_or(0);
         self.margins_of(weaks, rows, sites, |range, out| {
-            let part: Vec<i32> = responses.chunks_exact(sites).flat_map(|row| &row[range.clone()]).copied().collect();
+            let part: Vec<i32> = responses
+                .chunks_exact(sites)
+                .flat_map(|row| &row[range.clone()])
+                .copied()
+                .collect();
             Ok(self.stream.memcpy_htod(&part, out)?)
         })
     }
@@ -254,11 +307,18 @@ enum Bins<'a> {
 }
 
 impl<'a> Node<'a> {
-    fn new(gpu: &'a Gpu, matrix: &'a DeviceMatrix, entries: &[Entry], rounds: &[Round], params: &BoostParams) -> Result<Self, GpuError> {
+    fn new(
+        gpu: &'a Gpu,
+        matrix: &'a DeviceMatrix,
+        entries: &[Entry],
+        rounds: &[Round],
+        params: &BoostParams,
+    ) -> Result<Self, GpuError> {
         let tiles = matrix.tile_count();
         let split = split(tiles, gpu.multiprocessors);
         let tiles_at_a_time = DeviceMatrix::tiles_at_a_time(matrix.samples).min(tiles);
-        // SAFETY: the copies and kernels of a round write what those of the same round, and of the next, read.
+        // SAFETY: the copies and kernels of a round write what those of the same round, and of the
+        // next, read.
         let (next, candidates, bins) = unsafe {
             let bins = match &matrix.tiles {
                 Tiles::Device(tiles) => Bins::Resident(tiles),
@@ -286,16 +346,42 @@ impl<'a> Node<'a> {
 
     /// Launches a round.
     fn run(&mut self, round: usize) -> Result<(), GpuError> {
-        let Self { gpu: Gpu { stream, boosting, .. }, matrix, split, kind, most_error2, lists, candidates, .. } = self;
+        let Self {
+            gpu: Gpu { stream, boosting, .. },
+            matrix,
+            split,
+            kind,
+            most_error2,
+            lists,
+            candidates,
+            ..
+        } = self;
         let [now, next] = lists;
         let mut state = self.rounds.slice_mut(round..round + 2);
-        let (samples, features, capacity) = (matrix.samples as u32, matrix.features as u32, now.len() as u32);
-        let mut search = |bins: &CudaSlice<u8>, state: &mut CudaViewMut<'_, Round>, first_tile: u32, tiles: usize| {
+        let (samples, features, capacity) =
+            (matrix.samples as u32, matrix.features as u32, now.len() as u32);
+        let mut search = |bins: &CudaSlice<u8>,
+                          state: &mut CudaViewMut<'_, Round>,
+                          first_tile: u32,
+                          tiles: usize| {
             let mut launch = stream.launch_builder(&boosting.search);
-            launch.arg(bins).arg(&samples).arg(&features).arg(&first_tile).arg(&*split).arg(&*now).arg(&mut *next).arg(&capacity);
+            launch
+                .arg(bins)
+                .arg(&samples)
+                .arg(&features)
+                .arg(&first_tile)
+                .arg(&*split)
+                .arg(&*now)
+                .arg(&mut *next)
+                .arg(&capacity);
             launch.arg(&kind[0]).arg(&kind[1]).arg(&kind[2]).arg(state).arg(&mut *candidates);
-            let config = LaunchConfig { grid_dim: ((tiles as u32) << *split, 1, 1), block_dim: (256, 1, 1), shared_mem_bytes: 0 };
-            // SAFETY: `bins` holds the tiles, whose bytes are below 64; entries name samples below `samples`, and both lists are as long.
+            let config = LaunchConfig {
+                grid_dim: ((tiles as u32) << *split, 1, 1),
+                block_dim: (256, 1, 1),
+                shared_mem_bytes: 0,
+            };
+            // SAFETY: `bins` holds the tiles, whose bytes are below 64; entries name samples below
+            // `samples`, and both lists are as long.
             unsafe { launch.launch(config) }
         };
         // The address of the bins of the best feature, 0 where the matrix is on the device.
@@ -307,11 +393,18 @@ impl<'a> Node<'a> {
             }
             Bins::Passing { tiles, piece, row, tiles_at_a_time } => {
                 for (n, part) in tiles.chunks(*tiles_at_a_time * matrix.tile_bytes()).enumerate() {
-                    let (first_tile, count) = ((n * *tiles_at_a_time) as u32, (part.len() / matrix.tile_bytes()) as u32);
+                    let (first_tile, count) =
+                        ((n * *tiles_at_a_time) as u32, (part.len() / matrix.tile_bytes()) as u32);
                     stream.memcpy_htod(part, piece)?;
                     search(piece, &mut state, first_tile, count as usize)?;
                     let mut launch = stream.launch_builder(&boosting.keep_row);
-                    launch.arg(&*piece).arg(&samples).arg(&first_tile).arg(&count).arg(&mut state).arg(&mut *row);
+                    launch
+                        .arg(&*piece)
+                        .arg(&samples)
+                        .arg(&first_tile)
+                        .arg(&count)
+                        .arg(&mut state)
+                        .arg(&mut *row);
                     // SAFETY: `piece` holds the tiles, `row` one byte a sample.
                     unsafe { launch.launch(blocks_of_256(matrix.samples)) }?;
                 }
@@ -320,9 +413,16 @@ impl<'a> Node<'a> {
             }
         };
         let mut launch = stream.launch_builder(&boosting.update);
-        launch.arg(bins).arg(&row_address).arg(&samples).arg(&*split).arg(&matrix.bounds).arg(&*most_error2);
+        launch
+            .arg(bins)
+            .arg(&row_address)
+            .arg(&samples)
+            .arg(&*split)
+            .arg(&matrix.bounds)
+            .arg(&*most_error2);
         launch.arg(&*now).arg(&mut *next).arg(&*candidates).arg(&mut state);
-        // SAFETY: as above; the search left a candidate for the best feature, and `state` goes on to the next round's.
+        // SAFETY: as above; the search left a candidate for the best feature, and `state` goes on
+        // to the next round's.
         unsafe { launch.launch(blocks_of_256(now.len())) }?;
         self.lists.swap(0, 1);
         Ok(())

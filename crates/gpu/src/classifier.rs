@@ -21,7 +21,8 @@ struct DeviceWeak {
     _unused: u32,
 }
 
-/// The bit of [`DeviceWeak::how`] that says that the response's bin votes (`HISTOGRAM` in `common.cuh`).
+/// The bit of [`DeviceWeak::how`] that says that the response's bin votes (`HISTOGRAM` in
+/// `common.cuh`).
 const HISTOGRAM: u32 = 1 << 31;
 
 // SAFETY: plain numbers in the order and with the sizes of the kernel's structure.
@@ -69,7 +70,10 @@ pub(crate) struct FixedTables {
 
 impl FixedTables {
     pub(crate) fn new(stream: &Arc<CudaStream>) -> Result<Self, GpuError> {
-        Ok(Self { minor: stream.clone_htod(pbt_tree::fixed::minor_table())?, ln: stream.clone_htod(pbt_tree::fixed::ln_table())? })
+        Ok(Self {
+            minor: stream.clone_htod(pbt_tree::fixed::minor_table())?,
+            ln: stream.clone_htod(pbt_tree::fixed::ln_table())?,
+        })
     }
 }
 
@@ -87,7 +91,11 @@ pub(crate) struct DeviceForest {
 
 impl DeviceForest {
     /// `response_of(feature)` gives the words `what` and `how` of a feature's responses.
-    pub(crate) fn new(gpu: &Gpu, classifier: &Classifier, response_of: impl Fn(u32) -> [u32; 2]) -> Result<Self, GpuError> {
+    pub(crate) fn new(
+        gpu: &Gpu,
+        classifier: &Classifier,
+        response_of: impl Fn(u32) -> [u32; 2],
+    ) -> Result<Self, GpuError> {
         let (mut nodes, mut weaks, mut roots) = (Vec::new(), Vec::new(), Vec::new());
         for tree in &classifier.trees {
             let (first_node, first_weak) = (nodes.len() as u32, weaks.len() as u32);
@@ -163,7 +171,8 @@ fn depth(tree: &Tree) -> usize {
     deepest
 }
 
-/// Classifiers that are on the device already, the last used first: training and detection use the same few again and again.
+/// Classifiers that are on the device already, the last used first: training and detection use the
+/// same few again and again.
 pub(crate) struct Cache<F, D>(Mutex<Vec<Cached<F, D>>>);
 
 /// A classifier with its features, and what is on the device.

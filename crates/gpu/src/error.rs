@@ -39,13 +39,17 @@ pub enum GpuError {
         minor: i32,
     },
     /// Another program holds the GPU.
-    #[error("gpu:{ordinal} is in use by another program that does not share it (wait for it, or choose another device)")]
+    #[error(
+        "gpu:{ordinal} is in use by another program that does not share it (wait for it, or choose another device)"
+    )]
     InUse {
         /// The number of the GPU.
         ordinal: u32,
     },
     /// The memory is full.
-    #[error("out of GPU memory: {asked} bytes asked for, {free} free (use smaller volumes, another GPU or --device cpu)")]
+    #[error(
+        "out of GPU memory: {asked} bytes asked for, {free} free (use smaller volumes, another GPU or --device cpu)"
+    )]
     OutOfMemory {
         /// Bytes; 0 where the driver does not say.
         asked: usize,
@@ -75,25 +79,32 @@ impl From<DriverError> for GpuError {
             CUresult::CUDA_ERROR_OUT_OF_MEMORY => Self::OutOfMemory { asked: 0, free: 0 },
             CUresult::CUDA_ERROR_NO_DEVICE => Self::NoDevice,
             code => {
-                let text = error.error_string().map(|t| t.to_string_lossy().into_owned()).unwrap_or_default();
+                let text = error
+                    .error_string()
+                    .map(|t| t.to_string_lossy().into_owned())
+                    .unwrap_or_default();
                 Self::Driver(format!("{code:?}: {text}"))
             }
         }
     }
 }
 
-/// Runs a computation on a [`Gpu`](crate::Gpu), and returns the error with which the device ended it.
+/// Runs a computation on a [`Gpu`](crate::Gpu), and returns the error with which the device ended
+/// it.
 ///
-/// The methods of [`Backend`](pbt_tree::Backend) return no errors, since nothing sensible can follow a device's failure but the end of the
-/// whole computation. A device that fails therefore leaves it by unwinding, through whatever threads, to this function.
+/// The methods of [`Backend`](pbt_tree::Backend) return no errors, since nothing sensible can
+/// follow a device's failure but the end of the whole computation. A device that fails therefore
+/// leaves it by unwinding, through whatever threads, to this function.
 ///
 /// # Errors
 /// The [`GpuError`] that ended it.
 pub fn guarded<T>(compute: impl FnOnce() -> T) -> Result<T, GpuError> {
     // Whatever the computation was changing is dropped with it.
-    catch_unwind(AssertUnwindSafe(compute)).map_err(|payload| match payload.downcast::<GpuError>() {
-        Ok(error) => *error,
-        Err(panic) => resume_unwind(panic),
+    catch_unwind(AssertUnwindSafe(compute)).map_err(|payload| {
+        match payload.downcast::<GpuError>() {
+            Ok(error) => *error,
+            Err(panic) => resume_unwind(panic),
+        }
     })
 }
 
@@ -117,8 +128,14 @@ mod tests {
     fn a_failure_in_any_thread_ends_the_computation() {
         let error = GpuError::OutOfMemory { asked: 10, free: 3 };
         let failing = |n: usize| if n == 700 { Err(error.clone()) } else { Ok(n) };
-        assert_eq!(guarded(|| (0..1000).into_par_iter().map(|n| failing(n).or_end()).sum::<usize>()), Err(error.clone()));
-        assert_eq!(guarded(|| (0..10).into_par_iter().map(|n| failing(n).or_end()).sum::<usize>()), Ok(45));
+        assert_eq!(
+            guarded(|| (0..1000).into_par_iter().map(|n| failing(n).or_end()).sum::<usize>()),
+            Err(error.clone())
+        );
+        assert_eq!(
+            guarded(|| (0..10).into_par_iter().map(|n| failing(n).or_end()).sum::<usize>()),
+            Ok(45)
+        );
     }
 
     #[test]
@@ -127,6 +144,10 @@ mod tests {
             GpuError::OldDriver { found: 11080, needed: 12040 }.to_string(),
             "the NVIDIA driver supports CUDA 11.8 and 12.4 is needed (update the driver to 550 or later)"
         );
-        assert!(GpuError::OutOfMemory { asked: 4096, free: 17 }.to_string().contains("4096 bytes asked for, 17 free"));
+        assert!(
+            GpuError::OutOfMemory { asked: 4096, free: 17 }
+                .to_string()
+                .contains("4096 bytes asked for, 17 free")
+        );
     }
 }

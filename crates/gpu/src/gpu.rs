@@ -15,12 +15,14 @@ use pbt_volume::Volume;
 use std::mem::size_of;
 use std::sync::Arc;
 
-/// The oldest CUDA version of a driver that loads the kernels: that of the compiler which made them (`cargo xtask kernels`).
+/// The oldest CUDA version of a driver that loads the kernels: that of the compiler which made them
+/// (`cargo xtask kernels`).
 const NEEDED_DRIVER: i32 = 12040;
 /// The compute capability for which they are made.
 const NEEDED_CAPABILITY: (i32, i32) = (7, 5);
 
-/// Cases may fill one part in so many of the memory that is free at the beginning; the rest is for the binned matrix and for what comes and goes.
+/// Cases may fill one part in so many of the memory that is free at the beginning; the rest is for
+/// the binned matrix and for what comes and goes.
 const IMAGES_SHARE: usize = 2;
 
 /// What is known of a device without opening it.
@@ -46,12 +48,20 @@ pub fn devices() -> Result<Vec<DeviceInfo>, GpuError> {
         // SAFETY: `device` is one of the driver's.
         let (attribute, memory) = unsafe {
             let attribute = |a| cudarc::driver::result::device::get_attribute(device, a);
-            use sys::CUdevice_attribute::{CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR};
+            use sys::CUdevice_attribute::{
+                CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
+                CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
+            };
             let major = attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
             let minor = attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?;
             ((major, minor), cudarc::driver::result::device::total_mem(device)?)
         };
-        Ok(DeviceInfo { ordinal, name: cudarc::driver::result::device::get_name(device)?, capability: attribute, memory })
+        Ok(DeviceInfo {
+            ordinal,
+            name: cudarc::driver::result::device::get_name(device)?,
+            capability: attribute,
+            memory,
+        })
     };
     (0..count()?).map(info).collect()
 }
@@ -75,7 +85,8 @@ fn count() -> Result<u32, GpuError> {
     }
 }
 
-/// A CUDA device, open. One stream: what is launched runs in that order, so no call needs to wait for another.
+/// A CUDA device, open. One stream: what is launched runs in that order, so no call needs to wait
+/// for another.
 pub struct Gpu {
     pub(crate) context: Arc<CudaContext>,
     pub(crate) stream: Arc<CudaStream>,
@@ -107,7 +118,8 @@ impl Gpu {
     /// Opens a device.
     ///
     /// # Errors
-    /// [`GpuError`] where there is no driver or no such device, where it is too old, in use, or full.
+    /// [`GpuError`] where there is no driver or no such device, where it is too old, in use, or
+    /// full.
     pub fn open(ordinal: u32) -> Result<Self, GpuError> {
         let count = count()?;
         if ordinal >= count {
@@ -122,15 +134,20 @@ impl Gpu {
             sys::CUresult::CUDA_ERROR_DEVICE_UNAVAILABLE => GpuError::InUse { ordinal },
             _ => error.into(),
         })?;
-        // SAFETY: there is one stream, so that no event is needed between the writers and the readers of a piece of memory.
+        // SAFETY: there is one stream, so that no event is needed between the writers and the
+        // readers of a piece of memory.
         unsafe { context.disable_event_tracking() };
         let stream = context.new_stream()?;
         keep_freed_memory(&context)?;
         let attribute = |a| context.attribute(a).map(|n| n as usize);
-        let shared_bytes = attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?;
+        let shared_bytes = attribute(
+            sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
+        )?;
         let boosting = Boosting::load(&module!(context, "bins"), &module!(context, "boost"))?;
         Ok(Self {
-            multiprocessors: attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
+            multiprocessors: attribute(
+                sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT,
+            )?,
             shared_bytes,
             memory_limit: None,
             matrix_limit: None,
@@ -138,7 +155,11 @@ impl Gpu {
             resident: Arc::new(Resident::new(context.mem_get_info()?.0 / IMAGES_SHARE)),
             boosting,
             images: ImageKernels::load(&module!(context, "image"))?,
-            haar: HaarKernels::load(&module!(context, "haar"), &module!(context, "paths"), shared_bytes)?,
+            haar: HaarKernels::load(
+                &module!(context, "haar"),
+                &module!(context, "paths"),
+                shared_bytes,
+            )?,
             best: BestKernels::load(&module!(context, "best"))?,
             poses: PoseKernels::load(&module!(context, "poses"), &stream, shared_bytes)?,
             fixed: FixedTables::new(&stream)?,
@@ -152,13 +173,15 @@ impl Gpu {
         Self { memory_limit: Some(bytes), ..self }
     }
 
-    /// The same device, which keeps no binned matrix of more than `bytes` in its memory: a larger one passes through it in every round.
+    /// The same device, which keeps no binned matrix of more than `bytes` in its memory: a larger
+    /// one passes through it in every round.
     pub fn with_matrix_limit(self, bytes: usize) -> Self {
         Self { matrix_limit: Some(bytes), ..self }
     }
 
-    /// The same device with the tables of cases in at most so many bytes, or of a single case; further cases wait on the host until they are
-    /// needed. Otherwise they may fill half of the memory that is free when the device is opened. For a device that has no cases yet.
+    /// The same device with the tables of cases in at most so many bytes, or of a single case;
+    /// further cases wait on the host until they are needed. Otherwise they may fill half of the
+    /// memory that is free when the device is opened. For a device that has no cases yet.
     pub fn with_image_limit(self, bytes: usize) -> Self {
         Self { resident: Arc::new(Resident::new(bytes)), ..self }
     }
@@ -172,8 +195,8 @@ impl Gpu {
         &self.info
     }
 
-    /// Memory for `len` values, at least one. It comes from a pool and returns there, so that it costs no more than a launch once the pool
-    /// is filled.
+    /// Memory for `len` values, at least one. It comes from a pool and returns there, so that it
+    /// costs no more than a launch once the pool is filled.
     ///
     /// # Safety
     /// The values are not set: they must be written before they are read.
@@ -209,11 +232,17 @@ impl Gpu {
         self.upload(volume.data())
     }
 
-    /// Milliseconds that what `action` launches takes on the device: the median of `repeats` runs after `warm_up` others.
+    /// Milliseconds that what `action` launches takes on the device: the median of `repeats` runs
+    /// after `warm_up` others.
     ///
     /// # Errors
     /// [`GpuError`] when the device or the action fails.
-    pub fn median_ms(&self, warm_up: usize, repeats: usize, mut action: impl FnMut() -> Result<(), GpuError>) -> Result<f64, GpuError> {
+    pub fn median_ms(
+        &self,
+        warm_up: usize,
+        repeats: usize,
+        mut action: impl FnMut() -> Result<(), GpuError>,
+    ) -> Result<f64, GpuError> {
         let timed = Some(sys::CUevent_flags::CU_EVENT_DEFAULT);
         let (start, end) = (self.context.new_event(timed)?, self.context.new_event(timed)?);
         let mut times = Vec::with_capacity(repeats);
@@ -284,7 +313,8 @@ impl std::fmt::Debug for Gpu {
     }
 }
 
-/// Memory that is freed stays with the program: returning it to the system and asking again would cost milliseconds.
+/// Memory that is freed stays with the program: returning it to the system and asking again would
+/// cost milliseconds.
 fn keep_freed_memory(context: &CudaContext) -> Result<(), GpuError> {
     let mut threshold = u64::MAX;
     // SAFETY: the attribute is a u64.
@@ -320,8 +350,8 @@ pub(crate) fn test_device() -> Option<Gpu> {
 macro_rules! launch {
     ($gpu:expr, $function:expr, $config:expr, $($argument:expr),+ $(,)?) => {{
         use cudarc::driver::PushKernelArg;
-        // SAFETY: the arguments are those of the kernel, in its order, and the buffers have the sizes that it expects; the tests on the
-        // device run under compute-sanitizer.
+        // SAFETY: the arguments are those of the kernel, in its order, and the buffers have the
+        // sizes that it expects; the tests on the device run under compute-sanitizer.
         unsafe { $gpu.stream.launch_builder($function)$(.arg($argument))+.launch($config) }.map(|_| ()).map_err($crate::GpuError::from)
     }};
 }

@@ -14,9 +14,11 @@ use std::sync::Arc;
 
 /// Features of a block of `haar_responses`.
 const FEATURES_A_BLOCK: usize = 8;
-/// Threads of a block that scores; where it alone fills a multiprocessor's shared memory, twice as many.
+/// Threads of a block that scores; where it alone fills a multiprocessor's shared memory, twice as
+/// many.
 const THREADS: u32 = 512;
-/// Values from one row of a tile to the next (`Tile::ROW` in `tiles.cuh`), which is as long as a row may be.
+/// Values from one row of a tile to the next (`Tile::ROW` in `tiles.cuh`), which is as long as a
+/// row may be.
 pub(crate) const TILE_ROW: usize = 56;
 /// Places in a tile (16 bits of a tap; the others are its weight).
 const TILE_VALUES: usize = 1 << 16;
@@ -24,7 +26,8 @@ const TILE_VALUES: usize = 1 << 16;
 const STATIC_SHARED: usize = 2048;
 /// Bytes of shared memory that a voxel's sums take.
 const SUMS_BYTES: usize = 20;
-/// Edge lengths of blocks of voxels, as powers of two, the most wanted first. Smaller blocks would read more for their tiles than they save.
+/// Edge lengths of blocks of voxels, as powers of two, the most wanted first. Smaller blocks would
+/// read more for their tiles than they save.
 const BLOCK_BITS: [[i32; 3]; 2] = [[5, 3, 3], [5, 3, 2]];
 /// The same for walks.
 const WALK_BITS: [i32; 3] = [5, 2, 2];
@@ -58,11 +61,18 @@ pub(crate) struct HaarKernels {
 
 impl HaarKernels {
     /// From the modules of `haar.cu` and `paths.cu`.
-    pub(crate) fn load(module: &Arc<CudaModule>, paths: &Arc<CudaModule>, shared_bytes: usize) -> Result<Self, GpuError> {
+    pub(crate) fn load(
+        module: &Arc<CudaModule>,
+        paths: &Arc<CudaModule>,
+        shared_bytes: usize,
+    ) -> Result<Self, GpuError> {
         let scoring = |module: &Arc<CudaModule>, name| -> Result<CudaFunction, GpuError> {
             let function = module.load_function(name)?;
             let most = (shared_bytes - STATIC_SHARED) as i32;
-            function.set_attribute(CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, most)?;
+            function.set_attribute(
+                CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                most,
+            )?;
             Ok(function)
         };
         Ok(Self {
@@ -103,17 +113,28 @@ impl HaarForest {
             taps.extend(own.iter().map(|&([x, y, z], weight)| [x, y, z, weight]));
             for cuboid in feature.cuboids() {
                 low = std::array::from_fn(|a| low[a].min(cuboid.min[a].into()));
-                high = std::array::from_fn(|a| high[a].max(i32::from(cuboid.min[a]) + i32::from(cuboid.size[a])));
+                high = std::array::from_fn(|a| {
+                    high[a].max(i32::from(cuboid.min[a]) + i32::from(cuboid.size[a]))
+                });
             }
             taps.resize(taps.len().next_multiple_of(4), [0; 4]);
             places.push(TapPlace { four: (first / 4) as u32, pairs: own.len().div_ceil(2) as u32 });
         }
         // Taps are read four ahead.
         taps.resize(taps.len() + 4, [0; 4]);
-        let forest = DeviceForest::new(gpu, classifier, |feature| places[feature as usize].words())?;
+        let forest =
+            DeviceForest::new(gpu, classifier, |feature| places[feature as usize].words())?;
         let small_weights = taps.iter().all(|tap| i16::try_from(tap[3]).is_ok());
         let paths = Forks::new(gpu, classifier, features)?;
-        Ok(Self { forest, paths, tap_count: taps.len(), taps: gpu.upload(&taps)?, small_weights, low, high })
+        Ok(Self {
+            forest,
+            paths,
+            tap_count: taps.len(),
+            taps: gpu.upload(&taps)?,
+            small_weights,
+            low,
+            high,
+        })
     }
 
     /// The taps as the tile of a block needs them.
@@ -121,16 +142,37 @@ impl HaarForest {
         // SAFETY: what is read of them is written here.
         let mut bound = unsafe { gpu.alloc::<[i32; 2]>(self.tap_count.div_ceil(2)) }?;
         let config = blocks_of(128, self.tap_count);
-        launch!(gpu, &gpu.haar.bind_to_tile, config, &self.taps, &(self.tap_count as u32), blocks, &mut bound)?;
+        launch!(
+            gpu,
+            &gpu.haar.bind_to_tile,
+            config,
+            &self.taps,
+            &(self.tap_count as u32),
+            blocks,
+            &mut bound
+        )?;
         Ok(bound)
     }
 
-    fn bind_to_table(&self, gpu: &Gpu, integral: &Integral) -> Result<CudaSlice<[i32; 2]>, GpuError> {
+    fn bind_to_table(
+        &self,
+        gpu: &Gpu,
+        integral: &Integral,
+    ) -> Result<CudaSlice<[i32; 2]>, GpuError> {
         // SAFETY: as above.
         let mut bound = unsafe { gpu.alloc::<[i32; 2]>(self.tap_count) }?;
         let config = blocks_of(128, self.tap_count);
         let (row, plane) = (integral.row as i32, integral.plane as i32);
-        launch!(gpu, &gpu.haar.bind_to_table, config, &self.taps, &(self.tap_count as u32), &row, &plane, &mut bound)?;
+        launch!(
+            gpu,
+            &gpu.haar.bind_to_table,
+            config,
+            &self.taps,
+            &(self.tap_count as u32),
+            &row,
+            &plane,
+            &mut bound
+        )?;
         Ok(bound)
     }
 }
@@ -196,11 +238,12 @@ impl Blocks {
         self.blocks.iter().map(|&n| n as usize).product()
     }
 
-    /// Bytes of the tile of a block whose planes have `gap` values beside their rows, a multiple of 16; `None` where the forest's taps cannot be said in
-    /// places of a tile.
+    /// Bytes of the tile of a block whose planes have `gap` values beside their rows, a multiple of
+    /// 16; `None` where the forest's taps cannot be said in places of a tile.
     pub(crate) fn tile_bytes(&self, forest: &HaarForest, gap: usize) -> Option<usize> {
         let values = (TILE_ROW * self.extent[1] as usize + gap) * self.extent[2] as usize;
-        let fits = self.extent[0] as usize <= TILE_ROW && values <= TILE_VALUES && forest.small_weights;
+        let fits =
+            self.extent[0] as usize <= TILE_ROW && values <= TILE_VALUES && forest.small_weights;
         fits.then_some(values.next_multiple_of(4) * size_of::<u32>())
     }
 }
@@ -216,18 +259,26 @@ pub(crate) struct HaarSites<'a> {
 }
 
 impl<'a> HaarSites<'a> {
-    pub(crate) fn new(gpu: &'a Gpu, images: &'a [&'a GpuImage], features: &[HaarFeature], sites: &[VoxelSite]) -> Result<Self, GpuError> {
+    pub(crate) fn new(
+        gpu: &'a Gpu,
+        images: &'a [&'a GpuImage],
+        features: &[HaarFeature],
+        sites: &[VoxelSite],
+    ) -> Result<Self, GpuError> {
         let of_image = |s: &VoxelSite| images[s.image as usize].haar();
         let pad = sites.iter().map(|s| of_image(s).1).min().unwrap_or(usize::MAX);
         assert!(features.iter().all(|f| f.radius() <= pad), "a feature reaches beyond the padding");
-        let inside = |s: &VoxelSite| (0..3).all(|a| s.voxel[a] >= 0 && (s.voxel[a] as usize) < of_image(s).0[a]);
+        let inside = |s: &VoxelSite| {
+            (0..3).all(|a| s.voxel[a] >= 0 && (s.voxel[a] as usize) < of_image(s).0[a])
+        };
         assert!(sites.iter().all(inside), "a site lies outside its image");
         let (mut taps, mut first_taps) = (Vec::new(), vec![0]);
         for feature in features {
             taps.extend(feature.taps().into_iter().map(|([x, y, z], weight)| [x, y, z, weight]));
             first_taps.push(taps.len() as u32);
         }
-        let device_sites: Vec<Site> = sites.iter().map(|s| Site { image: s.image, voxel: s.voxel }).collect();
+        let device_sites: Vec<Site> =
+            sites.iter().map(|s| Site { image: s.image, voxel: s.voxel }).collect();
         Ok(Self {
             gpu,
             images,
@@ -239,36 +290,62 @@ impl<'a> HaarSites<'a> {
     }
 
     /// The responses of some of the features at some of the sites, `[feature][site]`.
-    pub(crate) fn respond(&self, features: Range<usize>, sites: Range<usize>, out: &mut CudaViewMut<'_, i32>) -> Result<(), GpuError> {
+    pub(crate) fn respond(
+        &self,
+        features: Range<usize>,
+        sites: Range<usize>,
+        out: &mut CudaViewMut<'_, i32>,
+    ) -> Result<(), GpuError> {
         if features.is_empty() || sites.is_empty() {
             return Ok(());
         }
         let config = LaunchConfig {
-            grid_dim: (sites.len().div_ceil(128) as u32, features.len().div_ceil(FEATURES_A_BLOCK) as u32, 1),
+            grid_dim: (
+                sites.len().div_ceil(128) as u32,
+                features.len().div_ceil(FEATURES_A_BLOCK) as u32,
+                1,
+            ),
             block_dim: (128, 1, 1),
             shared_mem_bytes: 0,
         };
-        let (site_count, feature_count, per_block) = (sites.len() as u32, features.len() as u32, FEATURES_A_BLOCK as u32);
+        let (site_count, feature_count, per_block) =
+            (sites.len() as u32, features.len() as u32, FEATURES_A_BLOCK as u32);
         let with_sites = images_with_sites(self.images.len(), &self.image_of_site[sites.clone()]);
-        let (sites, first_taps) = (self.sites.slice(sites), self.first_taps.slice(features.start..features.end + 1));
+        let (sites, first_taps) =
+            (self.sites.slice(sites), self.first_taps.slice(features.start..features.end + 1));
         let (gpu, kernel) = (self.gpu, &self.gpu.haar.responses);
         // The kernel passes over the sites of cases that are not there.
         gpu.with_tables(
             self.images,
             |n| with_sites[n],
             |there| {
-                let of_image =
-                    |tables: &Option<Arc<Tables>>| tables.as_ref().map_or_else(DeviceTable::default, |t| t.integral().device_table(gpu));
+                let of_image = |tables: &Option<Arc<Tables>>| {
+                    tables
+                        .as_ref()
+                        .map_or_else(DeviceTable::default, |t| t.integral().device_table(gpu))
+                };
                 let tables = gpu.upload(&there.iter().map(of_image).collect::<Vec<_>>())?;
-                launch!(gpu, kernel, config, &tables, &sites, &site_count, &self.taps, &first_taps, &feature_count, &per_block, &mut *out)
+                launch!(
+                    gpu,
+                    kernel,
+                    config,
+                    &tables,
+                    &sites,
+                    &site_count,
+                    &self.taps,
+                    &first_taps,
+                    &feature_count,
+                    &per_block,
+                    &mut *out
+                )
             },
         )
     }
 }
 
 impl Gpu {
-    /// Scores of all voxels, evaluated in one of the ways; `None` where blocks do not fit into shared memory or the way is not for such a
-    /// classifier. The scores stay on the device.
+    /// Scores of all voxels, evaluated in one of the ways; `None` where blocks do not fit into
+    /// shared memory or the way is not for such a classifier. The scores stay on the device.
     ///
     /// # Errors
     /// [`GpuError`] when the device fails or its memory is full.
@@ -282,42 +359,89 @@ impl Gpu {
         let forest = self.haar_forest(features, classifier)?;
         let tables = self.tables(image)?;
         let integral = tables.integral();
-        assert!(features.iter().all(|f| f.radius() <= integral.pad), "a feature reaches beyond the padding");
+        assert!(
+            features.iter().all(|f| f.radius() <= integral.pad),
+            "a feature reaches beyond the padding"
+        );
         match strategy {
             Strategy::Walks => self.score_by_walks(integral, &forest).map(Some),
-            Strategy::Waves | Strategy::TiledWaves => self.score_by_waves(integral, &forest, strategy == Strategy::TiledWaves),
+            Strategy::Waves | Strategy::TiledWaves => {
+                self.score_by_waves(integral, &forest, strategy == Strategy::TiledWaves)
+            }
             Strategy::Paths => self.score_by_paths(integral, &forest),
         }
     }
 
-    fn score_by_walks(&self, integral: &Integral, forest: &HaarForest) -> Result<CudaSlice<i64>, GpuError> {
+    fn score_by_walks(
+        &self,
+        integral: &Integral,
+        forest: &HaarForest,
+    ) -> Result<CudaSlice<i64>, GpuError> {
         let blocks = Blocks::new(integral.shape, WALK_BITS, forest);
-        let (argument, table, taps) = (forest.forest.argument(self), integral.device_table(self), forest.bind_to_table(self, integral)?);
+        let (argument, table, taps) = (
+            forest.forest.argument(self),
+            integral.device_table(self),
+            forest.bind_to_table(self, integral)?,
+        );
         // SAFETY: the kernel writes one a voxel.
         let mut scores = unsafe { self.alloc::<i64>(integral.shape.iter().product()) }?;
-        let config = LaunchConfig { grid_dim: (blocks.count().max(1) as u32, 1, 1), block_dim: (THREADS, 1, 1), shared_mem_bytes: 0 };
+        let config = LaunchConfig {
+            grid_dim: (blocks.count().max(1) as u32, 1, 1),
+            block_dim: (THREADS, 1, 1),
+            shared_mem_bytes: 0,
+        };
         launch!(self, &self.haar.walks, config, &argument, &table, &blocks, &taps, &mut scores)?;
         Ok(scores)
     }
 
-    fn score_by_waves(&self, integral: &Integral, forest: &HaarForest, tiled: bool) -> Result<Option<CudaSlice<i64>>, GpuError> {
+    fn score_by_waves(
+        &self,
+        integral: &Integral,
+        forest: &HaarForest,
+        tiled: bool,
+    ) -> Result<Option<CudaSlice<i64>>, GpuError> {
         let shared = |blocks: &Blocks| {
             let tile = if tiled { blocks.tile_bytes(forest, 0)? } else { 0 };
-            Some(blocks.capacity() * SUMS_BYTES + tile).filter(|&bytes| bytes <= self.scoring_shared())
+            Some(blocks.capacity() * SUMS_BYTES + tile)
+                .filter(|&bytes| bytes <= self.scoring_shared())
         };
-        let mut candidates = BLOCK_BITS.iter().map(|&bits| Blocks::new(integral.shape, bits, forest));
-        let Some((blocks, shared_bytes)) = candidates.find_map(|b| Some((b, shared(&b)?))) else { return Ok(None) };
+        let mut candidates =
+            BLOCK_BITS.iter().map(|&bits| Blocks::new(integral.shape, bits, forest));
+        let Some((blocks, shared_bytes)) = candidates.find_map(|b| Some((b, shared(&b)?))) else {
+            return Ok(None);
+        };
         let (argument, table) = (forest.forest.argument(self), integral.device_table(self));
-        let taps = if tiled { forest.bind_to_tile(self, &blocks)? } else { forest.bind_to_table(self, integral)? };
+        let taps = if tiled {
+            forest.bind_to_tile(self, &blocks)?
+        } else {
+            forest.bind_to_table(self, integral)?
+        };
         // SAFETY: the kernel writes one a voxel.
         let mut scores = unsafe { self.alloc::<i64>(integral.shape.iter().product()) }?;
-        let (kernel, threads) = if tiled { (&self.haar.waves_tiled, 2 * THREADS) } else { (&self.haar.waves, THREADS) };
+        let (kernel, threads) =
+            if tiled { (&self.haar.waves_tiled, 2 * THREADS) } else { (&self.haar.waves, THREADS) };
         let grid = self.resident_blocks(kernel, threads, shared_bytes)?.min(blocks.count()).max(1);
         let lists = grid * (2 * argument.depth as usize + 2) * blocks.capacity();
         // SAFETY: what is read of a list was written to it.
-        let (mut places, mut weights) = unsafe { (self.alloc::<u32>(lists)?, self.alloc::<u64>(lists)?) };
-        let config = LaunchConfig { grid_dim: (grid as u32, 1, 1), block_dim: (threads, 1, 1), shared_mem_bytes: shared_bytes as u32 };
-        launch!(self, kernel, config, &argument, &table, &blocks, &taps, &mut places, &mut weights, &mut scores)?;
+        let (mut places, mut weights) =
+            unsafe { (self.alloc::<u32>(lists)?, self.alloc::<u64>(lists)?) };
+        let config = LaunchConfig {
+            grid_dim: (grid as u32, 1, 1),
+            block_dim: (threads, 1, 1),
+            shared_mem_bytes: shared_bytes as u32,
+        };
+        launch!(
+            self,
+            kernel,
+            config,
+            &argument,
+            &table,
+            &blocks,
+            &taps,
+            &mut places,
+            &mut weights,
+            &mut scores
+        )?;
         Ok(Some(scores))
     }
 
@@ -327,8 +451,14 @@ impl Gpu {
     }
 
     /// How many blocks of a kernel run at a time on the whole device.
-    pub(crate) fn resident_blocks(&self, kernel: &CudaFunction, threads: u32, shared_bytes: usize) -> Result<usize, GpuError> {
-        let a_multiprocessor = kernel.occupancy_max_active_blocks_per_multiprocessor(threads, shared_bytes, None)?;
+    pub(crate) fn resident_blocks(
+        &self,
+        kernel: &CudaFunction,
+        threads: u32,
+        shared_bytes: usize,
+    ) -> Result<usize, GpuError> {
+        let a_multiprocessor =
+            kernel.occupancy_max_active_blocks_per_multiprocessor(threads, shared_bytes, None)?;
         Ok(a_multiprocessor.max(1) as usize * self.multiprocessors)
     }
 
@@ -343,7 +473,11 @@ impl Gpu {
         classifier: &Classifier,
     ) -> Result<CudaSlice<i64>, GpuError> {
         let waves = self.haar_forest(features, classifier)?.forest.weaks_a_node >= WEAKS_FOR_WAVES;
-        let order: &[Strategy] = if waves { &[Strategy::TiledWaves, Strategy::Waves] } else { &[Strategy::Paths, Strategy::Walks] };
+        let order: &[Strategy] = if waves {
+            &[Strategy::TiledWaves, Strategy::Waves]
+        } else {
+            &[Strategy::Paths, Strategy::Walks]
+        };
         for &strategy in order {
             if let Some(scores) = self.voxel_scores(image, features, classifier, strategy)? {
                 return Ok(scores);
@@ -352,7 +486,13 @@ impl Gpu {
         unreachable!("the whole table needs no tile")
     }
 
-    fn haar_forest(&self, features: &[HaarFeature], classifier: &Classifier) -> Result<Arc<HaarForest>, GpuError> {
-        self.haar.classifiers.get(classifier, features, || HaarForest::new(self, features, classifier))
+    fn haar_forest(
+        &self,
+        features: &[HaarFeature],
+        classifier: &Classifier,
+    ) -> Result<Arc<HaarForest>, GpuError> {
+        self.haar
+            .classifiers
+            .get(classifier, features, || HaarForest::new(self, features, classifier))
     }
 }

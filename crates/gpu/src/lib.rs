@@ -1,7 +1,8 @@
 //! The CUDA backend: twin of the CPU's, with the same bits (`docs/explanation/gpu.md`).
 //!
-//! The driver is loaded when a device is opened, so that a program with this crate builds and runs where there is none. The kernels come
-//! compiled (`cargo xtask kernels`); a driver of CUDA 12.4 or later is all that a user needs.
+//! The driver is loaded when a device is opened, so that a program with this crate builds and runs
+//! where there is none. The kernels come compiled (`cargo xtask kernels`); a driver of CUDA 12.4 or
+//! later is all that a user needs.
 
 mod backend;
 mod best;

@@ -1,4 +1,5 @@
-//! The binned matrix on the device, the twin of [`BinnedMatrix`]: bounds and bins of responses that never leave the device.
+//! The binned matrix on the device, the twin of [`BinnedMatrix`]: bounds and bins of responses that
+//! never leave the device.
 
 use crate::{Gpu, GpuError};
 use cudarc::driver::{CudaSlice, CudaViewMut, LaunchConfig, PushKernelArg};
@@ -9,7 +10,8 @@ use std::ops::Range;
 pub(crate) const TILE: usize = 128;
 /// Most bytes of responses that are in work at a time, where a tile's are not more.
 const RESPONSE_BYTES: usize = 256 << 20;
-/// Most samples of a feature that the kernel of the bounds keeps in shared memory: every CUDA device has 48 KB of it.
+/// Most samples of a feature that the kernel of the bounds keeps in shared memory: every CUDA
+/// device has 48 KB of it.
 const CACHED_SAMPLES: usize = 11 << 10;
 /// Feature numbers share a 64-bit key with the cost (`FEATURE_BITS` in `boost.cu`).
 const MOST_FEATURES: usize = 1 << 30;
@@ -68,19 +70,27 @@ impl DeviceMatrix {
         Ok(Self { samples, features, bounds, tiles })
     }
 
-    /// Makes the tiles piece by piece: `make` gets some features, the bounds to write or read, and the tiles to write.
+    /// Makes the tiles piece by piece: `make` gets some features, the bounds to write or read, and
+    /// the tiles to write.
     fn fill(
         &mut self,
         gpu: &Gpu,
-        mut make: impl FnMut(Range<usize>, &mut CudaViewMut<'_, i32>, &mut CudaViewMut<'_, u8>) -> Result<(), GpuError>,
+        mut make: impl FnMut(
+            Range<usize>,
+            &mut CudaViewMut<'_, i32>,
+            &mut CudaViewMut<'_, u8>,
+        ) -> Result<(), GpuError>,
     ) -> Result<(), GpuError> {
-        let (count, at_a_time, bytes) = (self.tile_count(), Self::tiles_at_a_time(self.samples), self.tile_bytes());
+        let (count, at_a_time, bytes) =
+            (self.tile_count(), Self::tiles_at_a_time(self.samples), self.tile_bytes());
         for first in (0..count).step_by(at_a_time) {
             let last = (first + at_a_time).min(count);
             let features = first * TILE..(last * TILE).min(self.features);
             let mut bounds = self.bounds.slice_mut(2 * features.start..2 * features.end);
             match &mut self.tiles {
-                Tiles::Device(tiles) => make(features, &mut bounds, &mut tiles.slice_mut(first * bytes..last * bytes))?,
+                Tiles::Device(tiles) => {
+                    make(features, &mut bounds, &mut tiles.slice_mut(first * bytes..last * bytes))?
+                }
                 Tiles::Host(tiles) => {
                     // SAFETY: `make` writes all of it.
                     let mut piece = unsafe { gpu.alloc((last - first) * bytes) }?;
@@ -92,8 +102,9 @@ impl DeviceMatrix {
         Ok(())
     }
 
-    /// The bins of `features` features for `samples` samples, as [`BinnedMatrix`] makes them; `percent` of the responses is cut off at
-    /// either end. `respond` writes the responses of a range of the features, `[feature][sample]`, to the device.
+    /// The bins of `features` features for `samples` samples, as [`BinnedMatrix`] makes them;
+    /// `percent` of the responses is cut off at either end. `respond` writes the responses of a
+    /// range of the features, `[feature][sample]`, to the device.
     pub(crate) fn from_responses(
         gpu: &Gpu,
         features: usize,
@@ -119,26 +130,53 @@ impl DeviceMatrix {
                 shared_mem_bytes: cached * n * 4,
             };
             let mut launch = gpu.stream.launch_builder(&kernels.bounds);
-            launch.arg(&responses).arg(&n).arg(&rank).arg(&cached).arg(&mut *bounds).arg(&mut multipliers);
-            // SAFETY: `count` features of `n` responses, of bounds and of multipliers are there, and the rank is below n/2.
+            launch
+                .arg(&responses)
+                .arg(&n)
+                .arg(&rank)
+                .arg(&cached)
+                .arg(&mut *bounds)
+                .arg(&mut multipliers);
+            // SAFETY: `count` features of `n` responses, of bounds and of multipliers are there,
+            // and the rank is below n/2.
             unsafe { launch.launch(config) }?;
             let mut launch = gpu.stream.launch_builder(&kernels.quantise);
-            launch.arg(&responses).arg(&n).arg(&count).arg(&mut *bounds).arg(&multipliers).arg(tiles);
+            launch
+                .arg(&responses)
+                .arg(&n)
+                .arg(&count)
+                .arg(&mut *bounds)
+                .arg(&multipliers)
+                .arg(tiles);
             // SAFETY: as above, and `tiles` holds all tiles of the features.
-            unsafe { launch.launch(LaunchConfig { grid_dim: (blocks, 1, 1), block_dim: (256, 1, 1), shared_mem_bytes: 0 }) }?;
+            unsafe {
+                launch.launch(LaunchConfig {
+                    grid_dim: (blocks, 1, 1),
+                    block_dim: (256, 1, 1),
+                    shared_mem_bytes: 0,
+                })
+            }?;
             Ok(())
         })?;
         Ok(matrix)
     }
 
-    /// As [`BinnedMatrix::push_features`] makes it of responses on the host, `[feature][sample]`; a last incomplete feature is not taken.
+    /// As [`BinnedMatrix::push_features`] makes it of responses on the host, `[feature][sample]`; a
+    /// last incomplete feature is not taken.
     ///
     /// # Errors
     /// [`GpuError`] when the device fails or its memory is full.
-    pub fn of_responses(gpu: &Gpu, responses: &[i32], samples: usize, percent: f64) -> Result<Self, GpuError> {
+    pub fn of_responses(
+        gpu: &Gpu,
+        responses: &[i32],
+        samples: usize,
+        percent: f64,
+    ) -> Result<Self, GpuError> {
         let features = responses.len().checked_div(samples).unwrap_or(0);
         Self::from_responses(gpu, features, samples, percent, |range, out| {
-            Ok(gpu.stream.memcpy_htod(&responses[range.start * samples..range.end * samples], out)?)
+            Ok(gpu
+                .stream
+                .memcpy_htod(&responses[range.start * samples..range.end * samples], out)?)
         })
     }
 
@@ -153,9 +191,21 @@ impl DeviceMatrix {
         };
         let bounds = gpu.stream.clone_dtoh(&self.bounds)?;
         gpu.stream.synchronize()?;
-        let place = |feature: usize, sample: usize| (feature / TILE * self.samples + sample) * TILE + feature % TILE;
-        let bins = (0..self.features).flat_map(|f| (0..self.samples).map(move |s| place(f, s))).map(|p| tiles[p]).collect();
-        Ok((bounds.chunks_exact(2).take(self.features).map(|b| Bounds { lo: b[0], hi: b[1] }).collect(), bins))
+        let place = |feature: usize, sample: usize| {
+            (feature / TILE * self.samples + sample) * TILE + feature % TILE
+        };
+        let bins = (0..self.features)
+            .flat_map(|f| (0..self.samples).map(move |s| place(f, s)))
+            .map(|p| tiles[p])
+            .collect();
+        Ok((
+            bounds
+                .chunks_exact(2)
+                .take(self.features)
+                .map(|b| Bounds { lo: b[0], hi: b[1] })
+                .collect(),
+            bins,
+        ))
     }
 
     /// A matrix of the host, brought to the device.
@@ -167,14 +217,21 @@ impl DeviceMatrix {
         let mut matrix = Self::new(gpu, host.features(), samples)?;
         let n = samples as u32;
         matrix.fill(gpu, |range, bounds, tiles| {
-            let of_features: Vec<i32> = range.clone().map(|f| host.bounds(f)).flat_map(|b| [b.lo, b.hi]).collect();
+            let of_features: Vec<i32> =
+                range.clone().map(|f| host.bounds(f)).flat_map(|b| [b.lo, b.hi]).collect();
             gpu.stream.memcpy_htod(&of_features, bounds)?;
             let (count, blocks) = (range.len() as u32, quantise_blocks(range.len(), samples));
             let rows = gpu.upload(&host.as_slice()[range.start * samples..range.end * samples])?;
             let mut launch = gpu.stream.launch_builder(&gpu.boosting.arrange);
             launch.arg(&rows).arg(&n).arg(&count).arg(tiles);
             // SAFETY: `rows` holds `count` features of `n` samples, `tiles` all their tiles.
-            unsafe { launch.launch(LaunchConfig { grid_dim: (blocks, 1, 1), block_dim: (256, 1, 1), shared_mem_bytes: 0 }) }?;
+            unsafe {
+                launch.launch(LaunchConfig {
+                    grid_dim: (blocks, 1, 1),
+                    block_dim: (256, 1, 1),
+                    shared_mem_bytes: 0,
+                })
+            }?;
             Ok(())
         })?;
         Ok(matrix)

@@ -31,12 +31,16 @@ unsafe impl DeviceRepr for Fork {}
 /// A leaf; its positive part is set later.
 const LEAF: Fork = Fork { boxes: 0, first: 0, above: 0, left: 0 };
 
-/// A box of a feature, packed: low corner and first edge, a byte each, then the other edges and the weight (16 bits).
+/// A box of a feature, packed: low corner and first edge, a byte each, then the other edges and the
+/// weight (16 bits).
 fn packed(cuboid: &Cuboid) -> [u32; 2] {
     let Cuboid { min, size, weight } = *cuboid;
     let [low, high] = weight.to_le_bytes();
     let corner = min.map(|v| v.to_le_bytes()[0]);
-    [u32::from_le_bytes([corner[0], corner[1], corner[2], size[0]]), u32::from_le_bytes([size[1], size[2], low, high])]
+    [
+        u32::from_le_bytes([corner[0], corner[1], corner[2], size[0]]),
+        u32::from_le_bytes([size[1], size[2], low, high]),
+    ]
 }
 
 /// Where a feature's boxes lie.
@@ -60,7 +64,11 @@ pub(crate) struct Forks {
 
 impl Forks {
     /// `None` for classifiers of another kind.
-    pub(crate) fn new(gpu: &Gpu, classifier: &Classifier, features: &[HaarFeature]) -> Result<Option<Self>, GpuError> {
+    pub(crate) fn new(
+        gpu: &Gpu,
+        classifier: &Classifier,
+        features: &[HaarFeature],
+    ) -> Result<Option<Self>, GpuError> {
         let (mut boxes, mut places) = (Vec::new(), Vec::with_capacity(features.len()));
         for feature in features {
             let first = boxes.len();
@@ -70,7 +78,11 @@ impl Forks {
         boxes.resize(boxes.len().next_multiple_of(2), [0; 2]);
         // Every margin decides for one side.
         let hard = classifier.eval.hard_left.checked_add(1) == Some(classifier.eval.hard_right);
-        let Some(trees) = hard.then(|| classifier.trees.iter().map(|tree| forks(tree, &places)).collect::<Option<Vec<_>>>()).flatten()
+        let Some(trees) = hard
+            .then(|| {
+                classifier.trees.iter().map(|tree| forks(tree, &places)).collect::<Option<Vec<_>>>()
+            })
+            .flatten()
         else {
             return Ok(None);
         };
@@ -89,7 +101,8 @@ impl Forks {
     }
 }
 
-/// The nodes of a tree with children side by side; `None` where a node has not exactly one weak classifier, a threshold.
+/// The nodes of a tree with children side by side; `None` where a node has not exactly one weak
+/// classifier, a threshold.
 fn forks(tree: &Tree, places: &[Boxes]) -> Option<Vec<Fork>> {
     let mut forks = vec![LEAF];
     // Nodes of the tree with their places here.
@@ -101,7 +114,8 @@ fn forks(tree: &Tree, places: &[Boxes]) -> Option<Vec<Fork>> {
             continue;
         }
         let [weak] = tree.weaks_of(node) else { return None };
-        let (threshold, Boxes { first, count }) = (weak.as_threshold()?, places[weak.feature as usize]);
+        let (threshold, Boxes { first, count }) =
+            (weak.as_threshold()?, places[weak.feature as usize]);
         // A feature without boxes would look like a leaf.
         if first >> BOXES_BITS != 0 || count == 0 {
             return None;
@@ -120,22 +134,51 @@ fn forks(tree: &Tree, places: &[Boxes]) -> Option<Vec<Fork>> {
 }
 
 impl Gpu {
-    /// `None` where the classifier is of another kind, or where tile, boxes and a tree do not fit into shared memory together.
-    pub(crate) fn score_by_paths(&self, integral: &Integral, forest: &HaarForest) -> Result<Option<CudaSlice<i64>>, GpuError> {
+    /// `None` where the classifier is of another kind, or where tile, boxes and a tree do not fit
+    /// into shared memory together.
+    pub(crate) fn score_by_paths(
+        &self,
+        integral: &Integral,
+        forest: &HaarForest,
+    ) -> Result<Option<CudaSlice<i64>>, GpuError> {
         let Some(forks) = &forest.paths else { return Ok(None) };
         let beside = size_of::<[u32; 2]>() * forks.box_count + size_of::<Fork>() * forks.most_nodes;
-        let shared = |blocks: &Blocks| Some(blocks.tile_bytes(forest, PLANE_GAP)? + beside).filter(|&bytes| bytes <= self.scoring_shared());
-        let mut candidates = BLOCK_BITS.iter().map(|&bits| Blocks::new(integral.shape, bits, forest));
-        let Some((blocks, shared_bytes)) = candidates.find_map(|b| Some((b, shared(&b)?))) else { return Ok(None) };
+        let shared = |blocks: &Blocks| {
+            Some(blocks.tile_bytes(forest, PLANE_GAP)? + beside)
+                .filter(|&bytes| bytes <= self.scoring_shared())
+        };
+        let mut candidates =
+            BLOCK_BITS.iter().map(|&bits| Blocks::new(integral.shape, bits, forest));
+        let Some((blocks, shared_bytes)) = candidates.find_map(|b| Some((b, shared(&b)?))) else {
+            return Ok(None);
+        };
         let (argument, table) = (forest.forest.argument(self), integral.device_table(self));
         // SAFETY: the kernel writes one a voxel.
         let mut scores = unsafe { self.alloc::<i64>(integral.shape.iter().product()) }?;
         let (kernel, threads) = (&self.haar.paths, blocks.capacity() as u32);
         let grid = self.resident_blocks(kernel, threads, shared_bytes)?.min(blocks.count()).max(1);
-        let config = LaunchConfig { grid_dim: (grid as u32, 1, 1), block_dim: (threads, 1, 1), shared_mem_bytes: shared_bytes as u32 };
-        let (box_words, tile_words) = (2 * forks.box_count as u32, ((shared_bytes - beside) / size_of::<u32>()) as u32);
+        let config = LaunchConfig {
+            grid_dim: (grid as u32, 1, 1),
+            block_dim: (threads, 1, 1),
+            shared_mem_bytes: shared_bytes as u32,
+        };
+        let (box_words, tile_words) =
+            (2 * forks.box_count as u32, ((shared_bytes - beside) / size_of::<u32>()) as u32);
         let Forks { nodes, roots, boxes, .. } = forks;
-        launch!(self, kernel, config, &argument, nodes, roots, &table, &blocks, boxes, &box_words, &tile_words, &mut scores)?;
+        launch!(
+            self,
+            kernel,
+            config,
+            &argument,
+            nodes,
+            roots,
+            &table,
+            &blocks,
+            boxes,
+            &box_words,
+            &tile_words,
+            &mut scores
+        )?;
         Ok(Some(scores))
     }
 }
@@ -148,7 +191,8 @@ mod tests {
     #[test]
     fn children_lie_side_by_side_and_leaves_have_no_boxes() {
         let leaf = |positive| Node { first_weak: 0, weak_count: 0, left: 0, right: 0, positive };
-        let inner = |first_weak, left, right| Node { first_weak, weak_count: 1, left, right, positive: 9 };
+        let inner =
+            |first_weak, left, right| Node { first_weak, weak_count: 1, left, right, positive: 9 };
         let weak = |feature, votes| Weak { feature, bounds: Bounds::new(0, 63), votes, alpha: 5 };
         let tree = Tree {
             nodes: vec![inner(0, 1, 4), inner(1, 2, 3), leaf(10), leaf(u32::MAX), leaf(12)],
@@ -162,7 +206,8 @@ mod tests {
         assert_eq!((left.boxes, left.above), (3 << BOXES_BITS, -5));
         let leaves = [left.left, left.left + 1, root.left + 1].map(|n| forks[n as usize]);
         assert_eq!(leaves.map(|f| (f.boxes, f.first as u32)), [(0, 10), (0, u32::MAX), (0, 12)]);
-        // Bins that vote as no threshold does, and nodes with two weak classifiers, are for other ways.
+        // Bins that vote as no threshold does, and nodes with two weak classifiers, are for other
+        // ways.
         let mut other = tree.clone();
         other.weaks[0].votes = 0b101;
         assert!(super::forks(&other, &places).is_none());

@@ -1,11 +1,15 @@
-//! Steerable responses, scores of pose hypotheses and patches: the twin of `steerable.rs` and `patches.rs` of `pbt-cpu`.
+//! Steerable responses, scores of pose hypotheses and patches: the twin of `steerable.rs` and
+//! `patches.rs` of `pbt-cpu`.
 
 use crate::classifier::{Cache, DeviceForest};
 use crate::gpu::launch;
 use crate::image::{DeviceChannels, GpuImage, blocks_of, images_with_sites};
 use crate::{Gpu, GpuError};
 use cudarc::driver::sys::CUfunction_attribute;
-use cudarc::driver::{CudaFunction, CudaModule, CudaSlice, CudaStream, CudaViewMut, DevicePtr, DeviceRepr, LaunchConfig};
+use cudarc::driver::{
+    CudaFunction, CudaModule, CudaSlice, CudaStream, CudaViewMut, DevicePtr, DeviceRepr,
+    LaunchConfig,
+};
 use pbt_features::{BoxGrid, PoseFrame, SteerableFeature, angle_table, transform_tables};
 use pbt_tree::{Classifier, Patch, PoseSite, Score};
 use pbt_volume::{Geometry, Pose};
@@ -18,7 +22,8 @@ const LEVEL_NUMBERS: usize = 12;
 const AXIS_NUMBERS: usize = 9;
 /// Features of a block of `pose_responses`.
 const FEATURES_A_BLOCK: usize = 64;
-/// Poses that a block scores, a thread each where all go through the root; the lower number where their frames need much shared memory.
+/// Poses that a block scores, a thread each where all go through the root; the lower number where
+/// their frames need much shared memory.
 const POSES_A_BLOCK: [u32; 3] = [256, 128, 32];
 /// Bytes of shared memory that a pose's sums take.
 const SUMS_BYTES: usize = 20;
@@ -36,10 +41,17 @@ pub(crate) struct PoseKernels {
 }
 
 impl PoseKernels {
-    pub(crate) fn load(module: &Arc<CudaModule>, stream: &Arc<CudaStream>, shared_bytes: usize) -> Result<Self, GpuError> {
+    pub(crate) fn load(
+        module: &Arc<CudaModule>,
+        stream: &Arc<CudaStream>,
+        shared_bytes: usize,
+    ) -> Result<Self, GpuError> {
         let waves = module.load_function("pose_waves")?;
         let most = (shared_bytes - STATIC_SHARED) as i32;
-        waves.set_attribute(CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, most)?;
+        waves.set_attribute(
+            CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+            most,
+        )?;
         Ok(Self {
             responses: module.load_function("pose_responses")?,
             waves,
@@ -88,7 +100,10 @@ unsafe impl DeviceRepr for Feature {}
 /// A feature in two words: point and level, channel and modifier.
 fn packed(feature: &SteerableFeature) -> [u32; 2] {
     let [x, y, z] = feature.point;
-    [u32::from_le_bytes([x, y, z, feature.level]), feature.channel as u32 | (feature.modifier as u32) << 8]
+    [
+        u32::from_le_bytes([x, y, z, feature.level]),
+        feature.channel as u32 | (feature.modifier as u32) << 8,
+    ]
 }
 
 /// Frames of poses, computed on the host with the CPU's formula, on the device.
@@ -99,7 +114,8 @@ pub struct PoseFrames {
 }
 
 impl PoseFrames {
-    /// `of(n)` gives the geometries of the levels under pose `n`, as many for every pose, and the pose.
+    /// `of(n)` gives the geometries of the levels under pose `n`, as many for every pose, and the
+    /// pose.
     fn new<'a>(
         gpu: &Gpu,
         grid: &BoxGrid,
@@ -127,14 +143,20 @@ impl PoseFrames {
             .collect();
         numbers.par_chunks_mut(poses.max(1)).enumerate().for_each(|(k, row)| {
             for (part, piece) in row.chunks_mut(PIECE).zip(&pieces) {
-                part.iter_mut().zip(piece[k..].iter().step_by(per_pose)).for_each(|(to, &from)| *to = from);
+                part.iter_mut()
+                    .zip(piece[k..].iter().step_by(per_pose))
+                    .for_each(|(to, &from)| *to = from);
             }
         });
         Ok(Self { numbers: gpu.upload(&numbers)?, poses, levels })
     }
 
     fn argument(&self, gpu: &Gpu) -> Frames {
-        Frames { numbers: self.numbers.device_ptr(&gpu.stream).0, poses: self.poses as u32, levels: self.levels as u32 }
+        Frames {
+            numbers: self.numbers.device_ptr(&gpu.stream).0,
+            poses: self.poses as u32,
+            levels: self.levels as u32,
+        }
     }
 }
 
@@ -156,17 +178,31 @@ impl<'a> PoseSites<'a> {
         used: impl Fn(usize) -> bool,
     ) -> Result<Self, GpuError> {
         let levels = images.iter().map(|i| i.geometries.len()).max().unwrap_or(0);
-        assert!(sites.iter().all(|s| images[s.image as usize].geometries.len() == levels), "images differ in their number of levels");
+        assert!(
+            sites.iter().all(|s| images[s.image as usize].geometries.len() == levels),
+            "images differ in their number of levels"
+        );
         let image_of_site: Vec<u32> = sites.iter().map(|s| s.image).collect();
         let with_sites = images_with_sites(images.len(), &image_of_site);
-        images.iter().zip(with_sites).filter(|(_, has_sites)| *has_sites).for_each(|(image, _)| image.assert_channels(&used));
+        images
+            .iter()
+            .zip(with_sites)
+            .filter(|(_, has_sites)| *has_sites)
+            .for_each(|(image, _)| image.assert_channels(&used));
         let of = |n: usize| (images[sites[n].image as usize].geometries.as_slice(), sites[n].pose);
         let frames = PoseFrames::new(gpu, grid, sites.len(), levels, of)?;
-        Ok(Self { gpu, images, device_image_of_site: gpu.upload(&image_of_site)?, image_of_site, frames })
+        Ok(Self {
+            gpu,
+            images,
+            device_image_of_site: gpu.upload(&image_of_site)?,
+            image_of_site,
+            frames,
+        })
     }
 
-    /// Gives `launch` the channels of the images of some of the sites, group by group where they do not fit together: those of other groups have
-    /// no voxels, and the kernels pass over their sites.
+    /// Gives `launch` the channels of the images of some of the sites, group by group where they do
+    /// not fit together: those of other groups have no voxels, and the kernels pass over their
+    /// sites.
     fn with_channels(
         &self,
         sites: Range<usize>,
@@ -205,22 +241,36 @@ impl<'a> PoseResponses<'a> {
         sites: &[PoseSite],
     ) -> Result<Self, GpuError> {
         let used = |level: usize| features.iter().any(|f| usize::from(f.level) == level);
-        let device_features: Vec<Feature> = features.iter().map(packed).map(|[place, kind]| Feature { place, kind }).collect();
-        Ok(Self { sites: PoseSites::new(gpu, images, grid, sites, used)?, features: gpu.upload(&device_features)? })
+        let device_features: Vec<Feature> =
+            features.iter().map(packed).map(|[place, kind]| Feature { place, kind }).collect();
+        Ok(Self {
+            sites: PoseSites::new(gpu, images, grid, sites, used)?,
+            features: gpu.upload(&device_features)?,
+        })
     }
 
     /// The responses of some of the features at some of the sites, `[feature][site]`.
-    pub(crate) fn respond(&self, features: Range<usize>, sites: Range<usize>, out: &mut CudaViewMut<'_, i32>) -> Result<(), GpuError> {
+    pub(crate) fn respond(
+        &self,
+        features: Range<usize>,
+        sites: Range<usize>,
+        out: &mut CudaViewMut<'_, i32>,
+    ) -> Result<(), GpuError> {
         if features.is_empty() || sites.is_empty() {
             return Ok(());
         }
         let gpu = self.sites.gpu;
         let config = LaunchConfig {
-            grid_dim: (sites.len().div_ceil(128) as u32, features.len().div_ceil(FEATURES_A_BLOCK) as u32, 1),
+            grid_dim: (
+                sites.len().div_ceil(128) as u32,
+                features.len().div_ceil(FEATURES_A_BLOCK) as u32,
+                1,
+            ),
             block_dim: (128, 1, 1),
             shared_mem_bytes: 0,
         };
-        let (first_site, site_count, feature_count) = (sites.start as u32, sites.len() as u32, features.len() as u32);
+        let (first_site, site_count, feature_count) =
+            (sites.start as u32, sites.len() as u32, features.len() as u32);
         let per_block = FEATURES_A_BLOCK as u32;
         let (frames, transforms) = (self.sites.frames.argument(gpu), gpu.transforms());
         let (features, images) = (self.features.slice(features), &self.sites.device_image_of_site);
@@ -247,15 +297,25 @@ impl<'a> PoseResponses<'a> {
 
 impl Gpu {
     fn transforms(&self) -> Transforms {
-        Transforms { of_value: self.poses.of_value.device_ptr(&self.stream).0, angle: self.poses.angle.device_ptr(&self.stream).0 }
+        Transforms {
+            of_value: self.poses.of_value.device_ptr(&self.stream).0,
+            angle: self.poses.angle.device_ptr(&self.stream).0,
+        }
     }
 
     /// Frames of poses in one image, for [`Gpu::pose_scores`].
     ///
     /// # Errors
     /// [`GpuError`] when the device fails or its memory is full.
-    pub fn pose_frames(&self, image: &GpuImage, grid: &BoxGrid, poses: &[Pose]) -> Result<PoseFrames, GpuError> {
-        PoseFrames::new(self, grid, poses.len(), image.geometries.len(), |n| (&image.geometries, poses[n]))
+    pub fn pose_frames(
+        &self,
+        image: &GpuImage,
+        grid: &BoxGrid,
+        poses: &[Pose],
+    ) -> Result<PoseFrames, GpuError> {
+        PoseFrames::new(self, grid, poses.len(), image.geometries.len(), |n| {
+            (&image.geometries, poses[n])
+        })
     }
 
     /// Scores of poses; they stay on the device.
@@ -269,7 +329,8 @@ impl Gpu {
         classifier: &Classifier,
         frames: &PoseFrames,
     ) -> Result<CudaSlice<i64>, GpuError> {
-        let make = || DeviceForest::new(self, classifier, |feature| packed(&features[feature as usize]));
+        let make =
+            || DeviceForest::new(self, classifier, |feature| packed(&features[feature as usize]));
         let forest = self.poses.classifiers.get(classifier, features, make)?;
         image.assert_channels(|level| features.iter().any(|f| usize::from(f.level) == level));
         let tables = self.tables(image)?;
@@ -279,20 +340,45 @@ impl Gpu {
         if frames.poses == 0 {
             return Ok(scores);
         }
-        let bytes = |poses: u32| poses as usize * (SUMS_BYTES + 4 * (LEVEL_NUMBERS * frames.levels + AXIS_NUMBERS));
+        let bytes = |poses: u32| {
+            poses as usize * (SUMS_BYTES + 4 * (LEVEL_NUMBERS * frames.levels + AXIS_NUMBERS))
+        };
         let fits = |poses: &u32| bytes(*poses) + STATIC_SHARED <= self.shared_bytes;
-        let poses_a_block = POSES_A_BLOCK.into_iter().find(fits).expect("a pyramid has a few levels");
+        let poses_a_block =
+            POSES_A_BLOCK.into_iter().find(fits).expect("a pyramid has a few levels");
         let kernel = &self.poses.waves;
-        let resident = kernel.occupancy_max_active_blocks_per_multiprocessor(poses_a_block, bytes(poses_a_block), None)?.max(1) as usize;
-        let grid = frames.poses.div_ceil(poses_a_block as usize).min(resident * self.multiprocessors);
+        let resident = kernel
+            .occupancy_max_active_blocks_per_multiprocessor(
+                poses_a_block,
+                bytes(poses_a_block),
+                None,
+            )?
+            .max(1) as usize;
+        let grid =
+            frames.poses.div_ceil(poses_a_block as usize).min(resident * self.multiprocessors);
         let argument = forest.argument(self);
         let lists = grid * (2 * argument.depth as usize + 2) * poses_a_block as usize;
         // SAFETY: what is read of a list was written to it.
-        let (mut places, mut weights) = unsafe { (self.alloc::<u32>(lists)?, self.alloc::<u64>(lists)?) };
-        let config =
-            LaunchConfig { grid_dim: (grid as u32, 1, 1), block_dim: (poses_a_block, 1, 1), shared_mem_bytes: bytes(poses_a_block) as u32 };
+        let (mut places, mut weights) =
+            unsafe { (self.alloc::<u32>(lists)?, self.alloc::<u64>(lists)?) };
+        let config = LaunchConfig {
+            grid_dim: (grid as u32, 1, 1),
+            block_dim: (poses_a_block, 1, 1),
+            shared_mem_bytes: bytes(poses_a_block) as u32,
+        };
         let (frames, transforms) = (frames.argument(self), self.transforms());
-        launch!(self, kernel, config, &argument, &channels, &frames, &transforms, &mut places, &mut weights, &mut scores)?;
+        launch!(
+            self,
+            kernel,
+            config,
+            &argument,
+            &channels,
+            &frames,
+            &transforms,
+            &mut places,
+            &mut weights,
+            &mut scores
+        )?;
         Ok(scores)
     }
 
@@ -312,7 +398,13 @@ impl Gpu {
         self.read_scores(&scores)
     }
 
-    pub(crate) fn patches(&self, images: &[&GpuImage], patch: &Patch, sites: &[PoseSite], out: &mut [i16]) -> Result<(), GpuError> {
+    pub(crate) fn patches(
+        &self,
+        images: &[&GpuImage],
+        patch: &Patch,
+        sites: &[PoseSite],
+        out: &mut [i16],
+    ) -> Result<(), GpuError> {
         if sites.is_empty() || patch.is_empty() {
             return Ok(());
         }
@@ -325,9 +417,24 @@ impl Gpu {
         let [nx, ny, nz] = patch.grid.points.map(u32::from);
         let (level_count, edges) = (levels.len() as u32, u32::from(patch.edges));
         let config = blocks_of(256, sites.len() * levels.len() * patch.grid.len());
-        let (kernel, images, frames) = (&self.poses.patches, &prepared.device_image_of_site, prepared.frames.argument(self));
+        let (kernel, images, frames) =
+            (&self.poses.patches, &prepared.device_image_of_site, prepared.frames.argument(self));
         prepared.with_channels(0..sites.len(), |channels| {
-            launch!(self, kernel, config, channels, images, &frames, &device_levels, &level_count, &nx, &ny, &nz, &edges, &mut values)
+            launch!(
+                self,
+                kernel,
+                config,
+                channels,
+                images,
+                &frames,
+                &device_levels,
+                &level_count,
+                &nx,
+                &ny,
+                &nz,
+                &edges,
+                &mut values
+            )
         })?;
         self.stream.memcpy_dtoh(&values, &mut out[..sites.len() * patch.len()])?;
         self.stream.synchronize()?;

@@ -1,4 +1,5 @@
-//! What is on the device at a time: a bounded number of bytes, of which the least recently used gives way.
+//! What is on the device at a time: a bounded number of bytes, of which the least recently used
+//! gives way.
 
 use crate::GpuError;
 use std::collections::BTreeMap;
@@ -34,7 +35,8 @@ impl<T> State<T> {
 
     /// Whether there was one that could give way.
     fn give_way(&mut self) -> bool {
-        let oldest = self.values.iter().min_by_key(|(_, entry)| entry.last_use).map(|(&number, _)| number);
+        let oldest =
+            self.values.iter().min_by_key(|(_, entry)| entry.last_use).map(|(&number, _)| number);
         oldest.is_some_and(|number| self.remove(number))
     }
 }
@@ -42,7 +44,10 @@ impl<T> State<T> {
 impl<T> Resident<T> {
     /// At most `limit` bytes, but for a single value that is larger.
     pub(crate) fn new(limit: usize) -> Self {
-        Self { limit, state: Mutex::new(State { values: BTreeMap::new(), bytes: 0, numbers: 0, uses: 0 }) }
+        Self {
+            limit,
+            state: Mutex::new(State { values: BTreeMap::new(), bytes: 0, numbers: 0, uses: 0 }),
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State<T>> {
@@ -56,8 +61,14 @@ impl<T> Resident<T> {
         state.numbers
     }
 
-    /// The value of this number, made if it is not there. Others give way to it, but whoever holds one keeps it.
-    pub(crate) fn get(&self, number: u64, bytes: usize, make: impl Fn() -> Result<T, GpuError>) -> Result<Arc<T>, GpuError> {
+    /// The value of this number, made if it is not there. Others give way to it, but whoever holds
+    /// one keeps it.
+    pub(crate) fn get(
+        &self,
+        number: u64,
+        bytes: usize,
+        make: impl Fn() -> Result<T, GpuError>,
+    ) -> Result<Arc<T>, GpuError> {
         let mut state = self.lock();
         state.uses += 1;
         let last_use = state.uses;
@@ -89,7 +100,8 @@ impl<T> Resident<T> {
         self.lock().remove(number);
     }
 
-    /// Places in a list of (number, bytes), in groups that fit together; what is there comes first, so that it is used before it gives way.
+    /// Places in a list of (number, bytes), in groups that fit together; what is there comes first,
+    /// so that it is used before it gives way.
     pub(crate) fn groups(&self, values: &[(u64, usize)]) -> Vec<Vec<usize>> {
         let mut order: Vec<usize> = (0..values.len()).collect();
         {

@@ -7,9 +7,12 @@ use pbt_cpu::Cpu;
 use pbt_features::{BoxGrid, HaarPoolConfig, SteerableSet, haar_pool, steerable_pool};
 use pbt_gpu::{Gpu, GpuError, Strategy, devices, guarded};
 use pbt_tree::{
-    Backend, Bounds, Classifier, EvalParams, Evaluator, ImageLayout, Node, Patch, PoseSite, Score, Tree, VoxelSite, Weak, best_indices,
+    Backend, Bounds, Classifier, EvalParams, Evaluator, ImageLayout, Node, Patch, PoseSite, Score,
+    Tree, VoxelSite, Weak, best_indices,
 };
-use pbt_volume::{Geometry, IntegralVolume, Padding, PointLps, Pose, Pyramid, Volume, rotation_from_vector};
+use pbt_volume::{
+    Geometry, IntegralVolume, Padding, PointLps, Pose, Pyramid, Volume, rotation_from_vector,
+};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::Rng;
 use support::{fresh_rng, gpu};
@@ -24,22 +27,41 @@ fn between(rng: &mut ChaCha8Rng, low: f64, high: f64) -> f64 {
     low + (high - low) * f64::from(rng.next_u32()) / 2f64.powi(32)
 }
 
-/// Noise of 12 bits with some structure, so that neighbouring voxels go the same way through a tree.
+/// Noise of 12 bits with some structure, so that neighbouring voxels go the same way through a
+/// tree.
 fn volume(rng: &mut ChaCha8Rng, shape: [usize; 3]) -> Volume<u16> {
-    let rotation = rotation_from_vector(Vector3::new(0.2, -0.4, 0.3)).to_rotation_matrix().into_inner();
-    let geometry = Geometry::new(shape, rotation * 0.7, PointLps::new(-3.0, 4.0, 5.0)).expect("a grid");
+    let rotation =
+        rotation_from_vector(Vector3::new(0.2, -0.4, 0.3)).to_rotation_matrix().into_inner();
+    let geometry =
+        Geometry::new(shape, rotation * 0.7, PointLps::new(-3.0, 4.0, 5.0)).expect("a grid");
     let waves: [f64; 3] = std::array::from_fn(|_| between(rng, 0.05, 0.4));
     Volume::from_fn(geometry, |i, j, k| {
-        let smooth = 1500.0 * ((i as f64 * waves[0]).sin() + (j as f64 * waves[1]).sin() * (k as f64 * waves[2]).cos()) + 2000.0;
+        let smooth = 1500.0
+            * ((i as f64 * waves[0]).sin()
+                + (j as f64 * waves[1]).sin() * (k as f64 * waves[2]).cos())
+            + 2000.0;
         (smooth as i64 + i64::from(rng.next_u32() >> 22)).clamp(0, 4095) as u16
     })
 }
 
-/// A random valid tree of at most `depth` levels whose weak classifiers use features below `features`; `range` bounds their responses.
-fn tree(rng: &mut ChaCha8Rng, depth: usize, weaks_a_node: usize, features: usize, range: i32) -> Tree {
+/// A random valid tree of at most `depth` levels whose weak classifiers use features below
+/// `features`; `range` bounds their responses.
+fn tree(
+    rng: &mut ChaCha8Rng,
+    depth: usize,
+    weaks_a_node: usize,
+    features: usize,
+    range: i32,
+) -> Tree {
     let mut tree = Tree::default();
     let positive = |rng: &mut ChaCha8Rng| rng.next_u32().max(1);
-    tree.nodes.push(Node { first_weak: 0, weak_count: 0, left: 0, right: 0, positive: positive(rng) });
+    tree.nodes.push(Node {
+        first_weak: 0,
+        weak_count: 0,
+        left: 0,
+        right: 0,
+        positive: positive(rng),
+    });
     let mut open = vec![(0, 0)];
     while let Some((n, level)) = open.pop() {
         if level == depth || (level > 0 && below(rng, 5) == 0) {
@@ -47,18 +69,40 @@ fn tree(rng: &mut ChaCha8Rng, depth: usize, weaks_a_node: usize, features: usize
         }
         let first_weak = tree.weaks.len() as u32;
         for _ in 0..weaks_a_node {
-            let (a, b) = (below(rng, 2 * range as usize) as i32 - range, below(rng, 2 * range as usize) as i32 - range);
+            let (a, b) = (
+                below(rng, 2 * range as usize) as i32 - range,
+                below(rng, 2 * range as usize) as i32 - range,
+            );
             let edge = below(rng, 65) as u32;
             let upper = u64::MAX.checked_shl(edge).unwrap_or(0);
-            let votes = [upper, !upper, u64::from(rng.next_u32()) << 32 | u64::from(rng.next_u32())][below(rng, 3)];
+            let votes =
+                [upper, !upper, u64::from(rng.next_u32()) << 32 | u64::from(rng.next_u32())]
+                    [below(rng, 3)];
             let alpha = below(rng, 30_000) as i32;
-            tree.weaks.push(Weak { feature: below(rng, features) as u32, bounds: Bounds::new(a, b), votes, alpha });
+            tree.weaks.push(Weak {
+                feature: below(rng, features) as u32,
+                bounds: Bounds::new(a, b),
+                votes,
+                alpha,
+            });
         }
         let left = tree.nodes.len() as u32;
         for _ in 0..2 {
-            tree.nodes.push(Node { first_weak: 0, weak_count: 0, left: 0, right: 0, positive: positive(rng) });
+            tree.nodes.push(Node {
+                first_weak: 0,
+                weak_count: 0,
+                left: 0,
+                right: 0,
+                positive: positive(rng),
+            });
         }
-        tree.nodes[n] = Node { first_weak, weak_count: weaks_a_node as u32, left, right: left + 1, ..tree.nodes[n] };
+        tree.nodes[n] = Node {
+            first_weak,
+            weak_count: weaks_a_node as u32,
+            left,
+            right: left + 1,
+            ..tree.nodes[n]
+        };
         open.extend([(left as usize, level + 1), (left as usize + 1, level + 1)]);
     }
     tree
@@ -82,8 +126,12 @@ fn classifier(
 /// Bytes for the images' tables: for all, for one or two, and for one at a time.
 const IMAGE_LIMITS: [usize; 3] = [usize::MAX, 700_000, 1];
 
-const EVALS: [EvalParams; 4] =
-    [EvalParams { e1: 1e-6, e2: 0.1 }, EvalParams::HARD, EvalParams { e1: 0.2, e2: 0.25 }, EvalParams { e1: 0.0, e2: 0.5 }];
+const EVALS: [EvalParams; 4] = [
+    EvalParams { e1: 1e-6, e2: 0.1 },
+    EvalParams::HARD,
+    EvalParams { e1: 0.2, e2: 0.25 },
+    EvalParams { e1: 0.0, e2: 0.5 },
+];
 
 #[test]
 fn integral_volumes_cuda() {
@@ -127,7 +175,11 @@ fn poses(rng: &mut ChaCha8Rng, geometry: &Geometry, n: usize) -> Vec<Pose> {
             center: PointLps(center + Vector3::from_fn(|_, _| between(rng, -14.0, 14.0))),
             orientation: rotation_from_vector(Vector3::from_fn(|_, _| between(rng, -2.5, 2.5))),
             // Some are far larger than the image.
-            size_mm: if n % 50 == 7 { [1e5; 3] } else { std::array::from_fn(|_| between(rng, 4.0, 25.0)) },
+            size_mm: if n % 50 == 7 {
+                [1e5; 3]
+            } else {
+                std::array::from_fn(|_| between(rng, 4.0, 25.0))
+            },
         })
         .collect()
 }
@@ -137,13 +189,23 @@ fn haar_responses_cuda() {
     let Some(mut gpu) = gpu() else { return };
     let mut rng = fresh_rng();
     for (radius, count) in [(1, 20), (9, 300), (16, 77)] {
-        let features = haar_pool(&HaarPoolConfig { features: count, radius, ..HaarPoolConfig::default() }, rng.next_u64());
-        let volumes: Vec<_> = [[30, 20, 25], [17, 40, 9], [30, 20, 25]].into_iter().map(|s| volume(&mut rng, s)).collect();
-        let layout = ImageLayout { padding: Padding::Edge, haar: Some((0, radius)), channels: vec![] };
+        let features = haar_pool(
+            &HaarPoolConfig { features: count, radius, ..HaarPoolConfig::default() },
+            rng.next_u64(),
+        );
+        let volumes: Vec<_> = [[30, 20, 25], [17, 40, 9], [30, 20, 25]]
+            .into_iter()
+            .map(|s| volume(&mut rng, s))
+            .collect();
+        let layout =
+            ImageLayout { padding: Padding::Edge, haar: Some((0, radius)), channels: vec![] };
         let sites: Vec<VoxelSite> = (0..1000)
             .map(|_| {
                 let image = below(&mut rng, volumes.len());
-                VoxelSite { image: image as u32, voxel: volumes[image].shape().map(|n| below(&mut rng, n) as i32) }
+                VoxelSite {
+                    image: image as u32,
+                    voxel: volumes[image].shape().map(|n| below(&mut rng, n) as i32),
+                }
             })
             .collect();
         let respond = |out: &mut Vec<i32>, which: &dyn Fn(&mut [i32])| {
@@ -151,13 +213,19 @@ fn haar_responses_cuda() {
             out.resize(features.len() * sites.len(), -1);
             which(out);
         };
-        let cpu_images: Vec<_> = volumes.iter().map(|v| Cpu.upload(std::slice::from_ref(v), &layout)).collect();
+        let cpu_images: Vec<_> =
+            volumes.iter().map(|v| Cpu.upload(std::slice::from_ref(v), &layout)).collect();
         let (mut expected, mut found) = (Vec::new(), Vec::new());
-        respond(&mut expected, &|out| Cpu.haar_responses(&cpu_images.iter().collect::<Vec<_>>(), &features, &sites, out));
+        respond(&mut expected, &|out| {
+            Cpu.haar_responses(&cpu_images.iter().collect::<Vec<_>>(), &features, &sites, out)
+        });
         for limit in IMAGE_LIMITS {
             gpu = gpu.with_image_limit(limit);
-            let gpu_images: Vec<_> = volumes.iter().map(|v| gpu.upload(std::slice::from_ref(v), &layout)).collect();
-            respond(&mut found, &|out| gpu.haar_responses(&gpu_images.iter().collect::<Vec<_>>(), &features, &sites, out));
+            let gpu_images: Vec<_> =
+                volumes.iter().map(|v| gpu.upload(std::slice::from_ref(v), &layout)).collect();
+            respond(&mut found, &|out| {
+                gpu.haar_responses(&gpu_images.iter().collect::<Vec<_>>(), &features, &sites, out)
+            });
             assert!(found == expected, "radius {radius}, {limit} bytes of images");
         }
     }
@@ -177,54 +245,93 @@ fn dense_scores_cuda() {
         (2, 4, 40, 20, [33, 40, 17]),
         (1, 24, 2, 3, [35, 34, 3]),
     ] {
-        let features = haar_pool(&HaarPoolConfig { features: 60, radius, ..HaarPoolConfig::default() }, rng.next_u64());
+        let features = haar_pool(
+            &HaarPoolConfig { features: 60, radius, ..HaarPoolConfig::default() },
+            rng.next_u64(),
+        );
         let v = volume(&mut rng, shape);
         let padding = if radius % 2 == 0 { Padding::Zero } else { Padding::Edge };
         let layout = ImageLayout { padding, haar: Some((0, radius)), channels: vec![] };
-        let (cpu_image, gpu_image) = (Cpu.upload(std::slice::from_ref(&v), &layout), gpu.upload(std::slice::from_ref(&v), &layout));
+        let (cpu_image, gpu_image) = (
+            Cpu.upload(std::slice::from_ref(&v), &layout),
+            gpu.upload(std::slice::from_ref(&v), &layout),
+        );
         for eval in EVALS {
             // A tree that sends everything both ways has 2^depth leaves a sample.
             let depth = if eval.e2 == 0.5 { depth.min(6) } else { depth };
             let c = classifier(&mut rng, trees, depth.min(12), weaks, features.len(), 60_000, eval);
             let expected = Cpu.score_voxels(&cpu_image, &features, &c);
-            assert!(gpu.score_voxels(&gpu_image, &features, &c) == expected, "{trees} {depth} {weaks} {radius} {eval:?}");
-            for strategy in [Strategy::Walks, Strategy::Waves, Strategy::TiledWaves, Strategy::Paths] {
-                let Some(scores) = gpu.voxel_scores(&gpu_image, &features, &c, strategy).expect("scores") else {
+            assert!(
+                gpu.score_voxels(&gpu_image, &features, &c) == expected,
+                "{trees} {depth} {weaks} {radius} {eval:?}"
+            );
+            for strategy in
+                [Strategy::Walks, Strategy::Waves, Strategy::TiledWaves, Strategy::Paths]
+            {
+                let Some(scores) =
+                    gpu.voxel_scores(&gpu_image, &features, &c, strategy).expect("scores")
+                else {
                     println!("radius {radius}: {strategy:?} does not serve");
                     continue;
                 };
                 let found: Vec<Score> = gpu.read_scores(&scores).expect("scores");
                 let wrong = found.iter().zip(&expected).filter(|(a, b)| a != b).count();
-                assert!(wrong == 0, "{wrong} wrong: {strategy:?} {trees} {depth} {weaks} {radius} {eval:?}");
+                assert!(
+                    wrong == 0,
+                    "{wrong} wrong: {strategy:?} {trees} {depth} {weaks} {radius} {eval:?}"
+                );
             }
         }
     }
 }
 
-/// Forests whose nodes have one threshold, with margins that differ and thresholds that all responses or none reach.
+/// Forests whose nodes have one threshold, with margins that differ and thresholds that all
+/// responses or none reach.
 #[test]
 fn hard_forests_of_thresholds_cuda() {
     let Some(gpu) = gpu() else { return };
     let mut rng = fresh_rng();
-    for (trees, depth, radius, shape) in [(10, 10, 9, [40, 41, 42]), (1, 3, 4, [65, 9, 5]), (3, 0, 2, [5, 6, 7]), (2, 12, 6, [33, 8, 70])] {
-        let features = haar_pool(&HaarPoolConfig { features: 80, radius, ..HaarPoolConfig::default() }, rng.next_u64());
+    for (trees, depth, radius, shape) in [
+        (10, 10, 9, [40, 41, 42]),
+        (1, 3, 4, [65, 9, 5]),
+        (3, 0, 2, [5, 6, 7]),
+        (2, 12, 6, [33, 8, 70]),
+    ] {
+        let features = haar_pool(
+            &HaarPoolConfig { features: 80, radius, ..HaarPoolConfig::default() },
+            rng.next_u64(),
+        );
         let v = volume(&mut rng, shape);
-        let layout = ImageLayout { padding: Padding::Edge, haar: Some((0, radius)), channels: vec![] };
-        let (cpu_image, gpu_image) = (Cpu.upload(std::slice::from_ref(&v), &layout), gpu.upload(std::slice::from_ref(&v), &layout));
+        let layout =
+            ImageLayout { padding: Padding::Edge, haar: Some((0, radius)), channels: vec![] };
+        let (cpu_image, gpu_image) = (
+            Cpu.upload(std::slice::from_ref(&v), &layout),
+            gpu.upload(std::slice::from_ref(&v), &layout),
+        );
         let mut c = classifier(&mut rng, trees, depth, 1, features.len(), 60_000, EvalParams::HARD);
         for weak in c.trees.iter_mut().flat_map(|t| &mut t.weaks) {
             let upper = u64::MAX.checked_shl(below(&mut rng, 65) as u32).unwrap_or(0);
             weak.votes = if below(&mut rng, 2) == 0 { upper } else { !upper };
         }
         let expected = Cpu.score_voxels(&cpu_image, &features, &c);
-        let by_paths = gpu.voxel_scores(&gpu_image, &features, &c, Strategy::Paths).expect("scores");
+        let by_paths =
+            gpu.voxel_scores(&gpu_image, &features, &c, Strategy::Paths).expect("scores");
         match by_paths {
-            Some(scores) => assert!(gpu.read_scores(&scores).expect("scores") == expected, "{trees} {depth} {radius}"),
+            Some(scores) => assert!(
+                gpu.read_scores(&scores).expect("scores") == expected,
+                "{trees} {depth} {radius}"
+            ),
             None => println!("{trees} {depth} {radius}: the device has too little shared memory"),
         }
-        assert!(gpu.score_voxels(&gpu_image, &features, &c) == expected, "{trees} {depth} {radius}");
+        assert!(
+            gpu.score_voxels(&gpu_image, &features, &c) == expected,
+            "{trees} {depth} {radius}"
+        );
         let best = Cpu.best_voxels(&cpu_image, &features, &c, 300);
-        assert!(gpu.best_voxels(&gpu_image, &features, &c, 300) == best, "the best of {trees} {depth} {radius}");
+        assert!(
+            gpu.best_voxels(&gpu_image, &features, &c, 300) == best,
+            "the best of {trees} {depth} {radius}"
+        );
     }
 }
 
@@ -233,7 +340,8 @@ fn best_scores_cuda() {
     let Some(gpu) = gpu() else { return };
     let mut rng = fresh_rng();
     for count in [1, 2, 1000, 16_384, 16_385, 100_001, 700_000, 3_000_000] {
-        let random = |rng: &mut ChaCha8Rng| i64::from(rng.next_u32()) << 32 | i64::from(rng.next_u32());
+        let random =
+            |rng: &mut ChaCha8Rng| i64::from(rng.next_u32()) << 32 | i64::from(rng.next_u32());
         let place = below(&mut rng, count) as i64;
         let kinds: [(&str, Vec<i64>); 5] = [
             ("random", (0..count).map(|_| random(&mut rng)).collect()),
@@ -246,8 +354,12 @@ fn best_scores_cuda() {
             let scores: Vec<Score> = values.into_iter().map(Score).collect();
             let on_device = gpu.upload_scores(&scores).expect("scores");
             for k in [0, 1, 680, 2048, 2049] {
-                let expected: Vec<(usize, Score)> = best_indices(&scores, k).into_iter().map(|n| (n, scores[n])).collect();
-                assert!(gpu.best_scores(&on_device, k).expect("the best") == expected, "{name}, {k} of {count}");
+                let expected: Vec<(usize, Score)> =
+                    best_indices(&scores, k).into_iter().map(|n| (n, scores[n])).collect();
+                assert!(
+                    gpu.best_scores(&on_device, k).expect("the best") == expected,
+                    "{name}, {k} of {count}"
+                );
             }
         }
     }
@@ -258,16 +370,27 @@ fn pose_responses_scores_and_patches_cuda() {
     let Some(mut gpu) = gpu() else { return };
     let mut rng = fresh_rng();
     let grid = BoxGrid { points: [5, 4, 3], extent: [1.2, 1.0, 1.5] };
-    for (padding, limit) in [(Padding::Zero, usize::MAX), (Padding::Edge, usize::MAX), (Padding::Zero, 1), (Padding::Edge, 1)] {
+    for (padding, limit) in [
+        (Padding::Zero, usize::MAX),
+        (Padding::Edge, usize::MAX),
+        (Padding::Zero, 1),
+        (Padding::Edge, 1),
+    ] {
         gpu = gpu.with_image_limit(limit);
-        let cases: Vec<_> = [[40, 30, 20], [25, 36, 31]].into_iter().map(|s| levels(&mut rng, s)).collect();
+        let cases: Vec<_> =
+            [[40, 30, 20], [25, 36, 31]].into_iter().map(|s| levels(&mut rng, s)).collect();
         let count = cases[0].len();
         let layout = ImageLayout { padding, haar: None, channels: (0..count).collect() };
         let cpu_images: Vec<_> = cases.iter().map(|l| Cpu.upload(l, &layout)).collect();
         let gpu_images: Vec<_> = cases.iter().map(|l| gpu.upload(l, &layout)).collect();
-        let (cpu_refs, gpu_refs): (Vec<_>, Vec<_>) = (cpu_images.iter().collect(), gpu_images.iter().collect());
+        let (cpu_refs, gpu_refs): (Vec<_>, Vec<_>) =
+            (cpu_images.iter().collect(), gpu_images.iter().collect());
         let chosen = poses(&mut rng, cases[0][0].geometry(), 700);
-        let sites: Vec<PoseSite> = chosen.iter().enumerate().map(|(n, &pose)| PoseSite { image: (n * 2 / 700) as u32, pose }).collect();
+        let sites: Vec<PoseSite> = chosen
+            .iter()
+            .enumerate()
+            .map(|(n, &pose)| PoseSite { image: (n * 2 / 700) as u32, pose })
+            .collect();
         let level_numbers: Vec<u8> = (0..count as u8).collect();
         for set in [SteerableSet::Complete, SteerableSet::Patent, SteerableSet::Compact] {
             let features = steerable_pool(&grid, set, &level_numbers);
@@ -279,12 +402,20 @@ fn pose_responses_scores_and_patches_cuda() {
             assert!(
                 first.is_none(),
                 "{set:?}: {:?}",
-                first.map(|n| (features[n / sites.len()], sites[n % sites.len()], found[n], expected[n]))
+                first.map(|n| (
+                    features[n / sites.len()],
+                    sites[n % sites.len()],
+                    found[n],
+                    expected[n]
+                ))
             );
             for eval in EVALS {
                 let c = classifier(&mut rng, 2, 4, 9, features.len(), 20_000, eval);
                 let expected = Cpu.score_poses(&cpu_images[0], &grid, &features, &c, &chosen);
-                assert!(gpu.score_poses(&gpu_images[0], &grid, &features, &c, &chosen) == expected, "{set:?} {eval:?}");
+                assert!(
+                    gpu.score_poses(&gpu_images[0], &grid, &features, &c, &chosen) == expected,
+                    "{set:?} {eval:?}"
+                );
             }
         }
         for edges in [false, true] {
@@ -303,7 +434,10 @@ fn a_device_that_is_not_there_is_an_error() {
     match devices() {
         Ok(found) => {
             assert!(!found.is_empty());
-            assert_eq!(Gpu::open(99).err(), Some(GpuError::NotThere { ordinal: 99, count: found.len() as u32 }));
+            assert_eq!(
+                Gpu::open(99).err(),
+                Some(GpuError::NotThere { ordinal: 99, count: found.len() as u32 })
+            );
         }
         Err(error) => {
             assert!(error.is_unavailable(), "{error}");

@@ -5,8 +5,9 @@ mod support;
 use pbt_cpu::CpuBooster;
 use pbt_gpu::DeviceMatrix;
 use pbt_tree::{
-    BinnedMatrix, BoostParams, Booster, Bounds, ClassifierKind, ClassifierParams, PbtForestParams, SampleSource, TrainingSet, WEIGHT_TOTAL,
-    Weak, WeakKind, margins_from_responses, train_classifier,
+    BinnedMatrix, BoostParams, Booster, Bounds, ClassifierKind, ClassifierParams, PbtForestParams,
+    SampleSource, TrainingSet, WEIGHT_TOTAL, Weak, WeakKind, margins_from_responses,
+    train_classifier,
 };
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::Rng;
@@ -41,7 +42,8 @@ enum Weights {
 }
 
 impl Problem {
-    /// Features are in turns constant, of few values (ties), of usual size and beyond all others; every fourth leans towards the labels.
+    /// Features are in turns constant, of few values (ties), of usual size and beyond all others;
+    /// every fourth leans towards the labels.
     fn new(rng: &mut ChaCha8Rng, samples: usize, features: usize, spread: Weights) -> Self {
         let labels: Vec<bool> = (0..samples).map(|_| rng.next_u32().is_multiple_of(3)).collect();
         let mut responses = Vec::with_capacity(samples * features);
@@ -50,7 +52,8 @@ impl Problem {
             let lean = if feature / 4 % 4 == 0 { scale / 5 } else { 0 };
             responses.extend(labels.iter().map(|&label| {
                 let noise = (i64::from(rng.next_u32() as i32) * scale) >> 31;
-                (noise + if label { lean } else { 0 }).clamp(i32::MIN.into(), i32::MAX.into()) as i32
+                (noise + if label { lean } else { 0 }).clamp(i32::MIN.into(), i32::MAX.into())
+                    as i32
             }));
         }
         let raw: Vec<u64> = (0..samples)
@@ -117,9 +120,13 @@ fn boosting_equals_the_cpu_cuda() {
         for weak in KINDS {
             for max_error in [0.45, 0.5] {
                 let params = BoostParams { rounds: 40, max_error, weak };
-                let expected = CpuBooster.boost(&matrix, &problem.labels, &problem.weights, &params);
+                let expected =
+                    CpuBooster.boost(&matrix, &problem.labels, &problem.weights, &params);
                 let found = gpu.boost(&matrix, &problem.labels, &problem.weights, &params);
-                assert_eq!(found, expected, "{samples} x {features}, {spread:?}, {weak:?}, {max_error}");
+                assert_eq!(
+                    found, expected,
+                    "{samples} x {features}, {spread:?}, {weak:?}, {max_error}"
+                );
             }
         }
     }
@@ -133,16 +140,23 @@ fn bins_equal_the_cpu_cuda() {
         let problem = Problem::new(&mut rng, samples, features, spread);
         for percent in [0.0, 0.5, 7.0, 49.0] {
             let expected = problem.matrix(percent);
-            let (bounds, bins) = DeviceMatrix::of_responses(&gpu, &problem.responses, samples, percent)
+            let (bounds, bins) =
+                DeviceMatrix::of_responses(&gpu, &problem.responses, samples, percent)
+                    .expect("the device works")
+                    .read_back(&gpu)
+                    .expect("the device works");
+            let expected_bounds: Vec<_> =
+                (0..expected.features()).map(|f| expected.bounds(f)).collect();
+            assert!(bounds == expected_bounds, "bounds of {samples} x {features}, {percent} %");
+            assert!(bins == expected.as_slice(), "bins of {samples} x {features}, {percent} %");
+            let (bounds, bins) = DeviceMatrix::upload(&gpu, &expected)
                 .expect("the device works")
                 .read_back(&gpu)
                 .expect("the device works");
-            let expected_bounds: Vec<_> = (0..expected.features()).map(|f| expected.bounds(f)).collect();
-            assert!(bounds == expected_bounds, "bounds of {samples} x {features}, {percent} %");
-            assert!(bins == expected.as_slice(), "bins of {samples} x {features}, {percent} %");
-            let (bounds, bins) =
-                DeviceMatrix::upload(&gpu, &expected).expect("the device works").read_back(&gpu).expect("the device works");
-            assert!(bounds == expected_bounds && bins == expected.as_slice(), "upload of {samples} x {features}");
+            assert!(
+                bounds == expected_bounds && bins == expected.as_slice(),
+                "upload of {samples} x {features}"
+            );
         }
     }
 }
@@ -156,12 +170,15 @@ fn a_matrix_beyond_the_limit_gives_the_same_cuda() {
     for (samples, features) in [(1000, 1700), (600_000, 300)] {
         let problem = Problem::new(&mut rng, samples, features, Weights::Wide);
         let params = BoostParams { rounds: 12, max_error: 0.5, weak: WeakKind::Best };
-        let expected = CpuBooster.boost(&problem.matrix(0.5), &problem.labels, &problem.weights, &params);
+        let expected =
+            CpuBooster.boost(&problem.matrix(0.5), &problem.labels, &problem.weights, &params);
         assert!(expected.len() > 3);
-        let matrix = DeviceMatrix::of_responses(&gpu, &problem.responses, samples, 0.5).expect("the device works");
+        let matrix = DeviceMatrix::of_responses(&gpu, &problem.responses, samples, 0.5)
+            .expect("the device works");
         assert!(!matrix.is_resident());
         assert_eq!(
-            gpu.boost_matrix(&matrix, &problem.labels, &problem.weights, &params).expect("the device works"),
+            gpu.boost_matrix(&matrix, &problem.labels, &problem.weights, &params)
+                .expect("the device works"),
             expected,
             "{samples} x {features}"
         );
@@ -177,18 +194,28 @@ fn margins_equal_the_cpu_cuda() {
         let weaks: Vec<Weak> = (0..count)
             .map(|_| Weak {
                 feature: rng.next_u32() % rows as u32,
-                bounds: Bounds::new(rng.next_u32() as i32 >> (rng.next_u32() % 24), rng.next_u32() as i32 >> (rng.next_u32() % 24)),
+                bounds: Bounds::new(
+                    rng.next_u32() as i32 >> (rng.next_u32() % 24),
+                    rng.next_u32() as i32 >> (rng.next_u32() % 24),
+                ),
                 votes: rng.next_u64(),
                 alpha: (rng.next_u32() >> 12) as i32,
             })
             .collect();
         let all: Vec<usize> = (0..sites).collect();
         let expected = margins_from_responses(&weaks, rows, &all, |sites, out| {
-            for (out, row) in out.chunks_exact_mut(sites.len()).zip(problem.responses.chunks_exact(problem.samples)) {
+            for (out, row) in out
+                .chunks_exact_mut(sites.len())
+                .zip(problem.responses.chunks_exact(problem.samples))
+            {
                 out.iter_mut().zip(sites).for_each(|(out, &s)| *out = row[s]);
             }
         });
-        assert_eq!(gpu.margins_of_responses(&weaks, &problem.responses, sites).expect("margins"), expected, "{sites} x {rows}");
+        assert_eq!(
+            gpu.margins_of_responses(&weaks, &problem.responses, sites).expect("margins"),
+            expected,
+            "{sites} x {rows}"
+        );
     }
 }
 
@@ -200,9 +227,17 @@ fn classifiers_trained_with_the_device_are_the_cpus_cuda() {
     let groups: Vec<u32> = (0..6000).map(|s| s % 10).collect();
     let set = TrainingSet { source: &problem, labels: &problem.labels, groups: &groups };
     for kind in [ClassifierKind::Pbt, ClassifierKind::PbtForest] {
-        let params = ClassifierParams { kind, pbt_forest: PbtForestParams { trees: 3, ..Default::default() }, ..Default::default() };
+        let params = ClassifierParams {
+            kind,
+            pbt_forest: PbtForestParams { trees: 3, ..Default::default() },
+            ..Default::default()
+        };
         let expected = train_classifier(&set, &CpuBooster, &params, 7).expect("sound parameters");
         assert!(expected.trees[0].nodes.len() > 3, "a tree with several levels");
-        assert_eq!(train_classifier(&set, &gpu, &params, 7).expect("sound parameters"), expected, "{kind:?}");
+        assert_eq!(
+            train_classifier(&set, &gpu, &params, 7).expect("sound parameters"),
+            expected,
+            "{kind:?}"
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! Nodes boosted and split on images, all on the device, against the CPU's: the same weak classifiers and margins, bit for bit.
+//! Nodes boosted and split on images, all on the device, against the CPU's: the same weak
+//! classifiers and margins, bit for bit.
 
 mod support;
 
@@ -6,7 +7,9 @@ use nalgebra::Vector3;
 use pbt_cpu::Cpu;
 use pbt_features::{BoxGrid, HaarPoolConfig, SteerableSet, haar_pool, steerable_pool};
 use pbt_gpu::Gpu;
-use pbt_tree::{Backend, BoostParams, BoostTask, ImageLayout, PoseSite, VoxelSite, WEIGHT_TOTAL, WeakKind};
+use pbt_tree::{
+    Backend, BoostParams, BoostTask, ImageLayout, PoseSite, VoxelSite, WEIGHT_TOTAL, WeakKind,
+};
 use pbt_volume::{Geometry, Padding, PointLps, Pose, Pyramid, Volume, rotation_from_vector};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::Rng;
@@ -33,7 +36,8 @@ impl Random {
         let geometry = Geometry::isotropic(shape, 0.7).expect("a geometry");
         let centre: [f64; 3] = std::array::from_fn(|a| self.between(0.0, shape[a] as f64));
         let volume = Volume::from_fn(geometry, |i, j, k| {
-            let squared: f64 = [i, j, k].iter().zip(centre).map(|(&x, c)| (x as f64 - c).powi(2)).sum();
+            let squared: f64 =
+                [i, j, k].iter().zip(centre).map(|(&x, c)| (x as f64 - c).powi(2)).sum();
             (if squared < 60.0 { 2500 } else { 300 }) + self.below(1200) as u16
         });
         Pyramid::new(volume, 2)
@@ -48,7 +52,12 @@ impl Random {
 const IMAGE_LIMITS: [usize; 3] = [usize::MAX, 700_000, 1];
 
 /// Calls `check` with the images on a device that holds few of them at a time.
-fn for_limits(mut gpu: Gpu, pyramids: &[Pyramid], layout: &ImageLayout, mut check: impl FnMut(&Gpu, &[&<Gpu as Backend>::Image], usize)) {
+fn for_limits(
+    mut gpu: Gpu,
+    pyramids: &[Pyramid],
+    layout: &ImageLayout,
+    mut check: impl FnMut(&Gpu, &[&<Gpu as Backend>::Image], usize),
+) {
     for limit in IMAGE_LIMITS {
         gpu = gpu.with_image_limit(limit);
         let images: Vec<_> = pyramids.iter().map(|p| gpu.upload(p.levels(), layout)).collect();
@@ -56,7 +65,8 @@ fn for_limits(mut gpu: Gpu, pyramids: &[Pyramid], layout: &ImageLayout, mut chec
     }
 }
 
-const KINDS: [WeakKind; 3] = [WeakKind::Threshold, WeakKind::Histogram { bins: 16 }, WeakKind::Best];
+const KINDS: [WeakKind; 3] =
+    [WeakKind::Threshold, WeakKind::Histogram { bins: 16 }, WeakKind::Best];
 
 /// Calls `check` with a task of every kind of weak classifiers.
 fn for_tasks(labels: &[bool], mut check: impl FnMut(&BoostTask<'_>)) {
@@ -77,12 +87,16 @@ fn nodes_on_voxels_equal_the_cpus_cuda() {
     let pyramids: Vec<Pyramid> = (0..3).map(|_| random.pyramid()).collect();
     let on_cpu: Vec<_> = pyramids.iter().map(|p| Cpu.upload(p.levels(), &layout)).collect();
     let on_cpu: Vec<_> = on_cpu.iter().collect();
-    let features = haar_pool(&HaarPoolConfig { features: 500, radius: 6, ..HaarPoolConfig::default() }, 1);
+    let features =
+        haar_pool(&HaarPoolConfig { features: 500, radius: 6, ..HaarPoolConfig::default() }, 1);
     let mut sites: Vec<VoxelSite> = (0..3000)
         .map(|_| {
             let image = random.below(3);
             let shape = pyramids[image].levels()[0].shape();
-            VoxelSite { image: image as u32, voxel: std::array::from_fn(|a| random.below(shape[a]) as i32) }
+            VoxelSite {
+                image: image as u32,
+                voxel: std::array::from_fn(|a| random.below(shape[a]) as i32),
+            }
         })
         .collect();
     sites.sort_by_key(|s| s.image);
@@ -91,9 +105,17 @@ fn nodes_on_voxels_equal_the_cpus_cuda() {
         for_tasks(&labels, |task| {
             let expected = Cpu.boost_voxels(&on_cpu, &features, &sites, task);
             assert!(!expected.is_empty(), "noise can be learnt a little");
-            assert_eq!(gpu.boost_voxels(on_gpu, &features, &sites, task), expected, "{limit} {task:?}");
+            assert_eq!(
+                gpu.boost_voxels(on_gpu, &features, &sites, task),
+                expected,
+                "{limit} {task:?}"
+            );
             let expected_margins = Cpu.voxel_margins(&on_cpu, &features, &expected, &sites);
-            assert_eq!(gpu.voxel_margins(on_gpu, &features, &expected, &sites), expected_margins, "{limit}");
+            assert_eq!(
+                gpu.voxel_margins(on_gpu, &features, &expected, &sites),
+                expected_margins,
+                "{limit}"
+            );
         });
     });
 }
@@ -113,7 +135,11 @@ fn nodes_on_poses_equal_the_cpus_cuda() {
             let centre: [f64; 3] = std::array::from_fn(|_| random.between(-2.0, 25.0));
             let turn = Vector3::from_fn(|_, _| random.between(-2.0, 2.0));
             let size_mm = std::array::from_fn(|_| random.between(3.0, 12.0));
-            let pose = Pose { center: PointLps::new(centre[0], centre[1], centre[2]), orientation: rotation_from_vector(turn), size_mm };
+            let pose = Pose {
+                center: PointLps::new(centre[0], centre[1], centre[2]),
+                orientation: rotation_from_vector(turn),
+                size_mm,
+            };
             PoseSite { image: random.below(3) as u32, pose }
         })
         .collect();
@@ -123,9 +149,17 @@ fn nodes_on_poses_equal_the_cpus_cuda() {
         for_tasks(&labels, |task| {
             let expected = Cpu.boost_poses(&on_cpu, &grid, &features, &sites, task);
             assert!(!expected.is_empty(), "noise can be learnt a little");
-            assert_eq!(gpu.boost_poses(on_gpu, &grid, &features, &sites, task), expected, "{limit} {task:?}");
+            assert_eq!(
+                gpu.boost_poses(on_gpu, &grid, &features, &sites, task),
+                expected,
+                "{limit} {task:?}"
+            );
             let expected_margins = Cpu.pose_margins(&on_cpu, &grid, &features, &expected, &sites);
-            assert_eq!(gpu.pose_margins(on_gpu, &grid, &features, &expected, &sites), expected_margins, "{limit}");
+            assert_eq!(
+                gpu.pose_margins(on_gpu, &grid, &features, &expected, &sites),
+                expected_margins,
+                "{limit}"
+            );
         });
     });
 }

@@ -4,7 +4,8 @@ use crate::{IoError, read_markups, read_points};
 use pbt_volume::{Geometry, PointLps, Pose};
 use std::path::Path;
 
-/// Farther than this from the outer voxel centres, a point is a mistake; nearer it is used, with a warning.
+/// Farther than this from the outer voxel centres, a point is a mistake; nearer it is used, with a
+/// warning.
 const MAX_VOXELS_OUTSIDE: f64 = 2.0;
 
 /// The outer voxels reach half a voxel beyond their centres: up to there a point is in the image.
@@ -49,14 +50,21 @@ pub enum LandmarkState {
     OutOfView,
 }
 
-/// Compares annotations with the image that they belong to: the centres of boxes and the landmarks (corners of boxes often lie outside).
-/// `file` is the file of the annotations, for the messages. Returns one warning for each point that lies a little outside.
+/// Compares annotations with the image that they belong to: the centres of boxes and the landmarks
+/// (corners of boxes often lie outside). `file` is the file of the annotations, for the messages.
+/// Returns one warning for each point that lies a little outside.
 ///
 /// # Errors
-/// [`IoError`] naming file and structure when a point lies more than 2 voxels outside the outer voxel centres, as it does where image and
-/// annotations belong to different cases or coordinate systems.
-pub fn check_annotations(file: &Path, geometry: &Geometry, annotations: &Annotations) -> Result<Vec<String>, IoError> {
-    let centers = annotations.boxes.iter().map(|(name, pose)| (name, "the centre of the box", pose.center));
+/// [`IoError`] naming file and structure when a point lies more than 2 voxels outside the outer
+/// voxel centres, as it does where image and annotations belong to different cases or coordinate
+/// systems.
+pub fn check_annotations(
+    file: &Path,
+    geometry: &Geometry,
+    annotations: &Annotations,
+) -> Result<Vec<String>, IoError> {
+    let centers =
+        annotations.boxes.iter().map(|(name, pose)| (name, "the centre of the box", pose.center));
     let points = annotations.landmarks.iter().filter_map(|landmark| match landmark.state {
         LandmarkState::At(point) => Some((&landmark.name, "the landmark", point)),
         LandmarkState::OutOfView => None,
@@ -67,16 +75,25 @@ pub fn check_annotations(file: &Path, geometry: &Geometry, annotations: &Annotat
         let outside = if finite { geometry.voxels_outside(point) } else { f64::INFINITY };
         if outside > MAX_VOXELS_OUTSIDE {
             let problem = format!("{what} lies {outside:.1} voxels outside the image");
-            return Err(IoError::input(file, name, problem, "check that image and annotations belong together and say LPS or RAS rightly"));
+            return Err(IoError::input(
+                file,
+                name,
+                problem,
+                "check that image and annotations belong together and say LPS or RAS rightly",
+            ));
         }
         if outside > FACE_VOXELS_OUTSIDE {
-            warnings.push(format!("{}: {name}: {what} lies {outside:.1} voxels outside the image and is used", file.display()));
+            warnings.push(format!(
+                "{}: {name}: {what} lies {outside:.1} voxels outside the image and is used",
+                file.display()
+            ));
         }
     }
     Ok(warnings)
 }
 
-/// Reads annotations by the file's extension: tables of landmarks (`.fcsv`, `.csv`, `.tsv`), else Slicer markups.
+/// Reads annotations by the file's extension: tables of landmarks (`.fcsv`, `.csv`, `.tsv`), else
+/// Slicer markups.
 ///
 /// # Errors
 /// As [`crate::read_points`] and [`crate::read_markups`].
@@ -95,10 +112,17 @@ mod tests {
         let geometry = Geometry::isotropic([10, 10, 10], 2.0).unwrap();
         let check = |x: f64| {
             let landmarks = vec![
-                Landmark { name: "tip".into(), state: LandmarkState::At(PointLps::new(x, 5.0, 5.0)) },
+                Landmark {
+                    name: "tip".into(),
+                    state: LandmarkState::At(PointLps::new(x, 5.0, 5.0)),
+                },
                 Landmark { name: "gone".into(), state: LandmarkState::OutOfView },
             ];
-            check_annotations(Path::new("a.mrk.json"), &geometry, &Annotations { boxes: vec![], landmarks })
+            check_annotations(
+                Path::new("a.mrk.json"),
+                &geometry,
+                &Annotations { boxes: vec![], landmarks },
+            )
         };
         assert!(check(18.9).unwrap().is_empty());
         assert_eq!(check(19.1).unwrap().len(), 1);
@@ -110,6 +134,11 @@ mod tests {
         let center = PointLps::new(-4.5, 5.0, 5.0);
         let pose = Pose { center, orientation: UnitQuaternion::identity(), size_mm: [30.0; 3] };
         let annotations = Annotations { boxes: vec![("skull".into(), pose)], landmarks: vec![] };
-        assert!(check_annotations(Path::new("a"), &geometry, &annotations).unwrap_err().to_string().contains("skull"));
+        assert!(
+            check_annotations(Path::new("a"), &geometry, &annotations)
+                .unwrap_err()
+                .to_string()
+                .contains("skull")
+        );
     }
 }

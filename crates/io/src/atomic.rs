@@ -6,22 +6,29 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Writes the file `path` through `write`, so that a reader sees the old content or the whole new one.
+/// Writes the file `path` through `write`, so that a reader sees the old content or the whole new
+/// one.
 ///
-/// The content goes to a temporary file in the same folder, is flushed to the disk and then renamed. A symbolic link stays and its target
-/// is replaced. A device or pipe (`/dev/stdout`) cannot be replaced and is written to directly.
+/// The content goes to a temporary file in the same folder, is flushed to the disk and then
+/// renamed. A symbolic link stays and its target is replaced. A device or pipe (`/dev/stdout`)
+/// cannot be replaced and is written to directly.
 ///
 /// # Errors
-/// [`IoError`] (an output error) naming `path`, whatever failed; the old file is then untouched and the temporary one removed.
-pub fn write_atomically(path: &Path, write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>) -> Result<(), IoError> {
+/// [`IoError`] (an output error) naming `path`, whatever failed; the old file is then untouched and
+/// the temporary one removed.
+pub fn write_atomically(
+    path: &Path,
+    write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
+) -> Result<(), IoError> {
     replace(path, write).map_err(|error| IoError::output(path, &error))
 }
 
-/// Whether [`write_atomically`] can begin to write `path`, for commands that compute for long before they write. Devices and pipes are not
-/// tried, since opening them may do something.
+/// Whether [`write_atomically`] can begin to write `path`, for commands that compute for long
+/// before they write. Devices and pipes are not tried, since opening them may do something.
 ///
 /// # Errors
-/// [`IoError`] (an output error) naming `path`: a folder of that name, a folder that is missing or must not be written.
+/// [`IoError`] (an output error) naming `path`: a folder of that name, a folder that is missing or
+/// must not be written.
 pub fn check_writable(path: &Path) -> Result<(), IoError> {
     let try_beside = || -> io::Result<()> {
         let target = match fs::metadata(path) {
@@ -37,7 +44,10 @@ pub fn check_writable(path: &Path) -> Result<(), IoError> {
     try_beside().map_err(|error| IoError::output(path, &error))
 }
 
-fn replace(path: &Path, write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>) -> io::Result<()> {
+fn replace(
+    path: &Path,
+    write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
+) -> io::Result<()> {
     let target = match fs::metadata(path) {
         Ok(meta) if meta.is_dir() => return Err(io::ErrorKind::IsADirectory.into()),
         Ok(meta) if !meta.is_file() => {
@@ -51,23 +61,30 @@ fn replace(path: &Path, write: impl FnOnce(&mut BufWriter<File>) -> io::Result<(
     let temporary = temporary_beside(&target)?;
     let outcome = write_synced(&temporary, write).and_then(|()| fs::rename(&temporary, &target));
     if outcome.is_err() {
-        // The first error is the one to report; a temporary file that cannot be removed either changes nothing for the caller.
+        // The first error is the one to report; a temporary file that cannot be removed either
+        // changes nothing for the caller.
         let _ = fs::remove_file(&temporary);
     }
     outcome
 }
 
-fn write_synced(temporary: &Path, write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>) -> io::Result<()> {
-    let mut writer = BufWriter::new(OpenOptions::new().write(true).create_new(true).open(temporary)?);
+fn write_synced(
+    temporary: &Path,
+    write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
+) -> io::Result<()> {
+    let mut writer =
+        BufWriter::new(OpenOptions::new().write(true).create_new(true).open(temporary)?);
     write(&mut writer)?;
     writer.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()
 }
 
-/// A name in the same folder (renaming across file systems is not atomic) that no other process or thread uses.
+/// A name in the same folder (renaming across file systems is not atomic) that no other process or
+/// thread uses.
 fn temporary_beside(target: &Path) -> io::Result<PathBuf> {
     static COUNTER: AtomicU64 = AtomicU64::new(0);
     let name = target.file_name().ok_or(io::ErrorKind::InvalidInput)?;
-    // Long names keep their end out of the temporary one, which must not exceed the system's limit of 255 bytes.
+    // Long names keep their end out of the temporary one, which must not exceed the system's limit
+    // of 255 bytes.
     let stem: String = name.to_string_lossy().chars().take(40).collect();
     let number = COUNTER.fetch_add(1, Ordering::Relaxed);
     Ok(target.with_file_name(format!(".{stem}.{}-{number}.tmp", std::process::id())))
@@ -78,7 +95,10 @@ mod tests {
     use super::*;
 
     fn names(folder: &Path) -> Vec<String> {
-        fs::read_dir(folder).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect()
+        fs::read_dir(folder)
+            .unwrap()
+            .map(|e| e.unwrap().file_name().into_string().unwrap())
+            .collect()
     }
 
     #[test]
@@ -91,7 +111,10 @@ mod tests {
             Err(io::ErrorKind::StorageFull.into())
         })
         .unwrap_err();
-        assert!(!error.is_input() && error.to_string().contains("model.pbt: file: cannot be written"), "{error}");
+        assert!(
+            !error.is_input() && error.to_string().contains("model.pbt: file: cannot be written"),
+            "{error}"
+        );
         assert_eq!(fs::read(&path).unwrap(), b"old");
         assert_eq!(names(folder.path()), ["model.pbt"]);
     }
@@ -113,10 +136,16 @@ mod tests {
         check_writable(&path).unwrap();
         fs::write(&path, "old").unwrap();
         check_writable(&path).unwrap();
-        assert_eq!((names(folder.path()), fs::read(&path).unwrap()), (vec!["report.json".to_owned()], b"old".to_vec()));
+        assert_eq!(
+            (names(folder.path()), fs::read(&path).unwrap()),
+            (vec!["report.json".to_owned()], b"old".to_vec())
+        );
         for path in [folder.path().join("no/report.json"), folder.path().to_path_buf()] {
             let error = check_writable(&path).unwrap_err();
-            assert!(!error.is_input() && error.to_string().starts_with(&path.display().to_string()), "{error}");
+            assert!(
+                !error.is_input() && error.to_string().starts_with(&path.display().to_string()),
+                "{error}"
+            );
         }
     }
 

@@ -1,5 +1,6 @@
-//! Folders in the layout of BIDS as data sets: images in `sub-*/…`, label maps `…_dseg.nii.gz` of a derivative beside them
-//! (`derivatives/PIPELINE/sub-*/…`) or among them, names of their values in `…_dseg.tsv`.
+//! Folders in the layout of BIDS as data sets: images in `sub-*/…`, label maps `…_dseg.nii.gz` of a
+//! derivative beside them (`derivatives/PIPELINE/sub-*/…`) or among them, names of their values in
+//! `…_dseg.tsv`.
 //! <https://bids-specification.readthedocs.io/en/stable/derivatives/imaging.html#segmentations>
 
 use crate::dataset::{CaseSpec, Dataset, Modality, StructureKind, StructureSpec};
@@ -13,7 +14,8 @@ use std::path::{Path, PathBuf};
 /// The file that makes a folder a BIDS data set.
 pub(crate) const DESCRIPTION: &str = "dataset_description.json";
 
-/// Entities that a label map adds to those of its image, or that say how either was made. What remains must be the same in both.
+/// Entities that a label map adds to those of its image, or that say how either was made. What
+/// remains must be the same in both.
 const ADDED: [&str; 7] = ["seg", "atlas", "scale", "label", "desc", "den", "hemi"];
 
 /// Folders in the folder of a subject: sessions and types of data, and some room.
@@ -24,9 +26,13 @@ pub(crate) fn is_bids(root: &Value) -> bool {
     root.get("schema").is_none() && root.get("BIDSVersion").is_some()
 }
 
-/// Whether there are label maps in the folder of a BIDS data set. What cannot be looked at counts as yes, and is named when it is read.
+/// Whether there are label maps in the folder of a BIDS data set. What cannot be looked at counts
+/// as yes, and is named when it is read.
 pub(crate) fn has_label_maps(folder: &Path) -> bool {
-    let maps = |root: &PathBuf| files(root, &[".nii.gz", ".nii"]).map_or(true, |files| files.iter().any(|file| file.suffix == "dseg"));
+    let maps = |root: &PathBuf| {
+        files(root, &[".nii.gz", ".nii"])
+            .map_or(true, |files| files.iter().any(|file| file.suffix == "dseg"))
+    };
     Roots::of(folder).map_or(true, |roots| roots.label_maps.iter().any(maps))
 }
 
@@ -46,15 +52,25 @@ impl Named {
         let stem = endings.iter().find_map(|ending| name.strip_suffix(ending))?;
         let mut parts: Vec<&str> = stem.split('_').collect();
         let suffix = parts.pop()?;
-        let pairs = parts.into_iter().map(|part| part.split_once('-').map(|(key, value)| (key.to_owned(), value.to_owned())));
+        let pairs = parts.into_iter().map(|part| {
+            part.split_once('-').map(|(key, value)| (key.to_owned(), value.to_owned()))
+        });
         let entities = pairs.collect::<Option<_>>()?;
-        Some(Self { path: path.to_path_buf(), stem: stem.to_owned(), entities, suffix: suffix.to_owned() })
+        Some(Self {
+            path: path.to_path_buf(),
+            stem: stem.to_owned(),
+            entities,
+            suffix: suffix.to_owned(),
+        })
     }
 
-    /// What an image and its label map have in common. `space-orig` says that no transformation took place.
+    /// What an image and its label map have in common. `space-orig` says that no transformation
+    /// took place.
     fn key(&self) -> BTreeMap<&str, &str> {
         let pairs = self.entities.iter().map(|(key, value)| (key.as_str(), value.as_str()));
-        pairs.filter(|(key, value)| !ADDED.contains(key) && (*key, *value) != ("space", "orig")).collect()
+        pairs
+            .filter(|(key, value)| !ADDED.contains(key) && (*key, *value) != ("space", "orig"))
+            .collect()
     }
 
     fn beside(&self, ending: &str) -> PathBuf {
@@ -71,10 +87,16 @@ struct Roots {
 impl Roots {
     fn of(folder: &Path) -> Result<Self, IoError> {
         // A derivative inside its data set: the choice of one of several.
-        let absolute = std::path::absolute(folder).map_err(|error| IoError::unreadable(folder, &error))?;
-        let parent = absolute.parent().filter(|parent| parent.file_name().is_some_and(|name| name == "derivatives"));
+        let absolute =
+            std::path::absolute(folder).map_err(|error| IoError::unreadable(folder, &error))?;
+        let parent = absolute
+            .parent()
+            .filter(|parent| parent.file_name().is_some_and(|name| name == "derivatives"));
         if let Some(raw) = parent.and_then(Path::parent) {
-            return Ok(Self { images: vec![raw.to_path_buf(), folder.to_path_buf()], label_maps: vec![folder.to_path_buf()] });
+            return Ok(Self {
+                images: vec![raw.to_path_buf(), folder.to_path_buf()],
+                label_maps: vec![folder.to_path_buf()],
+            });
         }
         let mut label_maps = vec![folder.to_path_buf()];
         let derivatives = folder.join("derivatives");
@@ -85,8 +107,9 @@ impl Roots {
     }
 }
 
-/// The data set that a `dataset_description.json` describes: each image with a label map is a case. The split is what a column `split` of
-/// `participants.tsv` says of the subject, or `train` where there is none.
+/// The data set that a `dataset_description.json` describes: each image with a label map is a case.
+/// The split is what a column `split` of `participants.tsv` says of the subject, or `train` where
+/// there is none.
 pub(crate) fn load(path: &Path, root: &Node) -> Result<Dataset, IoError> {
     let folder = path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
     let name = match root.optional("Name")? {
@@ -97,15 +120,24 @@ pub(crate) fn load(path: &Path, root: &Node) -> Result<Dataset, IoError> {
     let mut images = Vec::new();
     for root in &roots.images {
         let others = ["dseg", "mask", "probseg"];
-        images.extend(files(root, &[".nii.gz", ".nii"])?.into_iter().filter(|file| !others.contains(&file.suffix.as_str())));
+        images.extend(
+            files(root, &[".nii.gz", ".nii"])?
+                .into_iter()
+                .filter(|file| !others.contains(&file.suffix.as_str())),
+        );
     }
     let splits = splits(&roots.images[0])?;
     let (mut cases, mut warnings) = (BTreeMap::new(), Vec::new());
     let (mut label_names, mut modalities) = (BTreeMap::new(), BTreeSet::new());
     for root in &roots.label_maps {
-        for map in files(root, &[".nii.gz", ".nii"])?.into_iter().filter(|file| file.suffix == "dseg") {
+        for map in
+            files(root, &[".nii.gz", ".nii"])?.into_iter().filter(|file| file.suffix == "dseg")
+        {
             let Some(image) = image_of(&map, &images)? else {
-                warnings.push(format!("{}: label map: belongs to no image of the data set and is left out", map.path.display()));
+                warnings.push(format!(
+                    "{}: label map: belongs to no image of the data set and is left out",
+                    map.path.display()
+                ));
                 continue;
             };
             add_names(&mut label_names, &map, root)?;
@@ -119,19 +151,38 @@ pub(crate) fn load(path: &Path, root: &Node) -> Result<Dataset, IoError> {
                 annotations: markups.is_file().then_some(markups).into_iter().collect(),
                 labels: Some(map.path.clone()),
             };
-            if let Some(CaseSpec { labels: Some(other), .. }) = cases.insert(image.stem.clone(), case) {
-                let problem = format!("belongs to the image `{}`, as does {}", image.stem, other.display());
-                return Err(IoError::input(&map.path, "label map", problem, "give the folder of one derivative, or keep one of the two"));
+            if let Some(CaseSpec { labels: Some(other), .. }) =
+                cases.insert(image.stem.clone(), case)
+            {
+                let problem =
+                    format!("belongs to the image `{}`, as does {}", image.stem, other.display());
+                return Err(IoError::input(
+                    &map.path,
+                    "label map",
+                    problem,
+                    "give the folder of one derivative, or keep one of the two",
+                ));
             }
         }
     }
     let Some(modality) = modalities.pop_first() else {
-        let problem = "is a BIDS data set without a label map …_dseg.nii.gz that belongs to an image";
-        return Err(IoError::input(path, "derivatives", problem, "add label maps below derivatives/NAME/sub-…"));
+        let problem =
+            "is a BIDS data set without a label map …_dseg.nii.gz that belongs to an image";
+        return Err(IoError::input(
+            path,
+            "derivatives",
+            problem,
+            "add label maps below derivatives/NAME/sub-…",
+        ));
     };
     if let Some(other) = modalities.first() {
         let problem = format!("have images of {modality} and of {other}");
-        return Err(IoError::input(path, "label maps", problem, "train on one modality: keep its label maps alone"));
+        return Err(IoError::input(
+            path,
+            "label maps",
+            problem,
+            "train on one modality: keep its label maps alone",
+        ));
     }
     let names: BTreeSet<&String> = label_names.values().collect();
     let mut in_order: Vec<&String> = label_names.values().collect();
@@ -139,7 +190,12 @@ pub(crate) fn load(path: &Path, root: &Node) -> Result<Dataset, IoError> {
         let mut left = names;
         move |name| left.remove(name)
     });
-    let structure = |name: &String| StructureSpec { name: name.clone(), kind: StructureKind::Box, parent: None, partner: None };
+    let structure = |name: &String| StructureSpec {
+        name: name.clone(),
+        kind: StructureKind::Box,
+        parent: None,
+        partner: None,
+    };
     let structures = in_order.into_iter().map(structure).collect();
     let modality = match modality.as_str() {
         "CT" => Modality::Ct,
@@ -148,15 +204,27 @@ pub(crate) fn load(path: &Path, root: &Node) -> Result<Dataset, IoError> {
         _ => Modality::Other(modality),
     };
     let cases = cases.into_values().collect();
-    Ok(Dataset { name, modality, structures, label_names, cases, path: path.to_path_buf(), warnings })
+    Ok(Dataset {
+        name,
+        modality,
+        structures,
+        label_names,
+        cases,
+        path: path.to_path_buf(),
+        warnings,
+    })
 }
 
-/// The image that a label map belongs to: the only one with its entities, or the one among them that the label map's sidecar names as its
-/// source.
+/// The image that a label map belongs to: the only one with its entities, or the one among them
+/// that the label map's sidecar names as its source.
 fn image_of<'a>(map: &Named, images: &'a [Named]) -> Result<Option<&'a Named>, IoError> {
-    // A derivative may hold a copy of the image; the first of one name is that of the data set itself.
+    // A derivative may hold a copy of the image; the first of one name is that of the data set
+    // itself.
     let mut names = BTreeSet::new();
-    let matching: Vec<&Named> = images.iter().filter(|image| image.key() == map.key() && names.insert(&image.stem)).collect();
+    let matching: Vec<&Named> = images
+        .iter()
+        .filter(|image| image.key() == map.key() && names.insert(&image.stem))
+        .collect();
     if matching.len() < 2 {
         return Ok(matching.first().copied());
     }
@@ -173,7 +241,12 @@ fn image_of<'a>(map: &Named, images: &'a [Named]) -> Result<Option<&'a Named>, I
             };
             for source in sources {
                 let file = source.text()?.rsplit(['/', ':']).next().unwrap_or_default();
-                named.extend(matching.iter().copied().filter(|image| image.path.file_name().is_some_and(|name| name == file)));
+                named.extend(
+                    matching
+                        .iter()
+                        .copied()
+                        .filter(|image| image.path.file_name().is_some_and(|name| name == file)),
+                );
             }
         }
     }
@@ -182,18 +255,28 @@ fn image_of<'a>(map: &Named, images: &'a [Named]) -> Result<Option<&'a Named>, I
         _ => {
             let list: Vec<&str> = matching.iter().map(|image| image.stem.as_str()).collect();
             let problem = format!("may belong to {}", list.join(" or "));
-            Err(IoError::input(&map.path, "label map", problem, "name the image in `Sources` of the label map's .json file"))
+            Err(IoError::input(
+                &map.path,
+                "label map",
+                problem,
+                "name the image in `Sources` of the label map's .json file",
+            ))
         }
     }
 }
 
-/// Adds the names of a label map's values: those of the table of its name, or of the nearest folder above whose table `…dseg.tsv` has no
-/// entity that the label map lacks.
+/// Adds the names of a label map's values: those of the table of its name, or of the nearest folder
+/// above whose table `…dseg.tsv` has no entity that the label map lacks.
 fn add_names(names: &mut BTreeMap<u16, String>, map: &Named, root: &Path) -> Result<(), IoError> {
-    let applies = |table: &Named| table.suffix == "dseg" && table.entities.iter().all(|(key, value)| map.entities.get(key) == Some(value));
+    let applies = |table: &Named| {
+        table.suffix == "dseg"
+            && table.entities.iter().all(|(key, value)| map.entities.get(key) == Some(value))
+    };
     for folder in map.path.ancestors().skip(1) {
-        let entries = std::fs::read_dir(folder).map_err(|error| IoError::unreadable(folder, &error))?;
-        let tables = entries.filter_map(|entry| Named::of(&entry.ok()?.path(), &[".tsv"])).filter(applies);
+        let entries =
+            std::fs::read_dir(folder).map_err(|error| IoError::unreadable(folder, &error))?;
+        let tables =
+            entries.filter_map(|entry| Named::of(&entry.ok()?.path(), &[".tsv"])).filter(applies);
         if let Some(table) = tables.max_by_key(|table| table.entities.len()) {
             return read_names(names, &table.path);
         }
@@ -202,14 +285,23 @@ fn add_names(names: &mut BTreeMap<u16, String>, map: &Named, root: &Path) -> Res
         }
     }
     let advice = "write a table with the columns index and name";
-    Err(IoError::input(&map.beside(".tsv"), "file", "is missing, so the label map's values have no names", advice))
+    Err(IoError::input(
+        &map.beside(".tsv"),
+        "file",
+        "is missing, so the label map's values have no names",
+        advice,
+    ))
 }
 
 fn read_names(names: &mut BTreeMap<u16, String>, path: &Path) -> Result<(), IoError> {
-    let bad = |what: String| IoError::input(path, "table", what, "repair the table: index and name of each label");
+    let bad = |what: String| {
+        IoError::input(path, "table", what, "repair the table: index and name of each label")
+    };
     for row in table(path, &["index", "name"])? {
         let (line, [index, name]) = row?;
-        let value: u16 = index.parse().map_err(|_| bad(format!("line {line}: `{index}` is no label value from 0 to 65535")))?;
+        let value: u16 = index.parse().map_err(|_| {
+            bad(format!("line {line}: `{index}` is no label value from 0 to 65535"))
+        })?;
         if name.is_empty() {
             return Err(bad(format!("line {line}: the name is empty")));
         }
@@ -218,7 +310,9 @@ fn read_names(names: &mut BTreeMap<u16, String>, path: &Path) -> Result<(), IoEr
             && let Some(other) = names.insert(value, name.clone())
             && other != name
         {
-            return Err(bad(format!("line {line}: the value {value} is `{name}` here and `{other}` elsewhere")));
+            return Err(bad(format!(
+                "line {line}: the value {value} is `{name}` here and `{other}` elsewhere"
+            )));
         }
     }
     Ok(())
@@ -235,26 +329,42 @@ fn splits(root: &Path) -> Result<Option<BTreeMap<String, String>>, IoError> {
     if !header.split(|&byte| byte == b'\t').any(|column| column.trim_ascii() == b"split") {
         return Ok(None);
     }
-    table(&path, &["participant_id", "split"])?.map(|row| row.map(|(_, [id, split])| (id, split))).collect::<Result<_, _>>().map(Some)
+    table(&path, &["participant_id", "split"])?
+        .map(|row| row.map(|(_, [id, split])| (id, split)))
+        .collect::<Result<_, _>>()
+        .map(Some)
 }
 
-fn split_of(image: &Named, splits: &Option<BTreeMap<String, String>>, root: &Path) -> Result<String, IoError> {
+fn split_of(
+    image: &Named,
+    splits: &Option<BTreeMap<String, String>>,
+    root: &Path,
+) -> Result<String, IoError> {
     let Some(splits) = splits else { return Ok("train".to_owned()) };
     let subject = format!("sub-{}", image.entities.get("sub").map_or("", String::as_str));
     splits.get(&subject).filter(|split| !split.is_empty()).cloned().ok_or_else(|| {
         let problem = format!("has no split for `{subject}`");
-        IoError::input(&root.join("participants.tsv"), "split", problem, "give each subject with a label map a split, such as train")
+        IoError::input(
+            &root.join("participants.tsv"),
+            "split",
+            problem,
+            "give each subject with a label map a split, such as train",
+        )
     })
 }
 
 type Row<const N: usize> = Result<(u64, [String; N]), IoError>;
 
 /// Line number and these columns of each row of a table with tabs.
-fn table<const N: usize>(path: &Path, columns: &[&str; N]) -> Result<std::vec::IntoIter<Row<N>>, IoError> {
+fn table<const N: usize>(
+    path: &Path,
+    columns: &[&str; N],
+) -> Result<std::vec::IntoIter<Row<N>>, IoError> {
     let bytes = read_file(path)?;
     let bad = |what: String| IoError::input(path, "table", what, "repair the table");
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
-    let mut reader = csv::ReaderBuilder::new().delimiter(b'\t').trim(csv::Trim::All).from_reader(bytes);
+    let mut reader =
+        csv::ReaderBuilder::new().delimiter(b'\t').trim(csv::Trim::All).from_reader(bytes);
     let headers = reader.headers().map_err(|error| bad(error.to_string()))?.clone();
     let mut places = [0; N];
     for (place, column) in places.iter_mut().zip(columns) {
@@ -271,7 +381,12 @@ fn table<const N: usize>(path: &Path, columns: &[&str; N]) -> Result<std::vec::I
 
 /// What made an image, by the suffix and the folder that BIDS gives each kind.
 fn modality(image: &Named) -> String {
-    let folder = image.path.parent().and_then(Path::file_name).and_then(|name| name.to_str()).unwrap_or_default();
+    let folder = image
+        .path
+        .parent()
+        .and_then(Path::file_name)
+        .and_then(|name| name.to_str())
+        .unwrap_or_default();
     match (image.suffix.to_ascii_uppercase().as_str(), folder) {
         (suffix @ ("CT" | "US" | "PET"), _) => suffix.to_owned(),
         (_, "pet") => "PET".to_owned(),
@@ -283,7 +398,8 @@ fn modality(image: &Named) -> String {
 
 fn folders(folder: &Path) -> Result<Vec<PathBuf>, IoError> {
     let entries = std::fs::read_dir(folder).map_err(|error| IoError::unreadable(folder, &error))?;
-    let mut folders: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).filter(|path| path.is_dir()).collect();
+    let mut folders: Vec<PathBuf> =
+        entries.filter_map(|entry| Some(entry.ok()?.path())).filter(|path| path.is_dir()).collect();
     folders.sort();
     Ok(folders)
 }
@@ -291,16 +407,28 @@ fn folders(folder: &Path) -> Result<Vec<PathBuf>, IoError> {
 /// The files with one of these endings below the folders `sub-*`, in the order of their paths.
 fn files(root: &Path, endings: &[&str]) -> Result<Vec<Named>, IoError> {
     let mut found = Vec::new();
-    let is_subject = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("sub-"));
+    let is_subject = |path: &PathBuf| {
+        path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("sub-"))
+    };
     for subject in folders(root)?.into_iter().filter(is_subject) {
         list(&subject, endings, &mut found, 0)?;
     }
     Ok(found)
 }
 
-fn list(folder: &Path, endings: &[&str], found: &mut Vec<Named>, depth: usize) -> Result<(), IoError> {
+fn list(
+    folder: &Path,
+    endings: &[&str],
+    found: &mut Vec<Named>,
+    depth: usize,
+) -> Result<(), IoError> {
     if depth > MAX_DEPTH {
-        return Err(IoError::input(folder, "folder", format!("is more than {MAX_DEPTH} folders deep"), "keep to the layout of BIDS"));
+        return Err(IoError::input(
+            folder,
+            "folder",
+            format!("is more than {MAX_DEPTH} folders deep"),
+            "keep to the layout of BIDS",
+        ));
     }
     let entries = std::fs::read_dir(folder).map_err(|error| IoError::unreadable(folder, &error))?;
     let mut paths: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
@@ -324,7 +452,11 @@ mod tests {
     /// A data set with these files, by path and content.
     fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
-        for (file, content) in [("dataset_description.json", r#"{"Name": "livers", "BIDSVersion": "1.10.0"}"#)].iter().chain(files) {
+        for (file, content) in
+            [("dataset_description.json", r#"{"Name": "livers", "BIDSVersion": "1.10.0"}"#)]
+                .iter()
+                .chain(files)
+        {
             let path = folder.path().join(file);
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, content).unwrap();
@@ -356,27 +488,53 @@ mod tests {
         assert_eq!((set.name.as_str(), &set.modality), ("livers", &Modality::Mr));
         assert_eq!(ids(&set), [("sub-01_T1w", "train"), ("sub-02_ses-a_T1w", "train")]);
         assert!(!set.cases[0].image.to_string_lossy().contains("derivatives"));
-        assert!(set.cases[1].labels.as_ref().unwrap().ends_with("sub-02_ses-a_desc-manual_dseg.nii.gz"));
-        assert_eq!(set.structures.iter().map(|s| s.name.as_str()).collect::<Vec<_>>(), ["liver", "spleen"]);
+        assert!(
+            set.cases[1].labels.as_ref().unwrap().ends_with("sub-02_ses-a_desc-manual_dseg.nii.gz")
+        );
+        assert_eq!(
+            set.structures.iter().map(|s| s.name.as_str()).collect::<Vec<_>>(),
+            ["liver", "spleen"]
+        );
         assert_eq!(set.label_names, BTreeMap::from([(2, "liver".into()), (5, "spleen".into())]));
         // The label map in another space belongs to no image here.
-        assert!(set.warnings.len() == 1 && set.warnings[0].contains("space-MNI"), "{:?}", set.warnings);
+        assert!(
+            set.warnings.len() == 1 && set.warnings[0].contains("space-MNI"),
+            "{:?}",
+            set.warnings
+        );
         // The derivative alone, and the description itself, lead to the same cases.
-        std::fs::write(folder.path().join("derivatives/manual/dataset_description.json"), r#"{"BIDSVersion": "1.10.0"}"#).unwrap();
+        std::fs::write(
+            folder.path().join("derivatives/manual/dataset_description.json"),
+            r#"{"BIDSVersion": "1.10.0"}"#,
+        )
+        .unwrap();
         for path in ["derivatives/manual", "dataset_description.json"] {
-            assert_eq!(ids(&Dataset::load(&folder.path().join(path)).unwrap()), ids(&set), "{path}");
+            assert_eq!(
+                ids(&Dataset::load(&folder.path().join(path)).unwrap()),
+                ids(&set),
+                "{path}"
+            );
         }
     }
 
     #[test]
     fn tables_say_names_and_splits() {
         let mut files = FILES.to_vec();
-        files.push(("participants.tsv", "participant_id\tage\tsplit\nsub-01\t40\ttest\nsub-02\t50\tdev\n"));
+        files.push((
+            "participants.tsv",
+            "participant_id\tage\tsplit\nsub-01\t40\ttest\nsub-02\t50\tdev\n",
+        ));
         // Nearer and more special tables go first.
-        files.push(("derivatives/manual/sub-01/anat/sub-01_space-orig_seg-x_dseg.tsv", "name\tindex\nkidney\t7\n"));
+        files.push((
+            "derivatives/manual/sub-01/anat/sub-01_space-orig_seg-x_dseg.tsv",
+            "name\tindex\nkidney\t7\n",
+        ));
         let set = Dataset::load(folder(&files).path()).unwrap();
         assert_eq!(ids(&set), [("sub-01_T1w", "test"), ("sub-02_ses-a_T1w", "dev")]);
-        assert_eq!(set.label_names.into_values().collect::<Vec<_>>(), ["liver", "spleen", "kidney"]);
+        assert_eq!(
+            set.label_names.into_values().collect::<Vec<_>>(),
+            ["liver", "spleen", "kidney"]
+        );
     }
 
     #[test]
@@ -395,12 +553,36 @@ mod tests {
         let table = FILES.len() - 2;
         for (change, with, part) in [
             (Some(table), ("README", ""), "sub-01_space-orig_seg-x_dseg.tsv: file: is missing"),
-            (Some(table), ("derivatives/manual/dseg.tsv", "index\nx"), "dseg.tsv: table: has no column `name`"),
-            (Some(table), ("derivatives/manual/dseg.tsv", "index\tname\n70000\tx"), "line 2: `70000` is no label value"),
-            (None, ("derivatives/manual/sub-02/dseg.tsv", "index\tname\n2\tlung"), "`lung` here and `liver` elsewhere"),
-            (None, ("derivatives/other/sub-02/ses-a/sub-02_ses-a_dseg.nii.gz", ""), "dseg.tsv: file: is missing"),
-            (None, ("derivatives/manual/sub-01/anat/sub-01_dseg.nii.gz", ""), "belongs to the image `sub-01_T1w`, as does"),
-            (None, ("participants.tsv", "participant_id\tsplit\nsub-01\ttest\n"), "split: has no split for `sub-02`"),
+            (
+                Some(table),
+                ("derivatives/manual/dseg.tsv", "index\nx"),
+                "dseg.tsv: table: has no column `name`",
+            ),
+            (
+                Some(table),
+                ("derivatives/manual/dseg.tsv", "index\tname\n70000\tx"),
+                "line 2: `70000` is no label value",
+            ),
+            (
+                None,
+                ("derivatives/manual/sub-02/dseg.tsv", "index\tname\n2\tlung"),
+                "`lung` here and `liver` elsewhere",
+            ),
+            (
+                None,
+                ("derivatives/other/sub-02/ses-a/sub-02_ses-a_dseg.nii.gz", ""),
+                "dseg.tsv: file: is missing",
+            ),
+            (
+                None,
+                ("derivatives/manual/sub-01/anat/sub-01_dseg.nii.gz", ""),
+                "belongs to the image `sub-01_T1w`, as does",
+            ),
+            (
+                None,
+                ("participants.tsv", "participant_id\tsplit\nsub-01\ttest\n"),
+                "split: has no split for `sub-02`",
+            ),
         ] {
             let mut files = FILES.to_vec();
             match change {
@@ -410,8 +592,15 @@ mod tests {
             let error = Dataset::load(folder(&files).path()).unwrap_err();
             assert!(error.is_input() && error.to_string().contains(part), "{error}");
         }
-        assert!(Dataset::is_in(folder(&FILES).path()) && !Dataset::is_in(folder(&FILES[..4]).path()));
+        assert!(
+            Dataset::is_in(folder(&FILES).path()) && !Dataset::is_in(folder(&FILES[..4]).path())
+        );
         let error = Dataset::load(folder(&FILES[..4]).path()).unwrap_err().to_string();
-        assert!(error.contains("dataset_description.json: derivatives: is a BIDS data set without a label map"), "{error}");
+        assert!(
+            error.contains(
+                "dataset_description.json: derivatives: is a BIDS data set without a label map"
+            ),
+            "{error}"
+        );
     }
 }

@@ -1,19 +1,22 @@
-//! A box from a label map: the structure's principal axes, named and signed by a rule that keeps one anatomy in one orientation.
-//! `docs/reference/boxes-from-labels.md` states the rule and shows what it gives on real masks.
+//! A box from a label map: the structure's principal axes, named and signed by a rule that keeps
+//! one anatomy in one orientation. `docs/reference/boxes-from-labels.md` states the rule and shows
+//! what it gives on real masks.
 
 use nalgebra::{Matrix3, SymmetricEigen, UnitQuaternion, Vector3};
 use pbt_volume::{PointLps, Pose, Volume};
 
-/// Two principal axes whose standard deviations differ by less than this ratio are tied: the outline is nearly round there, and the rotation
-/// between them says more about noise than about anatomy. On the prostates of `data/` 0.75 brings the mean angle between a case and the mean
-/// of the cases from 29 (no ties at all) to 4 degrees in MR and from 18 to 13 in ultrasound.
+/// Two principal axes whose standard deviations differ by less than this ratio are tied: the
+/// outline is nearly round there, and the rotation between them says more about noise than about
+/// anatomy. On the prostates of `data/` 0.75 brings the mean angle between a case and the mean of
+/// the cases from 29 (no ties at all) to 4 degrees in MR and from 18 to 13 in ultrasound.
 const TIE_RATIO: f64 = 0.75;
 
 /// The box of the voxels whose value is `inside`; `None` when there are none.
 pub fn box_from_labels(labels: &Volume<u16>, inside: impl Fn(u16) -> bool) -> Option<Pose> {
     let geometry = labels.geometry();
     let axes = axes(&covariance(labels, &inside)?);
-    // Extents of the voxel centres along the axes, from an origin near the mask so that nothing cancels.
+    // Extents of the voxel centres along the axes, from an origin near the mask so that nothing
+    // cancels.
     let steps = axes.transpose() * geometry.matrix();
     let (mut low, mut high) = (Vector3::repeat(f64::INFINITY), Vector3::repeat(f64::NEG_INFINITY));
     for_each_inside(labels, &inside, |i, j, k| {
@@ -27,7 +30,11 @@ pub fn box_from_labels(labels: &Volume<u16>, inside: impl Fn(u16) -> bool) -> Op
     Pose::from_axes(PointLps(center), &axes, size_mm.into())
 }
 
-fn for_each_inside(labels: &Volume<u16>, inside: impl Fn(u16) -> bool, mut f: impl FnMut(u64, u64, u64)) {
+fn for_each_inside(
+    labels: &Volume<u16>,
+    inside: impl Fn(u16) -> bool,
+    mut f: impl FnMut(u64, u64, u64),
+) {
     let [nx, ny, _] = labels.shape();
     for (row, values) in labels.data().chunks_exact(nx).enumerate() {
         let (j, k) = (row % ny, row / ny);
@@ -60,7 +67,8 @@ fn covariance(labels: &Volume<u16>, inside: impl Fn(u16) -> bool) -> Option<Matr
     // n²·covariance = n·Σab − Σa·Σb is exact in i128: below 2¹²⁷ up to 2³⁴ voxels of a side of 2²⁰.
     let scaled = |a: usize, b: usize| {
         let (a, b) = (a.min(b), a.max(b));
-        let exact = i128::from(n) * second[a][b] as i128 - i128::from(first[a]) * i128::from(first[b]);
+        let exact =
+            i128::from(n) * second[a][b] as i128 - i128::from(first[a]) * i128::from(first[b]);
         exact as f64 / (n as f64 * n as f64)
     };
     let in_voxels = Matrix3::from_fn(scaled);
@@ -68,7 +76,8 @@ fn covariance(labels: &Volume<u16>, inside: impl Fn(u16) -> bool) -> Option<Matr
     Some(steps * in_voxels * steps.transpose())
 }
 
-/// The box's axes as columns: of all frames that fit the principal axes, the one nearest to the patient's left, posterior, superior.
+/// The box's axes as columns: of all frames that fit the principal axes, the one nearest to the
+/// patient's left, posterior, superior.
 fn axes(covariance: &Matrix3<f64>) -> Matrix3<f64> {
     let eigen = SymmetricEigen::new((covariance + covariance.transpose()) * 0.5);
     let mut order = [0, 1, 2];
@@ -79,13 +88,16 @@ fn axes(covariance: &Matrix3<f64>) -> Matrix3<f64> {
     match (tied(0, 1), tied(1, 2)) {
         _ if tied(0, 2) => Matrix3::identity(),
         (false, false) => nearest_relabelling(&axis),
-        (true, true) if deviation[1] * deviation[1] > deviation[0] * deviation[2] => frame_about(&axis[2]),
+        (true, true) if deviation[1] * deviation[1] > deviation[0] * deviation[2] => {
+            frame_about(&axis[2])
+        }
         (false, true) | (true, true) => frame_about(&axis[0]),
         (true, false) => frame_about(&axis[2]),
     }
 }
 
-/// Of the 24 right-handed frames on the three lines, the one with the smallest rotation from the identity, which has the largest trace.
+/// Of the 24 right-handed frames on the three lines, the one with the smallest rotation from the
+/// identity, which has the largest trace.
 fn nearest_relabelling(lines: &[Vector3<f64>; 3]) -> Matrix3<f64> {
     let orders = [[0, 1, 2], [1, 2, 0], [2, 0, 1], [0, 2, 1], [2, 1, 0], [1, 0, 2]];
     let mut best = (f64::NEG_INFINITY, Matrix3::identity());
@@ -101,14 +113,17 @@ fn nearest_relabelling(lines: &[Vector3<f64>; 3]) -> Matrix3<f64> {
     best.1
 }
 
-/// The frame nearest to the identity that has `line` on one of its axes: the shortest rotation that brings the patient axis nearest to
-/// `line` onto it.
+/// The frame nearest to the identity that has `line` on one of its axes: the shortest rotation that
+/// brings the patient axis nearest to `line` onto it.
 fn frame_about(line: &Vector3<f64>) -> Matrix3<f64> {
     let a = line.iamax();
     let direction = line.normalize() * line[a].signum();
     let patient_axis = Vector3::ith(a, 1.0);
     // The angle is below 55 degrees, so the shortest rotation is unique.
-    UnitQuaternion::rotation_between(&patient_axis, &direction).unwrap_or_default().to_rotation_matrix().into_inner()
+    UnitQuaternion::rotation_between(&patient_axis, &direction)
+        .unwrap_or_default()
+        .to_rotation_matrix()
+        .into_inner()
 }
 
 #[cfg(test)]
@@ -130,7 +145,8 @@ mod tests {
 
     fn grid() -> Geometry {
         // Oblique, anisotropic and mirrored: the box lives in the world, not in the grid.
-        let rotation = rotation_from_vector(Vector3::new(0.2, -0.4, 0.1)).to_rotation_matrix().into_inner();
+        let rotation =
+            rotation_from_vector(Vector3::new(0.2, -0.4, 0.1)).to_rotation_matrix().into_inner();
         let matrix = rotation * Matrix3::from_diagonal(&Vector3::new(1.0, -0.8, 1.2));
         Geometry::new([70, 80, 60], matrix, PointLps::new(-20.0, 40.0, -40.0)).unwrap()
     }
@@ -153,20 +169,30 @@ mod tests {
         // Two axes within the tie: only the tilt of the long one shows, whatever the short ones do.
         let tilt = rotation_from_vector(Vector3::new(0.3, 0.0, 0.0));
         let spin = rotation_from_vector(Vector3::new(0.0, 0.0, 0.7));
-        let labels = ellipsoid(&Pose { center, orientation: tilt * spin, size_mm: [20.0, 22.0, 34.0] }, &grid());
+        let labels = ellipsoid(
+            &Pose { center, orientation: tilt * spin, size_mm: [20.0, 22.0, 34.0] },
+            &grid(),
+        );
         let pose = box_from_labels(&labels, |v| v == 4).unwrap();
-        assert!(angle_between(&pose.orientation, &tilt) < 0.02, "{}", angle_between(&pose.orientation, &tilt));
-        let labels = ellipsoid(&Pose { center, orientation: tilt, size_mm: [25.0, 24.0, 27.0] }, &grid());
+        assert!(
+            angle_between(&pose.orientation, &tilt) < 0.02,
+            "{}",
+            angle_between(&pose.orientation, &tilt)
+        );
+        let labels =
+            ellipsoid(&Pose { center, orientation: tilt, size_mm: [25.0, 24.0, 27.0] }, &grid());
         assert_eq!(box_from_labels(&labels, |v| v == 4).unwrap().orientation.angle(), 0.0);
     }
 
     #[test]
     fn the_relabelling_is_the_nearest_of_all() {
-        let frame = rotation_from_vector(Vector3::new(1.4, -0.3, 2.0)).to_rotation_matrix().into_inner();
+        let frame =
+            rotation_from_vector(Vector3::new(1.4, -0.3, 2.0)).to_rotation_matrix().into_inner();
         let lines = [0, 1, 2].map(|a| frame.column(a).into_owned());
         let best = nearest_relabelling(&lines);
         assert!((best.determinant() - 1.0).abs() < 1e-12);
-        // No rotation group element of the cube leads nearer: 54.74 degrees about a diagonal is the worst case of all frames.
+        // No rotation group element of the cube leads nearer: 54.74 degrees about a diagonal is the
+        // worst case of all frames.
         assert!(best.trace() > 1.0 + 2.0 * 62.8f64.to_radians().cos());
     }
 

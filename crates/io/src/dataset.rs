@@ -4,7 +4,10 @@ use crate::annotations::{Annotations, Landmark, LandmarkState, read_annotations}
 use crate::box_from_labels::box_from_labels;
 use crate::json::{Node, parse};
 use crate::markups::name_of_file;
-use crate::{Image, IoError, ReadOptions, bids, is_dicom_path, is_image_path, nnunet, read_image_with, read_labels};
+use crate::{
+    Image, IoError, ReadOptions, bids, is_dicom_path, is_image_path, nnunet, read_image_with,
+    read_labels,
+};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -84,7 +87,8 @@ impl CaseSpec {
         read_image_with(&self.image, &self.options)
     }
 
-    /// The file that messages about the case's annotations name: the one that they are in, or the image.
+    /// The file that messages about the case's annotations name: the one that they are in, or the
+    /// image.
     pub fn annotated_in(&self) -> &Path {
         match (&self.annotations[..], &self.labels) {
             ([one], _) | ([], Some(one)) => one,
@@ -113,18 +117,20 @@ pub struct Dataset {
 }
 
 impl Dataset {
-    /// Reads a data set from a folder with `dataset.json`, or from such a file under any name. The paths in it are relative to the file. An
-    /// nnU-Net folder is one, too, and a folder in the layout of BIDS with label maps.
+    /// Reads a data set from a folder with `dataset.json`, or from such a file under any name. The
+    /// paths in it are relative to the file. An nnU-Net folder is one, too, and a folder in the
+    /// layout of BIDS with label maps.
     ///
     /// # Errors
-    /// [`IoError`] naming file and field (`cases[3].image`): unknown schema or kind, missing field, a name twice, a parent or partner
-    /// that is no structure, a file that does not exist.
+    /// [`IoError`] naming file and field (`cases[3].image`): unknown schema or kind, missing field,
+    /// a name twice, a parent or partner that is no structure, a file that does not exist.
     pub fn load(path: &Path) -> Result<Self, IoError> {
         let (dataset, faults) = Self::load_with_faults(path)?;
         faults.into_iter().next().map_or(Ok(dataset), Err)
     }
 
-    /// As [`Dataset::load`], but goes on after a fault: the data set without what is wrong, and all that is wrong, in the file's order.
+    /// As [`Dataset::load`], but goes on after a fault: the data set without what is wrong, and all
+    /// that is wrong, in the file's order.
     ///
     /// # Errors
     /// [`IoError`] when the file cannot be read at all or is no data set.
@@ -140,7 +146,12 @@ impl Dataset {
                 ));
             }
             None if path.is_file() && (is_image_path(path) || is_dicom_path(path)) => {
-                return Err(IoError::input(path, "file", "is an image, not a data set", "give the data set's folder or its dataset.json"));
+                return Err(IoError::input(
+                    path,
+                    "file",
+                    "is an image, not a data set",
+                    "give the data set's folder or its dataset.json",
+                ));
             }
             None => path.to_path_buf(),
         };
@@ -155,11 +166,19 @@ impl Dataset {
         let schema = root.get("schema")?;
         if schema.text()? != SCHEMA {
             let found = schema.text()?;
-            return Err(schema.error(format!("is `{found}`, not `{SCHEMA}`"), "convert the data set, or use a pbt that knows this schema"));
+            return Err(schema.error(
+                format!("is `{found}`, not `{SCHEMA}`"),
+                "convert the data set, or use a pbt that knows this schema",
+            ));
         }
         let (mut warnings, mut faults) = (Vec::new(), Vec::new());
-        root.warn_unknown(&["$schema", "schema", "name", "modality", "structures", "labels", "cases"], &mut warnings)?;
-        let name = kept(root.get("name").and_then(|name| name.text()), &mut faults).unwrap_or_default().to_owned();
+        root.warn_unknown(
+            &["$schema", "schema", "name", "modality", "structures", "labels", "cases"],
+            &mut warnings,
+        )?;
+        let name = kept(root.get("name").and_then(|name| name.text()), &mut faults)
+            .unwrap_or_default()
+            .to_owned();
         let structures = structures(&root.get("structures")?, &mut warnings, &mut faults)?;
         let label_names = match root.optional("labels")? {
             Some(labels) => kept(label_names(&labels), &mut faults).unwrap_or_default(),
@@ -178,11 +197,15 @@ impl Dataset {
 
     /// Whether a folder is a data set: it has `dataset.json`, or it is one of BIDS with label maps.
     pub fn is_in(folder: &Path) -> bool {
-        Self::file_in(folder).is_some_and(|file| !file.ends_with(bids::DESCRIPTION) || bids::has_label_maps(folder))
+        Self::file_in(folder)
+            .is_some_and(|file| !file.ends_with(bids::DESCRIPTION) || bids::has_label_maps(folder))
     }
 
     fn file_in(folder: &Path) -> Option<PathBuf> {
-        ["dataset.json", bids::DESCRIPTION].map(|name| folder.join(name)).into_iter().find(|file| file.is_file())
+        ["dataset.json", bids::DESCRIPTION]
+            .map(|name| folder.join(name))
+            .into_iter()
+            .find(|file| file.is_file())
     }
 
     /// The cases of a split, in the file's order.
@@ -190,37 +213,61 @@ impl Dataset {
         self.cases.iter().filter(move |case| case.split == split)
     }
 
-    /// What is known about the structures of a case: its markups, and, for boxes that they lack, boxes derived from its label map
-    /// (`docs/reference/boxes-from-labels.md`). Markups of other names than the data set's structures are left out.
+    /// What is known about the structures of a case: its markups, and, for boxes that they lack,
+    /// boxes derived from its label map (`docs/reference/boxes-from-labels.md`). Markups of other
+    /// names than the data set's structures are left out.
     ///
-    /// A point of a box's name that is marked as missing says that the box is outside the field of view; it stays among the landmarks, and no
-    /// box is derived for it.
+    /// A point of a box's name that is marked as missing says that the box is outside the field of
+    /// view; it stays among the landmarks, and no box is derived for it.
     ///
-    /// A structure's voxels are those of the label with its name; when no label has it and there is only one structure of kind box, all
-    /// that are not 0. A structure without voxels stays unlabelled.
+    /// A structure's voxels are those of the label with its name; when no label has it and there is
+    /// only one structure of kind box, all that are not 0. A structure without voxels stays
+    /// unlabelled.
     ///
     /// # Errors
-    /// [`IoError`] when a file cannot be read, when two have a structure of the same name, or when a name that is a box's in the data set is a
-    /// point's in the markups, or the reverse.
+    /// [`IoError`] when a file cannot be read, when two have a structure of the same name, or when
+    /// a name that is a box's in the data set is a point's in the markups, or the reverse.
     pub fn load_annotations(&self, case: &CaseSpec) -> Result<Annotations, IoError> {
         let mut annotations = Annotations::default();
         for path in &case.annotations {
             let more = self.of_structures(path, read_annotations(path)?)?;
-            let has = |name: &str| annotations.pose(name).is_some() || annotations.landmark(name).is_some();
-            let mut names = more.boxes.iter().map(|(name, _)| name).chain(more.landmarks.iter().map(|l| &l.name));
+            let has = |name: &str| {
+                annotations.pose(name).is_some() || annotations.landmark(name).is_some()
+            };
+            let mut names = more
+                .boxes
+                .iter()
+                .map(|(name, _)| name)
+                .chain(more.landmarks.iter().map(|l| &l.name));
             if let Some(name) = names.find(|name| has(name)) {
-                return Err(IoError::input(path, name, "is in another file of the case, too", "list one of the two"));
+                return Err(IoError::input(
+                    path,
+                    name,
+                    "is in another file of the case, too",
+                    "list one of the two",
+                ));
             }
             annotations.boxes.extend(more.boxes);
             annotations.landmarks.extend(more.landmarks);
         }
-        let boxes: Vec<&str> = self.structures.iter().filter(|s| s.kind == StructureKind::Box).map(|s| s.name.as_str()).collect();
-        let is_open = |name: &&str| annotations.pose(name).is_none() && annotations.landmark(name).is_none();
+        let boxes: Vec<&str> = self
+            .structures
+            .iter()
+            .filter(|s| s.kind == StructureKind::Box)
+            .map(|s| s.name.as_str())
+            .collect();
+        let is_open =
+            |name: &&str| annotations.pose(name).is_none() && annotations.landmark(name).is_none();
         let missing: Vec<&str> = boxes.iter().copied().filter(is_open).collect();
         if let (Some(path), false) = (&case.labels, missing.is_empty()) {
             let labels = read_labels(path)?;
             for name in missing {
-                let values: BTreeSet<u16> = self.label_names.iter().filter(|(_, n)| *n == name).map(|(&value, _)| value).collect();
+                let values: BTreeSet<u16> = self
+                    .label_names
+                    .iter()
+                    .filter(|(_, n)| *n == name)
+                    .map(|(&value, _)| value)
+                    .collect();
                 let pose = match (values.is_empty(), boxes.len()) {
                     (false, _) => box_from_labels(&labels, |value| values.contains(&value)),
                     (true, 1) => box_from_labels(&labels, |value| value != 0),
@@ -232,11 +279,17 @@ impl Dataset {
         Ok(annotations)
     }
 
-    fn of_structures(&self, path: &Path, mut annotations: Annotations) -> Result<Annotations, IoError> {
+    fn of_structures(
+        &self,
+        path: &Path,
+        mut annotations: Annotations,
+    ) -> Result<Annotations, IoError> {
         let kind = |name: &str| self.structures.iter().find(|s| s.name == name).map(|s| s.kind);
-        // Slicer writes no names into its files. The only box of a file, called after that, is the only box of the data set.
+        // Slicer writes no names into its files. The only box of a file, called after that, is the
+        // only box of the data set.
         let mut boxes = self.structures.iter().filter(|s| s.kind == StructureKind::Box);
-        if let (Some(only), None, [(name, _)]) = (boxes.next(), boxes.next(), &mut annotations.boxes[..])
+        if let (Some(only), None, [(name, _)]) =
+            (boxes.next(), boxes.next(), &mut annotations.boxes[..])
             && kind(name).is_none()
             && *name == name_of_file(path)
         {
@@ -246,18 +299,28 @@ impl Dataset {
             let problem = format!("is {is} here and {should} in the data set");
             IoError::input(path, name, problem, "annotate it as the data set says")
         };
-        if let Some((name, _)) = annotations.boxes.iter().find(|(name, _)| kind(name) == Some(StructureKind::Landmark)) {
+        if let Some((name, _)) =
+            annotations.boxes.iter().find(|(name, _)| kind(name) == Some(StructureKind::Landmark))
+        {
             return Err(wrong(name, "a box", "a landmark"));
         }
-        // A point beside a box of the same name is common (a label in the scene) and contradicts nothing.
+        // A point beside a box of the same name is common (a label in the scene) and contradicts
+        // nothing.
         let is_box = |name: &str| kind(name) == Some(StructureKind::Box);
-        let drawn: BTreeSet<String> = annotations.boxes.iter().map(|(name, _)| name.clone()).collect();
+        let drawn: BTreeSet<String> =
+            annotations.boxes.iter().map(|(name, _)| name.clone()).collect();
         let is_out = |l: &Landmark| l.state == LandmarkState::OutOfView && !drawn.contains(&l.name);
-        if let Some(landmark) = annotations.landmarks.iter().find(|l| is_box(&l.name) && !drawn.contains(&l.name) && !is_out(l)) {
+        if let Some(landmark) = annotations
+            .landmarks
+            .iter()
+            .find(|l| is_box(&l.name) && !drawn.contains(&l.name) && !is_out(l))
+        {
             return Err(wrong(&landmark.name, "a point", "a box"));
         }
         annotations.boxes.retain(|(name, _)| kind(name).is_some());
-        annotations.landmarks.retain(|l| kind(&l.name) == Some(StructureKind::Landmark) || (is_box(&l.name) && is_out(l)));
+        annotations.landmarks.retain(|l| {
+            kind(&l.name) == Some(StructureKind::Landmark) || (is_box(&l.name) && is_out(l))
+        });
         Ok(annotations)
     }
 }
@@ -267,7 +330,11 @@ fn kept<T>(result: Result<T, IoError>, faults: &mut Vec<IoError>) -> Option<T> {
     result.map_err(|fault| faults.push(fault)).ok()
 }
 
-fn structures(list: &Node, warnings: &mut Vec<String>, faults: &mut Vec<IoError>) -> Result<Vec<StructureSpec>, IoError> {
+fn structures(
+    list: &Node,
+    warnings: &mut Vec<String>,
+    faults: &mut Vec<IoError>,
+) -> Result<Vec<StructureSpec>, IoError> {
     let (mut structures, mut nodes): (Vec<StructureSpec>, Vec<Node>) = (Vec::new(), Vec::new());
     for node in list.items()? {
         let Some(spec) = kept(structure(&node, &structures, warnings), faults) else { continue };
@@ -283,7 +350,11 @@ fn structures(list: &Node, warnings: &mut Vec<String>, faults: &mut Vec<IoError>
     Ok(structures)
 }
 
-fn structure(node: &Node, before: &[StructureSpec], warnings: &mut Vec<String>) -> Result<StructureSpec, IoError> {
+fn structure(
+    node: &Node,
+    before: &[StructureSpec],
+    warnings: &mut Vec<String>,
+) -> Result<StructureSpec, IoError> {
     node.warn_unknown(&["name", "kind", "parent", "partner"], warnings)?;
     let name = node.get("name")?;
     let kind = node.get("kind")?;
@@ -298,23 +369,41 @@ fn structure(node: &Node, before: &[StructureSpec], warnings: &mut Vec<String>) 
         partner: optional_text(node, "partner")?,
     };
     if let Some(n) = before.iter().position(|s| s.name == spec.name) {
-        return Err(name.error(format!("`{}` is the name of structures[{n}], too", spec.name), "give each structure its own name"));
+        return Err(name.error(
+            format!("`{}` is the name of structures[{n}], too", spec.name),
+            "give each structure its own name",
+        ));
     }
     Ok(spec)
 }
 
 /// Parents and partners must be structures, and parents must not go in a circle.
-fn check_relations(node: &Node, spec: &StructureSpec, structures: &[StructureSpec]) -> Result<(), IoError> {
+fn check_relations(
+    node: &Node,
+    spec: &StructureSpec,
+    structures: &[StructureSpec],
+) -> Result<(), IoError> {
     for (key, other) in [("parent", &spec.parent), ("partner", &spec.partner)] {
         let Some(other) = other else { continue };
         if *other == spec.name || !structures.iter().any(|s| s.name == *other) {
-            return Err(node.child_error(key, format!("`{other}` is no other structure of the data set"), "name one of the structures"));
+            return Err(node.child_error(
+                key,
+                format!("`{other}` is no other structure of the data set"),
+                "name one of the structures",
+            ));
         }
     }
     // Following parents longer than there are structures means going in a circle.
-    let parent_of = |name: &String| structures.iter().find(|s| s.name == *name).and_then(|s| s.parent.clone());
-    if std::iter::successors(spec.parent.clone(), parent_of).take(structures.len()).count() == structures.len() {
-        return Err(node.child_error("parent", "goes in a circle", "leave one structure of the circle without a parent"));
+    let parent_of =
+        |name: &String| structures.iter().find(|s| s.name == *name).and_then(|s| s.parent.clone());
+    if std::iter::successors(spec.parent.clone(), parent_of).take(structures.len()).count()
+        == structures.len()
+    {
+        return Err(node.child_error(
+            "parent",
+            "goes in a circle",
+            "leave one structure of the circle without a parent",
+        ));
     }
     Ok(())
 }
@@ -322,13 +411,20 @@ fn check_relations(node: &Node, spec: &StructureSpec, structures: &[StructureSpe
 fn label_names(labels: &Node) -> Result<BTreeMap<u16, String>, IoError> {
     let mut names = BTreeMap::new();
     for (key, node) in labels.entries()? {
-        let value: u16 = key.parse().map_err(|_| node.error("is no label value", "use integers from 0 to 65535 as keys"))?;
+        let value: u16 = key
+            .parse()
+            .map_err(|_| node.error("is no label value", "use integers from 0 to 65535 as keys"))?;
         names.insert(value, node.text()?.to_owned());
     }
     Ok(names)
 }
 
-fn cases(list: &Node, folder: &Path, warnings: &mut Vec<String>, faults: &mut Vec<IoError>) -> Result<Vec<CaseSpec>, IoError> {
+fn cases(
+    list: &Node,
+    folder: &Path,
+    warnings: &mut Vec<String>,
+    faults: &mut Vec<IoError>,
+) -> Result<Vec<CaseSpec>, IoError> {
     let items = list.items()?;
     if items.is_empty() {
         return Err(list.error("is empty", "list the cases"));
@@ -338,22 +434,42 @@ fn cases(list: &Node, folder: &Path, warnings: &mut Vec<String>, faults: &mut Ve
     Ok(read.filter_map(|result| kept(result, faults)).collect())
 }
 
-fn case(n: usize, node: &Node, folder: &Path, seen: &mut BTreeMap<String, usize>, warnings: &mut Vec<String>) -> Result<CaseSpec, IoError> {
-    node.warn_unknown(&["id", "image", "series", "frame", "split", "annotations", "labels"], warnings)?;
+fn case(
+    n: usize,
+    node: &Node,
+    folder: &Path,
+    seen: &mut BTreeMap<String, usize>,
+    warnings: &mut Vec<String>,
+) -> Result<CaseSpec, IoError> {
+    node.warn_unknown(
+        &["id", "image", "series", "frame", "split", "annotations", "labels"],
+        warnings,
+    )?;
     let id = node.get("id")?;
     let name = id.text()?;
     // The name of a case becomes the name of its result files.
-    if name.contains(['/', '\\']) || name.contains(char::is_control) || name == "." || name == ".." {
-        return Err(id.error(format!("`{name}` is no file name"), "leave out slashes and control characters"));
+    if name.contains(['/', '\\']) || name.contains(char::is_control) || name == "." || name == ".."
+    {
+        return Err(id.error(
+            format!("`{name}` is no file name"),
+            "leave out slashes and control characters",
+        ));
     }
     if let Some(first) = seen.insert(name.to_owned(), n) {
-        return Err(id.error(format!("`{name}` is the id of cases[{first}], too"), "give each case its own id"));
+        return Err(id.error(
+            format!("`{name}` is the id of cases[{first}], too"),
+            "give each case its own id",
+        ));
     }
-    let optional_file = |key| node.optional(key)?.map(|value| existing_file(&value, folder)).transpose();
+    let optional_file =
+        |key| node.optional(key)?.map(|value| existing_file(&value, folder)).transpose();
     Ok(CaseSpec {
         id: name.to_owned(),
         image: existing_image(&node.get("image")?, folder)?,
-        options: ReadOptions { series: optional_text(node, "series")?, frame: optional_frame(node)? },
+        options: ReadOptions {
+            series: optional_text(node, "series")?,
+            frame: optional_frame(node)?,
+        },
         split: node.get("split")?.text()?.to_owned(),
         annotations: existing_files(node, "annotations", folder)?,
         labels: optional_file("labels")?,
@@ -364,7 +480,10 @@ fn existing_file(node: &Node, folder: &Path) -> Result<PathBuf, IoError> {
     let path = folder.join(node.text()?);
     if !path.is_file() {
         let what = if path.is_dir() { "is a folder, not a file" } else { "does not exist" };
-        return Err(node.error(format!("`{}` {what}", path.display()), "paths are relative to the data set's file"));
+        return Err(node.error(
+            format!("`{}` {what}", path.display()),
+            "paths are relative to the data set's file",
+        ));
     }
     Ok(path)
 }
@@ -430,7 +549,11 @@ mod tests {
             ("\"box\"", "\"cube\"", "structures[0].kind"),
             ("\"nose\"", "\"skull\"", "structures[1].name"),
             ("\"parent\": \"skull\"", "\"parent\": \"scull\"", "structures[1].parent"),
-            ("\"kind\": \"box\"", "\"kind\": \"box\", \"parent\": \"nose\"", "structures[0].parent"),
+            (
+                "\"kind\": \"box\"",
+                "\"kind\": \"box\", \"parent\": \"nose\"",
+                "structures[0].parent",
+            ),
             ("\"3\"", "\"-3\"", "labels.-3"),
             ("\"id\": \"b\"", "\"id\": \"a\"", "cases[1].id"),
             ("\"id\": \"b\"", "\"id\": \"../b\"", "cases[1].id"),
@@ -438,7 +561,11 @@ mod tests {
             ("a.nii\", \"split\": \"test\"", "b.nii\", \"split\": \"test\"", "cases[1].image"),
             ("\"split\": \"test\"", "\"split\": 4", "cases[1].split"),
             ("\"split\": \"test\"", "\"split\": \"test\", \"frame\": -1", "cases[1].frame"),
-            ("\"split\": \"test\"", "\"split\": \"test\", \"labels\": \"x.nii\"", "cases[1].labels"),
+            (
+                "\"split\": \"test\"",
+                "\"split\": \"test\", \"labels\": \"x.nii\"",
+                "cases[1].labels",
+            ),
         ] {
             assert!(GOOD.contains(from), "{from}");
             let error = load(&GOOD.replacen(from, to, 1)).unwrap_err();
@@ -446,19 +573,30 @@ mod tests {
             assert_eq!(error.field(), field, "{error}");
         }
         let folder = tempfile::tempdir().unwrap();
-        assert!(Dataset::load(folder.path()).unwrap_err().to_string().contains("folder: holds no dataset.json (give"));
+        assert!(
+            Dataset::load(folder.path())
+                .unwrap_err()
+                .to_string()
+                .contains("folder: holds no dataset.json (give")
+        );
     }
 
     #[test]
     fn all_mistakes_are_found_at_once() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("a.nii"), "").unwrap();
-        let text = GOOD.replacen("\"box\"", "\"cube\"", 1).replacen("\"id\": \"a\"", "\"id\": \"a/b\"", 1).replacen("\"test\"", "4", 1);
+        let text = GOOD
+            .replacen("\"box\"", "\"cube\"", 1)
+            .replacen("\"id\": \"a\"", "\"id\": \"a/b\"", 1)
+            .replacen("\"test\"", "4", 1);
         std::fs::write(folder.path().join("dataset.json"), text).unwrap();
         let (set, faults) = Dataset::load_with_faults(folder.path()).unwrap();
         let fields: Vec<&str> = faults.iter().map(IoError::field).collect();
         // The landmark's parent is gone with the box that could not be read.
-        assert_eq!(fields, ["structures[0].kind", "structures[1].parent", "cases[0].id", "cases[1].split"]);
+        assert_eq!(
+            fields,
+            ["structures[0].kind", "structures[1].parent", "cases[0].id", "cases[1].split"]
+        );
         assert!(set.cases.is_empty() && set.structures.len() == 1);
     }
 
@@ -466,18 +604,33 @@ mod tests {
     fn a_missing_point_puts_its_box_out_of_view() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("a.nii"), "").unwrap();
-        let text = GOOD.replacen("\"split\": \"train\"", "\"split\": \"train\", \"annotations\": \"a.mrk.json\"", 1);
+        let text = GOOD.replacen(
+            "\"split\": \"train\"",
+            "\"split\": \"train\", \"annotations\": \"a.mrk.json\"",
+            1,
+        );
         std::fs::write(folder.path().join("dataset.json"), text).unwrap();
         let annotated = |status: &str| {
-            let points = format!(r#"[{{"label": "skull", "position": [1, 2, 3], "positionStatus": "{status}"}}]"#);
-            let markups = format!(r#"{{"markups": [{{"type": "Fiducial", "coordinateSystem": "LPS", "controlPoints": {points}}}]}}"#);
+            let points = format!(
+                r#"[{{"label": "skull", "position": [1, 2, 3], "positionStatus": "{status}"}}]"#
+            );
+            let markups = format!(
+                r#"{{"markups": [{{"type": "Fiducial", "coordinateSystem": "LPS", "controlPoints": {points}}}]}}"#
+            );
             std::fs::write(folder.path().join("a.mrk.json"), markups).unwrap();
             let set = Dataset::load(folder.path()).unwrap();
             set.load_annotations(&set.cases[0])
         };
         let out = annotated("missing").unwrap();
-        assert!(out.pose("skull").is_none() && out.landmark("skull") == Some(LandmarkState::OutOfView));
-        assert!(annotated("defined").unwrap_err().to_string().contains("skull: is a point here and a box in the data set"));
+        assert!(
+            out.pose("skull").is_none() && out.landmark("skull") == Some(LandmarkState::OutOfView)
+        );
+        assert!(
+            annotated("defined")
+                .unwrap_err()
+                .to_string()
+                .contains("skull: is a point here and a box in the data set")
+        );
     }
 
     /// As Slicer saves them: a file for each markup, with no names inside.
@@ -491,25 +644,41 @@ mod tests {
         }
         let read = |structures: &str, annotations: &str| {
             let text = GOOD.replacen("\"name\": \"skull\", \"kind\": \"box\"", structures, 1);
-            let text = text.replacen("\"split\": \"train\"", &format!("\"split\": \"train\", \"annotations\": {annotations}"), 1);
+            let text = text.replacen(
+                "\"split\": \"train\"",
+                &format!("\"split\": \"train\", \"annotations\": {annotations}"),
+                1,
+            );
             std::fs::write(folder.path().join("dataset.json"), text).unwrap();
             let set = Dataset::load(folder.path())?;
-            set.load_annotations(&set.cases[0]).map(|found| found.boxes.into_iter().map(|(name, _)| name).collect::<Vec<_>>())
+            set.load_annotations(&set.cases[0])
+                .map(|found| found.boxes.into_iter().map(|(name, _)| name).collect::<Vec<_>>())
         };
-        let (one, two) = (r#""name": "skull", "kind": "box""#, r#""name": "skull", "kind": "box"}, {"name": "Jaw", "kind": "box""#);
+        let (one, two) = (
+            r#""name": "skull", "kind": "box""#,
+            r#""name": "skull", "kind": "box"}, {"name": "Jaw", "kind": "box""#,
+        );
         assert_eq!(read(one, r#""p01.mrk.json""#).unwrap(), ["skull"]);
         assert_eq!(read(two, r#"["skull.mrk.json", "Jaw.MRK.JSON"]"#).unwrap(), ["skull", "Jaw"]);
         // Which of the two it is, nobody says.
         assert!(read(two, r#""p01.mrk.json""#).unwrap().is_empty());
         let error = read(one, r#"["skull.mrk.json", "p01.mrk.json"]"#).unwrap_err().to_string();
         assert!(error.contains("p01.mrk.json: skull: is in another file"), "{error}");
-        assert_eq!(read(one, r#"["skull.mrk.json", "no.mrk.json"]"#).unwrap_err().field(), "cases[0].annotations[1]");
+        assert_eq!(
+            read(one, r#"["skull.mrk.json", "no.mrk.json"]"#).unwrap_err().field(),
+            "cases[0].annotations[1]"
+        );
         assert_eq!(read(one, "[4]").unwrap_err().field(), "cases[0].annotations[0]");
     }
 
     #[test]
     fn unknown_keys_are_warnings() {
-        let set = load(&GOOD.replacen("\"split\": \"test\"", "\"split\": \"test\", \"anotations\": \"x\"", 1)).unwrap();
+        let set = load(&GOOD.replacen(
+            "\"split\": \"test\"",
+            "\"split\": \"test\", \"anotations\": \"x\"",
+            1,
+        ))
+        .unwrap();
         assert_eq!(set.warnings.len(), 1);
         assert!(set.warnings[0].contains("cases[1].anotations"), "{:?}", set.warnings);
     }

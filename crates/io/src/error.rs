@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 /// Why a file could not be read or written.
 ///
-/// Its display is exactly one line, `FILE: FIELD: what is wrong (what to do)`, whatever characters the file's name holds.
+/// Its display is exactly one line, `FILE: FIELD: what is wrong (what to do)`, whatever characters
+/// the file's name holds.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", one_line(&format!("{}: {field}: {problem} ({advice})", path.display())))]
 pub struct IoError {
@@ -18,8 +19,19 @@ pub struct IoError {
 
 impl IoError {
     /// A file that cannot be read, or whose content is invalid.
-    pub fn input(path: &Path, field: impl Into<String>, problem: impl Into<String>, advice: impl Into<String>) -> Self {
-        Self { path: path.to_path_buf(), field: field.into(), problem: problem.into(), advice: advice.into(), writing: false }
+    pub fn input(
+        path: &Path,
+        field: impl Into<String>,
+        problem: impl Into<String>,
+        advice: impl Into<String>,
+    ) -> Self {
+        Self {
+            path: path.to_path_buf(),
+            field: field.into(),
+            problem: problem.into(),
+            advice: advice.into(),
+            writing: false,
+        }
     }
 
     /// A file that the system does not let us read.
@@ -37,17 +49,30 @@ impl IoError {
     pub fn output(path: &Path, error: &io::Error) -> Self {
         let advice = match error.kind() {
             io::ErrorKind::NotFound => "check that the folder exists",
-            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => "choose a folder that you may write to",
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+                "choose a folder that you may write to"
+            }
             io::ErrorKind::IsADirectory => "give the name of a file",
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "free some space",
             _ => "check the folder and the disk",
         };
         let problem = format!("cannot be written: {}", describe(error));
-        Self { path: path.to_path_buf(), field: "file".into(), problem, advice: advice.into(), writing: true }
+        Self {
+            path: path.to_path_buf(),
+            field: "file".into(),
+            problem,
+            advice: advice.into(),
+            writing: true,
+        }
     }
 
     /// A file that was not written because its content would be invalid.
-    pub(crate) fn unwritable(path: &Path, field: impl Into<String>, problem: impl Into<String>, advice: impl Into<String>) -> Self {
+    pub(crate) fn unwritable(
+        path: &Path,
+        field: impl Into<String>,
+        problem: impl Into<String>,
+        advice: impl Into<String>,
+    ) -> Self {
         Self { writing: true, ..Self::input(path, field, problem, advice) }
     }
 
@@ -61,7 +86,8 @@ impl IoError {
         &self.field
     }
 
-    /// Whether an input was unreadable or invalid (exit code 4), as opposed to an output that could not be written (exit code 1).
+    /// Whether an input was unreadable or invalid (exit code 4), as opposed to an output that could
+    /// not be written (exit code 1).
     pub fn is_input(&self) -> bool {
         !self.writing
     }
@@ -87,7 +113,8 @@ mod tests {
 
     #[test]
     fn is_one_line_of_four_parts() {
-        let error = IoError::input(Path::new("a\nb.nii"), "dim[1]", "is -3", "convert the file anew");
+        let error =
+            IoError::input(Path::new("a\nb.nii"), "dim[1]", "is -3", "convert the file anew");
         assert_eq!(error.to_string(), "a\u{fffd}b.nii: dim[1]: is -3 (convert the file anew)");
         assert!(error.is_input());
         assert!(!IoError::output(Path::new("x"), &io::Error::other("no")).is_input());

@@ -11,10 +11,12 @@ use std::path::Path;
 /// An image with what is known about its file.
 #[derive(Debug, Clone)]
 pub struct Image {
-    /// Real values (scaling applied) in LPS millimetres. Voxels may be NaN or infinite; a warning then says how many.
+    /// Real values (scaling applied) in LPS millimetres. Voxels may be NaN or infinite; a warning
+    /// then says how many.
     pub volume: Volume<f32>,
-    /// SHA-256 of the file's bytes, lower-case hexadecimal; of header and data file one after the other where there are two. Of a DICOM series
-    /// it is that of the list of its files' hashes, slice by slice, so that names, folders and packing do not count.
+    /// SHA-256 of the file's bytes, lower-case hexadecimal; of header and data file one after the
+    /// other where there are two. Of a DICOM series it is that of the list of its files' hashes,
+    /// slice by slice, so that names, folders and packing do not count.
     pub sha256: String,
     /// What the user should know about the file, `FIELD: text` each.
     pub warnings: Vec<String>,
@@ -42,16 +44,18 @@ const CASE_EXTENSIONS: [&str; 7] = ["nii", "gz", "mha", "mhd", "nrrd", "nhdr", "
 pub struct ReadOptions {
     /// DICOM: the label that [`crate::list_series`] gives a series, or its UID.
     pub series: Option<String>,
-    /// The time point, from 0, of a 4D NIfTI, MetaImage or NRRD file or of a DICOM series with several images at each place.
+    /// The time point, from 0, of a 4D NIfTI, MetaImage or NRRD file or of a DICOM series with
+    /// several images at each place.
     pub frame: Option<usize>,
 }
 
-/// Reads an image: NIfTI-1 or -2 (`.nii`, `.nii.gz`, `.hdr` with `.img`), MetaImage (`.mha`, `.mhd`), NRRD (`.nrrd`, `.nhdr`) or DICOM (a
-/// file, a folder with all below it, or a zip archive).
+/// Reads an image: NIfTI-1 or -2 (`.nii`, `.nii.gz`, `.hdr` with `.img`), MetaImage (`.mha`,
+/// `.mhd`), NRRD (`.nrrd`, `.nhdr`) or DICOM (a file, a folder with all below it, or a zip
+/// archive).
 ///
 /// # Errors
-/// [`IoError`] (an input error) when the file cannot be read, is damaged, is not one 3D volume of real numbers, or does not say where its
-/// voxels lie in the patient.
+/// [`IoError`] (an input error) when the file cannot be read, is damaged, is not one 3D volume of
+/// real numbers, or does not say where its voxels lie in the patient.
 pub fn read_image(path: &Path) -> Result<Image, IoError> {
     read_image_with(path, &ReadOptions::default())
 }
@@ -65,7 +69,10 @@ pub fn read_image_with(path: &Path, options: &ReadOptions) -> Result<Image, IoEr
     let volume = raw.to_f32();
     let not_finite = volume.data().par_iter().filter(|v| !v.is_finite()).count();
     if not_finite > 0 {
-        warnings.push(format!("voxel data: {not_finite} of {} voxels are NaN or infinite", volume.data().len()));
+        warnings.push(format!(
+            "voxel data: {not_finite} of {} voxels are NaN or infinite",
+            volume.data().len()
+        ));
     }
     Ok(Image { volume, sha256, warnings })
 }
@@ -96,7 +103,9 @@ pub fn read_raw_with(path: &Path, options: &ReadOptions) -> Result<Loaded, IoErr
         Some("nrrd" | "nhdr") => nrrd::read(path, options.frame),
         Some(_) => nifti::read(path, options.frame),
         None if is_dicom_path(path) => dicom::read(path, options),
-        None if !path.exists() => Err(IoError::unreadable(path, &std::io::ErrorKind::NotFound.into())),
+        None if !path.exists() => {
+            Err(IoError::unreadable(path, &std::io::ErrorKind::NotFound.into()))
+        }
         None => Err(IoError::input(
             path,
             "file",
@@ -106,7 +115,8 @@ pub fn read_raw_with(path: &Path, options: &ReadOptions) -> Result<Loaded, IoErr
     }
 }
 
-/// Whether a file is DICOM, or a zip archive of such files, by its first bytes or its name; for files without an extension that says more.
+/// Whether a file is DICOM, or a zip archive of such files, by its first bytes or its name; for
+/// files without an extension that says more.
 pub fn is_dicom_path(path: &Path) -> bool {
     let mut start = Vec::new();
     let read = std::fs::File::open(path).and_then(|file| file.take(132).read_to_end(&mut start));
@@ -121,7 +131,12 @@ pub fn is_dicom_path(path: &Path) -> bool {
 pub fn read_labels(path: &Path) -> Result<Volume<u16>, IoError> {
     read_raw(path)?.raw.to_labels().map_err(|value| {
         let problem = format!("a voxel has the value {value}, which is no label");
-        IoError::input(path, "voxel data", problem, "a label map holds integers from 0 to 65535; is this an image?")
+        IoError::input(
+            path,
+            "voxel data",
+            problem,
+            "a label map holds integers from 0 to 65535; is this an image?",
+        )
     })
 }
 
@@ -130,11 +145,13 @@ pub fn is_image_path(path: &Path) -> bool {
     extension(path, &EXTENSIONS).is_some()
 }
 
-/// The name of a case: the file's name without `.nii`, `.gz`, `.mha`, `.mhd`, `.nrrd`, `.nhdr`, `.zip`.
+/// The name of a case: the file's name without `.nii`, `.gz`, `.mha`, `.mhd`, `.nrrd`, `.nhdr`,
+/// `.zip`.
 pub fn case_name(path: &Path) -> String {
     // A path such as `.` has a name only once it is resolved.
     let resolved = if path.file_name().is_none() { path.canonicalize().ok() } else { None };
-    let name = resolved.as_deref().unwrap_or(path).file_name().unwrap_or_default().to_string_lossy();
+    let name =
+        resolved.as_deref().unwrap_or(path).file_name().unwrap_or_default().to_string_lossy();
     let mut stem: &str = &name;
     while let Some(extension) = CASE_EXTENSIONS.iter().find(|e| ends_with_extension(stem, e)) {
         stem = &stem[..stem.len() - extension.len() - 1];
@@ -149,8 +166,12 @@ fn extension<'a>(path: &Path, known: &[&'a str]) -> Option<&'a str> {
 
 /// Whether `name` is something, a dot and the extension, in any case.
 pub(crate) fn ends_with_extension(name: &str, extension: &str) -> bool {
-    let Some(at) = name.len().checked_sub(extension.len() + 1).filter(|&at| at > 0) else { return false };
-    name.is_char_boundary(at) && name.as_bytes()[at] == b'.' && name[at + 1..].eq_ignore_ascii_case(extension)
+    let Some(at) = name.len().checked_sub(extension.len() + 1).filter(|&at| at > 0) else {
+        return false;
+    };
+    name.is_char_boundary(at)
+        && name.as_bytes()[at] == b'.'
+        && name[at + 1..].eq_ignore_ascii_case(extension)
 }
 
 #[cfg(test)]
@@ -190,9 +211,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let stranger = folder.path().join("notes.txt");
         std::fs::write(&stranger, "x").unwrap();
-        for (path, word) in
-            [(folder.path().to_path_buf(), "folder"), (stranger, "extension"), (folder.path().join("a.nii"), "cannot be read")]
-        {
+        for (path, word) in [
+            (folder.path().to_path_buf(), "folder"),
+            (stranger, "extension"),
+            (folder.path().join("a.nii"), "cannot be read"),
+        ] {
             let error = read_image(&path).unwrap_err();
             assert!(error.is_input() && error.to_string().contains(word), "{error}");
         }

@@ -1,4 +1,5 @@
-//! Walking through a JSON file with the path of every value at hand, so that each error names its field.
+//! Walking through a JSON file with the path of every value at hand, so that each error names its
+//! field.
 
 use crate::IoError;
 use crate::source::read_file;
@@ -13,7 +14,8 @@ pub(crate) struct Node<'a> {
     value: &'a Value,
 }
 
-/// More than any annotation or data set has. In memory a value takes up to 16 times the bytes that it has in its file.
+/// More than any annotation or data set has. In memory a value takes up to 16 times the bytes that
+/// it has in its file.
 const MAX_BYTES: usize = 64 << 20;
 
 /// The value that a file holds.
@@ -24,9 +26,15 @@ pub(crate) fn parse(file: &Path) -> Result<Value, IoError> {
 /// The value in the content of a file.
 pub(crate) fn parse_bytes(file: &Path, bytes: &[u8]) -> Result<Value, IoError> {
     if bytes.len() > MAX_BYTES {
-        return Err(IoError::input(file, "JSON", format!("has more than {MAX_BYTES} bytes"), "split it into several files"));
+        return Err(IoError::input(
+            file,
+            "JSON",
+            format!("has more than {MAX_BYTES} bytes"),
+            "split it into several files",
+        ));
     }
-    serde_json::from_slice(bytes).map_err(|error| IoError::input(file, "JSON", error.to_string(), "repair the file"))
+    serde_json::from_slice(bytes)
+        .map_err(|error| IoError::input(file, "JSON", error.to_string(), "repair the file"))
 }
 
 impl<'a> Node<'a> {
@@ -42,7 +50,12 @@ impl<'a> Node<'a> {
     }
 
     /// An error about the value of a key, which may be missing.
-    pub(crate) fn child_error(&self, key: &str, problem: impl Into<String>, advice: impl Into<String>) -> IoError {
+    pub(crate) fn child_error(
+        &self,
+        key: &str,
+        problem: impl Into<String>,
+        advice: impl Into<String>,
+    ) -> IoError {
         self.child(key, &Value::Null).error(problem, advice)
     }
 
@@ -67,23 +80,33 @@ impl<'a> Node<'a> {
 
     /// The value of a key that must be there.
     pub(crate) fn get(&self, key: &str) -> Result<Self, IoError> {
-        self.optional(key)?.ok_or_else(|| self.child_error(key, "is missing", "see the format's description"))
+        self.optional(key)?
+            .ok_or_else(|| self.child_error(key, "is missing", "see the format's description"))
     }
 
     /// The value of a key that may be missing or null.
     pub(crate) fn optional(&self, key: &str) -> Result<Option<Self>, IoError> {
-        Ok(self.object()?.get(key).filter(|value| !value.is_null()).map(|value| self.child(key, value)))
+        Ok(self
+            .object()?
+            .get(key)
+            .filter(|value| !value.is_null())
+            .map(|value| self.child(key, value)))
     }
 
     /// Keys and values.
     pub(crate) fn entries(&self) -> Result<Vec<(&'a str, Self)>, IoError> {
-        Ok(self.object()?.iter().map(|(key, value)| (key.as_str(), self.child(key, value))).collect())
+        Ok(self
+            .object()?
+            .iter()
+            .map(|(key, value)| (key.as_str(), self.child(key, value)))
+            .collect())
     }
 
     /// The items of a list.
     pub(crate) fn items(&self) -> Result<Vec<Self>, IoError> {
         let items = self.value.as_array().ok_or_else(|| self.expected("a list"))?;
-        let item = |(n, value)| Self { file: self.file, path: format!("{}[{n}]", self.path), value };
+        let item =
+            |(n, value)| Self { file: self.file, path: format!("{}[{n}]", self.path), value };
         Ok(items.iter().enumerate().map(item).collect())
     }
 
@@ -99,16 +122,27 @@ impl<'a> Node<'a> {
 
     /// Exactly `N` finite numbers.
     pub(crate) fn numbers<const N: usize>(&self) -> Result<[f64; N], IoError> {
-        let numbers: Option<Vec<f64>> = self.value.as_array().and_then(|items| items.iter().map(Value::as_f64).collect());
+        let numbers: Option<Vec<f64>> =
+            self.value.as_array().and_then(|items| items.iter().map(Value::as_f64).collect());
         let numbers = numbers.and_then(|v| <[f64; N]>::try_from(v).ok());
-        numbers.filter(|v| v.iter().all(|x| x.is_finite())).ok_or_else(|| self.expected(&format!("a list of {N} numbers")))
+        numbers
+            .filter(|v| v.iter().all(|x| x.is_finite()))
+            .ok_or_else(|| self.expected(&format!("a list of {N} numbers")))
     }
 
     /// A warning for each key that is not among the known ones: most often a slip of the pen.
-    pub(crate) fn warn_unknown(&self, known: &[&str], warnings: &mut Vec<String>) -> Result<(), IoError> {
+    pub(crate) fn warn_unknown(
+        &self,
+        known: &[&str],
+        warnings: &mut Vec<String>,
+    ) -> Result<(), IoError> {
         for (key, node) in self.entries()? {
             if !known.contains(&key) {
-                warnings.push(format!("{}: {}: is not a known key and is ignored", self.file.display(), node.path));
+                warnings.push(format!(
+                    "{}: {}: is not a known key and is ignored",
+                    self.file.display(),
+                    node.path
+                ));
             }
         }
         Ok(())

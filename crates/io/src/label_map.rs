@@ -1,4 +1,5 @@
-//! Detections as a label map: an NRRD file that 3D Slicer reads as a segmentation with names, and any other reader as voxels.
+//! Detections as a label map: an NRRD file that 3D Slicer reads as a segmentation with names, and
+//! any other reader as voxels.
 
 use crate::result::{DetectionRecord, InputRecord};
 use crate::write_image::{KeyValue, write_nrrd};
@@ -9,24 +10,37 @@ use rayon::prelude::*;
 use std::ops::RangeInclusive;
 use std::path::Path;
 
-/// Most detections of a label map: with names of some length their fields still fit the header that readers accept, our own a megabyte.
+/// Most detections of a label map: with names of some length their fields still fit the header that
+/// readers accept, our own a megabyte.
 const MOST: usize = 2000;
 
-/// Writes what was found in an image as voxels of its grid, gzip-compressed NRRD. Voxels hold the number of their detection in the list, from
-/// 1; others hold 0. A box is all voxels whose centre lies in it; where boxes overlap, the one whose middle is nearer in units of its
-/// edges has the voxel. A landmark is all voxels within a voxel's longest diagonal of it, over any box. What is absent has no voxels, but
-/// keeps its number and its entry among the segments (`Segment0_Name:=…` and so on, Slicer's `vtkMRMLSegmentationStorageNode`).
+/// Writes what was found in an image as voxels of its grid, gzip-compressed NRRD. Voxels hold the
+/// number of their detection in the list, from 1; others hold 0. A box is all voxels whose centre
+/// lies in it; where boxes overlap, the one whose middle is nearer in units of its edges has the
+/// voxel. A landmark is all voxels within a voxel's longest diagonal of it, over any box. What is
+/// absent has no voxels, but keeps its number and its entry among the segments (`Segment0_Name:=…`
+/// and so on, Slicer's `vtkMRMLSegmentationStorageNode`).
 ///
 /// # Errors
-/// [`IoError`] when the grid is none, the detections are more than 2,000, or the file cannot be written; an older file of that name is then untouched.
-pub fn write_label_map(path: &Path, input: &InputRecord, detections: &[DetectionRecord]) -> Result<(), IoError> {
-    let invalid = |field: &str, problem: String| IoError::unwritable(path, field, problem, "detect again");
+/// [`IoError`] when the grid is none, the detections are more than 2,000, or the file cannot be
+/// written; an older file of that name is then untouched.
+pub fn write_label_map(
+    path: &Path,
+    input: &InputRecord,
+    detections: &[DetectionRecord],
+) -> Result<(), IoError> {
+    let invalid =
+        |field: &str, problem: String| IoError::unwritable(path, field, problem, "detect again");
     let rows = input.affine_lps;
-    let geometry = Geometry::from_affine(input.shape, &Matrix4::from_fn(|row, column| rows[row][column]))
-        .map_err(|e| invalid("input.affine_lps", e.to_string()))?;
+    let geometry =
+        Geometry::from_affine(input.shape, &Matrix4::from_fn(|row, column| rows[row][column]))
+            .map_err(|e| invalid("input.affine_lps", e.to_string()))?;
     let count = detections.len();
     if count > MOST {
-        return Err(invalid("detections", format!("{count} are more than the {MOST} that the header of a label map holds")));
+        return Err(invalid(
+            "detections",
+            format!("{count} are more than the {MOST} that the header of a label map holds"),
+        ));
     }
     let labels = labels(&geometry, detections);
     let (voxel_type, bytes) = if count <= usize::from(u8::MAX) {
@@ -34,7 +48,8 @@ pub fn write_label_map(path: &Path, input: &InputRecord, detections: &[Detection
     } else {
         (VoxelType::U16, labels.iter().flat_map(|label| label.to_le_bytes()).collect())
     };
-    let image = RawImage::new(geometry, voxel_type, bytes, None).ok_or_else(|| invalid("input.shape", "is too large".to_owned()))?;
+    let image = RawImage::new(geometry, voxel_type, bytes, None)
+        .ok_or_else(|| invalid("input.shape", "is too large".to_owned()))?;
     write_nrrd(path, &image, &segments(image.geometry(), detections))
 }
 
@@ -62,19 +77,26 @@ impl Shape {
         let mut range = [0..=0, 0..=0, 0..=0];
         for (a, range) in range.iter_mut().enumerate() {
             let low = corners.iter().map(|c| c[a]).fold(f64::INFINITY, f64::min).ceil().max(0.0);
-            let high = corners.iter().map(|c| c[a]).fold(f64::NEG_INFINITY, f64::max).floor().min(geometry.shape()[a] as f64 - 1.0);
+            let high = corners
+                .iter()
+                .map(|c| c[a])
+                .fold(f64::NEG_INFINITY, f64::max)
+                .floor()
+                .min(geometry.shape()[a] as f64 - 1.0);
             // A grid and a pose are finite, so that their order is total.
             if low > high {
                 return None;
             }
             *range = low as usize..=high as usize;
         }
-        let to_frame = Matrix3::from_diagonal(&Vector3::from(pose.size_mm.map(|s| 2.0 / s))) * pose.axes().transpose();
+        let to_frame = Matrix3::from_diagonal(&Vector3::from(pose.size_mm.map(|s| 2.0 / s)))
+            * pose.axes().transpose();
         let shift = to_frame * (geometry.origin().0 - pose.center.0);
         Some(Self { label, range, matrix: to_frame * geometry.matrix(), shift, is_box })
     }
 
-    /// How near to the middle a voxel lies: up to 1 within a box, up to 0, nearer than any box, within a landmark's ball. `None` outside.
+    /// How near to the middle a voxel lies: up to 1 within a box, up to 0, nearer than any box,
+    /// within a landmark's ball. `None` outside.
     fn depth(&self, index: [usize; 3]) -> Option<f64> {
         let place = self.matrix * Vector3::from(index.map(|n| n as f64)) + self.shift;
         let depth = if self.is_box { place.amax() } else { place.norm() - 1.0 };
@@ -82,17 +104,20 @@ impl Shape {
     }
 }
 
-/// The cube around the ball that stands for a landmark: a voxel's longest diagonal in any direction, so that some voxel is always in it.
+/// The cube around the ball that stands for a landmark: a voxel's longest diagonal in any
+/// direction, so that some voxel is always in it.
 fn ball(geometry: &Geometry, center: PointLps) -> Pose {
     let step = |a: usize| geometry.matrix().column(a).into_owned();
-    let diagonals = [[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]].map(|[v, w]| (step(0) + step(1) * v + step(2) * w).norm());
+    let diagonals = [[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]]
+        .map(|[v, w]| (step(0) + step(1) * v + step(2) * w).norm());
     let radius = diagonals.into_iter().fold(0.0, f64::max);
     Pose { center, orientation: nalgebra::UnitQuaternion::identity(), size_mm: [2.0 * radius; 3] }
 }
 
 /// The label of every voxel, i fastest.
 fn labels(geometry: &Geometry, detections: &[DetectionRecord]) -> Vec<u16> {
-    let shapes: Vec<Shape> = (1u16..).zip(detections).filter_map(|(label, d)| Shape::new(geometry, label, d)).collect();
+    let shapes: Vec<Shape> =
+        (1u16..).zip(detections).filter_map(|(label, d)| Shape::new(geometry, label, d)).collect();
     let [width, height, _] = geometry.shape();
     let mut labels = vec![0; geometry.len()];
     labels.par_chunks_mut(width * height).enumerate().for_each(|(k, slice)| {
@@ -101,7 +126,9 @@ fn labels(geometry: &Geometry, detections: &[DetectionRecord]) -> Vec<u16> {
             for j in shape.range[1].clone() {
                 for i in shape.range[0].clone() {
                     let place = i + width * j;
-                    if let Some(depth) = shape.depth([i, j, k]).filter(|&depth| depth < nearest[place]) {
+                    if let Some(depth) =
+                        shape.depth([i, j, k]).filter(|&depth| depth < nearest[place])
+                    {
                         (nearest[place], slice[place]) = (depth, shape.label);
                     }
                 }
@@ -138,7 +165,9 @@ fn color(n: usize) -> [f64; 3] {
     const GOLDEN: f64 = 0.618_033_988_749_895;
     let hue = (n as f64 * GOLDEN).fract();
     // From hue at 60 % saturation and 90 % value; the other channels lag by a third of a turn each.
-    [0.0, 2.0 / 3.0, 1.0 / 3.0].map(|lag| 0.9 * (1.0 - 0.6 * (2.0 - (6.0 * ((hue + lag).fract() - 0.5)).abs()).clamp(0.0, 1.0)))
+    [0.0, 2.0 / 3.0, 1.0 / 3.0].map(|lag| {
+        0.9 * (1.0 - 0.6 * (2.0 - (6.0 * ((hue + lag).fract() - 0.5)).abs()).clamp(0.0, 1.0))
+    })
 }
 
 #[cfg(test)]
@@ -149,7 +178,10 @@ mod tests {
     use pbt_volume::{VoxelIndex, rotation_from_vector};
     use proptest::prelude::*;
 
-    fn written(geometry: &Geometry, detections: &[DetectionRecord]) -> (tempfile::TempDir, std::path::PathBuf) {
+    fn written(
+        geometry: &Geometry,
+        detections: &[DetectionRecord],
+    ) -> (tempfile::TempDir, std::path::PathBuf) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("case.seg.nrrd");
         write_label_map(&path, &InputRecord::new(String::new(), geometry), detections).unwrap();
@@ -157,9 +189,16 @@ mod tests {
     }
 
     /// An oblique grid and two boxes and a landmark somewhere in and about it.
-    fn scene(v: [f64; 3], steps: [f64; 3], places: [[f64; 3]; 3], sizes: [[f64; 3]; 2]) -> (Geometry, Vec<DetectionRecord>) {
-        let matrix = rotation_from_vector(Vector3::from(v)).to_rotation_matrix() * Matrix3::from_diagonal(&Vector3::from(steps));
-        let geometry = Geometry::new([18, 15, 12], matrix, PointLps::new(-40.0, 7.0, 90.0)).unwrap();
+    fn scene(
+        v: [f64; 3],
+        steps: [f64; 3],
+        places: [[f64; 3]; 3],
+        sizes: [[f64; 3]; 2],
+    ) -> (Geometry, Vec<DetectionRecord>) {
+        let matrix = rotation_from_vector(Vector3::from(v)).to_rotation_matrix()
+            * Matrix3::from_diagonal(&Vector3::from(steps));
+        let geometry =
+            Geometry::new([18, 15, 12], matrix, PointLps::new(-40.0, 7.0, 90.0)).unwrap();
         let at = |place: [f64; 3]| {
             let index = Vector3::from_fn(|a, _| place[a] * geometry.shape()[a] as f64);
             geometry.to_lps(VoxelIndex(index.into()))
@@ -219,7 +258,8 @@ mod tests {
             orientation: rotation_from_vector([0.3, -0.2, 0.5].into()),
             size_mm: [24.0, 15.0, 9.0],
         };
-        let (_folder, path) = written(&geometry, &[DetectionRecord::of_box("a".into(), Status::Found, 1.0, &pose)]);
+        let (_folder, path) =
+            written(&geometry, &[DetectionRecord::of_box("a".into(), Status::Found, 1.0, &pose)]);
         let again = box_from_labels(&read_labels(&path).unwrap(), |label| label == 1).unwrap();
         assert!(again.center.distance_mm(&pose.center) < 0.35, "{again:?}");
         let sizes = |p: &Pose| {
@@ -227,7 +267,10 @@ mod tests {
             s.sort_by(f64::total_cmp);
             s
         };
-        assert!(sizes(&again).iter().zip(sizes(&pose)).all(|(a, b)| (a - b).abs() < 1.4), "{again:?}");
+        assert!(
+            sizes(&again).iter().zip(sizes(&pose)).all(|(a, b)| (a - b).abs() < 1.4),
+            "{again:?}"
+        );
     }
 
     #[test]
@@ -235,7 +278,10 @@ mod tests {
         let matrix = Matrix3::new(1.0, 0.3, 0.0, 0.0, 2.0, -0.4, 0.0, 0.0, 5.0);
         let geometry = Geometry::new([9, 9, 9], matrix, PointLps::new(0.0, 0.0, 0.0)).unwrap();
         let point = geometry.to_lps(VoxelIndex::new(4.5, 4.5, 4.5));
-        let (_folder, path) = written(&geometry, &[DetectionRecord::of_landmark("tip".into(), Status::Found, 1.0, point)]);
+        let (_folder, path) = written(
+            &geometry,
+            &[DetectionRecord::of_landmark("tip".into(), Status::Found, 1.0, point)],
+        );
         let marked = read_labels(&path).unwrap().data().iter().filter(|&&label| label == 1).count();
         assert!((8..200).contains(&marked), "{marked}");
     }
@@ -245,12 +291,24 @@ mod tests {
         let geometry = Geometry::isotropic([5, 5, 5], 1.0).unwrap();
         let point = geometry.to_lps(VoxelIndex::new(2.0, 2.0, 2.0));
         let detections = |count: usize| -> Vec<DetectionRecord> {
-            let gone = (1..count).map(|n| DetectionRecord::absent(format!("landmark number {n} of many"), DetectionKind::Landmark, 0.0));
-            gone.chain([DetectionRecord::of_landmark("last".into(), Status::Found, 1.0, point)]).collect()
+            let gone = (1..count).map(|n| {
+                DetectionRecord::absent(
+                    format!("landmark number {n} of many"),
+                    DetectionKind::Landmark,
+                    0.0,
+                )
+            });
+            gone.chain([DetectionRecord::of_landmark("last".into(), Status::Found, 1.0, point)])
+                .collect()
         };
         let (_folder, path) = written(&geometry, &detections(MOST));
         assert_eq!(read_labels(&path).unwrap().data().iter().max(), Some(&(MOST as u16)));
-        let error = write_label_map(&path, &InputRecord::new(String::new(), &geometry), &detections(MOST + 1)).unwrap_err();
+        let error = write_label_map(
+            &path,
+            &InputRecord::new(String::new(), &geometry),
+            &detections(MOST + 1),
+        )
+        .unwrap_err();
         assert!(error.field() == "detections" && !error.is_input(), "{error}");
     }
 
@@ -258,7 +316,8 @@ mod tests {
     fn any_name_is_one_line_of_the_header() {
         let geometry = Geometry::isotropic([4, 4, 4], 1.0).unwrap();
         let name = "left\nSegment7_Name:=x \\ ".to_owned();
-        let (_folder, path) = written(&geometry, &[DetectionRecord::absent(name, DetectionKind::Box, 0.0)]);
+        let (_folder, path) =
+            written(&geometry, &[DetectionRecord::absent(name, DetectionKind::Box, 0.0)]);
         let bytes = std::fs::read(&path).unwrap();
         let header = String::from_utf8_lossy(&bytes);
         assert!(header.contains("\nSegment0_Name:=left\\nSegment7_Name:=x \\\\ \n"), "{header}");
@@ -269,6 +328,9 @@ mod tests {
     fn colors_are_colors() {
         let colors: Vec<[f64; 3]> = (0..50).map(color).collect();
         assert!(colors.iter().flatten().all(|c| (0.3..=0.9001).contains(c)));
-        assert!(colors.windows(2).all(|w| (0..3).map(|c| (w[0][c] - w[1][c]).abs()).sum::<f64>() > 0.3), "{colors:?}");
+        assert!(
+            colors.windows(2).all(|w| (0..3).map(|c| (w[0][c] - w[1][c]).abs()).sum::<f64>() > 0.3),
+            "{colors:?}"
+        );
     }
 }

@@ -1,8 +1,10 @@
-//! Files in, files out: images, annotations and data sets to the types of `pbt-volume`, results back to files.
+//! Files in, files out: images, annotations and data sets to the types of `pbt-volume`, results
+//! back to files.
 //!
-//! All coordinates inside `pbt` are LPS millimetres; this crate is the only place where other conventions (RAS in NIfTI, either one in
-//! Slicer markups and NRRD) are converted. Files come from strangers: whatever they hold ends as a value or as one [`IoError`] that names
-//! file and field, never as a panic or as an allocation that the file's own size does not justify.
+//! All coordinates inside `pbt` are LPS millimetres; this crate is the only place where other
+//! conventions (RAS in NIfTI, either one in Slicer markups and NRRD) are converted. Files come from
+//! strangers: whatever they hold ends as a value or as one [`IoError`] that names file and field,
+//! never as a panic or as an allocation that the file's own size does not justify.
 #![forbid(unsafe_code)]
 
 mod annotations;
@@ -36,14 +38,15 @@ pub use dataset::{CaseSpec, Dataset, Modality, StructureKind, StructureSpec};
 pub use dicom::{SeriesInfo, list_series};
 pub use error::IoError;
 pub use image::{
-    Image, Loaded, ReadOptions, case_name, is_dicom_path, is_image_path, read_image, read_image_with, read_labels, read_raw, read_raw_with,
+    Image, Loaded, ReadOptions, case_name, is_dicom_path, is_image_path, read_image,
+    read_image_with, read_labels, read_raw, read_raw_with,
 };
 pub use label_map::write_label_map;
 pub use markups::{read_markups, write_markups};
 pub use points::read_points;
 pub use raw::{RawImage, Scaling, VoxelType};
 pub use result::{
-    DetectionKind, DetectionRecord, DeviceRecord, InputRecord, ModelRecord, OrientationRecord, ResultFile, RunRecord, Status, read_result,
-    write_result,
+    DetectionKind, DetectionRecord, DeviceRecord, InputRecord, ModelRecord, OrientationRecord,
+    ResultFile, RunRecord, Status, read_result, write_result,
 };
 pub use write_image::write_image;

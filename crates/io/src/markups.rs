@@ -11,16 +11,17 @@ use serde_json::{Value, json};
 use std::io::Write;
 use std::path::Path;
 
-const SCHEMA: &str =
-    "https://raw.githubusercontent.com/slicer/slicer/master/Modules/Loadable/Markups/Resources/Schema/markups-schema-v1.0.3.json#";
+const SCHEMA: &str = "https://raw.githubusercontent.com/slicer/slicer/master/Modules/Loadable/Markups/Resources/Schema/markups-schema-v1.0.3.json#";
 
-/// Reads a markups file: each `ROI` of type `Box` is a box named by its `name` (or `label`), each control point of a `Fiducial` a landmark
-/// named by its `label`, each `Plane` a landmark at its centre. Other kinds of markups (lines, curves, angles) are passed over. Slicer writes
-/// no names of boxes and planes and takes them from the file's name; so does this.
+/// Reads a markups file: each `ROI` of type `Box` is a box named by its `name` (or `label`), each
+/// control point of a `Fiducial` a landmark named by its `label`, each `Plane` a landmark at its
+/// centre. Other kinds of markups (lines, curves, angles) are passed over. Slicer writes no names
+/// of boxes and planes and takes them from the file's name; so does this.
 ///
 /// # Errors
-/// [`IoError`] naming file and field: no JSON, wrong types, a name twice, a coordinate system that is neither LPS nor RAS, units other
-/// than mm, a size that is not positive, or an orientation that is mirrored or not orthonormal.
+/// [`IoError`] naming file and field: no JSON, wrong types, a name twice, a coordinate system that
+/// is neither LPS nor RAS, units other than mm, a size that is not positive, or an orientation that
+/// is mirrored or not orthonormal.
 pub fn read_markups(path: &Path) -> Result<Annotations, IoError> {
     let value = parse(path)?;
     let root = Node::root(path, &value);
@@ -31,7 +32,10 @@ pub fn read_markups(path: &Path) -> Result<Annotations, IoError> {
             "ROI" => {
                 let (name, pose) = read_box(path, &markup)?;
                 if annotations.pose(&name).is_some() {
-                    return Err(markup.error(format!("the box `{name}` is there twice"), "remove or rename one"));
+                    return Err(markup.error(
+                        format!("the box `{name}` is there twice"),
+                        "remove or rename one",
+                    ));
                 }
                 annotations.boxes.push((name, pose));
             }
@@ -43,7 +47,8 @@ pub fn read_markups(path: &Path) -> Result<Annotations, IoError> {
     Ok(annotations)
 }
 
-/// Signs that turn coordinates of a markup into LPS. Slicer has named the system since 4.11 and numbered it (RAS 0, LPS 1) before.
+/// Signs that turn coordinates of a markup into LPS. Slicer has named the system since 4.11 and
+/// numbered it (RAS 0, LPS 1) before.
 fn to_lps(markup: &Node) -> Result<Vector3<f64>, IoError> {
     if let Some(units) = markup.optional("coordinateUnits")? {
         // A text, or a list of code, coding scheme and meaning.
@@ -53,7 +58,9 @@ fn to_lps(markup: &Node) -> Result<Vector3<f64>, IoError> {
         }
     }
     // The schema's default is LPS.
-    let Some(system) = markup.optional("coordinateSystem")? else { return Ok(Vector3::new(1.0, 1.0, 1.0)) };
+    let Some(system) = markup.optional("coordinateSystem")? else {
+        return Ok(Vector3::new(1.0, 1.0, 1.0));
+    };
     match system.raw() {
         Value::String(text) if text == "LPS" || text == "1" => Ok(Vector3::new(1.0, 1.0, 1.0)),
         Value::String(text) if text == "RAS" || text == "0" => Ok(Vector3::new(-1.0, -1.0, 1.0)),
@@ -66,7 +73,8 @@ fn to_lps(markup: &Node) -> Result<Vector3<f64>, IoError> {
 /// The name that Slicer gives to what it reads from a file: the file's, without `.mrk.json`.
 pub(crate) fn name_of_file(path: &Path) -> String {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let ending = [".mrk.json", ".json"].into_iter().find(|ending| ends_with_extension(&name, &ending[1..]));
+    let ending =
+        [".mrk.json", ".json"].into_iter().find(|ending| ends_with_extension(&name, &ending[1..]));
     name[..name.len() - ending.map_or(0, str::len)].to_owned()
 }
 
@@ -87,7 +95,10 @@ fn read_box(path: &Path, markup: &Node) -> Result<(String, Pose), IoError> {
     let size = markup.get("size")?;
     let size_mm: [f64; 3] = size.numbers()?;
     if !size_mm.iter().all(|&s| s > 0.0) {
-        return Err(size.error(format!("is {size_mm:?}; a box has three positive edges"), "draw the box again"));
+        return Err(size.error(
+            format!("is {size_mm:?}; a box has three positive edges"),
+            "draw the box again",
+        ));
     }
     let given = match markup.optional("orientation")? {
         Some(orientation) => Matrix3::from_row_slice(&orientation.numbers::<9>()?),
@@ -95,10 +106,19 @@ fn read_box(path: &Path, markup: &Node) -> Result<(String, Pose), IoError> {
     };
     // Two sign changes are a half turn, so a right-handed box stays right-handed.
     let axes = Matrix3::from_diagonal(&to_lps) * given;
-    let pose = Pose::from_axes(PointLps(Point3::from(center)), &axes, size_mm).ok_or_else(|| {
-        let problem = if given.determinant() < 0.0 { "is left-handed" } else { "has columns that are not unit vectors at right angles" };
-        markup.child_error("orientation", problem, "give three orthonormal columns, the third the cross product of the others")
-    })?;
+    let pose =
+        Pose::from_axes(PointLps(Point3::from(center)), &axes, size_mm).ok_or_else(|| {
+            let problem = if given.determinant() < 0.0 {
+                "is left-handed"
+            } else {
+                "has columns that are not unit vectors at right angles"
+            };
+            markup.child_error(
+                "orientation",
+                problem,
+                "give three orthonormal columns, the third the cross product of the others",
+            )
+        })?;
     Ok((name, pose))
 }
 
@@ -108,7 +128,9 @@ fn read_plane(path: &Path, markup: &Node, landmarks: &mut Vec<Landmark>) -> Resu
     let position = Vector3::from(center.numbers()?).component_mul(&to_lps(markup)?);
     let name = name(path, markup)?;
     if landmarks.iter().any(|landmark| landmark.name == name) {
-        return Err(markup.error(format!("the landmark `{name}` is there twice"), "remove or rename one"));
+        return Err(
+            markup.error(format!("the landmark `{name}` is there twice"), "remove or rename one")
+        );
     }
     landmarks.push(Landmark { name, state: LandmarkState::At(PointLps(Point3::from(position))) });
     Ok(())
@@ -118,31 +140,48 @@ fn read_landmarks(markup: &Node, landmarks: &mut Vec<Landmark>) -> Result<(), Io
     let to_lps = to_lps(markup)?;
     let Some(points) = markup.optional("controlPoints")? else { return Ok(()) };
     for point in points.items()? {
-        let state = match point.optional("positionStatus")?.map(|status| status.text().map(|text| (text, status))).transpose()? {
+        let state = match point
+            .optional("positionStatus")?
+            .map(|status| status.text().map(|text| (text, status)))
+            .transpose()?
+        {
             None | Some(("defined", _)) => {
-                let position = Vector3::from(point.get("position")?.numbers()?).component_mul(&to_lps);
+                let position =
+                    Vector3::from(point.get("position")?.numbers()?).component_mul(&to_lps);
                 LandmarkState::At(PointLps(Point3::from(position)))
             }
             Some(("missing", _)) => LandmarkState::OutOfView,
             // Placed by nobody yet: the same as not listed.
             Some(("undefined" | "preview", _)) => continue,
-            Some((_, status)) => return Err(status.error("is not defined, undefined, preview or missing", "place the point again")),
+            Some((_, status)) => {
+                return Err(status.error(
+                    "is not defined, undefined, preview or missing",
+                    "place the point again",
+                ));
+            }
         };
         let label = point.get("label")?;
         let name = label.text()?.to_owned();
         if landmarks.iter().any(|landmark| landmark.name == name) {
-            return Err(label.error(format!("the landmark `{name}` is there twice"), "remove or rename one"));
+            return Err(label
+                .error(format!("the landmark `{name}` is there twice"), "remove or rename one"));
         }
         landmarks.push(Landmark { name, state });
     }
     Ok(())
 }
 
-/// Writes boxes and landmarks for Slicer, in LPS millimetres: one `ROI` each, and one `Fiducial` list when there are landmarks.
+/// Writes boxes and landmarks for Slicer, in LPS millimetres: one `ROI` each, and one `Fiducial`
+/// list when there are landmarks.
 ///
 /// # Errors
-/// [`IoError`] (an output error) when the file cannot be written; an older file of that name is then untouched.
-pub fn write_markups(path: &Path, boxes: &[(String, Pose)], landmarks: &[Landmark]) -> Result<(), IoError> {
+/// [`IoError`] (an output error) when the file cannot be written; an older file of that name is
+/// then untouched.
+pub fn write_markups(
+    path: &Path,
+    boxes: &[(String, Pose)],
+    landmarks: &[Landmark],
+) -> Result<(), IoError> {
     let mut markups: Vec<Value> = boxes.iter().map(|(name, pose)| roi(name, pose)).collect();
     if !landmarks.is_empty() {
         markups.push(fiducials(landmarks));
@@ -154,7 +193,8 @@ pub fn write_markups(path: &Path, boxes: &[(String, Pose)], landmarks: &[Landmar
     })
 }
 
-/// A box. Its centre is a control point, too, as Slicer writes it: without one Slicer loads the box with no size, whatever `size` says.
+/// A box. Its centre is a control point, too, as Slicer writes it: without one Slicer loads the box
+/// with no size, whatever `size` says.
 fn roi(name: &str, pose: &Pose) -> Value {
     let center = pose.center.0.coords;
     // The transpose of a matrix stored by columns, read on, is the matrix by rows.
@@ -195,13 +235,19 @@ mod tests {
     }
 
     fn roi_text(extra: &str) -> String {
-        format!(r#"{{"markups": [{{"type": "ROI", "name": "a", "center": [1, 2, 3], "size": [4, 5, 6] {extra}}}]}}"#)
+        format!(
+            r#"{{"markups": [{{"type": "ROI", "name": "a", "center": [1, 2, 3], "size": [4, 5, 6] {extra}}}]}}"#
+        )
     }
 
     #[test]
     fn ras_boxes_turn_by_half_about_z() {
         let ras = r#", "coordinateSystem": "RAS", "orientation": [0, -1, 0, 1, 0, 0, 0, 0, 1]"#;
-        for text in [roi_text(ras), roi_text(&ras.replace("\"RAS\"", "0")), roi_text(&ras.replace("RAS", "0"))] {
+        for text in [
+            roi_text(ras),
+            roi_text(&ras.replace("\"RAS\"", "0")),
+            roi_text(&ras.replace("RAS", "0")),
+        ] {
             let annotations = read_text(&text).unwrap();
             let pose = annotations.pose("a").unwrap();
             assert_eq!(pose.center, PointLps::new(-1.0, -2.0, 3.0));
@@ -210,8 +256,15 @@ mod tests {
             assert!((pose.axes().column(2) - Vector3::z()).norm() < 1e-12);
             assert_eq!(pose.size_mm, [4.0, 5.0, 6.0]);
         }
-        for extra in ["", r#", "coordinateUnits": "mm""#, r#", "coordinateUnits": ["mm", "UCUM", "millimeter"]"#] {
-            assert_eq!(read_text(&roi_text(extra)).unwrap().pose("a").unwrap().center, PointLps::new(1.0, 2.0, 3.0));
+        for extra in [
+            "",
+            r#", "coordinateUnits": "mm""#,
+            r#", "coordinateUnits": ["mm", "UCUM", "millimeter"]"#,
+        ] {
+            assert_eq!(
+                read_text(&roi_text(extra)).unwrap().pose("a").unwrap().center,
+                PointLps::new(1.0, 2.0, 3.0)
+            );
         }
     }
 
@@ -222,10 +275,16 @@ mod tests {
             {"label": "c", "positionStatus": "undefined"}]}, {"type": "Line"},
             {"type": "Plane", "name": "d", "coordinateSystem": "RAS", "center": [1, 2, 3], "normal": [0, 0, 1]}]}"#;
         let annotations = read_text(text).unwrap();
-        assert_eq!(annotations.landmark("a"), Some(LandmarkState::At(PointLps::new(1.0, 2.0, 3.0))));
+        assert_eq!(
+            annotations.landmark("a"),
+            Some(LandmarkState::At(PointLps::new(1.0, 2.0, 3.0)))
+        );
         assert_eq!(annotations.landmark("b"), Some(LandmarkState::OutOfView));
         assert_eq!(annotations.landmark("c"), None);
-        assert_eq!(annotations.landmark("d"), Some(LandmarkState::At(PointLps::new(-1.0, -2.0, 3.0))));
+        assert_eq!(
+            annotations.landmark("d"),
+            Some(LandmarkState::At(PointLps::new(-1.0, -2.0, 3.0)))
+        );
     }
 
     #[test]
@@ -242,10 +301,19 @@ mod tests {
             (&roi_text("").replace("4,", "0,"), "markups[0].size"),
             (&roi_text(r#", "coordinateSystem": "XYZ""#), "markups[0].coordinateSystem"),
             (&roi_text(r#", "coordinateUnits": "m""#), "markups[0].coordinateUnits"),
-            (&roi_text(r#", "coordinateUnits": ["um", "UCUM", "micrometer"]"#), "markups[0].coordinateUnits"),
+            (
+                &roi_text(r#", "coordinateUnits": ["um", "UCUM", "micrometer"]"#),
+                "markups[0].coordinateUnits",
+            ),
             (&roi_text(r#", "roiType": "Sphere""#), "markups[0].roiType"),
-            (&roi_text(r#", "orientation": [1, 0, 0, 0, 1, 0, 0, 0, -1]"#), "markups[0].orientation"),
-            (&roi_text(r#", "orientation": [1, 0, 0, 0, 2, 0, 0, 0, 1]"#), "markups[0].orientation"),
+            (
+                &roi_text(r#", "orientation": [1, 0, 0, 0, 1, 0, 0, 0, -1]"#),
+                "markups[0].orientation",
+            ),
+            (
+                &roi_text(r#", "orientation": [1, 0, 0, 0, 2, 0, 0, 0, 1]"#),
+                "markups[0].orientation",
+            ),
             (twice, "markups[0].controlPoints[1].label"),
         ] {
             assert_eq!(read_text(text).unwrap_err().field(), field, "{text}");

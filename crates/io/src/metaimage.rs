@@ -1,5 +1,5 @@
-//! Reading MetaImage, `.mha` and `.mhd` (<https://itk.org/Wiki/MetaIO/Documentation>). Coordinates are LPS millimetres, as in ITK, which
-//! wrote nearly all such files.
+//! Reading MetaImage, `.mha` and `.mhd` (<https://itk.org/Wiki/MetaIO/Documentation>). Coordinates
+//! are LPS millimetres, as in ITK, which wrote nearly all such files.
 
 use crate::IoError;
 use crate::image::Loaded;
@@ -19,12 +19,16 @@ pub(crate) fn read(path: &Path, frame: Option<usize>) -> Result<Loaded, IoError>
         return Err(header.error("NDims", format!("is {}; one 3D volume is needed", dimensions[0])));
     }
     if let Some(channels) = header.get("ElementNumberOfChannels").filter(|&n| n != "1") {
-        return Err(header.error("ElementNumberOfChannels", format!("is {channels}; one value a voxel is needed")));
+        return Err(header.error(
+            "ElementNumberOfChannels",
+            format!("is {channels}; one value a voxel is needed"),
+        ));
     }
     if header.get("BinaryData").is_some_and(|v| !is_true(v)) {
         return Err(header.error("BinaryData", "is False; voxels as text are not supported"));
     }
-    let (geometry, frames) = if dimensions == [3] { geometry::<3>(&header)? } else { geometry::<4>(&header)? };
+    let (geometry, frames) =
+        if dimensions == [3] { geometry::<3>(&header)? } else { geometry::<4>(&header)? };
     let frame = Frame::choose(path, "DimSize", frames, frame)?;
     let voxel_type = voxel_type(&header)?;
     let big_endian = match header.any(&["BinaryDataByteOrderMSB", "ElementByteOrderMSB"]) {
@@ -33,7 +37,11 @@ pub(crate) fn read(path: &Path, frame: Option<usize>) -> Result<Loaded, IoError>
     };
     let data = header.required("ElementDataFile")?;
     let local = data.eq_ignore_ascii_case("LOCAL");
-    let compression = if header.get("CompressedData").is_some_and(is_true) { Compression::Zlib } else { Compression::None };
+    let compression = if header.get("CompressedData").is_some_and(is_true) {
+        Compression::Zlib
+    } else {
+        Compression::None
+    };
     let start = match (header.get("HeaderSize"), local) {
         (None, true) => Start::At { file_offset: header_end, stream_offset: 0 },
         (None, false) => Start::At { file_offset: 0, stream_offset: 0 },
@@ -44,7 +52,12 @@ pub(crate) fn read(path: &Path, frame: Option<usize>) -> Result<Loaded, IoError>
         }
     };
     let detached = if local { None } else { Some(header.data_file("ElementDataFile", data)?) };
-    Stored { header: file, detached, start, compression, big_endian, frame }.load(geometry, voxel_type, None, Vec::new())
+    Stored { header: file, detached, start, compression, big_endian, frame }.load(
+        geometry,
+        voxel_type,
+        None,
+        Vec::new(),
+    )
 }
 
 /// The fields up to `ElementDataFile`, which is the last one, and the offset behind it.
@@ -52,8 +65,16 @@ fn parse<'a>(path: &'a Path, bytes: &[u8]) -> Result<(TextHeader<'a>, usize), Io
     let mut header = TextHeader::new(path);
     let mut offset = 0;
     while let Some((line, next)) = line_at(bytes, offset).filter(|_| !too_long(offset)) {
-        let Some((key, value)) = std::str::from_utf8(line).ok().and_then(|line| line.split_once('=')) else {
-            return Err(header.error("header", format!("line {} is not `Key = Value`: this is no MetaImage", header_lines(bytes, offset))));
+        let Some((key, value)) =
+            std::str::from_utf8(line).ok().and_then(|line| line.split_once('='))
+        else {
+            return Err(header.error(
+                "header",
+                format!(
+                    "line {} is not `Key = Value`: this is no MetaImage",
+                    header_lines(bytes, offset)
+                ),
+            ));
         };
         let key = key.trim();
         header.insert(key, value.trim())?;
@@ -63,7 +84,10 @@ fn parse<'a>(path: &'a Path, bytes: &[u8]) -> Result<(TextHeader<'a>, usize), Io
         }
     }
     // A detached header may end without a line break.
-    if let Some((key, value)) = bytes.get(offset..).and_then(|b| std::str::from_utf8(b).ok()).and_then(|line| line.split_once('='))
+    if let Some((key, value)) = bytes
+        .get(offset..)
+        .and_then(|b| std::str::from_utf8(b).ok())
+        .and_then(|line| line.split_once('='))
         && key.trim().eq_ignore_ascii_case("ElementDataFile")
     {
         header.insert(key.trim(), value.trim())?;
@@ -81,7 +105,8 @@ fn is_true(value: &str) -> bool {
     value.eq_ignore_ascii_case("true") || value == "1"
 }
 
-/// The grid, and how many volumes lie one after the other. A fourth dimension is time; what the file says of its place does not concern ours.
+/// The grid, and how many volumes lie one after the other. A fourth dimension is time; what the
+/// file says of its place does not concern ours.
 fn geometry<const N: usize>(header: &TextHeader) -> Result<(Geometry, usize), IoError> {
     let shape: [usize; N] = header.numbers("DimSize", header.required("DimSize")?)?;
     let Some((spacing_key, spacing)) = header.any(&["ElementSpacing", "ElementSize"]) else {
@@ -92,27 +117,35 @@ fn geometry<const N: usize>(header: &TextHeader) -> Result<(Geometry, usize), Io
         return Err(header.error(spacing_key, format!("a spacing is {spacing}, not above zero")));
     }
     // The file lists the direction of axis i, then of j, then of k: the columns of the matrix.
-    let (direction_key, direction) = match header.any(&["TransformMatrix", "Orientation", "Rotation"]) {
-        Some((key, text)) => {
-            let entries = header.floats(key, text, N * N)?;
-            let mixed = (3..N).any(|a| (0..3).any(|b| entries[a * N + b] != 0.0 || entries[b * N + a] != 0.0));
-            if mixed {
-                return Err(header.error(key, "mixes space and time"));
+    let (direction_key, direction) =
+        match header.any(&["TransformMatrix", "Orientation", "Rotation"]) {
+            Some((key, text)) => {
+                let entries = header.floats(key, text, N * N)?;
+                let mixed = (3..N).any(|a| {
+                    (0..3).any(|b| entries[a * N + b] != 0.0 || entries[b * N + a] != 0.0)
+                });
+                if mixed {
+                    return Err(header.error(key, "mixes space and time"));
+                }
+                (key, Matrix3::from_fn(|row, column| entries[column * N + row]))
             }
-            (key, Matrix3::from_fn(|row, column| entries[column * N + row]))
-        }
-        None => ("TransformMatrix", Matrix3::identity()),
-    };
+            None => ("TransformMatrix", Matrix3::identity()),
+        };
     let origin = match header.any(&["Offset", "Position", "Origin"]) {
         Some((key, text)) => header.floats(key, text, N)?,
         None => vec![0.0; N],
     };
-    let matrix = direction * Matrix3::from_diagonal(&Vector3::from([spacing_mm[0], spacing_mm[1], spacing_mm[2]]));
+    let matrix = direction
+        * Matrix3::from_diagonal(&Vector3::from([spacing_mm[0], spacing_mm[1], spacing_mm[2]]));
     let origin = PointLps::new(origin[0], origin[1], origin[2]);
-    let geometry = Geometry::new([shape[0], shape[1], shape[2]], matrix, origin).map_err(|error| match error {
-        pbt_volume::GeometryError::EmptyShape(_) | pbt_volume::GeometryError::TooLarge(_) => header.error("DimSize", error.to_string()),
-        _ => header.error(direction_key, error.to_string()),
-    })?;
+    let geometry = Geometry::new([shape[0], shape[1], shape[2]], matrix, origin).map_err(
+        |error| match error {
+            pbt_volume::GeometryError::EmptyShape(_) | pbt_volume::GeometryError::TooLarge(_) => {
+                header.error("DimSize", error.to_string())
+            }
+            _ => header.error(direction_key, error.to_string()),
+        },
+    )?;
     match shape.get(3) {
         Some(0) => Err(header.error("DimSize", "has no time point")),
         frames => Ok((geometry, frames.copied().unwrap_or(1))),
@@ -121,7 +154,8 @@ fn geometry<const N: usize>(header: &TextHeader) -> Result<(Geometry, usize), Io
 
 fn voxel_type(header: &TextHeader) -> Result<VoxelType, IoError> {
     let text = header.required("ElementType")?;
-    // MET_LONG is the writing machine's `long`; MetaIO itself has read it as 32 bits since version 1.2.
+    // MET_LONG is the writing machine's `long`; MetaIO itself has read it as 32 bits since version
+    // 1.2.
     Ok(match text.to_ascii_uppercase().as_str() {
         "MET_UCHAR" => VoxelType::U8,
         "MET_CHAR" => VoxelType::I8,
@@ -133,6 +167,11 @@ fn voxel_type(header: &TextHeader) -> Result<VoxelType, IoError> {
         "MET_LONG_LONG" => VoxelType::I64,
         "MET_FLOAT" => VoxelType::F32,
         "MET_DOUBLE" => VoxelType::F64,
-        _ => return Err(header.error("ElementType", format!("`{text}` is not supported; one real number a voxel is needed"))),
+        _ => {
+            return Err(header.error(
+                "ElementType",
+                format!("`{text}` is not supported; one real number a voxel is needed"),
+            ));
+        }
     })
 }

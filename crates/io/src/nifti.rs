@@ -7,7 +7,8 @@ use crate::source::{Compression, start_of};
 use crate::stored::{FileBytes, Frame, Start, Stored};
 use std::path::{Path, PathBuf};
 
-/// Reads a NIfTI file, or a pair from the name of either part; of several time points the wanted one. The hash of a pair is that of header and voxels, one after the other.
+/// Reads a NIfTI file, or a pair from the name of either part; of several time points the wanted
+/// one. The hash of a pair is that of header and voxels, one after the other.
 pub(crate) fn read(path: &Path, frame: Option<usize>) -> Result<Loaded, IoError> {
     let header_path = match split_extension(path) {
         Some((stem, "img" | "img.gz")) => existing(path, stem, ["hdr", "hdr.gz"])?,
@@ -15,7 +16,14 @@ pub(crate) fn read(path: &Path, frame: Option<usize>) -> Result<Loaded, IoError>
     };
     let file = FileBytes::read(&header_path)?;
     let start = start_of(&file.bytes, Compression::of_file(&file.bytes), MAX_HEADER_BYTES)
-        .map_err(|error| IoError::input(&header_path, "file", format!("cannot be inflated: {error}"), "copy or export it again"))?;
+        .map_err(|error| {
+            IoError::input(
+                &header_path,
+                "file",
+                format!("cannot be inflated: {error}"),
+                "copy or export it again",
+            )
+        })?;
     let header = Header::parse(&header_path, &start)?;
     let voxel_type = header.voxel_type(&header_path)?;
     let mut warnings = Vec::new();
@@ -27,8 +35,14 @@ pub(crate) fn read(path: &Path, frame: Option<usize>) -> Result<Loaded, IoError>
         None
     } else {
         let Some((stem, "hdr" | "hdr.gz")) = split_extension(&header_path) else {
-            let problem = "says that the voxels are in an .img file, which only a .hdr file can have";
-            return Err(IoError::input(&header_path, "magic", problem, "rename the file to .hdr, or repair the header"));
+            let problem =
+                "says that the voxels are in an .img file, which only a .hdr file can have";
+            return Err(IoError::input(
+                &header_path,
+                "magic",
+                problem,
+                "rename the file to .hdr, or repair the header",
+            ));
         };
         Some(FileBytes::read(&existing(&header_path, stem, ["img", "img.gz"])?)?)
     };
@@ -44,14 +58,17 @@ fn split_extension(path: &Path) -> Option<(&str, &'static str)> {
     ["hdr.gz", "img.gz", "hdr", "img"].into_iter().find_map(|extension| {
         let at = name.len().checked_sub(extension.len() + 1)?;
         let (stem, end) = (name.get(..at)?, name.get(at..)?);
-        (end.starts_with('.') && end[1..].eq_ignore_ascii_case(extension)).then_some((stem, extension))
+        (end.starts_with('.') && end[1..].eq_ignore_ascii_case(extension))
+            .then_some((stem, extension))
     })
 }
 
 /// The first of the named partners that exists beside `path`.
 fn existing(path: &Path, stem: &str, extensions: [&str; 2]) -> Result<PathBuf, IoError> {
     // A pair named in capitals has its partner in capitals.
-    let candidates = extensions.iter().flat_map(|e| [format!("{stem}.{e}"), format!("{stem}.{}", e.to_uppercase())]);
+    let candidates = extensions
+        .iter()
+        .flat_map(|e| [format!("{stem}.{e}"), format!("{stem}.{}", e.to_uppercase())]);
     candidates.map(|name| path.with_file_name(name)).find(|p| p.is_file()).ok_or_else(|| {
         let problem = format!("{stem}.{} is missing beside it", extensions[0]);
         IoError::input(path, "file", problem, "keep the two files of the pair together")

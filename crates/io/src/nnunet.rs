@@ -1,6 +1,7 @@
-//! nnU-Net folders as data sets: `dataset.json` with `channel_names` (version 2) or `modality` (version 1), `imagesTr` with `labelsTr`,
-//! `imagesTs` with or without `labelsTs`. Each label is a structure whose box follows from its voxels; a `CASE.mrk.json` beside a label map
-//! goes before it. <https://github.com/MIC-DKFZ/nnUNet/blob/master/documentation/dataset_format.md>
+//! nnU-Net folders as data sets: `dataset.json` with `channel_names` (version 2) or `modality`
+//! (version 1), `imagesTr` with `labelsTr`, `imagesTs` with or without `labelsTs`. Each label is a
+//! structure whose box follows from its voxels; a `CASE.mrk.json` beside a label map goes before
+//! it. <https://github.com/MIC-DKFZ/nnUNet/blob/master/documentation/dataset_format.md>
 
 use crate::dataset::{CaseSpec, Dataset, Modality, StructureKind, StructureSpec};
 use crate::json::Node;
@@ -11,10 +12,13 @@ use std::path::{Path, PathBuf};
 
 /// Whether a `dataset.json` is nnU-Net's.
 pub(crate) fn is_nnunet(root: &Value) -> bool {
-    root.get("schema").is_none() && root.get("labels").is_some() && (root.get("channel_names").is_some() || root.get("modality").is_some())
+    root.get("schema").is_none()
+        && root.get("labels").is_some()
+        && (root.get("channel_names").is_some() || root.get("modality").is_some())
 }
 
-/// The data set of a folder. Cases are sorted by name; those of `imagesTr` have the split `train`, those of `imagesTs` `test`.
+/// The data set of a folder. Cases are sorted by name; those of `imagesTr` have the split `train`,
+/// those of `imagesTs` `test`.
 pub(crate) fn load(path: &Path, root: &Node) -> Result<Dataset, IoError> {
     let folder = path.parent().unwrap_or(Path::new("")).to_path_buf();
     let channels = match root.optional("channel_names")? {
@@ -22,16 +26,27 @@ pub(crate) fn load(path: &Path, root: &Node) -> Result<Dataset, IoError> {
         None => root.get("modality")?,
     };
     let channel_names = channels.entries()?;
-    let Some((_, channel)) = channel_names.first() else { return Err(channels.error("is empty", "name the channels")) };
+    let Some((_, channel)) = channel_names.first() else {
+        return Err(channels.error("is empty", "name the channels"));
+    };
     let mut warnings = Vec::new();
     if channel_names.len() > 1 {
-        warnings.push(format!("{}: channel_names: there are {}; the first one, _0000, is used", path.display(), channel_names.len()));
+        warnings.push(format!(
+            "{}: channel_names: there are {}; the first one, _0000, is used",
+            path.display(),
+            channel_names.len()
+        ));
     }
     let label_names = labels(&root.get("labels")?)?;
     let mut structures: Vec<StructureSpec> = Vec::new();
     for name in label_names.values() {
         if !structures.iter().any(|s| s.name == *name) {
-            structures.push(StructureSpec { name: name.clone(), kind: StructureKind::Box, parent: None, partner: None });
+            structures.push(StructureSpec {
+                name: name.clone(),
+                kind: StructureKind::Box,
+                parent: None,
+                partner: None,
+            });
         }
     }
     let ending = match root.optional("file_ending")? {
@@ -42,14 +57,29 @@ pub(crate) fn load(path: &Path, root: &Node) -> Result<Dataset, IoError> {
     cases.extend(self::cases(&folder, "Ts", "test", &ending)?);
     if cases.is_empty() {
         let problem = format!("imagesTr holds no file CASE_0000{ending}");
-        return Err(IoError::input(path, "file_ending", problem, "check the folder and the ending"));
+        return Err(IoError::input(
+            path,
+            "file_ending",
+            problem,
+            "check the folder and the ending",
+        ));
     }
     let name = match root.optional("name")? {
         Some(name) => name.text()?.to_owned(),
-        None => folder.file_name().map_or_else(|| "nnU-Net".to_owned(), |name| name.to_string_lossy().into_owned()),
+        None => folder
+            .file_name()
+            .map_or_else(|| "nnU-Net".to_owned(), |name| name.to_string_lossy().into_owned()),
     };
     let modality = modality(channel.text()?);
-    Ok(Dataset { name, modality, structures, label_names, cases, path: path.to_path_buf(), warnings })
+    Ok(Dataset {
+        name,
+        modality,
+        structures,
+        label_names,
+        cases,
+        path: path.to_path_buf(),
+        warnings,
+    })
 }
 
 fn modality(channel: &str) -> Modality {
@@ -57,25 +87,38 @@ fn modality(channel: &str) -> Modality {
     match upper.as_str() {
         "CT" => Modality::Ct,
         "US" | "ULTRASOUND" => Modality::Us,
-        _ if ["MR", "T1", "T2", "FLAIR", "ADC"].iter().any(|word| upper.contains(word)) => Modality::Mr,
+        _ if ["MR", "T1", "T2", "FLAIR", "ADC"].iter().any(|word| upper.contains(word)) => {
+            Modality::Mr
+        }
         _ => Modality::Other(channel.to_owned()),
     }
 }
 
-/// Label values and names without the background: `{"liver": 1}` in version 2, `{"1": "liver"}` in version 1.
+/// Label values and names without the background: `{"liver": 1}` in version 2, `{"1": "liver"}` in
+/// version 1.
 fn labels(node: &Node) -> Result<BTreeMap<u16, String>, IoError> {
     let mut names = BTreeMap::new();
     for (key, value) in node.entries()? {
         let version_1 = key.parse::<u16>().ok().zip(value.raw().as_str().map(str::to_owned));
-        let version_2 = value.raw().as_u64().and_then(|n| u16::try_from(n).ok()).map(|number| (number, key.to_owned()));
+        let version_2 = value
+            .raw()
+            .as_u64()
+            .and_then(|n| u16::try_from(n).ok())
+            .map(|number| (number, key.to_owned()));
         let (number, name) = version_1.or(version_2).ok_or_else(|| {
-            value.error("is not one label value from 0 to 65535", "regions of several labels are not supported; list plain labels")
+            value.error(
+                "is not one label value from 0 to 65535",
+                "regions of several labels are not supported; list plain labels",
+            )
         })?;
         if number == 0 || name == "ignore" {
             continue;
         }
         if let Some(other) = names.insert(number, name) {
-            return Err(value.error(format!("the value {number} is `{other}`, too"), "give each label its own value"));
+            return Err(value.error(
+                format!("the value {number} is `{other}`, too"),
+                "give each label its own value",
+            ));
         }
     }
     if names.is_empty() {
@@ -90,8 +133,10 @@ fn cases(folder: &Path, part: &str, split: &str, ending: &str) -> Result<Vec<Cas
     if !images.is_dir() {
         return Ok(Vec::new());
     }
-    let entries = std::fs::read_dir(&images).map_err(|error| IoError::unreadable(&images, &error))?;
-    let mut names: Vec<String> = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect();
+    let entries =
+        std::fs::read_dir(&images).map_err(|error| IoError::unreadable(&images, &error))?;
+    let mut names: Vec<String> =
+        entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect();
     names.sort();
     let existing = |path: PathBuf| path.is_file().then_some(path);
     let case = |name: &String| {
@@ -136,17 +181,29 @@ mod tests {
 
     #[test]
     fn both_versions_are_data_sets() {
-        let version_1 =
-            r#"{"name": "old", "modality": {"0": "MRI", "1": "T2"}, "labels": {"0": "background", "1": "liver", "2": "spleen"}}"#;
-        for (json, name, modality, warnings) in [(VERSION_2, None, Modality::Ct, 0), (version_1, Some("old"), Modality::Mr, 1)] {
+        let version_1 = r#"{"name": "old", "modality": {"0": "MRI", "1": "T2"}, "labels": {"0": "background", "1": "liver", "2": "spleen"}}"#;
+        for (json, name, modality, warnings) in
+            [(VERSION_2, None, Modality::Ct, 0), (version_1, Some("old"), Modality::Mr, 1)]
+        {
             let folder = folder(json, &FILES);
             let set = Dataset::load(folder.path()).unwrap();
-            assert!(name.is_none_or(|name| set.name == name) && set.modality == modality && set.warnings.len() == warnings);
-            assert_eq!(set.structures.iter().map(|s| s.name.as_str()).collect::<Vec<_>>(), ["liver", "spleen"]);
+            assert!(
+                name.is_none_or(|name| set.name == name)
+                    && set.modality == modality
+                    && set.warnings.len() == warnings
+            );
+            assert_eq!(
+                set.structures.iter().map(|s| s.name.as_str()).collect::<Vec<_>>(),
+                ["liver", "spleen"]
+            );
             assert_eq!(set.label_names[&2], "spleen");
             let ids: Vec<_> = set.cases.iter().map(|c| (c.id.as_str(), c.split.as_str())).collect();
             assert_eq!(ids, [("a_1", "train"), ("b", "train"), ("c", "test")]);
-            assert!(set.cases[0].labels.is_some() && set.cases[1].labels.is_none() && set.cases[1].annotations.len() == 1);
+            assert!(
+                set.cases[0].labels.is_some()
+                    && set.cases[1].labels.is_none()
+                    && set.cases[1].annotations.len() == 1
+            );
         }
     }
 

@@ -1,5 +1,5 @@
-//! Landmarks as tables: Slicer's older `.fcsv`, and CSV or TSV with one point a row. The space must be declared: to guess between LPS and RAS
-//! would be to guess left and right.
+//! Landmarks as tables: Slicer's older `.fcsv`, and CSV or TSV with one point a row. The space must
+//! be declared: to guess between LPS and RAS would be to guess left and right.
 
 use crate::IoError;
 use crate::annotations::{Annotations, Landmark, LandmarkState};
@@ -13,22 +13,35 @@ const RAS: [f64; 3] = [-1.0, -1.0, 1.0];
 
 /// Reads landmarks from a table.
 ///
-/// `.fcsv`: as Slicer writes it, `# CoordinateSystem = ` LPS, RAS, or the older codes 1 (LPS) and 0 (RAS). CSV and TSV: a header line with
-/// `label` (or `name`) and the coordinates `x`, `y`, `z` in mm; the space is in a comment line `# CoordinateSystem = LPS`, in a column
-/// `space`, or in the names of the columns (`x_lps_mm`, `x_ras`); an optional column `status` holds `defined` or `missing`.
+/// `.fcsv`: as Slicer writes it, `# CoordinateSystem = ` LPS, RAS, or the older codes 1 (LPS) and 0
+/// (RAS). CSV and TSV: a header line with `label` (or `name`) and the coordinates `x`, `y`, `z` in
+/// mm; the space is in a comment line `# CoordinateSystem = LPS`, in a column `space`, or in the
+/// names of the columns (`x_lps_mm`, `x_ras`); an optional column `status` holds `defined` or
+/// `missing`.
 ///
 /// # Errors
-/// [`IoError`] naming file and line: no declared space, voxel coordinates, a number that is none, a name twice.
+/// [`IoError`] naming file and line: no declared space, voxel coordinates, a number that is none, a
+/// name twice.
 pub fn read_points(path: &Path) -> Result<Annotations, IoError> {
     let bytes = read_file(path)?;
-    let text = std::str::from_utf8(&bytes).map_err(|_| IoError::input(path, "file", "is not UTF-8", "save it as UTF-8"))?;
+    let text = std::str::from_utf8(&bytes)
+        .map_err(|_| IoError::input(path, "file", "is not UTF-8", "save it as UTF-8"))?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let comments = text.lines().filter_map(|line| line.strip_prefix('#')).filter_map(|line| line.split_once('='));
-    let mut fields: Vec<(String, &str)> = comments.map(|(key, value)| (key.trim().to_ascii_lowercase(), value.trim())).collect();
-    let mut comment = |key: &str| fields.iter().position(|(k, _)| k == key).map(|n| fields.swap_remove(n).1);
+    let comments = text
+        .lines()
+        .filter_map(|line| line.strip_prefix('#'))
+        .filter_map(|line| line.split_once('='));
+    let mut fields: Vec<(String, &str)> =
+        comments.map(|(key, value)| (key.trim().to_ascii_lowercase(), value.trim())).collect();
+    let mut comment =
+        |key: &str| fields.iter().position(|(k, _)| k == key).map(|n| fields.swap_remove(n).1);
     let declared = comment("coordinatesystem").map(|code| signs(path, code)).transpose()?;
     let is_fcsv = path.extension().is_some_and(|e| e.eq_ignore_ascii_case("fcsv"));
-    let columns = if is_fcsv { Some(comment("columns").unwrap_or("id,x,y,z,ow,ox,oy,oz,vis,sel,lock,label,desc")) } else { None };
+    let columns = if is_fcsv {
+        Some(comment("columns").unwrap_or("id,x,y,z,ow,ox,oy,oz,vis,sel,lock,label,desc"))
+    } else {
+        None
+    };
     let tabs = path.extension().is_some_and(|e| e.eq_ignore_ascii_case("tsv"));
     let mut reader = csv::ReaderBuilder::new()
         .comment(Some(b'#'))
@@ -40,16 +53,26 @@ pub fn read_points(path: &Path) -> Result<Annotations, IoError> {
     let bad = |what: String| IoError::input(path, "table", what, "repair the table");
     let names: Vec<String> = match columns {
         Some(columns) => columns.split(',').map(|name| name.trim().to_ascii_lowercase()).collect(),
-        None => reader.headers().map_err(|e| bad(e.to_string()))?.iter().map(str::to_ascii_lowercase).collect(),
+        None => reader
+            .headers()
+            .map_err(|e| bad(e.to_string()))?
+            .iter()
+            .map(str::to_ascii_lowercase)
+            .collect(),
     };
     let table = Columns::of(path, &names, declared)?;
     let mut landmarks: Vec<Landmark> = Vec::new();
     for record in reader.records() {
         let record = record.map_err(|error| bad(error.to_string()))?;
-        let Some(landmark) = table.landmark(path, &record, is_fcsv.then_some(names.len()))? else { continue };
+        let Some(landmark) = table.landmark(path, &record, is_fcsv.then_some(names.len()))? else {
+            continue;
+        };
         if landmarks.iter().any(|other| other.name == landmark.name) {
             let line = record.position().map_or(0, csv::Position::line);
-            return Err(bad(format!("line {line}: the landmark `{}` is there twice", landmark.name)));
+            return Err(bad(format!(
+                "line {line}: the landmark `{}` is there twice",
+                landmark.name
+            )));
         }
         landmarks.push(landmark);
     }
@@ -67,7 +90,12 @@ fn signs(path: &Path, code: &str) -> Result<[f64; 3], IoError> {
             "is IJK, voxels of an image that the file does not name",
             "save the points in LPS",
         )),
-        _ => Err(IoError::input(path, "CoordinateSystem", format!("`{code}` is neither LPS nor RAS"), "save the points in LPS")),
+        _ => Err(IoError::input(
+            path,
+            "CoordinateSystem",
+            format!("`{code}` is neither LPS nor RAS"),
+            "save the points in LPS",
+        )),
     }
 }
 
@@ -89,12 +117,21 @@ impl Columns {
     fn of(path: &Path, names: &[String], declared: Option<[f64; 3]>) -> Result<Self, IoError> {
         let find = |wanted: &[&str]| names.iter().position(|name| wanted.contains(&name.as_str()));
         let missing = |what: &str| {
-            IoError::input(path, "columns", format!("there is no `{what}`"), "name the columns label, x, y, z in the first line")
+            IoError::input(
+                path,
+                "columns",
+                format!("there is no `{what}`"),
+                "name the columns label, x, y, z in the first line",
+            )
         };
         let label = find(&["label", "name", "landmark"]).ok_or_else(|| missing("label"))?;
         let axis = |letter: char| {
-            let known = ["", "_mm", "_lps", "_lps_mm", "_ras", "_ras_mm"].map(|end| format!("{letter}{end}"));
-            names.iter().position(|name| known.contains(name)).ok_or_else(|| missing(&letter.to_string()))
+            let known = ["", "_mm", "_lps", "_lps_mm", "_ras", "_ras_mm"]
+                .map(|end| format!("{letter}{end}"));
+            names
+                .iter()
+                .position(|name| known.contains(name))
+                .ok_or_else(|| missing(&letter.to_string()))
         };
         let coordinates = [axis('x')?, axis('y')?, axis('z')?];
         let named = |word: &str| coordinates.iter().all(|&column| names[column].contains(word));
@@ -104,19 +141,32 @@ impl Columns {
             (Some(signs), _) => Space::Declared(signs),
             (None, Some(column)) => Space::Column(column),
             (None, None) => {
-                let advice = "add the line `# CoordinateSystem = LPS` (or RAS), or a column `space`";
-                return Err(IoError::input(path, "CoordinateSystem", "is not declared, so left and right are unknown", advice));
+                let advice =
+                    "add the line `# CoordinateSystem = LPS` (or RAS), or a column `space`";
+                return Err(IoError::input(
+                    path,
+                    "CoordinateSystem",
+                    "is not declared, so left and right are unknown",
+                    advice,
+                ));
             }
         };
         Ok(Self { label, coordinates, status: find(&["status", "positionstatus"]), space })
     }
 
-    /// A row's landmark; `None` where nobody placed it. `known` is the number of named columns of an `.fcsv`, behind which newer versions of
-    /// Slicer write the number of the state without a name.
-    fn landmark(&self, path: &Path, record: &csv::StringRecord, known: Option<usize>) -> Result<Option<Landmark>, IoError> {
+    /// A row's landmark; `None` where nobody placed it. `known` is the number of named columns of
+    /// an `.fcsv`, behind which newer versions of Slicer write the number of the state without a
+    /// name.
+    fn landmark(
+        &self,
+        path: &Path,
+        record: &csv::StringRecord,
+        known: Option<usize>,
+    ) -> Result<Option<Landmark>, IoError> {
         let line = record.position().map_or(0, csv::Position::line);
         let cell = |column: usize| record.get(column).unwrap_or_default();
-        let bad = |what: String| IoError::input(path, format!("line {line}"), what, "repair the table");
+        let bad =
+            |what: String| IoError::input(path, format!("line {line}"), what, "repair the table");
         let name = cell(self.label).to_owned();
         if name.is_empty() {
             return Err(bad("the point has no label".into()));
@@ -136,7 +186,8 @@ impl Columns {
         for axis in 0..3 {
             let text = cell(self.coordinates[axis]);
             let value = text.parse().ok().filter(|v: &f64| v.is_finite());
-            position[axis] = signs[axis] * value.ok_or_else(|| bad(format!("`{text}` is no coordinate")))?;
+            position[axis] =
+                signs[axis] * value.ok_or_else(|| bad(format!("`{text}` is no coordinate")))?;
         }
         Ok(Some(Landmark { name, state: LandmarkState::At(PointLps(Point3::from(position))) }))
     }
@@ -162,13 +213,22 @@ mod tests {
 
     #[test]
     fn fcsv_in_all_its_codes() {
-        for (code, x, y) in [("LPS", 10.0, -20.5), ("1", 10.0, -20.5), ("RAS", -10.0, 20.5), ("0", -10.0, 20.5)] {
+        for (code, x, y) in
+            [("LPS", 10.0, -20.5), ("1", 10.0, -20.5), ("RAS", -10.0, 20.5), ("0", -10.0, 20.5)]
+        {
             for end in ["", "vtkMRMLScalarVolumeNode1", ",2,0"] {
                 let annotations = read("a.fcsv", &fcsv(code, end)).unwrap();
-                assert_eq!(annotations.landmark("tip, left"), Some(LandmarkState::At(PointLps::new(x, y, 30.0))), "{code} {end}");
+                assert_eq!(
+                    annotations.landmark("tip, left"),
+                    Some(LandmarkState::At(PointLps::new(x, y, 30.0))),
+                    "{code} {end}"
+                );
             }
         }
-        assert_eq!(read("a.fcsv", &fcsv("LPS", ",3,0")).unwrap().landmark("tip, left"), Some(LandmarkState::OutOfView));
+        assert_eq!(
+            read("a.fcsv", &fcsv("LPS", ",3,0")).unwrap().landmark("tip, left"),
+            Some(LandmarkState::OutOfView)
+        );
         assert!(read("a.fcsv", &fcsv("LPS", ",0,0")).unwrap().landmarks.is_empty());
         for code in ["IJK", "2", "XYZ"] {
             assert_eq!(read("a.fcsv", &fcsv(code, "")).unwrap_err().field(), "CoordinateSystem");
@@ -184,7 +244,10 @@ mod tests {
             ("a.csv", "# CoordinateSystem = RAS\nlabel,x,y,z\np,1,2,3\n"),
             ("a.csv", "name,x_ras_mm,y_ras_mm,z_ras_mm\np,1,2,3\n"),
             ("a.csv", "\u{feff}x,y,z,Label,Space\r\n-1,-2,3,p,LPS\r\n"),
-            ("a.tsv", "label\tx_lps\ty_lps\tz_lps\tstatus\np\t-1\t-2\t3\tdefined\nq\t\t\t\tmissing\n"),
+            (
+                "a.tsv",
+                "label\tx_lps\ty_lps\tz_lps\tstatus\np\t-1\t-2\t3\tdefined\nq\t\t\t\tmissing\n",
+            ),
         ] {
             let annotations = read(name, text).unwrap();
             assert_eq!(annotations.landmark("p"), at, "{text}");
@@ -195,7 +258,10 @@ mod tests {
             ("x_lps,y_lps,z_lps\n1,2,3\n", "no `label`"),
             ("label,x_lps,y_lps\np,1,2\n", "no `z`"),
             ("label,x_lps,y_lps,z_lps\np,1,nan,3\n", "line 2: `nan`"),
-            ("label,x_lps,y_lps,z_lps\np,1,2,3\np,1,2,3\n", "line 3: the landmark `p` is there twice"),
+            (
+                "label,x_lps,y_lps,z_lps\np,1,2,3\np,1,2,3\n",
+                "line 3: the landmark `p` is there twice",
+            ),
             ("label,x_lps,y_lps,z_lps\np,1,2\n", "table"),
         ] {
             let error = read("a.csv", text).unwrap_err().to_string();

@@ -1,4 +1,5 @@
-//! An image as its file holds it: stored voxels of their own type, scaling apart, geometry in LPS millimetres.
+//! An image as its file holds it: stored voxels of their own type, scaling apart, geometry in LPS
+//! millimetres.
 
 use pbt_volume::{Geometry, Volume};
 use rayon::prelude::*;
@@ -33,8 +34,18 @@ pub enum VoxelType {
 
 impl VoxelType {
     /// All types.
-    pub const ALL: [Self; 10] =
-        [Self::U8, Self::I8, Self::U16, Self::I16, Self::U32, Self::I32, Self::U64, Self::I64, Self::F32, Self::F64];
+    pub const ALL: [Self; 10] = [
+        Self::U8,
+        Self::I8,
+        Self::U16,
+        Self::I16,
+        Self::U32,
+        Self::I32,
+        Self::U64,
+        Self::I64,
+        Self::F32,
+        Self::F64,
+    ];
 
     /// Bytes a voxel.
     pub fn size(self) -> usize {
@@ -56,7 +67,8 @@ pub struct Scaling {
     pub intercept: f64,
 }
 
-/// An image whose voxels keep the type and the very bits of the file, so that it can be written again without loss.
+/// An image whose voxels keep the type and the very bits of the file, so that it can be written
+/// again without loss.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RawImage {
     geometry: Geometry,
@@ -85,8 +97,14 @@ macro_rules! for_type {
 }
 
 impl RawImage {
-    /// An image from its voxels, little-endian, i fastest. `None` when the number of bytes is not what shape and type ask for.
-    pub fn new(geometry: Geometry, voxel_type: VoxelType, bytes: Vec<u8>, scaling: Option<Scaling>) -> Option<Self> {
+    /// An image from its voxels, little-endian, i fastest. `None` when the number of bytes is not
+    /// what shape and type ask for.
+    pub fn new(
+        geometry: Geometry,
+        voxel_type: VoxelType,
+        bytes: Vec<u8>,
+        scaling: Option<Scaling>,
+    ) -> Option<Self> {
         let expected = geometry.len().checked_mul(voxel_type.size())?;
         (bytes.len() == expected).then_some(Self { geometry, voxel_type, bytes, scaling })
     }
@@ -111,13 +129,16 @@ impl RawImage {
         self.scaling
     }
 
-    /// The real values as `f32`. Scaling and wide types go through `f64` voxel by voxel, so that each value is rounded once.
+    /// The real values as `f32`. Scaling and wide types go through `f64` voxel by voxel, so that
+    /// each value is rounded once.
     pub fn to_f32(&self) -> Volume<f32> {
         macro_rules! convert {
             ($t:ty) => {
                 match self.scaling {
                     None => self.decode(|v: $t| v as f32),
-                    Some(Scaling { slope, intercept }) => self.decode(move |v: $t| (v as f64 * slope + intercept) as f32),
+                    Some(Scaling { slope, intercept }) => {
+                        self.decode(move |v: $t| (v as f64 * slope + intercept) as f32)
+                    }
                 }
             };
         }
@@ -127,7 +148,8 @@ impl RawImage {
 
     /// The real values as `f64`, i fastest.
     pub fn to_f64(&self) -> Vec<f64> {
-        let Scaling { slope, intercept } = self.scaling.unwrap_or(Scaling { slope: 1.0, intercept: 0.0 });
+        let Scaling { slope, intercept } =
+            self.scaling.unwrap_or(Scaling { slope: 1.0, intercept: 0.0 });
         macro_rules! convert {
             ($t:ty) => {
                 self.decode(move |v: $t| v as f64 * slope + intercept)
@@ -138,20 +160,33 @@ impl RawImage {
 
     /// The real values as labels, or the first value that is not an integer from 0 to 65535.
     pub(crate) fn to_labels(&self) -> Result<Volume<u16>, f64> {
-        let Scaling { slope, intercept } = self.scaling.unwrap_or(Scaling { slope: 1.0, intercept: 0.0 });
+        let Scaling { slope, intercept } =
+            self.scaling.unwrap_or(Scaling { slope: 1.0, intercept: 0.0 });
         macro_rules! convert {
             ($t:ty) => {{
                 let real = move |v: $t| v as f64 * slope + intercept;
-                match self.bytes.par_chunks_exact(size_of::<$t>()).map(<$t>::from_le_slice).map(real).find_first(|&v| !is_label(v)) {
+                match self
+                    .bytes
+                    .par_chunks_exact(size_of::<$t>())
+                    .map(<$t>::from_le_slice)
+                    .map(real)
+                    .find_first(|&v| !is_label(v))
+                {
                     Some(value) => Err(value),
-                    None => Ok(Volume::new(self.geometry.clone(), self.decode(move |v: $t| real(v) as u16))),
+                    None => Ok(Volume::new(
+                        self.geometry.clone(),
+                        self.decode(move |v: $t| real(v) as u16),
+                    )),
                 }
             }};
         }
         for_type!(self.voxel_type, convert)
     }
 
-    fn decode<T: FromLeBytes, U: Copy + Default + Send>(&self, f: impl Fn(T) -> U + Sync) -> Vec<U> {
+    fn decode<T: FromLeBytes, U: Copy + Default + Send>(
+        &self,
+        f: impl Fn(T) -> U + Sync,
+    ) -> Vec<U> {
         let mut out = vec![U::default(); self.geometry.len()];
         let stored = self.bytes.par_chunks(CHUNK * self.voxel_type.size());
         out.par_chunks_mut(CHUNK).zip(stored).for_each(|(out, stored)| {
@@ -170,7 +205,9 @@ fn is_label(value: f64) -> bool {
 /// Brings voxels to little-endian in place.
 pub(crate) fn swap_bytes(bytes: &mut [u8], voxel_size: usize) {
     if voxel_size > 1 {
-        bytes.par_chunks_mut(CHUNK * voxel_size).for_each(|chunk| chunk.chunks_exact_mut(voxel_size).for_each(<[u8]>::reverse));
+        bytes
+            .par_chunks_mut(CHUNK * voxel_size)
+            .for_each(|chunk| chunk.chunks_exact_mut(voxel_size).for_each(<[u8]>::reverse));
     }
 }
 
@@ -199,20 +236,26 @@ mod tests {
 
     fn image(voxel_type: VoxelType, bytes: Vec<u8>, scaling: Option<Scaling>) -> RawImage {
         let n = bytes.len() / voxel_type.size();
-        RawImage::new(Geometry::isotropic([n, 1, 1], 1.0).unwrap(), voxel_type, bytes, scaling).unwrap()
+        RawImage::new(Geometry::isotropic([n, 1, 1], 1.0).unwrap(), voxel_type, bytes, scaling)
+            .unwrap()
     }
 
     #[test]
     fn wide_integers_keep_their_precision_under_scaling() {
-        // Through f32, 16 777 217 would become 16 777 216 before the offset brings it back to a small number.
-        let bytes: Vec<u8> = [16_777_217i32, 16_777_219].iter().flat_map(|v| v.to_le_bytes()).collect();
+        // Through f32, 16 777 217 would become 16 777 216 before the offset brings it back to a
+        // small number.
+        let bytes: Vec<u8> =
+            [16_777_217i32, 16_777_219].iter().flat_map(|v| v.to_le_bytes()).collect();
         let scaling = Some(Scaling { slope: 1.0, intercept: -16_777_216.0 });
         assert_eq!(image(VoxelType::I32, bytes, scaling).to_f32().data(), [1.0, 3.0]);
     }
 
     #[test]
     fn labels_are_small_integers() {
-        let of = |values: &[f64]| image(VoxelType::F64, values.iter().flat_map(|v| v.to_le_bytes()).collect(), None).to_labels();
+        let of = |values: &[f64]| {
+            image(VoxelType::F64, values.iter().flat_map(|v| v.to_le_bytes()).collect(), None)
+                .to_labels()
+        };
         assert_eq!(of(&[0.0, 3.0, 65535.0]).unwrap().data(), [0, 3, 65535]);
         assert_eq!(of(&[1.0, 2.5]).unwrap_err(), 2.5);
         assert!(of(&[f64::NAN]).unwrap_err().is_nan());

@@ -1,4 +1,5 @@
-//! The result of one image, schema `pbt-result/1`. Everything but `run` is the same bytes for the same input and model.
+//! The result of one image, schema `pbt-result/1`. Everything but `run` is the same bytes for the
+//! same input and model.
 
 use crate::json::{Node, parse_bytes};
 use crate::source::read_file;
@@ -148,7 +149,16 @@ impl ResultFile {
         warnings: Vec<String>,
         run: RunRecord,
     ) -> Self {
-        Self { schema: SCHEMA.into(), case_id, coordinate_system: COORDINATE_SYSTEM.into(), input, model, detections, warnings, run }
+        Self {
+            schema: SCHEMA.into(),
+            case_id,
+            coordinate_system: COORDINATE_SYSTEM.into(),
+            input,
+            model,
+            detections,
+            warnings,
+            run,
+        }
     }
 
     /// The first field that breaks a promise of the schema, and how.
@@ -164,13 +174,21 @@ impl ResultFile {
                 return fault(at("score"), "is not from 0 to 1");
             }
             let position = d.position_lps_mm.as_ref().is_none_or(|v| finite(v));
-            let orientation = d.orientation.as_ref().is_none_or(|o| finite(o.matrix.as_flattened()) && finite(&o.quaternion_wxyz));
+            let orientation = d
+                .orientation
+                .as_ref()
+                .is_none_or(|o| finite(o.matrix.as_flattened()) && finite(&o.quaternion_wxyz));
             if !position || !orientation || !d.size_mm.as_ref().is_none_or(|v| finite(v)) {
-                return fault(at("position_lps_mm, orientation, size_mm"), "have a number that is not finite");
+                return fault(
+                    at("position_lps_mm, orientation, size_mm"),
+                    "have a number that is not finite",
+                );
             }
             let present = d.status != Status::Absent;
             let is_box = d.kind == DetectionKind::Box && present;
-            if (d.position_lps_mm.is_some(), d.orientation.is_some(), d.size_mm.is_some()) != (present, is_box, is_box) {
+            if (d.position_lps_mm.is_some(), d.orientation.is_some(), d.size_mm.is_some())
+                != (present, is_box, is_box)
+            {
                 return fault(at("status"), "and kind do not fit the geometry that is there");
             }
         }
@@ -183,7 +201,8 @@ impl InputRecord {
     /// The record of an image.
     pub fn new(sha256: String, geometry: &Geometry) -> Self {
         let affine = geometry.affine();
-        let affine_lps = std::array::from_fn(|row| std::array::from_fn(|column| affine[(row, column)]));
+        let affine_lps =
+            std::array::from_fn(|row| std::array::from_fn(|column| affine[(row, column)]));
         Self { sha256, shape: geometry.shape(), spacing_mm: geometry.spacing_mm(), affine_lps }
     }
 }
@@ -211,12 +230,28 @@ impl DetectionRecord {
     /// A landmark that is found or doubtful.
     pub fn of_landmark(name: String, status: Status, score: f64, point: PointLps) -> Self {
         let position_lps_mm = Some(point.0.coords.into());
-        Self { name, kind: DetectionKind::Landmark, status, score, position_lps_mm, orientation: None, size_mm: None }
+        Self {
+            name,
+            kind: DetectionKind::Landmark,
+            status,
+            score,
+            position_lps_mm,
+            orientation: None,
+            size_mm: None,
+        }
     }
 
     /// A structure that is not there.
     pub fn absent(name: String, kind: DetectionKind, score: f64) -> Self {
-        Self { name, kind, status: Status::Absent, score, position_lps_mm: None, orientation: None, size_mm: None }
+        Self {
+            name,
+            kind,
+            status: Status::Absent,
+            score,
+            position_lps_mm: None,
+            orientation: None,
+            size_mm: None,
+        }
     }
 
     /// The position; `None` when absent.
@@ -227,7 +262,8 @@ impl DetectionRecord {
     /// The box's pose; `None` for landmarks and when absent.
     pub fn pose(&self) -> Option<Pose> {
         let [w, i, j, k] = self.orientation.as_ref()?.quaternion_wxyz;
-        let orientation = nalgebra::UnitQuaternion::new_normalize(nalgebra::Quaternion::new(w, i, j, k));
+        let orientation =
+            nalgebra::UnitQuaternion::new_normalize(nalgebra::Quaternion::new(w, i, j, k));
         Some(Pose { center: self.position()?, orientation, size_mm: self.size_mm? })
     }
 }
@@ -235,11 +271,17 @@ impl DetectionRecord {
 /// Writes a result.
 ///
 /// # Errors
-/// [`IoError`] (an output error) when the file cannot be written, or when a number is not finite, a score not a probability, or geometry
-/// missing or superfluous; an older file of that name is then untouched.
+/// [`IoError`] (an output error) when the file cannot be written, or when a number is not finite, a
+/// score not a probability, or geometry missing or superfluous; an older file of that name is then
+/// untouched.
 pub fn write_result(path: &Path, result: &ResultFile) -> Result<(), IoError> {
     if let Some((field, problem)) = result.fault() {
-        return Err(IoError::unwritable(path, field, problem, "this is a mistake of the program; please report it"));
+        return Err(IoError::unwritable(
+            path,
+            field,
+            problem,
+            "this is a mistake of the program; please report it",
+        ));
     }
     write_atomically(path, |writer| {
         serde_json::to_writer_pretty(&mut *writer, result)?;
@@ -250,7 +292,8 @@ pub fn write_result(path: &Path, result: &ResultFile) -> Result<(), IoError> {
 /// Reads a result.
 ///
 /// # Errors
-/// [`IoError`] naming file and field when it is no result, one of another schema, or one that breaks the schema's promises.
+/// [`IoError`] naming file and field when it is no result, one of another schema, or one that
+/// breaks the schema's promises.
 pub fn read_result(path: &Path) -> Result<ResultFile, IoError> {
     let bytes = read_file(path)?;
     let value = parse_bytes(path, &bytes)?;
@@ -258,15 +301,22 @@ pub fn read_result(path: &Path) -> Result<ResultFile, IoError> {
     for (key, expected) in [("schema", SCHEMA), ("coordinate_system", COORDINATE_SYSTEM)] {
         let node = root.get(key)?;
         if node.raw() != expected {
-            return Err(node.error(format!("is not `{expected}`"), "give a result of `pbt detect` or `pbt batch`"));
+            return Err(node.error(
+                format!("is not `{expected}`"),
+                "give a result of `pbt detect` or `pbt batch`",
+            ));
         }
     }
-    // From the text, not from `value`, whose keys are in alphabetical order: the stages keep theirs.
-    let result: ResultFile =
-        serde_json::from_slice(&bytes).map_err(|error| root.error(error.to_string(), "make the result again with `pbt detect`"))?;
+    // From the text, not from `value`, whose keys are in alphabetical order: the stages keep
+    // theirs.
+    let result: ResultFile = serde_json::from_slice(&bytes).map_err(|error| {
+        root.error(error.to_string(), "make the result again with `pbt detect`")
+    })?;
     match result.fault() {
         None => Ok(result),
-        Some((field, problem)) => Err(IoError::input(path, field, problem, "make the result again with `pbt detect`")),
+        Some((field, problem)) => {
+            Err(IoError::input(path, field, problem, "make the result again with `pbt detect`"))
+        }
     }
 }
 
@@ -306,14 +356,20 @@ mod tests {
     fn example() -> ResultFile {
         let geometry = Geometry::isotropic([3, 4, 5], 0.5).unwrap();
         let orientation = pbt_volume::rotation_from_vector(Vector3::new(0.1, 3.0, -0.4));
-        let pose = Pose { center: PointLps::new(1.0, 2.0, 3.0), orientation, size_mm: [4.0, 5.0, 6.0] };
+        let pose =
+            Pose { center: PointLps::new(1.0, 2.0, 3.0), orientation, size_mm: [4.0, 5.0, 6.0] };
         ResultFile::new(
             "case".into(),
             InputRecord::new("00".into(), &geometry),
             ModelRecord { name: "skull".into(), sha256: "11".into(), version: "1".into() },
             vec![
                 DetectionRecord::of_box("skull".into(), Status::Found, 0.99, &pose),
-                DetectionRecord::of_landmark("nose".into(), Status::Doubtful, 0.4, PointLps::new(-0.1, 0.2, 1.0 / 3.0)),
+                DetectionRecord::of_landmark(
+                    "nose".into(),
+                    Status::Doubtful,
+                    0.4,
+                    PointLps::new(-0.1, 0.2, 1.0 / 3.0),
+                ),
                 DetectionRecord::absent("tail".into(), DetectionKind::Landmark, 0.0),
             ],
             vec![],
@@ -323,7 +379,12 @@ mod tests {
                 input_path: "case.nii".into(),
                 model_path: "skull.pbt".into(),
                 options: BTreeMap::from([("rotate".into(), Value::Bool(true))]),
-                timing_ms: vec![("load".into(), 1.5), ("prepare".into(), 2.5), ("aggregate".into(), 0.1), ("total".into(), 4.1)],
+                timing_ms: vec![
+                    ("load".into(), 1.5),
+                    ("prepare".into(), 2.5),
+                    ("aggregate".into(), 0.1),
+                    ("total".into(), 4.1),
+                ],
             },
         )
     }
@@ -335,9 +396,20 @@ mod tests {
         write_result(&path, &example()).unwrap();
         let text = std::fs::read_to_string(&path).unwrap();
         // Order of the fields as in the interface description.
-        let keys =
-            ["schema", "case_id", "coordinate_system", "input", "sha256", "shape", "spacing_mm", "affine_lps", "model", "detections"];
-        let places: Vec<usize> = keys.iter().map(|key| text.find(&format!("\"{key}\":")).unwrap()).collect();
+        let keys = [
+            "schema",
+            "case_id",
+            "coordinate_system",
+            "input",
+            "sha256",
+            "shape",
+            "spacing_mm",
+            "affine_lps",
+            "model",
+            "detections",
+        ];
+        let places: Vec<usize> =
+            keys.iter().map(|key| text.find(&format!("\"{key}\":")).unwrap()).collect();
         assert!(places.is_sorted(), "{places:?}");
         assert!(
             text.contains("\"coordinate_system\": \"LPS\"")
@@ -346,8 +418,13 @@ mod tests {
         );
         assert!(text.find("\"prepare\"").unwrap() < text.find("\"aggregate\"").unwrap());
         let value: Value = serde_json::from_str(&text).unwrap();
-        assert!(value["detections"][2]["position_lps_mm"].is_null() && value["detections"][1]["orientation"].is_null());
-        assert!(value["detections"][0]["orientation"]["quaternion_wxyz"][0].as_f64().unwrap() >= 0.0);
+        assert!(
+            value["detections"][2]["position_lps_mm"].is_null()
+                && value["detections"][1]["orientation"].is_null()
+        );
+        assert!(
+            value["detections"][0]["orientation"]["quaternion_wxyz"][0].as_f64().unwrap() >= 0.0
+        );
 
         let again = read_result(&path).unwrap();
         assert_eq!(again.detections, example().detections);
@@ -375,7 +452,10 @@ mod tests {
         refuse(&|r| r.detections[1].score = 1.5, "detections[1].score");
         refuse(&|r| r.detections[0].size_mm = None, "detections[0].status");
         refuse(&|r| r.detections[2].position_lps_mm = Some([0.0; 3]), "detections[2].status");
-        refuse(&|r| r.detections[0].size_mm = Some([f64::INFINITY; 3]), "detections[0].position_lps_mm, orientation, size_mm");
+        refuse(
+            &|r| r.detections[0].size_mm = Some([f64::INFINITY; 3]),
+            "detections[0].position_lps_mm, orientation, size_mm",
+        );
         refuse(&|r| r.run.timing_ms[0].1 = f64::NAN, "run.timing_ms.load");
         refuse(&|r| r.input.affine_lps[0][0] = f64::NAN, "input");
         assert!(!path.exists());

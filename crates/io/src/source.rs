@@ -1,4 +1,5 @@
-//! Bytes of files: read once, hashed, inflated within bounds that are known before anything is allocated.
+//! Bytes of files: read once, hashed, inflated within bounds that are known before anything is
+//! allocated.
 
 use crate::IoError;
 use flate2::bufread::{GzDecoder, ZlibDecoder};
@@ -7,7 +8,8 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// Deflate turns one byte into at most 1032 (a match of 258 bytes takes two bits), so a stream's size bounds what it can hold.
+/// Deflate turns one byte into at most 1032 (a match of 258 bytes takes two bits), so a stream's
+/// size bounds what it can hold.
 const MAX_DEFLATE_RATIO: usize = 1032;
 
 /// How far past the wanted bytes a compressed stream is followed to reach its checksum.
@@ -44,7 +46,9 @@ pub(crate) fn read_file(path: &Path) -> Result<Vec<u8>, IoError> {
         return Err(IoError::input(path, "file", "is empty", "copy or export it again"));
     }
     let mut bytes = Vec::new();
-    bytes.try_reserve_exact(usize::try_from(meta.len()).unwrap_or(usize::MAX)).map_err(|_| too_large(path, meta.len()))?;
+    bytes
+        .try_reserve_exact(usize::try_from(meta.len()).unwrap_or(usize::MAX))
+        .map_err(|_| too_large(path, meta.len()))?;
     file.read_to_end(&mut bytes).map_err(unreadable)?;
     Ok(bytes)
 }
@@ -68,54 +72,95 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// At most `limit` bytes from the start of a stream; fewer when it is shorter. For headers, which are small.
-pub(crate) fn start_of(bytes: &[u8], compression: Compression, limit: usize) -> io::Result<Vec<u8>> {
+/// At most `limit` bytes from the start of a stream; fewer when it is shorter. For headers, which
+/// are small.
+pub(crate) fn start_of(
+    bytes: &[u8],
+    compression: Compression,
+    limit: usize,
+) -> io::Result<Vec<u8>> {
     let mut out = Vec::new();
     match compression {
         Compression::None => out.extend_from_slice(&bytes[..limit.min(bytes.len())]),
         Compression::Gzip => drop(GzDecoder::new(bytes).take(limit as u64).read_to_end(&mut out)?),
-        Compression::Zlib => drop(ZlibDecoder::new(bytes).take(limit as u64).read_to_end(&mut out)?),
+        Compression::Zlib => {
+            drop(ZlibDecoder::new(bytes).take(limit as u64).read_to_end(&mut out)?)
+        }
     }
     Ok(out)
 }
 
 /// Exactly `size` bytes that start at `offset` in the (inflated) stream.
 ///
-/// Sizes come from headers and may be absurd: what the file cannot hold is refused before memory is asked for, and a compressed stream's
-/// checksum is verified, so that damaged voxels are not taken for real ones.
-pub(crate) fn voxel_bytes(path: &Path, bytes: &[u8], compression: Compression, offset: usize, size: usize) -> Result<Vec<u8>, IoError> {
+/// Sizes come from headers and may be absurd: what the file cannot hold is refused before memory is
+/// asked for, and a compressed stream's checksum is verified, so that damaged voxels are not taken
+/// for real ones.
+pub(crate) fn voxel_bytes(
+    path: &Path,
+    bytes: &[u8],
+    compression: Compression,
+    offset: usize,
+    size: usize,
+) -> Result<Vec<u8>, IoError> {
     let capacity = match compression {
         Compression::None => bytes.len(),
         _ => bytes.len().saturating_mul(MAX_DEFLATE_RATIO),
     };
     let end = offset.checked_add(size).filter(|&end| end <= capacity);
     let Some(end) = end else {
-        let problem = format!("the header asks for {size} bytes from byte {offset} on, the file can hold {capacity}");
-        return Err(IoError::input(path, "voxel data", problem, "the file is cut or its header wrong; copy or export it again"));
+        let problem = format!(
+            "the header asks for {size} bytes from byte {offset} on, the file can hold {capacity}"
+        );
+        return Err(IoError::input(
+            path,
+            "voxel data",
+            problem,
+            "the file is cut or its header wrong; copy or export it again",
+        ));
     };
     if compression == Compression::None {
         return Ok(bytes[offset..end].to_vec());
     }
     let mut out = Vec::new();
     out.try_reserve_exact(end).map_err(|_| too_large(path, end as u64))?;
-    inflate(bytes, compression, end, &mut out)
-        .map_err(|error| IoError::input(path, "voxel data", format!("cannot be inflated: {error}"), "copy or export it again"))?;
+    inflate(bytes, compression, end, &mut out).map_err(|error| {
+        IoError::input(
+            path,
+            "voxel data",
+            format!("cannot be inflated: {error}"),
+            "copy or export it again",
+        )
+    })?;
     if out.len() < end {
-        let problem = format!("the header asks for {size} bytes, {} are there", out.len().saturating_sub(offset));
-        return Err(IoError::input(path, "voxel data", problem, "the file is cut or its header wrong; copy or export it again"));
+        let problem = format!(
+            "the header asks for {size} bytes, {} are there",
+            out.len().saturating_sub(offset)
+        );
+        return Err(IoError::input(
+            path,
+            "voxel data",
+            problem,
+            "the file is cut or its header wrong; copy or export it again",
+        ));
     }
     out.drain(..offset);
     Ok(out)
 }
 
 /// Appends at most `end` bytes to `out`, then follows the stream to its checksum.
-fn inflate(bytes: &[u8], compression: Compression, end: usize, out: &mut Vec<u8>) -> io::Result<()> {
+fn inflate(
+    bytes: &[u8],
+    compression: Compression,
+    end: usize,
+    out: &mut Vec<u8>,
+) -> io::Result<()> {
     if compression == Compression::Zlib {
         let mut decoder = ZlibDecoder::new(bytes);
         (&mut decoder).take(end as u64).read_to_end(out)?;
         return io::copy(&mut decoder.take(MAX_TRAILER_BYTES), &mut io::sink()).map(drop);
     }
-    // A gzip file may be several members in a row (bgzip); what follows the last one is padding, as gzip itself treats it.
+    // A gzip file may be several members in a row (bgzip); what follows the last one is padding, as
+    // gzip itself treats it.
     let mut rest = bytes;
     while out.len() < end && rest.starts_with(&[0x1f, 0x8b]) {
         let mut decoder = GzDecoder::new(rest);
@@ -127,7 +172,12 @@ fn inflate(bytes: &[u8], compression: Compression, end: usize, out: &mut Vec<u8>
 }
 
 fn too_large(path: &Path, bytes: u64) -> IoError {
-    IoError::input(path, "file", format!("needs {bytes} bytes of memory, more than there is"), "crop or downsample the volume first")
+    IoError::input(
+        path,
+        "file",
+        format!("needs {bytes} bytes of memory, more than there is"),
+        "crop or downsample the volume first",
+    )
 }
 
 #[cfg(test)]
@@ -166,7 +216,10 @@ mod tests {
         let mut damaged = file.clone();
         let crc = damaged.len() - 6;
         damaged[crc] ^= 1;
-        assert!(take(&damaged, 0, 10).is_err(), "the checksum is verified even when only a part is wanted");
+        assert!(
+            take(&damaged, 0, 10).is_err(),
+            "the checksum is verified even when only a part is wanted"
+        );
     }
 
     #[test]

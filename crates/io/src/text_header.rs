@@ -1,4 +1,5 @@
-//! What the text headers of MetaImage and NRRD have in common: lines, numbers, and a data file that must lie beside the header.
+//! What the text headers of MetaImage and NRRD have in common: lines, numbers, and a data file that
+//! must lie beside the header.
 
 use crate::IoError;
 use crate::stored::FileBytes;
@@ -6,7 +7,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// Headers are a few hundred bytes, those of segmentations with many names some hundred thousand; a longer one is no header.
+/// Headers are a few hundred bytes, those of segmentations with many names some hundred thousand; a
+/// longer one is no header.
 const MAX_HEADER_BYTES: usize = 1 << 20;
 
 /// The fields of a header, keys in lower case, and where the header ends.
@@ -49,7 +51,8 @@ impl<'a> TextHeader<'a> {
 
     /// The value of the first of several names of a field that is there, with that name.
     pub(crate) fn any<'k>(&self, keys: &[&'k str]) -> Option<(&'k str, &str)> {
-        keys.iter().find_map(|&key| Some((key, self.fields.get(&key.to_ascii_lowercase())?.as_str())))
+        keys.iter()
+            .find_map(|&key| Some((key, self.fields.get(&key.to_ascii_lowercase())?.as_str())))
     }
 
     pub(crate) fn get(&self, key: &str) -> Option<&str> {
@@ -61,28 +64,50 @@ impl<'a> TextHeader<'a> {
     }
 
     /// Exactly `N` numbers separated by white space.
-    pub(crate) fn numbers<T: FromStr + Copy, const N: usize>(&self, key: &str, text: &str) -> Result<[T; N], IoError> {
-        let numbers: Option<Vec<T>> = text.split_whitespace().map(|word| word.parse().ok()).collect();
-        numbers.and_then(|v| v.try_into().ok()).ok_or_else(|| self.error(key, format!("`{text}` is not {N} numbers")))
+    pub(crate) fn numbers<T: FromStr + Copy, const N: usize>(
+        &self,
+        key: &str,
+        text: &str,
+    ) -> Result<[T; N], IoError> {
+        let numbers: Option<Vec<T>> =
+            text.split_whitespace().map(|word| word.parse().ok()).collect();
+        numbers
+            .and_then(|v| v.try_into().ok())
+            .ok_or_else(|| self.error(key, format!("`{text}` is not {N} numbers")))
     }
 
     /// `count` numbers separated by white space.
     pub(crate) fn floats(&self, key: &str, text: &str, count: usize) -> Result<Vec<f64>, IoError> {
-        let numbers: Option<Vec<f64>> = text.split_whitespace().map(|word| word.parse().ok()).collect();
+        let numbers: Option<Vec<f64>> =
+            text.split_whitespace().map(|word| word.parse().ok()).collect();
         let numbers = numbers.filter(|numbers| numbers.len() == count);
         numbers.ok_or_else(|| self.error(key, format!("`{text}` is not {count} numbers")))
     }
 
-    /// The data file, which must lie in the header's folder: a header from elsewhere may not make us read any file of the system.
+    /// The data file, which must lie in the header's folder: a header from elsewhere may not make
+    /// us read any file of the system.
     pub(crate) fn data_file(&self, key: &str, name: &str) -> Result<FileBytes, IoError> {
-        let plain = !name.is_empty() && !name.contains(['/', '\\', '\0', '%']) && name != "." && name != "..";
+        let plain = !name.is_empty()
+            && !name.contains(['/', '\\', '\0', '%'])
+            && name != "."
+            && name != "..";
         if !plain {
             let problem = format!("`{name}` is not the name of one file in the same folder");
-            return Err(IoError::input(self.path, key, problem, "move the data file beside the header and name it alone"));
+            return Err(IoError::input(
+                self.path,
+                key,
+                problem,
+                "move the data file beside the header and name it alone",
+            ));
         }
         let file: PathBuf = self.path.with_file_name(name);
         if !file.is_file() {
-            return Err(IoError::input(self.path, key, format!("`{name}` does not exist beside it"), "keep header and data file together"));
+            return Err(IoError::input(
+                self.path,
+                key,
+                format!("`{name}` does not exist beside it"),
+                "keep header and data file together",
+            ));
         }
         FileBytes::read(&file)
     }

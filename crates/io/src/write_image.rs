@@ -1,4 +1,5 @@
-//! Writing images: NIfTI-1 (`.nii`, `.nii.gz`), MetaImage (`.mha`, `.mhd`) and NRRD (`.nrrd`, `.nhdr`), voxels and affine as they are.
+//! Writing images: NIfTI-1 (`.nii`, `.nii.gz`), MetaImage (`.mha`, `.mhd`) and NRRD (`.nrrd`,
+//! `.nhdr`), voxels and affine as they are.
 
 use crate::image::ends_with_extension;
 use crate::raw::{RawImage, Scaling, VoxelType};
@@ -11,14 +12,18 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::path::Path;
 
-/// Writes an image in the format that the file's extension names. The voxel type and its bits are kept, compressed in `.nii.gz`, `.mha` and
-/// `.nrrd`; `.mhd` and `.nhdr` are headers whose voxels go into a `.raw` file of the same name beside them. NIfTI keeps a scaling; the other two formats have no field for it, so scaled voxels become `f64` there.
+/// Writes an image in the format that the file's extension names. The voxel type and its bits are
+/// kept, compressed in `.nii.gz`, `.mha` and `.nrrd`; `.mhd` and `.nhdr` are headers whose voxels
+/// go into a `.raw` file of the same name beside them. NIfTI keeps a scaling; the other two formats
+/// have no field for it, so scaled voxels become `f64` there.
 ///
-/// NIfTI-1 stores the affine as `f32` (an affine that was read from such a file is written bit for bit); the other formats keep `f64`.
+/// NIfTI-1 stores the affine as `f32` (an affine that was read from such a file is written bit for
+/// bit); the other formats keep `f64`.
 ///
 /// # Errors
-/// [`IoError`] (an output error) when the extension is another one, when a dimension does not fit the format (NIfTI-1: at most 32767), or
-/// when the file cannot be written; an older file of that name is then untouched.
+/// [`IoError`] (an output error) when the extension is another one, when a dimension does not fit
+/// the format (NIfTI-1: at most 32767), or when the file cannot be written; an older file of that
+/// name is then untouched.
 pub fn write_image(path: &Path, image: &RawImage) -> Result<(), IoError> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let is = |extension| ends_with_extension(&name, extension);
@@ -37,9 +42,17 @@ pub fn write_image(path: &Path, image: &RawImage) -> Result<(), IoError> {
     if is("mhd") || is("nhdr") {
         let data = path.with_extension("raw");
         // Readers take some characters in the name of a data file for more than a name.
-        let data_name = data.file_name().and_then(|name| name.to_str()).filter(|name| !name.contains(['%', '\\']) && name.trim() == *name);
+        let data_name = data
+            .file_name()
+            .and_then(|name| name.to_str())
+            .filter(|name| !name.contains(['%', '\\']) && name.trim() == *name);
         let Some(data_name) = data_name else {
-            return Err(IoError::unwritable(path, "file", "has a name that a header cannot hold", "leave out % and blanks at the ends"));
+            return Err(IoError::unwritable(
+                path,
+                "file",
+                "has a name that a header cannot hold",
+                "leave out % and blanks at the ends",
+            ));
         };
         let header = if is("mhd") {
             metaimage_header(image, voxel_type, None, data_name)
@@ -52,7 +65,10 @@ pub fn write_image(path: &Path, image: &RawImage) -> Result<(), IoError> {
     if is("mha") {
         // MetaImage states the compressed size before the data, so that is made first.
         let mut encoder = ZlibEncoder::new(Vec::new(), Compression::default());
-        let compressed = encoder.write_all(&bytes).and_then(|()| encoder.finish()).map_err(|error| IoError::output(path, &error))?;
+        let compressed = encoder
+            .write_all(&bytes)
+            .and_then(|()| encoder.finish())
+            .map_err(|error| IoError::output(path, &error))?;
         let header = metaimage_header(image, voxel_type, Some(compressed.len()), "LOCAL");
         return write_atomically(path, |writer| write_both(writer, header.as_bytes(), &compressed));
     }
@@ -76,7 +92,11 @@ fn write_both(writer: &mut impl Write, header: &[u8], voxels: &[u8]) -> io::Resu
 pub(crate) type KeyValue = (String, String);
 
 /// Writes `.nrrd`, gzip-compressed, with further fields.
-pub(crate) fn write_nrrd(path: &Path, image: &RawImage, fields: &[KeyValue]) -> Result<(), IoError> {
+pub(crate) fn write_nrrd(
+    path: &Path,
+    image: &RawImage,
+    fields: &[KeyValue],
+) -> Result<(), IoError> {
     let (voxel_type, bytes) = real_voxels(image);
     let header = nrrd_header(image, voxel_type, None, fields);
     write_atomically(path, |writer| {
@@ -95,8 +115,9 @@ fn real_voxels(image: &RawImage) -> (VoxelType, Cow<'_, [u8]>) {
     }
 }
 
-/// The 348 bytes of a little-endian header and four that say "no extension" (nifti1.h). The sform holds the affine; the qform says the same
-/// where the axes are orthogonal, for readers that look there first.
+/// The 348 bytes of a little-endian header and four that say "no extension" (nifti1.h). The sform
+/// holds the affine; the qform says the same where the axes are orthogonal, for readers that look
+/// there first.
 fn nifti_header(path: &Path, image: &RawImage) -> Result<[u8; 352], IoError> {
     let geometry = image.geometry();
     let mut header = [0; 352];
@@ -105,22 +126,32 @@ fn nifti_header(path: &Path, image: &RawImage) -> Result<[u8; 352], IoError> {
     let mut dim = [3i16, 1, 1, 1, 1, 1, 1, 1];
     for (a, n) in geometry.shape().into_iter().enumerate() {
         dim[a + 1] = i16::try_from(n).map_err(|_| {
-            IoError::unwritable(path, format!("dim[{}]", a + 1), format!("{n} voxels are more than NIfTI-1's 32767"), "write .mha or .nrrd")
+            IoError::unwritable(
+                path,
+                format!("dim[{}]", a + 1),
+                format!("{n} voxels are more than NIfTI-1's 32767"),
+                "write .mha or .nrrd",
+            )
         })?;
     }
-    let floats = |values: &[f64]| -> Vec<u8> { values.iter().flat_map(|v| (*v as f32).to_le_bytes()).collect() };
+    let floats = |values: &[f64]| -> Vec<u8> {
+        values.iter().flat_map(|v| (*v as f32).to_le_bytes()).collect()
+    };
     put(40, &dim.map(i16::to_le_bytes).concat());
-    let (datatype, bits) = (nifti_datatype(image.voxel_type()), 8 * image.voxel_type().size() as i16);
+    let (datatype, bits) =
+        (nifti_datatype(image.voxel_type()), 8 * image.voxel_type().size() as i16);
     put(70, &[datatype.to_le_bytes(), bits.to_le_bytes()].concat());
 
     let lps_to_ras = Matrix3::from_diagonal(&Vector3::new(-1.0, -1.0, 1.0));
-    let (matrix, origin) = (lps_to_ras * geometry.matrix(), lps_to_ras * geometry.origin().0.coords);
+    let (matrix, origin) =
+        (lps_to_ras * geometry.matrix(), lps_to_ras * geometry.origin().0.coords);
     let spacing_mm = geometry.spacing_mm();
     let qform = quaternion(&matrix, spacing_mm);
     let qfac = qform.map_or(1.0, |(_, qfac)| qfac);
     put(76, &floats(&[qfac, spacing_mm[0], spacing_mm[1], spacing_mm[2], 0.0, 0.0, 0.0, 0.0]));
     put(108, &352f32.to_le_bytes());
-    let Scaling { slope, intercept } = image.scaling().unwrap_or(Scaling { slope: 1.0, intercept: 0.0 });
+    let Scaling { slope, intercept } =
+        image.scaling().unwrap_or(Scaling { slope: 1.0, intercept: 0.0 });
     put(112, &floats(&[slope, intercept]));
     // 2: millimetres.
     put(123, &[2]);
@@ -131,7 +162,10 @@ fn nifti_header(path: &Path, image: &RawImage) -> Result<[u8; 352], IoError> {
         put(256, &floats(&[rotation.i, rotation.j, rotation.k, origin.x, origin.y, origin.z]));
     }
     for row in 0..3 {
-        put(280 + 16 * row, &floats(&[matrix[(row, 0)], matrix[(row, 1)], matrix[(row, 2)], origin[row]]));
+        put(
+            280 + 16 * row,
+            &floats(&[matrix[(row, 0)], matrix[(row, 1)], matrix[(row, 2)], origin[row]]),
+        );
     }
     put(344, b"n+1\0");
     Ok(header)
@@ -166,10 +200,16 @@ fn nifti_datatype(voxel_type: VoxelType) -> i16 {
 }
 
 /// `compressed` is the number of bytes that the voxels take where they are compressed.
-fn metaimage_header(image: &RawImage, voxel_type: VoxelType, compressed: Option<usize>, data_file: &str) -> String {
+fn metaimage_header(
+    image: &RawImage,
+    voxel_type: VoxelType,
+    compressed: Option<usize>,
+    data_file: &str,
+) -> String {
     let geometry = image.geometry();
     let spacing_mm = geometry.spacing_mm();
-    let directions = geometry.matrix() * Matrix3::from_diagonal(&Vector3::from(spacing_mm.map(|s| 1.0 / s)));
+    let directions =
+        geometry.matrix() * Matrix3::from_diagonal(&Vector3::from(spacing_mm.map(|s| 1.0 / s)));
     let element = match voxel_type {
         VoxelType::U8 => "MET_UCHAR",
         VoxelType::I8 => "MET_CHAR",
@@ -186,7 +226,8 @@ fn metaimage_header(image: &RawImage, voxel_type: VoxelType, compressed: Option<
         Some(size) => format!("CompressedData = True\nCompressedDataSize = {size}\n"),
         None => "CompressedData = False\n".to_owned(),
     };
-    let [transform, offset, spacing] = [directions.as_slice(), geometry.origin().0.coords.as_slice(), &spacing_mm].map(joined);
+    let [transform, offset, spacing] =
+        [directions.as_slice(), geometry.origin().0.coords.as_slice(), &spacing_mm].map(joined);
     format!(
         "ObjectType = Image\nNDims = 3\nBinaryData = True\nBinaryDataByteOrderMSB = False\n{compression}\
          TransformMatrix = {transform}\nOffset = {offset}\nCenterOfRotation = 0 0 0\nElementSpacing = {spacing}\nDimSize = {}\n\
@@ -196,7 +237,12 @@ fn metaimage_header(image: &RawImage, voxel_type: VoxelType, compressed: Option<
 }
 
 /// With a data file the voxels are raw in it, else they follow compressed.
-fn nrrd_header(image: &RawImage, voxel_type: VoxelType, data_file: Option<&str>, fields: &[KeyValue]) -> String {
+fn nrrd_header(
+    image: &RawImage,
+    voxel_type: VoxelType,
+    data_file: Option<&str>,
+    fields: &[KeyValue],
+) -> String {
     let geometry = image.geometry();
     let element = match voxel_type {
         VoxelType::U8 => "uint8",
@@ -215,10 +261,13 @@ fn nrrd_header(image: &RawImage, voxel_type: VoxelType, data_file: Option<&str>,
         None => "encoding: gzip\n".to_owned(),
     };
     // A line break would end the value.
-    let field = |(key, value): &KeyValue| format!("{key}:={}\n", value.replace('\\', "\\\\").replace('\n', "\\n").replace('\r', " "));
+    let field = |(key, value): &KeyValue| {
+        format!("{key}:={}\n", value.replace('\\', "\\\\").replace('\n', "\\n").replace('\r', " "))
+    };
     let fields: String = fields.iter().map(field).collect();
     let vector = |v: &[f64]| format!("({},{},{})", v[0], v[1], v[2]);
-    let directions: Vec<String> = geometry.matrix().column_iter().map(|c| vector(c.as_slice())).collect();
+    let directions: Vec<String> =
+        geometry.matrix().column_iter().map(|c| vector(c.as_slice())).collect();
     format!(
         "NRRD0004\ntype: {element}\ndimension: 3\nspace: left-posterior-superior\nsizes: {}\nspace directions: {}\nkinds: domain domain domain\n\
          endian: little\nspace origin: {}\n{encoding}{fields}\n",
@@ -247,7 +296,13 @@ mod tests {
     #[test]
     fn other_extensions_and_too_long_rows_are_refused() {
         let folder = tempfile::tempdir().unwrap();
-        let image = RawImage::new(Geometry::isotropic([40_000, 1, 1], 1.0).unwrap(), VoxelType::U8, vec![0; 40_000], None).unwrap();
+        let image = RawImage::new(
+            Geometry::isotropic([40_000, 1, 1], 1.0).unwrap(),
+            VoxelType::U8,
+            vec![0; 40_000],
+            None,
+        )
+        .unwrap();
         for (name, field) in [("a.nii", "dim[1]"), ("a.png", "file"), ("nii", "file")] {
             let error = write_image(&folder.path().join(name), &image).unwrap_err();
             assert!(!error.is_input() && error.field() == field, "{error}");
@@ -305,8 +360,9 @@ mod tests {
             file[254] = 0;
             std::fs::write(&path, file).unwrap();
             let again = read_raw(&path).unwrap();
-            // The file holds three f32 components of the quaternion; a reader finds the fourth as √(1 − b² − c² − d²) (nifti1.h, METHOD 2).
-            // Near a half turn it is small and off by up to √ε, and with it the angle by 2√ε.
+            // The file holds three f32 components of the quaternion; a reader finds the fourth as
+            // √(1 − b² − c² − d²) (nifti1.h, METHOD 2). Near a half turn it is small and off by up
+            // to √ε, and with it the angle by 2√ε.
             let allowed = 1e-5 + 2.0 * f64::from(f32::EPSILON).sqrt() * spacing_mm.into_iter().fold(0.0, f64::max);
             prop_assert!((again.raw.geometry().affine() - image.geometry().affine()).abs().max() < allowed);
         }

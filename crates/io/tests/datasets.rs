@@ -58,12 +58,17 @@ fn markups_agree_with_the_tables() {
     let table = std::fs::read_to_string(data.join("hippocampus/landmarks.csv")).unwrap();
     let mut compared = 0;
     let header: Vec<&str> = table.lines().next().unwrap().split(',').collect();
-    let column = |name: &str| header.iter().position(|h| *h == name).unwrap_or_else(|| panic!("{header:?}"));
+    let column =
+        |name: &str| header.iter().position(|h| *h == name).unwrap_or_else(|| panic!("{header:?}"));
     let [case_at, name_at, x, y, z] = ["case", "landmark", "x", "y", "z"].map(column);
     for line in table.lines().skip(1).step_by(17) {
         let fields: Vec<&str> = line.split(',').collect();
         let Some(case) = set.cases.iter().find(|c| c.id == fields[case_at]) else { continue };
-        let Some(LandmarkState::At(point)) = set.load_annotations(case).unwrap().landmark(fields[name_at]) else { continue };
+        let Some(LandmarkState::At(point)) =
+            set.load_annotations(case).unwrap().landmark(fields[name_at])
+        else {
+            continue;
+        };
         let [x, y, z] = [x, y, z].map(|n| fields[n].parse::<f64>().unwrap());
         assert!((point.0 - nalgebra::Point3::new(-x, -y, z)).norm() < 1e-3, "{line}");
         compared += 1;
@@ -77,13 +82,20 @@ fn prostate_boxes_are_consistent() {
     let Some(data) = data() else { return };
     for (file, limit_degrees) in [("us.json", 15.0), ("mr.json", 6.0)] {
         let set = Dataset::load(&data.join("prostate_us_mr").join(file)).unwrap();
-        let poses: Vec<Pose> = set.split("train").map(|case| set.load_annotations(case).unwrap().boxes[0].1).collect();
+        let poses: Vec<Pose> =
+            set.split("train").map(|case| set.load_annotations(case).unwrap().boxes[0].1).collect();
         // The mean is the normalised sum of quaternions: these rotations are all near each other.
-        let mean = poses.iter().fold(Quaternion::identity() * 0.0, |sum, pose| sum + pose.orientation.into_inner());
+        let mean = poses
+            .iter()
+            .fold(Quaternion::identity() * 0.0, |sum, pose| sum + pose.orientation.into_inner());
         let mean = UnitQuaternion::new_normalize(mean);
-        let angles: Vec<f64> = poses.iter().map(|pose| angle_between(&mean, &pose.orientation).to_degrees()).collect();
+        let angles: Vec<f64> =
+            poses.iter().map(|pose| angle_between(&mean, &pose.orientation).to_degrees()).collect();
         for ((case, pose), angle) in set.split("train").zip(&poses).zip(&angles) {
-            println!("{file} {}: {:.1?} mm, {angle:.1} degrees from the mean", case.id, pose.size_mm);
+            println!(
+                "{file} {}: {:.1?} mm, {angle:.1} degrees from the mean",
+                case.id, pose.size_mm
+            );
             assert!(pose.size_mm.iter().all(|s| (7.0..25.0).contains(s)));
         }
         assert!(angles.iter().sum::<f64>() / 8.0 < limit_degrees, "{angles:?}");

@@ -1,4 +1,5 @@
-//! Files made to do harm: small ones that would grow without end, names that lead elsewhere, lengths that lie.
+//! Files made to do harm: small ones that would grow without end, names that lead elsewhere,
+//! lengths that lie.
 
 #[path = "support/dicom.rs"]
 #[allow(dead_code, reason = "not every test makes every file")]
@@ -86,8 +87,10 @@ fn sizes_that_the_file_cannot_hold_are_refused_at_once() {
         assert!(text.contains("(7FE0,0010) PixelData") && text.contains("120 bytes"), "{text}");
     }
     // A compressed image of 65535 x 65535 x 5 that takes some bytes.
-    let fragments: Vec<u8> =
-        (0..6).flat_map(|_| [0xfe, 0xff, 0x00, 0xe0, 0, 0, 0, 0]).chain([0xfe, 0xff, 0xdd, 0xe0, 0, 0, 0, 0]).collect();
+    let fragments: Vec<u8> = (0..6)
+        .flat_map(|_| [0xfe, 0xff, 0x00, 0xe0, 0, 0, 0, 0])
+        .chain([0xfe, 0xff, 0xdd, 0xe0, 0, 0, 0, 0])
+        .collect();
     let start = good.windows(4).position(|bytes| bytes == [0xe0, 0x7f, 0x10, 0]).unwrap();
     let mut bad = good[..start].to_vec();
     for tag in [[0x28, 0, 0x10, 0], [0x28, 0, 0x11, 0]] {

@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use support::data;
 
 fn files(folder: PathBuf) -> Vec<PathBuf> {
-    let mut files: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut files: Vec<PathBuf> =
+        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
     files
 }
@@ -27,21 +28,35 @@ fn every_orientation_is_the_same_volume_in_the_world() {
     for file in files {
         let Image { volume, warnings, .. } = read_image(&file).unwrap();
         assert!(warnings.is_empty(), "{}: {warnings:?}", file.display());
-        // The step matrices differ by a signed permutation, so each voxel of one file has its twin in the other.
-        let relative: Matrix3<f64> = volume.geometry().matrix().try_inverse().unwrap() * reference.geometry().matrix();
+        // The step matrices differ by a signed permutation, so each voxel of one file has its twin
+        // in the other.
+        let relative: Matrix3<f64> =
+            volume.geometry().matrix().try_inverse().unwrap() * reference.geometry().matrix();
         assert!(relative.iter().all(|v| (v - v.round()).abs() < 1e-5), "{}", file.display());
         let [nx, ny, nz] = reference.shape();
-        for (i, j, k) in (0..nz).flat_map(|k| (0..ny).flat_map(move |j| (0..nx).map(move |i| (i, j, k)))) {
+        for (i, j, k) in
+            (0..nz).flat_map(|k| (0..ny).flat_map(move |j| (0..nx).map(move |i| (i, j, k))))
+        {
             let world = reference.geometry().to_lps(VoxelIndex::new(i as f64, j as f64, k as f64));
             let index = volume.geometry().to_index(world).0;
-            assert!(index.iter().all(|v| (v - v.round()).abs() < 1e-3), "{}: {index}", file.display());
+            assert!(
+                index.iter().all(|v| (v - v.round()).abs() < 1e-3),
+                "{}: {index}",
+                file.display()
+            );
             let [a, b, c] = [0, 1, 2].map(|n| index[n].round() as usize);
-            assert_eq!(volume.at(a, b, c), reference.at(i, j, k), "{} at {i}, {j}, {k}", file.display());
+            assert_eq!(
+                volume.at(a, b, c),
+                reference.at(i, j, k),
+                "{} at {i}, {j}, {k}",
+                file.display()
+            );
         }
     }
 }
 
-/// The first two of `33x41x25 >i2 LAS qform 2 sform 2`: shape, without trailing dimensions of one, and nothing else.
+/// The first two of `33x41x25 >i2 LAS qform 2 sform 2`: shape, without trailing dimensions of one,
+/// and nothing else.
 fn stated_shape(what: &str) -> Vec<usize> {
     what.split_whitespace().next().unwrap().split('x').map(|n| n.parse().unwrap()).collect()
 }
@@ -62,7 +77,9 @@ fn odd_files_are_read_as_stated_or_refused_clearly() {
     let Some(data) = data() else { return };
     let table = std::fs::read_to_string(data.join("odd_files/files.csv")).unwrap();
     let mut counts = [0; 2];
-    for line in table.lines().skip(1).filter(|line| line.starts_with("nifti") || line.starts_with("other")) {
+    for line in
+        table.lines().skip(1).filter(|line| line.starts_with("nifti") || line.starts_with("other"))
+    {
         let fields: Vec<&str> = line.split(',').collect();
         let (file, outcome) = (fields[0], fields[3]);
         let what = line.split_once(",,,").unwrap().1.trim_matches('"');
@@ -72,7 +89,11 @@ fn odd_files_are_read_as_stated_or_refused_clearly() {
                 let shape: Vec<usize> = stated_shape(what).into_iter().filter(|&n| n > 1).collect();
                 assert_eq!(shape, image.volume.shape(), "{file}");
                 if file.starts_with("nifti") {
-                    assert!(what.contains(&orientation(&image)), "{file}: {what}, read as {}", orientation(&image));
+                    assert!(
+                        what.contains(&orientation(&image)),
+                        "{file}: {what}, read as {}",
+                        orientation(&image)
+                    );
                 }
             }
             (Ok(_), _) => panic!("{file} must be refused"),
@@ -84,7 +105,8 @@ fn odd_files_are_read_as_stated_or_refused_clearly() {
             }
         }
     }
-    // Refused: 7 files made broken, 2 headers without their .img, 3 of several time points, 1 complex.
+    // Refused: 7 files made broken, 2 headers without their .img, 3 of several time points, 1
+    // complex.
     assert_eq!(counts, [10, 13]);
 }
 
@@ -108,7 +130,8 @@ fn odd_dicom_files_hold_a_volume_or_are_refused_clearly() {
     let raw = read_raw(&data.join("odd_files/dicom/rtdose.dcm")).unwrap().raw;
     let slope = raw.scaling().unwrap().slope;
     let stored: Vec<f64> = raw.to_f64().iter().map(|v| (v / slope).round()).collect();
-    let range = stored.iter().fold((f64::INFINITY, 0.0f64), |(low, high), &v| (low.min(v), high.max(v)));
+    let range =
+        stored.iter().fold((f64::INFINITY, 0.0f64), |(low, high), &v| (low.min(v), high.max(v)));
     assert_eq!(range, (795_000.0, 1_254_000.0));
 }
 
@@ -158,11 +181,20 @@ fn refusals_name_the_field() {
 #[test]
 fn every_image_of_the_sets_is_read_without_a_warning() {
     let Some(data) = data() else { return };
-    let folders = ["hippocampus/images", "lumbar_spine_mr/images", "lumbar_spine_mr_t2/images", "mouse_skull/images"];
+    let folders = [
+        "hippocampus/images",
+        "lumbar_spine_mr/images",
+        "lumbar_spine_mr_t2/images",
+        "mouse_skull/images",
+    ];
     for file in folders.iter().flat_map(|folder| files(data.join(folder))) {
         let image = read_image(&file).unwrap();
         assert!(image.warnings.is_empty(), "{}: {:?}", file.display(), image.warnings);
-        assert!(image.volume.data().iter().any(|v| *v != image.volume.data()[0]), "{}", file.display());
+        assert!(
+            image.volume.data().iter().any(|v| *v != image.volume.data()[0]),
+            "{}",
+            file.display()
+        );
     }
 }
 
@@ -184,7 +216,10 @@ fn nifti(voxels: &[u8], edit: impl Fn(&mut [u8])) -> Vec<u8> {
     let mut file = vec![0; 352];
     let mut put = |at: usize, bytes: &[u8]| file[at..at + bytes.len()].copy_from_slice(bytes);
     put(0, &348i32.to_le_bytes());
-    [3i16, 2, 3, 4, 1, 1, 1, 1].iter().enumerate().for_each(|(n, v)| put(40 + 2 * n, &v.to_le_bytes()));
+    [3i16, 2, 3, 4, 1, 1, 1, 1]
+        .iter()
+        .enumerate()
+        .for_each(|(n, v)| put(40 + 2 * n, &v.to_le_bytes()));
     put(70, &2i16.to_le_bytes());
     put(72, &8i16.to_le_bytes());
     [1f32, 0.5, 2.0, 3.0].iter().enumerate().for_each(|(n, v)| put(76 + 4 * n, &v.to_le_bytes()));
@@ -221,7 +256,8 @@ const VOXELS: [u8; 24] = [7; 24];
 
 #[test]
 fn bad_headers_are_refused_by_field() {
-    let huge = |file: &mut [u8]| [1, 2, 3].into_iter().for_each(|a| i16_at(40 + 2 * a, 10_000)(file));
+    let huge =
+        |file: &mut [u8]| [1, 2, 3].into_iter().for_each(|a| i16_at(40 + 2 * a, 10_000)(file));
     let sform = i16_at(254, 1);
     type Edit = Box<dyn Fn(&mut [u8])>;
     let cases: [(&str, Edit); 14] = [
@@ -251,17 +287,21 @@ fn bad_headers_are_refused_by_field() {
 
 #[test]
 fn the_known_traps_of_nifti() {
-    // No transform at all: the middle of the volume at the origin, x mirrored in RAS, so x and y are both LPS-negative or mirrored.
+    // No transform at all: the middle of the volume at the origin, x mirrored in RAS, so x and y
+    // are both LPS-negative or mirrored.
     let image = read_bytes(&nifti(&VOXELS, |_| ()), "case.nii").unwrap();
     assert_eq!(image.warnings.len(), 1);
     assert!(image.volume.geometry().center().distance_mm(&PointLps::new(0.0, 0.0, 0.0)) < 1e-12);
     assert_eq!(*image.volume.geometry().matrix(), Matrix3::from_diagonal(&[0.5, -2.0, 3.0].into()));
     // A slope that is 0 or NaN means "no scaling".
     for slope in [0.0, f32::NAN] {
-        let image = read_bytes(&nifti(&VOXELS, both(f32_at(112, slope), f32_at(116, 5.0))), "case.nii").unwrap();
+        let image =
+            read_bytes(&nifti(&VOXELS, both(f32_at(112, slope), f32_at(116, 5.0))), "case.nii")
+                .unwrap();
         assert!(image.volume.data().iter().all(|&v| v == 7.0));
     }
-    let image = read_bytes(&nifti(&VOXELS, both(f32_at(112, 0.5), f32_at(116, 5.0))), "case.nii").unwrap();
+    let image =
+        read_bytes(&nifti(&VOXELS, both(f32_at(112, 0.5), f32_at(116, 5.0))), "case.nii").unwrap();
     assert!(image.volume.data().iter().all(|&v| v == 8.5));
     // qfac 0 is 1; a qform of a half turn about x in µm.
     let qform = both(both(i16_at(252, 1), f32_at(256, 1.0)), |file: &mut [u8]| file[123] = 3);
@@ -270,7 +310,8 @@ fn the_known_traps_of_nifti() {
     assert!((image.volume.geometry().matrix() - expected).abs().max() < 1e-12);
     // A fourth dimension of one is none; of two it is refused.
     assert!(read_bytes(&nifti(&VOXELS, i16_at(40, 4)), "case.nii").is_ok());
-    let error = read_bytes(&nifti(&VOXELS, both(i16_at(40, 4), i16_at(48, 2))), "case.nii").unwrap_err();
+    let error =
+        read_bytes(&nifti(&VOXELS, both(i16_at(40, 4), i16_at(48, 2))), "case.nii").unwrap_err();
     assert!(error.to_string().contains("has 2 time points"), "{error}");
 }
 
@@ -286,21 +327,33 @@ fn nifti_2_in_both_byte_orders() {
         };
         put(0, 540i32.to_le_bytes().into());
         put(12, 4i16.to_le_bytes().into());
-        [3i64, 2, 3, 4].iter().enumerate().for_each(|(n, v)| put(16 + 8 * n, v.to_le_bytes().into()));
-        [1f64, 0.5, 2.0, 3.0].iter().enumerate().for_each(|(n, v)| put(104 + 8 * n, v.to_le_bytes().into()));
+        [3i64, 2, 3, 4]
+            .iter()
+            .enumerate()
+            .for_each(|(n, v)| put(16 + 8 * n, v.to_le_bytes().into()));
+        [1f64, 0.5, 2.0, 3.0]
+            .iter()
+            .enumerate()
+            .for_each(|(n, v)| put(104 + 8 * n, v.to_le_bytes().into()));
         put(168, 544i64.to_le_bytes().into());
         put(176, 2f64.to_le_bytes().into());
         put(184, 1f64.to_le_bytes().into());
         put(348, 1i32.to_le_bytes().into());
         let rows = [[0f64, 2.0, 0.0, 10.0], [-0.5, 0.0, 0.0, 20.0], [0.0, 0.0, 3.0, 30.0]];
-        rows.as_flattened().iter().enumerate().for_each(|(n, v)| put(400 + 8 * n, v.to_le_bytes().into()));
+        rows.as_flattened()
+            .iter()
+            .enumerate()
+            .for_each(|(n, v)| put(400 + 8 * n, v.to_le_bytes().into()));
         put(500, 2i32.to_le_bytes().into());
         file[4..12].copy_from_slice(b"n+2\0\r\n\x1a\n");
         file.extend(if big_endian { [1u8, 2] } else { [2, 1] }.repeat(24));
         let image = read_bytes(&file, "case.nii").unwrap();
         assert!(image.warnings.is_empty());
         assert!(image.volume.data().iter().all(|&v| v == 2.0 * 258.0 + 1.0));
-        assert_eq!(*image.volume.geometry().matrix(), Matrix3::new(0.0, -2.0, 0.0, 0.5, 0.0, 0.0, 0.0, 0.0, 3.0));
+        assert_eq!(
+            *image.volume.geometry().matrix(),
+            Matrix3::new(0.0, -2.0, 0.0, 0.5, 0.0, 0.0, 0.0, 0.0, 3.0)
+        );
         assert_eq!(image.volume.geometry().origin(), PointLps::new(-10.0, -20.0, 30.0));
         // Line ends changed by a text transfer show in the magic.
         file[8] = b'\n';
@@ -315,7 +368,11 @@ fn voxels_that_are_not_numbers_are_counted() {
     voxels[..4].copy_from_slice(&f32::NAN.to_le_bytes());
     voxels[4..8].copy_from_slice(&f32::INFINITY.to_le_bytes());
     let image = read_bytes(&nifti(&voxels, float), "case.nii").unwrap();
-    assert!(image.warnings.iter().any(|w| w.contains("2 of 24 voxels are NaN")), "{:?}", image.warnings);
+    assert!(
+        image.warnings.iter().any(|w| w.contains("2 of 24 voxels are NaN")),
+        "{:?}",
+        image.warnings
+    );
 }
 
 #[test]
@@ -352,7 +409,11 @@ fn disagreeing_forms_are_reported() {
     bytes[268..272].copy_from_slice(&(x + 3.0).to_le_bytes());
     std::fs::write(&path, bytes).unwrap();
     let read = read_image(&path).unwrap();
-    assert!(read.warnings.len() == 1 && read.warnings[0].contains("up to 3.000"), "{:?}", read.warnings);
+    assert!(
+        read.warnings.len() == 1 && read.warnings[0].contains("up to 3.000"),
+        "{:?}",
+        read.warnings
+    );
     assert_eq!(read.volume.geometry(), image.geometry());
 }
 
@@ -390,7 +451,10 @@ fn metaimage_and_nrrd_by_hand() {
         read_bytes(&file, "case.nrrd")
     };
     let image = nrrd(&|h| h.into()).unwrap();
-    assert_eq!(*image.volume.geometry().matrix(), Matrix3::from_diagonal(&[-0.5, -2.0, 3.0].into()));
+    assert_eq!(
+        *image.volume.geometry().matrix(),
+        Matrix3::from_diagonal(&[-0.5, -2.0, 3.0].into())
+    );
     assert_eq!(image.volume.geometry().origin(), PointLps::new(-10.0, -20.0, 30.0));
     assert!(image.volume.data().iter().all(|&v| v == 258.0));
     for (from, to, field) in [

@@ -1,4 +1,5 @@
-//! Files of ten megabytes made to take gigabytes: whatever they hold, reading one takes at most twice its size and 64 MiB.
+//! Files of ten megabytes made to take gigabytes: whatever they hold, reading one takes at most
+//! twice its size and 64 MiB.
 
 #[path = "support/dicom.rs"]
 #[allow(dead_code, reason = "not every test makes every file")]
@@ -80,7 +81,8 @@ fn many_texts() -> Vec<u8> {
 /// Elements without a value.
 fn many_elements() -> Vec<u8> {
     let mut file = made::file(IMPLICIT, &[]);
-    (0..SIZE / 8).for_each(|n| file.extend(implicit(0x0018 + 8 * (n >> 16) as u16 % 3, n as u16, 0)));
+    (0..SIZE / 8)
+        .for_each(|n| file.extend(implicit(0x0018 + 8 * (n >> 16) as u16 % 3, n as u16, 0)));
     file
 }
 
@@ -127,8 +129,13 @@ fn memory_is_what_the_file_justifies() {
     for ((name, refusal, _), size) in files.into_iter().zip(sizes) {
         let before = status_bytes("VmRSS:");
         match read_image(&folder.path().join(name)) {
-            Ok(image) => assert!(refusal.is_empty() && image.volume.shape() == [1, 1, MAX_FRAMES], "{name} is read"),
-            Err(error) => assert!(!refusal.is_empty() && error.to_string().contains(refusal), "{error}"),
+            Ok(image) => assert!(
+                refusal.is_empty() && image.volume.shape() == [1, 1, MAX_FRAMES],
+                "{name} is read"
+            ),
+            Err(error) => {
+                assert!(!refusal.is_empty() && error.to_string().contains(refusal), "{error}")
+            }
         }
         if let (Some(before), Some(most)) = (before, status_bytes("VmHWM:")) {
             println!("{name}: {} MiB for {} MiB", most.saturating_sub(before) >> 20, size >> 20);

@@ -1,4 +1,5 @@
-//! Files with spoilt bytes: every outcome is a value or a one-line error, never a panic, and never memory that the file does not justify.
+//! Files with spoilt bytes: every outcome is a value or a one-line error, never a panic, and never
+//! memory that the file does not justify.
 
 #[path = "support/dicom.rs"]
 #[allow(dead_code, reason = "not every test makes every file")]
@@ -7,8 +8,8 @@ mod support;
 
 use made::{EXPLICIT, IMPLICIT, dose_grid, dose_grid_in};
 use pbt_io::{
-    Dataset, RawImage, Scaling, VoxelType, list_series, read_image, read_labels, read_markups, read_points, read_raw, read_result,
-    write_image,
+    Dataset, RawImage, Scaling, VoxelType, list_series, read_image, read_labels, read_markups,
+    read_points, read_raw, read_result, write_image,
 };
 use pbt_volume::Geometry;
 use rand_chacha::ChaCha8Rng;
@@ -18,15 +19,18 @@ use support::data;
 
 /// Files to spoil, for each format; `PBT_MUTATIONS` sets another number for a long run.
 fn rounds(default: usize) -> usize {
-    std::env::var("PBT_MUTATIONS").ok().map_or(default, |text| text.parse().expect("PBT_MUTATIONS is a number"))
+    std::env::var("PBT_MUTATIONS")
+        .ok()
+        .map_or(default, |text| text.parse().expect("PBT_MUTATIONS is a number"))
 }
 
-/// Most memory that this process ever had, on Linux. The files here have a few kilobytes, so that reading one may take 64 MiB; the test program
-/// itself takes 10.
+/// Most memory that this process ever had, on Linux. The files here have a few kilobytes, so that
+/// reading one may take 64 MiB; the test program itself takes 10.
 fn check_memory() {
     const MOST_MIB: usize = 64;
     let Ok(status) = std::fs::read_to_string("/proc/self/status") else { return };
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("the system says it");
+    let line =
+        status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("the system says it");
     let kib: usize = line.trim().trim_end_matches(" kB").parse().expect("a number");
     println!("most memory so far: {} MiB", kib / 1024);
     assert!(kib / 1024 < MOST_MIB, "{kib} KiB");
@@ -36,7 +40,8 @@ fn below(random: &mut ChaCha8Rng, n: usize) -> usize {
     (random.next_u32() as usize) % n
 }
 
-/// Some bytes changed (bits, extremes, digits), sometimes the end cut off, a part doubled or the start swapped to the other byte order.
+/// Some bytes changed (bits, extremes, digits), sometimes the end cut off, a part doubled or the
+/// start swapped to the other byte order.
 fn spoil(file: &[u8], head: usize, random: &mut ChaCha8Rng) -> Vec<u8> {
     let mut bytes = file.to_vec();
     for _ in 0..1 + below(random, 4) {
@@ -73,10 +78,23 @@ fn spoilt_images_never_panic() {
     let folder = tempfile::tempdir().unwrap();
     let geometry = Geometry::isotropic([5, 4, 3], 1.5).unwrap();
     let bytes = (0..120).collect();
-    let image = RawImage::new(geometry, VoxelType::I16, bytes, Some(Scaling { slope: 2.0, intercept: 1.0 })).unwrap();
+    let image = RawImage::new(
+        geometry,
+        VoxelType::I16,
+        bytes,
+        Some(Scaling { slope: 2.0, intercept: 1.0 }),
+    )
+    .unwrap();
     let mut random = ChaCha8Rng::seed_from_u64(1);
     let mut outcomes = [0usize; 2];
-    for (name, head) in [("a.nii", 352), ("a.nii.gz", 40), ("a.mha", 400), ("a.nrrd", 250), ("a.mhd", 400), ("a.nhdr", 250)] {
+    for (name, head) in [
+        ("a.nii", 352),
+        ("a.nii.gz", 40),
+        ("a.mha", 400),
+        ("a.nrrd", 250),
+        ("a.mhd", 400),
+        ("a.nhdr", 250),
+    ] {
         let path = folder.path().join(name);
         write_image(&path, &image).unwrap();
         let good = std::fs::read(&path).unwrap();
@@ -134,8 +152,8 @@ fn spoilt_dicom_never_panics() {
     check_memory();
 }
 
-/// The least that shifts a parser: of a number of three bytes `dicom-rs` reads two, and takes the third and the head of the next element for
-/// an element of 1.3 GB.
+/// The least that shifts a parser: of a number of three bytes `dicom-rs` reads two, and takes the
+/// third and the head of the next element for an element of 1.3 GB.
 #[test]
 fn a_number_of_three_bytes_asks_for_no_memory() {
     let folder = tempfile::tempdir().unwrap();
@@ -145,7 +163,11 @@ fn a_number_of_three_bytes_asks_for_no_memory() {
     bytes[at + 6] = 3;
     bytes.insert(at + 10, 0);
     std::fs::write(&path, bytes).unwrap();
-    assert_eq!(read_image(&path).unwrap().volume.shape(), [4, 3, 5], "without the element an image has one value a pixel");
+    assert_eq!(
+        read_image(&path).unwrap().volume.shape(),
+        [4, 3, 5],
+        "without the element an image has one value a pixel"
+    );
     check_memory();
 }
 
@@ -184,7 +206,10 @@ fn spoilt_archives_never_panic() {
     }
     let good = writer.finish().unwrap().into_inner();
     std::fs::write(&path, &good).unwrap();
-    assert!(read_image(&path).unwrap_err().to_string().contains("same instance number"), "each plane would be there twice");
+    assert!(
+        read_image(&path).unwrap_err().to_string().contains("same instance number"),
+        "each plane would be there twice"
+    );
     let mut random = ChaCha8Rng::seed_from_u64(6);
     for _ in 0..rounds(1000) {
         std::fs::write(&path, spoil(&good, good.len(), &mut random)).unwrap();
@@ -204,12 +229,17 @@ fn headers_of_every_size_and_byte_order_never_panic() {
         let mut bytes = vec![0u8; 600];
         random.fill_bytes(&mut bytes);
         let size: i32 = if round % 2 == 0 { 348 } else { 540 };
-        bytes[..4].copy_from_slice(&if round % 4 < 2 { size.to_le_bytes() } else { size.to_be_bytes() });
+        bytes[..4].copy_from_slice(&if round % 4 < 2 {
+            size.to_le_bytes()
+        } else {
+            size.to_be_bytes()
+        });
         bytes[344..348].copy_from_slice(b"n+1\0");
         if size == 540 {
             bytes[4..12].copy_from_slice(b"n+2\0\r\n\x1a\n");
         }
-        // A plausible rank and type, in whichever order, lets some headers get on to the affine and the voxels.
+        // A plausible rank and type, in whichever order, lets some headers get on to the affine and
+        // the voxels.
         for at in [40, 41, 16, 23] {
             bytes[at] = [3, 0][round / 4 % 2];
         }
@@ -232,7 +262,8 @@ fn spoilt_json_never_panics() {
     let result = r#"{"schema": "pbt-result/1", "case_id": "x", "coordinate_system": "LPS", "detections": []}"#;
     type Read = fn(&Path) -> Option<pbt_io::IoError>;
     let nnunet = r#"{"channel_names": {"0": "CT"}, "labels": {"background": 0, "liver": 1}, "file_ending": ".nii"}"#;
-    let points = "# CoordinateSystem = RAS\nlabel,x,y,z,status\na,1,2.5,-3e2,defined\nb,4,5,6,missing\n";
+    let points =
+        "# CoordinateSystem = RAS\nlabel,x,y,z,status\na,1,2.5,-3e2,defined\nb,4,5,6,missing\n";
     // A BIDS folder: the files that are spoilt are its description and the table of names.
     let bids = folder.path().join("bids");
     std::fs::create_dir_all(bids.join("sub-1")).unwrap();

@@ -1,4 +1,5 @@
-//! Affines and voxels against nibabel (NIfTI) and SimpleITK (MetaImage, NRRD), in the Python that PBT_ORACLE_PYTHON names.
+//! Affines and voxels against nibabel (NIfTI) and SimpleITK (MetaImage, NRRD), in the Python that
+//! PBT_ORACLE_PYTHON names.
 
 mod support;
 
@@ -7,11 +8,17 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use support::{data, python};
 
-/// Compares our reading of each file with the oracle's: the affine within 1e-5 mm, the voxels exactly.
+/// Compares our reading of each file with the oracle's: the affine within 1e-5 mm, the voxels
+/// exactly.
 fn compare(python: &str, files: &[PathBuf]) {
     let out = tempfile::tempdir().unwrap();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/oracle.py");
-    let status = Command::new(python).arg(script).arg(out.path()).args(files).status().expect("PBT_ORACLE_PYTHON starts");
+    let status = Command::new(python)
+        .arg(script)
+        .arg(out.path())
+        .args(files)
+        .status()
+        .expect("PBT_ORACLE_PYTHON starts");
     assert!(status.success());
     for (n, file) in files.iter().enumerate() {
         let image = read_image(file).unwrap();
@@ -20,12 +27,23 @@ fn compare(python: &str, files: &[PathBuf]) {
         let numbers: Vec<f64> = text.split_whitespace().map(|word| word.parse().unwrap()).collect();
         // nalgebra iterates by columns; the transpose's columns are the rows.
         for (ours, theirs) in geometry.affine().transpose().iter().zip(&numbers) {
-            assert!((ours - theirs).abs() < 1e-5, "{}: {} is {text}", file.display(), geometry.affine());
+            assert!(
+                (ours - theirs).abs() < 1e-5,
+                "{}: {} is {text}",
+                file.display(),
+                geometry.affine()
+            );
         }
         assert_eq!(geometry.shape().map(|n| n as f64), numbers[16..], "{}", file.display());
         let voxels = std::fs::read(out.path().join(format!("{n}.f32"))).unwrap();
         let theirs = voxels.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]));
-        let differing = image.volume.data().iter().zip(theirs).filter(|(a, b)| a.to_bits() != b.to_bits()).count();
+        let differing = image
+            .volume
+            .data()
+            .iter()
+            .zip(theirs)
+            .filter(|(a, b)| a.to_bits() != b.to_bits())
+            .count();
         assert_eq!(differing, 0, "{}", file.display());
     }
 }
@@ -60,7 +78,14 @@ fn others_read_what_is_written() {
     let (Some(python), Some(data)) = (python(), data()) else { return };
     let folder = tempfile::tempdir().unwrap();
     let mut files = Vec::new();
-    for (n, source) in ["nifti_orientation/PIL.nii.gz", "odd_files/nifti/anatomical.nii", "odd_files/other/mha.mha"].iter().enumerate() {
+    for (n, source) in [
+        "nifti_orientation/PIL.nii.gz",
+        "odd_files/nifti/anatomical.nii",
+        "odd_files/other/mha.mha",
+    ]
+    .iter()
+    .enumerate()
+    {
         let source = read_raw(&data.join(source)).unwrap().raw;
         for extension in ["nii", "nii.gz", "mha", "nrrd", "mhd", "nhdr"] {
             let file = folder.path().join(format!("{n}.{extension}"));

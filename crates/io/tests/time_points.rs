@@ -21,14 +21,20 @@ fn read(path: &Path, frame: Option<usize>) -> Result<Loaded, IoError> {
     read_raw_with(path, &ReadOptions { frame, ..ReadOptions::default() })
 }
 
-/// Checks that a file holds the four volumes, its first axis towards posterior, its second towards the right.
+/// Checks that a file holds the four volumes, its first axis towards posterior, its second towards
+/// the right.
 fn check(path: &Path) {
     for frame in 0..FRAMES {
         let raw = read(path, Some(frame)).unwrap().raw;
         assert_eq!(raw.geometry().shape(), SHAPE);
         let here = raw.geometry().to_lps(VoxelIndex::new(1.0, 1.0, 1.0));
-        assert!(here.distance_mm(&PointLps::new(-12.0, 21.0, 33.0)) < 1e-12, "{}: {here:?}", path.display());
-        let expected: Vec<f64> = (0..12).map(|n| f64::from((frame * 12 + n) as i16 * 7 - 100)).collect();
+        assert!(
+            here.distance_mm(&PointLps::new(-12.0, 21.0, 33.0)) < 1e-12,
+            "{}: {here:?}",
+            path.display()
+        );
+        let expected: Vec<f64> =
+            (0..12).map(|n| f64::from((frame * 12 + n) as i16 * 7 - 100)).collect();
         assert_eq!(raw.to_f64(), expected, "{}: frame {frame}", path.display());
     }
     let text = read(path, None).map(drop).unwrap_err().to_string();
@@ -68,7 +74,11 @@ fn of_several_volumes_one_is_chosen() {
     };
     write("a.raw", "", &voxels());
     check(&write("a.mha", MHA, &voxels()));
-    check(&write("b.mha", &MHA.replace("CompressedData = False", "CompressedData = True"), &deflated(true)));
+    check(&write(
+        "b.mha",
+        &MHA.replace("CompressedData = False", "CompressedData = True"),
+        &deflated(true),
+    ));
     check(&write("c.mhd", &MHA.replace("LOCAL", "a.raw"), &[]));
     check(&write("a.nrrd", &format!("{NRRD}\n"), &voxels()));
     check(&write("b.nrrd", &format!("{}\n", NRRD.replace("raw", "gzip")), &deflated(false)));
@@ -88,7 +98,11 @@ fn time_that_is_not_the_slowest_axis_is_refused() {
     let refusal = |name: &str, header: &str, from: &str, to: &str| {
         assert!(header.contains(from), "{from}");
         let path = folder.path().join(name);
-        std::fs::write(&path, [header.replace(from, to).as_bytes(), &b"\n"[..], &voxels()].concat()).unwrap();
+        std::fs::write(
+            &path,
+            [header.replace(from, to).as_bytes(), &b"\n"[..], &voxels()].concat(),
+        )
+        .unwrap();
         read(&path, Some(FRAMES)).map(drop).expect_err(to)
     };
     for (from, to, field) in [
@@ -101,7 +115,11 @@ fn time_that_is_not_the_slowest_axis_is_refused() {
     }
     for (from, to, field) in [
         ("(0,1,0) (-2,0,0) (0,0,3) none", "none (0,1,0) (-2,0,0) (0,0,3)", "sizes"),
-        ("(0,1,0) (-2,0,0) (0,0,3) none", "(0,1,0,0) (-2,0,0,0) (0,0,3,1) (0,0,0,1)", "space directions"),
+        (
+            "(0,1,0) (-2,0,0) (0,0,3) none",
+            "(0,1,0,0) (-2,0,0,0) (0,0,3,1) (0,0,0,1)",
+            "space directions",
+        ),
         ("sizes: 3 2 2 4", "sizes: 3 2 2 0", "sizes"),
         ("sizes: 3 2 2 4", "sizes: 3 2 2 5", "voxel data"),
     ] {
@@ -120,7 +138,14 @@ fn series_of_simpleitk_are_read() {
         image.SetSpacing((1, 2, 3, 0.5)), image.SetOrigin((-10, 20, 30, 0))\n\
         image.SetDirection((0, -1, 0, 0, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1))\n\
         [sitk.WriteImage(image, sys.argv[1] + '/' + n, n[0] == 'c') for n in ('a.mha', 'c.mha', 'b.mhd', 'a.nrrd', 'c.nrrd', 'd.nhdr')]\n";
-    assert!(Command::new(python).args(["-c", script]).arg(folder.path()).status().expect("it starts").success());
+    assert!(
+        Command::new(python)
+            .args(["-c", script])
+            .arg(folder.path())
+            .status()
+            .expect("it starts")
+            .success()
+    );
     for name in ["a.mha", "c.mha", "b.mhd", "a.nrrd", "c.nrrd", "d.nhdr"] {
         check(&folder.path().join(name));
     }

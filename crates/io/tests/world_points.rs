@@ -1,4 +1,5 @@
-//! A voxel lies at one place in the world, whatever format its image is stored in, and a box drawn there stays there.
+//! A voxel lies at one place in the world, whatever format its image is stored in, and a box drawn
+//! there stays there.
 
 #[path = "support/dicom.rs"]
 #[allow(dead_code, reason = "not every test makes every file")]
@@ -30,11 +31,18 @@ fn grid(turn: [f64; 3], spacing_mm: [f64; 3], tilt_mm: f64, origin: [f64; 3]) ->
 }
 
 /// The same volume with its axes in another order and direction.
-fn reoriented(geometry: &Geometry, values: &[i16], order: [usize; 3], flips: [bool; 3]) -> RawImage {
+fn reoriented(
+    geometry: &Geometry,
+    values: &[i16],
+    order: [usize; 3],
+    flips: [bool; 3],
+) -> RawImage {
     let shape = order.map(|axis| SHAPE[axis]);
     let first = Vector3::from_fn(|a, _| if flips[a] { SHAPE[a] as f64 - 1.0 } else { 0.0 });
-    let columns: Vec<Vector3<f64>> =
-        order.iter().map(|&axis| geometry.matrix().column(axis) * if flips[axis] { -1.0 } else { 1.0 }).collect();
+    let columns: Vec<Vector3<f64>> = order
+        .iter()
+        .map(|&axis| geometry.matrix().column(axis) * if flips[axis] { -1.0 } else { 1.0 })
+        .collect();
     let origin = geometry.to_lps(VoxelIndex(first.into()));
     let turned = Geometry::new(shape, Matrix3::from_columns(&columns), origin).expect("a grid");
     let mut bytes = Vec::new();
@@ -55,9 +63,17 @@ fn write_dicom(folder: &Path, geometry: &Geometry, values: &[i16]) {
     let (u, v) = (matrix.column(0) / spacing[0], matrix.column(1) / spacing[1]);
     for k in 0..SHAPE[2] {
         let position = geometry.to_lps(VoxelIndex::new(0.0, 0.0, k as f64)).0;
-        let pixels: Vec<u8> = values[20 * k..20 * (k + 1)].iter().flat_map(|v| v.to_le_bytes()).collect();
+        let pixels: Vec<u8> =
+            values[20 * k..20 * (k + 1)].iter().flat_map(|v| v.to_le_bytes()).collect();
         let orientation = [u[0], u[1], u[2], v[0], v[1], v[2]];
-        let file = made::slice(9 - k, position.coords.as_slice(), &orientation, &[spacing[1], spacing[0]], [5, 4], &pixels);
+        let file = made::slice(
+            9 - k,
+            position.coords.as_slice(),
+            &orientation,
+            &[spacing[1], spacing[0]],
+            [5, 4],
+            &pixels,
+        );
         std::fs::write(folder.join(format!("{}.dcm", (k + 1) % SHAPE[2])), file).unwrap();
     }
 }
@@ -66,8 +82,17 @@ fn write_dicom(folder: &Path, geometry: &Geometry, values: &[i16]) {
 fn place_of(path: &Path, value: i16) -> PointLps {
     let image = read_image(path).unwrap();
     let [nx, ny, _] = image.volume.shape();
-    let n = image.volume.data().iter().position(|&v| v == f32::from(value)).expect("the value is there");
-    image.volume.geometry().to_lps(VoxelIndex::new((n % nx) as f64, (n / nx % ny) as f64, (n / nx / ny) as f64))
+    let n = image
+        .volume
+        .data()
+        .iter()
+        .position(|&v| v == f32::from(value))
+        .expect("the value is there");
+    image.volume.geometry().to_lps(VoxelIndex::new(
+        (n % nx) as f64,
+        (n / nx % ny) as f64,
+        (n / nx / ny) as f64,
+    ))
 }
 
 proptest! {

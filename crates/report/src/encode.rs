@@ -1,7 +1,11 @@
 //! Grey images as `data:` URIs, and text as XML.
 
 /// A PNG of `width` × `height` grey pixels, row by row, as a URI that an SVG image can refer to.
-pub(crate) fn png_data_uri(width: u32, height: u32, pixels: &[u8]) -> Result<String, png::EncodingError> {
+pub(crate) fn png_data_uri(
+    width: u32,
+    height: u32,
+    pixels: &[u8],
+) -> Result<String, png::EncodingError> {
     let mut file = Vec::new();
     let mut encoder = png::Encoder::new(&mut file, width, height);
     encoder.set_color(png::ColorType::Grayscale);
@@ -49,7 +53,14 @@ mod tests {
     #[test]
     fn base64_of_the_standard() {
         // The test vectors of RFC 4648, section 10.
-        for (bytes, text) in [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg=="), ("foobar", "Zm9vYmFy")] {
+        for (bytes, text) in [
+            ("", ""),
+            ("f", "Zg=="),
+            ("fo", "Zm8="),
+            ("foo", "Zm9v"),
+            ("foob", "Zm9vYg=="),
+            ("foobar", "Zm9vYmFy"),
+        ] {
             assert_eq!(base64(bytes.as_bytes()), text);
         }
     }

@@ -33,13 +33,19 @@ const TOP: f64 = 56.0;
 const BOTTOM: f64 = 60.0;
 const COLOURS: [&str; 4] = ["#2a6fb0", "#c8553d", "#3a7d44", "#7a4fa3"];
 
-/// The picture: cases on a logarithmic axis, errors from 0 up; dots with their intervals, curves dashed.
+/// The picture: cases on a logarithmic axis, errors from 0 up; dots with their intervals, curves
+/// dashed.
 pub fn learning_curve(title: &str, series: &[CurveSeries]) -> String {
     let points = || series.iter().flat_map(|s| &s.points);
-    let all_cases = || points().map(|p| p.cases).chain(series.iter().flat_map(|s| s.fitted.iter().map(|f| f.0)));
-    let (low, high) = (all_cases().fold(f64::INFINITY, f64::min).max(1.0), all_cases().fold(1.0, f64::max));
+    let all_cases = || {
+        points().map(|p| p.cases).chain(series.iter().flat_map(|s| s.fitted.iter().map(|f| f.0)))
+    };
+    let (low, high) =
+        (all_cases().fold(f64::INFINITY, f64::min).max(1.0), all_cases().fold(1.0, f64::max));
     // An outlier's interval may not flatten everything else.
-    let top = points().map(|p| p.interval_mm.map_or(p.error_mm, |i| i.1.min(1.5 * p.error_mm)).max(p.error_mm)).fold(0.0, f64::max);
+    let top = points()
+        .map(|p| p.interval_mm.map_or(p.error_mm, |i| i.1.min(1.5 * p.error_mm)).max(p.error_mm))
+        .fold(0.0, f64::max);
     let step = round_step(top / 5.0);
     let top = ((top / step).ceil() * step).max(step);
     let width = (high / low).ln().max(1e-9);
@@ -77,7 +83,13 @@ fn round_step(least: f64) -> f64 {
     [1.0, 2.0, 5.0].map(|m| m * power).into_iter().find(|s| *s >= least).unwrap_or(10.0 * power)
 }
 
-fn axes(svg: &mut String, cases: impl Iterator<Item = f64>, step: f64, top: f64, place: &impl Fn(f64, f64) -> (f64, f64)) {
+fn axes(
+    svg: &mut String,
+    cases: impl Iterator<Item = f64>,
+    step: f64,
+    top: f64,
+    place: &impl Fn(f64, f64) -> (f64, f64),
+) {
     let bottom = HEIGHT - BOTTOM;
     for n in 0..=(top / step).round() as usize {
         let mm = n as f64 * step;
@@ -115,9 +127,19 @@ fn axes(svg: &mut String, cases: impl Iterator<Item = f64>, step: f64, top: f64,
     );
 }
 
-fn draw(svg: &mut String, series: &CurveSeries, colour: &str, place: &impl Fn(f64, f64) -> (f64, f64)) {
+fn draw(
+    svg: &mut String,
+    series: &CurveSeries,
+    colour: &str,
+    place: &impl Fn(f64, f64) -> (f64, f64),
+) {
     if !series.fitted.is_empty() {
-        let points: Vec<String> = series.fitted.iter().map(|&(n, mm)| place(n, mm)).map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
+        let points: Vec<String> = series
+            .fitted
+            .iter()
+            .map(|&(n, mm)| place(n, mm))
+            .map(|(x, y)| format!("{x:.1},{y:.1}"))
+            .collect();
         let _ = writeln!(
             svg,
             "<polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"1.5\" stroke-dasharray=\"6 4\"/>",
@@ -146,7 +168,11 @@ mod tests {
     use super::*;
 
     fn series(name: &str) -> CurveSeries {
-        let point = |cases: f64, error_mm: f64| CurvePoint { cases, error_mm, interval_mm: Some((error_mm - 0.2, error_mm + 0.3)) };
+        let point = |cases: f64, error_mm: f64| CurvePoint {
+            cases,
+            error_mm,
+            interval_mm: Some((error_mm - 0.2, error_mm + 0.3)),
+        };
         CurveSeries {
             name: name.into(),
             points: vec![point(5.0, 4.0), point(10.0, 3.0), point(20.0, 2.5)],
@@ -156,27 +182,45 @@ mod tests {
 
     /// The numbers of an attribute, in order.
     fn numbers(svg: &str, tag: &str, attribute: &str) -> Vec<f64> {
-        let of = |part: &str| part.split(&format!(" {attribute}=\"")).nth(1)?.split('"').next()?.parse().ok();
+        let of = |part: &str| {
+            part.split(&format!(" {attribute}=\"")).nth(1)?.split('"').next()?.parse().ok()
+        };
         svg.split(&format!("<{tag}")).skip(1).filter_map(of).collect()
     }
 
     #[test]
     fn more_cases_lie_to_the_right_and_larger_errors_above() {
         let svg = learning_curve("a < b", &[series("boxes"), series("landmarks")]);
-        assert!(svg.contains("a &lt; b") && svg.contains(">landmarks</text>") && svg.matches("<polyline ").count() == 2);
+        assert!(
+            svg.contains("a &lt; b")
+                && svg.contains(">landmarks</text>")
+                && svg.matches("<polyline ").count() == 2
+        );
         let (x, y) = (numbers(&svg, "circle", "cx"), numbers(&svg, "circle", "cy"));
         assert_eq!(x.len(), 6);
         assert!(x[0] < x[1] && x[1] < x[2] && y[0] < y[1] && y[1] < y[2]);
         // Doublings are equally far apart.
         assert!((x[1] - x[0] - (x[2] - x[1])).abs() < 0.2);
-        assert!(x.iter().all(|&x| (LEFT..=WIDTH - RIGHT).contains(&x)) && y.iter().all(|&y| (TOP..=HEIGHT - BOTTOM).contains(&y)));
+        assert!(
+            x.iter().all(|&x| (LEFT..=WIDTH - RIGHT).contains(&x))
+                && y.iter().all(|&y| (TOP..=HEIGHT - BOTTOM).contains(&y))
+        );
     }
 
     #[test]
     fn a_single_point_and_none_are_drawn() {
-        let one = CurveSeries { points: vec![CurvePoint { cases: 2.0, error_mm: 0.0, interval_mm: None }], ..series("x") };
-        for svg in [learning_curve("", &[CurveSeries { fitted: Vec::new(), ..one }]), learning_curve("", &[])] {
-            assert!(svg.starts_with("<svg ") && !svg.contains("NaN") && !svg.contains("inf"), "{svg}");
+        let one = CurveSeries {
+            points: vec![CurvePoint { cases: 2.0, error_mm: 0.0, interval_mm: None }],
+            ..series("x")
+        };
+        for svg in [
+            learning_curve("", &[CurveSeries { fitted: Vec::new(), ..one }]),
+            learning_curve("", &[]),
+        ] {
+            assert!(
+                svg.starts_with("<svg ") && !svg.contains("NaN") && !svg.contains("inf"),
+                "{svg}"
+            );
         }
     }
 

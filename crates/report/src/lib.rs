@@ -1,7 +1,7 @@
 //! Pictures of detections and of figures: what a reader looks at before believing a number.
 //!
-//! [`three_slices`] draws one case, [`sheet`] several, each as three orthogonal slices with the true and the found boxes and
-//! landmarks, in a self-contained SVG file that any browser shows.
+//! [`three_slices`] draws one case, [`sheet`] several, each as three orthogonal slices with the
+//! true and the found boxes and landmarks, in a self-contained SVG file that any browser shows.
 #![forbid(unsafe_code)]
 
 mod encode;

@@ -23,7 +23,8 @@ pub enum Mark {
 }
 
 impl Mark {
-    const ALL: [Self; 6] = [Self::True, Self::Found, Self::Candidate, Self::Mode, Self::For, Self::Against];
+    const ALL: [Self; 6] =
+        [Self::True, Self::Found, Self::Candidate, Self::Mode, Self::For, Self::Against];
 
     fn colour(self) -> &'static str {
         match self {
@@ -48,8 +49,8 @@ impl Mark {
         if self == Self::Mode { 0.7 } else { 2.0 }
     }
 
-    /// Points within this distance of a slice are seen in it. Considerations are few and spread out: every slice shows them all, as if
-    /// looked at from its side.
+    /// Points within this distance of a slice are seen in it. Considerations are few and spread
+    /// out: every slice shows them all, as if looked at from its side.
     fn reach_mm(self) -> f64 {
         match self {
             Self::True | Self::Found => POINT_REACH_MM,
@@ -80,7 +81,8 @@ pub struct DrawnBox {
     pub mark: Mark,
 }
 
-/// A landmark or another point to draw; a true or found one is seen in the slices that pass within 4 mm of it.
+/// A landmark or another point to draw; a true or found one is seen in the slices that pass within
+/// 4 mm of it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DrawnPoint {
     /// The landmark's name, shown when the pointer rests on it.
@@ -136,10 +138,12 @@ const BACKGROUND: &str = "#15181d";
 const TEXT: &str = "#eceff4";
 const FAINT: &str = "#9aa4b2";
 
-/// Axial, coronal and sagittal slices of one case side by side, as an SVG document with the slices embedded.
+/// Axial, coronal and sagittal slices of one case side by side, as an SVG document with the slices
+/// embedded.
 ///
-/// Pixels keep their proportions in mm. The views follow the radiological convention (the patient's right on the viewer's left) and
-/// bear the letters R L A P S I of the nearest patient axes; slices of an oblique volume lie along its own axes.
+/// Pixels keep their proportions in mm. The views follow the radiological convention (the patient's
+/// right on the viewer's left) and bear the letters R L A P S I of the nearest patient axes; slices
+/// of an oblique volume lie along its own axes.
 ///
 /// # Errors
 /// [`PictureError`] when a slice is too large for a PNG.
@@ -179,9 +183,19 @@ fn document(title: Option<&str>, cases: &[Case<'_>]) -> Result<String, PictureEr
     Ok(svg)
 }
 
-fn draw_case(svg: &mut String, case: &Case<'_>, number: usize, [x, y]: [f64; 2]) -> Result<(), PictureError> {
+fn draw_case(
+    svg: &mut String,
+    case: &Case<'_>,
+    number: usize,
+    [x, y]: [f64; 2],
+) -> Result<(), PictureError> {
     text(svg, [x, y + 20.0], "font-size=\"15\" font-weight=\"600\"", case.title);
-    text(svg, [x + CASE_WIDTH, y + 20.0], &format!("text-anchor=\"end\" fill=\"{FAINT}\""), case.note);
+    text(
+        svg,
+        [x + CASE_WIDTH, y + 20.0],
+        &format!("text-anchor=\"end\" fill=\"{FAINT}\""),
+        case.note,
+    );
     for (n, plane) in planes(case.image.geometry(), case.through).iter().enumerate() {
         let clip = format!("slice-{number}-{n}");
         draw_plane(svg, case, plane, &clip, [x + n as f64 * (PANEL + GAP), y + CASE_HEADER])?;
@@ -190,7 +204,13 @@ fn draw_case(svg: &mut String, case: &Case<'_>, number: usize, [x, y]: [f64; 2])
 }
 
 /// One slice in a square panel whose top left corner is `[x, y]`.
-fn draw_plane(svg: &mut String, case: &Case<'_>, plane: &Plane, clip: &str, [x, y]: [f64; 2]) -> Result<(), PictureError> {
+fn draw_plane(
+    svg: &mut String,
+    case: &Case<'_>,
+    plane: &Plane,
+    clip: &str,
+    [x, y]: [f64; 2],
+) -> Result<(), PictureError> {
     let geometry = case.image.geometry();
     let [width, height] = plane.shape;
     let (Ok(w), Ok(h)) = (u32::try_from(width), u32::try_from(height)) else {
@@ -200,7 +220,9 @@ fn draw_plane(svg: &mut String, case: &Case<'_>, plane: &Plane, clip: &str, [x, 
     let units_per_mm = PANEL / plane.size_mm[0].max(plane.size_mm[1]);
     let size = plane.size_mm.map(|mm| mm * units_per_mm);
     let corner = [x + (PANEL - size[0]) / 2.0, y + (PANEL - size[1]) / 2.0];
-    let place = |p: [f64; 2]| [corner[0] + p[0] / width as f64 * size[0], corner[1] + p[1] / height as f64 * size[1]];
+    let place = |p: [f64; 2]| {
+        [corner[0] + p[0] / width as f64 * size[0], corner[1] + p[1] / height as f64 * size[1]]
+    };
 
     // Writing to a String cannot fail.
     let _ = writeln!(
@@ -215,7 +237,8 @@ fn draw_plane(svg: &mut String, case: &Case<'_>, plane: &Plane, clip: &str, [x, 
         if polygon.is_empty() {
             continue;
         }
-        let points: Vec<String> = polygon.iter().map(|&p| place(p)).map(|[px, py]| format!("{px:.1},{py:.1}")).collect();
+        let points: Vec<String> =
+            polygon.iter().map(|&p| place(p)).map(|[px, py]| format!("{px:.1},{py:.1}")).collect();
         let (colour, dash) = (drawn.mark.colour(), drawn.mark.dash());
         // The invisible filling lets the pointer find the name anywhere in the box.
         let _ = writeln!(
@@ -235,13 +258,23 @@ fn draw_plane(svg: &mut String, case: &Case<'_>, plane: &Plane, clip: &str, [x, 
         let [px, py] = place(at);
         // The truth is a ring and the detection a dot, so that both are seen where they meet.
         let style = match drawn.mark {
-            Mark::True => format!("r=\"5\" fill=\"none\" stroke=\"{}\" stroke-width=\"2\"", drawn.mark.colour()),
-            Mark::Candidate => format!("r=\"1.5\" fill=\"{}\" fill-opacity=\"0.6\"", drawn.mark.colour()),
-            mark @ (Mark::For | Mark::Against) => format!("r=\"4\" fill=\"{}\" fill-opacity=\"0.85\"", mark.colour()),
+            Mark::True => format!(
+                "r=\"5\" fill=\"none\" stroke=\"{}\" stroke-width=\"2\"",
+                drawn.mark.colour()
+            ),
+            Mark::Candidate => {
+                format!("r=\"1.5\" fill=\"{}\" fill-opacity=\"0.6\"", drawn.mark.colour())
+            }
+            mark @ (Mark::For | Mark::Against) => {
+                format!("r=\"4\" fill=\"{}\" fill-opacity=\"0.85\"", mark.colour())
+            }
             mark => format!("r=\"2.5\" fill=\"{}\"", mark.colour()),
         };
         let name = escaped(&format!("{} ({})", drawn.name, drawn.mark.name()));
-        let _ = writeln!(svg, "<circle cx=\"{px:.1}\" cy=\"{py:.1}\" {style}><title>{name}</title></circle>");
+        let _ = writeln!(
+            svg,
+            "<circle cx=\"{px:.1}\" cy=\"{py:.1}\" {style}><title>{name}</title></circle>"
+        );
     }
     svg.push_str("</g>\n");
     labels(svg, plane, [x, y], units_per_mm);
@@ -251,9 +284,19 @@ fn draw_plane(svg: &mut String, case: &Case<'_>, plane: &Plane, clip: &str, [x, 
 /// Letters of the sides, the name of the view and a scale bar.
 fn labels(svg: &mut String, plane: &Plane, [x, y]: [f64; 2], units_per_mm: f64) {
     let (middle, end) = (PANEL / 2.0, PANEL - 9.0);
-    let at = [[x + 9.0, y + middle + 4.0], [x + end, y + middle + 4.0], [x + middle, y + 17.0], [x + middle, y + PANEL - 8.0]];
+    let at = [
+        [x + 9.0, y + middle + 4.0],
+        [x + end, y + middle + 4.0],
+        [x + middle, y + 17.0],
+        [x + middle, y + PANEL - 8.0],
+    ];
     for (letter, at) in plane.letters.into_iter().zip(at) {
-        halo(svg, at, &format!("text-anchor=\"middle\" font-weight=\"600\" fill=\"{TEXT}\""), &letter.to_string());
+        halo(
+            svg,
+            at,
+            &format!("text-anchor=\"middle\" font-weight=\"600\" fill=\"{TEXT}\""),
+            &letter.to_string(),
+        );
     }
     halo(svg, [x + 9.0, y + 18.0], "font-size=\"12\"", plane.name);
     // The longest round length that takes at most a third of the panel.
@@ -272,7 +315,11 @@ fn labels(svg: &mut String, plane: &Plane, [x, y]: [f64; 2], units_per_mm: f64) 
 
 /// What the colours mean, for the marks that occur.
 fn legend(svg: &mut String, cases: &[Case<'_>], [x, y]: [f64; 2]) {
-    let occurs = |mark: Mark| cases.iter().any(|c| c.boxes.iter().any(|b| b.mark == mark) || c.points.iter().any(|p| p.mark == mark));
+    let occurs = |mark: Mark| {
+        cases.iter().any(|c| {
+            c.boxes.iter().any(|b| b.mark == mark) || c.points.iter().any(|p| p.mark == mark)
+        })
+    };
     for (n, mark) in Mark::ALL.into_iter().filter(|&mark| occurs(mark)).enumerate() {
         let x = x + 130.0 * n as f64;
         let _ = writeln!(
@@ -290,9 +337,17 @@ fn text(svg: &mut String, [x, y]: [f64; 2], style: &str, content: &str) {
     let _ = writeln!(svg, "<text x=\"{x:.1}\" y=\"{y:.1}\" {style}>{}</text>", escaped(content));
 }
 
-/// Text with a dark outline, readable on any tissue; drawn twice because not every viewer knows `paint-order`.
+/// Text with a dark outline, readable on any tissue; drawn twice because not every viewer knows
+/// `paint-order`.
 fn halo(svg: &mut String, at: [f64; 2], style: &str, content: &str) {
-    text(svg, at, &format!("{style} stroke=\"#000\" stroke-opacity=\"0.7\" stroke-width=\"3\" stroke-linejoin=\"round\""), content);
+    text(
+        svg,
+        at,
+        &format!(
+            "{style} stroke=\"#000\" stroke-opacity=\"0.7\" stroke-width=\"3\" stroke-linejoin=\"round\""
+        ),
+        content,
+    );
     text(svg, at, style, content);
 }
 
@@ -302,16 +357,29 @@ mod tests {
     use pbt_volume::phantom::{PhantomModality, PhantomSettings, phantom};
 
     fn picture(title: &str) -> String {
-        let settings = PhantomSettings { voxels: 32, spacing_mm: 2.4, ..PhantomSettings::new(PhantomModality::Mr) };
+        let settings = PhantomSettings {
+            voxels: 32,
+            spacing_mm: 2.4,
+            ..PhantomSettings::new(PhantomModality::Mr)
+        };
         let case = phantom(PhantomModality::Mr, &settings, 1);
         let boxes = [
             DrawnBox { name: "hippocampus".into(), pose: case.pose, mark: Mark::True },
             DrawnBox { name: "hippocampus".into(), pose: case.pose, mark: Mark::Found },
         ];
-        let points = [DrawnPoint { name: "centre".into(), point: case.pose.center, mark: Mark::True }];
+        let points =
+            [DrawnPoint { name: "centre".into(), point: case.pose.center, mark: Mark::True }];
         let high = case.image.data().iter().copied().fold(0.0, f32::max);
         let through = case.pose.center;
-        let case = Case { image: &case.image, window: (0.0, f64::from(high)), through, boxes: &boxes, points: &points, title, note: "" };
+        let case = Case {
+            image: &case.image,
+            window: (0.0, f64::from(high)),
+            through,
+            boxes: &boxes,
+            points: &points,
+            title,
+            note: "",
+        };
         three_slices(&case).unwrap()
     }
 
@@ -324,8 +392,11 @@ mod tests {
         assert!(svg.contains("case &lt;1&gt; &amp; &quot;more&quot;"));
         assert!(svg.contains(">true</text>") && svg.contains(">found</text>"));
         for open in ["svg", "g", "text", "clipPath", "polygon", "circle", "title"] {
-            let (opened, closed) =
-                (svg.matches(&format!("<{open}>")).count() + svg.matches(&format!("<{open} ")).count(), format!("</{open}>"));
+            let (opened, closed) = (
+                svg.matches(&format!("<{open}>")).count()
+                    + svg.matches(&format!("<{open} ")).count(),
+                format!("</{open}>"),
+            );
             assert_eq!(opened, svg.matches(&closed).count(), "{open}");
         }
         assert_eq!(svg, picture("case <1> & \"more\""));
@@ -336,11 +407,23 @@ mod tests {
     fn considerations_are_drawn_in_every_slice() {
         let geometry = pbt_volume::Geometry::isotropic([40, 40, 40], 1.0).unwrap();
         let image = Volume::filled(geometry.clone(), 1.0f32);
-        let point = |mark: Mark| DrawnPoint { name: mark.name().into(), point: PointLps::new(30.0, 8.0, 25.0), mark };
+        let point = |mark: Mark| DrawnPoint {
+            name: mark.name().into(),
+            point: PointLps::new(30.0, 8.0, 25.0),
+            mark,
+        };
         let drawn = |mark: Mark| {
             let points = [point(mark)];
             let through = geometry.center();
-            let case = Case { image: &image, window: (0.0, 1.0), through, boxes: &[], points: &points, title: "", note: "" };
+            let case = Case {
+                image: &image,
+                window: (0.0, 1.0),
+                through,
+                boxes: &[],
+                points: &points,
+                title: "",
+                note: "",
+            };
             three_slices(&case).unwrap().matches("<circle ").count()
         };
         assert_eq!(Mark::ALL.map(drawn), [0, 0, 3, 3, 3, 3]);
@@ -349,10 +432,19 @@ mod tests {
     #[test]
     fn an_anisotropic_volume_keeps_its_proportions() {
         let matrix = nalgebra::Matrix3::from_diagonal(&nalgebra::Vector3::new(1.0, 1.0, 4.0));
-        let geometry = pbt_volume::Geometry::new([20, 20, 10], matrix, PointLps::new(0.0, 0.0, 0.0)).unwrap();
+        let geometry =
+            pbt_volume::Geometry::new([20, 20, 10], matrix, PointLps::new(0.0, 0.0, 0.0)).unwrap();
         let through = geometry.center();
         let image = Volume::filled(geometry, 1.0f32);
-        let case = Case { image: &image, window: (0.0, 1.0), through, boxes: &[], points: &[], title: "", note: "" };
+        let case = Case {
+            image: &image,
+            window: (0.0, 1.0),
+            through,
+            boxes: &[],
+            points: &[],
+            title: "",
+            note: "",
+        };
         let svg = sheet("", &[case]).unwrap();
         // 20 mm wide and 40 mm high: half as wide as the panel.
         assert!(svg.contains("width=\"132.00\" height=\"264.00\" preserveAspectRatio"));

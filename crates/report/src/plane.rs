@@ -1,10 +1,11 @@
-//! Planes along the axes of a volume: which anatomical plane each is, its pixels, and where boxes and points meet it.
+//! Planes along the axes of a volume: which anatomical plane each is, its pixels, and where boxes
+//! and points meet it.
 
 use nalgebra::Vector3;
 use pbt_volume::{Geometry, PointLps, Pose, Volume, VoxelIndex};
 
-/// The three views, each as its name and the LPS directions in which its pixels go right and down (radiological convention: the
-/// patient's right is on the viewer's left).
+/// The three views, each as its name and the LPS directions in which its pixels go right and down
+/// (radiological convention: the patient's right is on the viewer's left).
 const VIEWS: [(&str, [f64; 3], [f64; 3]); 3] = [
     ("axial", [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]),
     ("coronal", [1.0, 0.0, 0.0], [0.0, 0.0, -1.0]),
@@ -28,8 +29,8 @@ pub(crate) struct Plane {
     pub(crate) letters: [char; 4],
 }
 
-/// The axial, coronal and sagittal planes through a point; planes of an oblique volume bear the name of the nearest. The point is
-/// brought into the volume.
+/// The axial, coronal and sagittal planes through a point; planes of an oblique volume bear the
+/// name of the nearest. The point is brought into the volume.
 pub(crate) fn planes(geometry: &Geometry, through: PointLps) -> [Plane; 3] {
     let nearest = nearest_axes(geometry);
     let at = geometry.to_index(through).0;
@@ -43,7 +44,8 @@ pub(crate) fn planes(geometry: &Geometry, through: PointLps) -> [Plane; 3] {
         let axis = 3 - right.0 - down.0;
         let spacing = geometry.spacing_mm();
         let shape = [geometry.shape()[right.0], geometry.shape()[down.0]];
-        let ([left, right_letter], [top, bottom]) = (letters(geometry, right), letters(geometry, down));
+        let ([left, right_letter], [top, bottom]) =
+            (letters(geometry, right), letters(geometry, down));
         Plane {
             name,
             axis,
@@ -57,13 +59,17 @@ pub(crate) fn planes(geometry: &Geometry, through: PointLps) -> [Plane; 3] {
     })
 }
 
-/// For each of x, y, z the axis of the volume that goes most along it, each axis once: the best of the six assignments.
+/// For each of x, y, z the axis of the volume that goes most along it, each axis once: the best of
+/// the six assignments.
 fn nearest_axes(geometry: &Geometry) -> [usize; 3] {
     let along = |axis: usize, lps: usize| geometry.matrix().column(axis).normalize()[lps].abs();
     let orders = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
     let fit = |order: &[usize; 3]| (0..3).map(|lps| along(order[lps], lps)).sum::<f64>();
     // The first of equals: max_by would take the last.
-    orders.into_iter().reduce(|best, order| if fit(&order) > fit(&best) { order } else { best }).unwrap_or([0, 1, 2])
+    orders
+        .into_iter()
+        .reduce(|best, order| if fit(&order) > fit(&best) { order } else { best })
+        .unwrap_or([0, 1, 2])
 }
 
 /// Letters at the beginning and the end of a direction of the picture.
@@ -75,7 +81,8 @@ fn letters(geometry: &Geometry, (axis, reversed): (usize, bool)) -> [char; 2] {
 }
 
 impl Plane {
-    /// The pixels, row by row, `low` of the window black and `high` white; linear between the two nearest slices.
+    /// The pixels, row by row, `low` of the window black and `high` white; linear between the two
+    /// nearest slices.
     pub(crate) fn pixels(&self, image: &Volume<f32>, (low, high): (f64, f64)) -> Vec<u8> {
         let [width, height] = self.shape;
         let (first, share) = (self.index.floor() as usize, self.index.fract());
@@ -91,7 +98,11 @@ impl Plane {
                     f64::from(image.at(at[0], at[1], at[2]))
                 };
                 // Without the test a NaN of a slice with share 0 would spread.
-                let value = if share == 0.0 { value(first) } else { value(first) * (1.0 - share) + value(second) * share };
+                let value = if share == 0.0 {
+                    value(first)
+                } else {
+                    value(first) * (1.0 - share) + value(second) * share
+                };
                 // The cast takes NaN to 0 and clamps the rest.
                 pixels.push(((value - low) / (high - low) * 255.0).round() as u8);
             }
@@ -99,7 +110,8 @@ impl Plane {
         pixels
     }
 
-    /// Where a voxel position falls in the picture, in pixels from its top left corner; pixel centres are at halves.
+    /// Where a voxel position falls in the picture, in pixels from its top left corner; pixel
+    /// centres are at halves.
     fn in_picture(&self, index: Vector3<f64>) -> [f64; 2] {
         let along = |(axis, reversed): (usize, bool), pixels: usize| {
             let x = index[axis] + 0.5;
@@ -108,13 +120,18 @@ impl Plane {
         [along(self.right, self.shape[0]), along(self.down, self.shape[1])]
     }
 
-    /// A point in the picture, in pixels, and its distance from the plane in mm measured along the volume's axis.
+    /// A point in the picture, in pixels, and its distance from the plane in mm measured along the
+    /// volume's axis.
     pub(crate) fn project(&self, geometry: &Geometry, point: PointLps) -> ([f64; 2], f64) {
         let index = geometry.to_index(point).0.coords;
-        (self.in_picture(index), (index[self.axis] - self.index).abs() * geometry.spacing_mm()[self.axis])
+        (
+            self.in_picture(index),
+            (index[self.axis] - self.index).abs() * geometry.spacing_mm()[self.axis],
+        )
     }
 
-    /// The convex polygon in which a box meets the plane, in pixels, in order; empty when they do not meet.
+    /// The convex polygon in which a box meets the plane, in pixels, in order; empty when they do
+    /// not meet.
     pub(crate) fn intersection(&self, geometry: &Geometry, pose: &Pose) -> Vec<[f64; 2]> {
         let corners = pose.corners().map(|corner| {
             let VoxelIndex(index) = geometry.to_index(corner);
@@ -124,9 +141,14 @@ impl Plane {
         for a in 0..8usize {
             // Edges join corners whose numbers differ in one bit.
             for b in [a | 1, a | 2, a | 4].into_iter().filter(|&b| b != a) {
-                let (from, to) = (corners[a][self.axis] - self.index, corners[b][self.axis] - self.index);
+                let (from, to) =
+                    (corners[a][self.axis] - self.index, corners[b][self.axis] - self.index);
                 if (from < 0.0) != (to < 0.0) {
-                    points.push(self.in_picture(corners[a] + (corners[b] - corners[a]) * (from / (from - to))));
+                    points.push(
+                        self.in_picture(
+                            corners[a] + (corners[b] - corners[a]) * (from / (from - to)),
+                        ),
+                    );
                 }
             }
         }
@@ -145,7 +167,12 @@ mod tests {
     use proptest::prelude::*;
 
     fn plain() -> Geometry {
-        Geometry::new([4, 5, 6], Matrix3::from_diagonal(&Vector3::new(1.0, 2.0, 3.0)), PointLps::new(0.0, 0.0, 0.0)).unwrap()
+        Geometry::new(
+            [4, 5, 6],
+            Matrix3::from_diagonal(&Vector3::new(1.0, 2.0, 3.0)),
+            PointLps::new(0.0, 0.0, 0.0),
+        )
+        .unwrap()
     }
 
     #[test]
@@ -161,7 +188,10 @@ mod tests {
             assert_eq!(planes[2].letters, ['A', 'P', 'S', 'I']);
         }
         let axial = &planes(&turned, turned.center())[0];
-        assert_eq!((axial.shape, axial.axis, axial.right, axial.down), ([8, 6], 1, (2, false), (0, true)));
+        assert_eq!(
+            (axial.shape, axial.axis, axial.right, axial.down),
+            ([8, 6], 1, (2, false), (0, true))
+        );
     }
 
     #[test]
@@ -183,7 +213,11 @@ mod tests {
 
     #[test]
     fn a_box_beside_the_plane_does_not_meet_it() {
-        let pose = Pose { center: PointLps::new(50.0, 50.0, 50.0), orientation: UnitQuaternion::identity(), size_mm: [4.0; 3] };
+        let pose = Pose {
+            center: PointLps::new(50.0, 50.0, 50.0),
+            orientation: UnitQuaternion::identity(),
+            size_mm: [4.0; 3],
+        };
         for plane in planes(&plain(), plain().center()) {
             assert!(plane.intersection(&plain(), &pose).is_empty());
         }
@@ -197,7 +231,8 @@ mod tests {
                 (b[0] - a[0]) * (p[1] - a[1]) - (b[1] - a[1]) * (p[0] - a[0])
             })
             .collect();
-        !crosses.is_empty() && (crosses.iter().all(|&c| c >= 0.0) || crosses.iter().all(|&c| c <= 0.0))
+        !crosses.is_empty()
+            && (crosses.iter().all(|&c| c >= 0.0) || crosses.iter().all(|&c| c <= 0.0))
     }
 
     proptest! {

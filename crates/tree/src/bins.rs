@@ -3,13 +3,15 @@
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-/// Number of bins of every feature. A weak classifier keeps one output bit a bin, so that its votes fill one `u64`.
+/// Number of bins of every feature. A weak classifier keeps one output bit a bin, so that its votes
+/// fill one `u64`.
 pub const BINS: usize = 64;
 
 /// Most responses that are asked for at a time (256 MB).
 const RESPONSES_AT_A_TIME: usize = 64 << 20;
 
-/// The range of responses that the bins divide; a response outside falls into the first or the last bin.
+/// The range of responses that the bins divide; a response outside falls into the first or the last
+/// bin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Bounds {
     /// Lowest response of the first bin.
@@ -19,7 +21,8 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// Bounds from a response to another; where they coincide they are moved apart by one, so that `lo < hi` always holds.
+    /// Bounds from a response to another; where they coincide they are moved apart by one, so that
+    /// `lo < hi` always holds.
     pub fn new(a: i32, b: i32) -> Self {
         let (lo, hi) = (a.min(b), a.max(b));
         match (lo == hi, hi.checked_add(1)) {
@@ -29,10 +32,11 @@ impl Bounds {
         }
     }
 
-    /// The range of `responses` after a share of them (`percent` of 100) is cut off at either end; 0 keeps minimum and maximum.
+    /// The range of `responses` after a share of them (`percent` of 100) is cut off at either end;
+    /// 0 keeps minimum and maximum.
     ///
-    /// The order statistics are those of rank ⌊n·percent/100⌋ from below and from above. `scratch` only saves an allocation.
-    /// No responses give the bounds of zero.
+    /// The order statistics are those of rank ⌊n·percent/100⌋ from below and from above. `scratch`
+    /// only saves an allocation. No responses give the bounds of zero.
     pub fn of_percentiles(responses: &[i32], percent: f64, scratch: &mut Vec<i32>) -> Self {
         let n = responses.len();
         if n == 0 {
@@ -40,19 +44,26 @@ impl Bounds {
         }
         let rank = BinnedMatrix::cut_rank(n, percent);
         if rank == 0 {
-            let (lo, hi) = responses.iter().fold((i32::MAX, i32::MIN), |(lo, hi), &x| (lo.min(x), hi.max(x)));
+            let (lo, hi) =
+                responses.iter().fold((i32::MAX, i32::MIN), |(lo, hi), &x| (lo.min(x), hi.max(x)));
             return Self::new(lo, hi);
         }
         scratch.clear();
         scratch.extend_from_slice(responses);
         let (_, lo, above) = scratch.select_nth_unstable(rank);
         let lo = *lo;
-        // Of the n − rank − 1 values above, the one of rank `rank` from the top; none are above when n = 2·rank + 1.
-        let hi = if above.len() > rank { *above.select_nth_unstable(n - 1 - rank - (rank + 1)).1 } else { lo };
+        // Of the n − rank − 1 values above, the one of rank `rank` from the top; none are above
+        // when n = 2·rank + 1.
+        let hi = if above.len() > rank {
+            *above.select_nth_unstable(n - 1 - rank - (rank + 1)).1
+        } else {
+            lo
+        };
         Self::new(lo, hi)
     }
 
-    /// m = ⌊2³⁸/(hi − lo + 1)⌋, the factor that turns a distance from `lo` into a bin after a shift by 32.
+    /// m = ⌊2³⁸/(hi − lo + 1)⌋, the factor that turns a distance from `lo` into a bin after a shift
+    /// by 32.
     pub fn multiplier(&self) -> u64 {
         (1u64 << 38) / (self.hi as i64 - self.lo as i64 + 1) as u64
     }
@@ -90,14 +101,20 @@ pub struct BinnedMatrix {
 }
 
 impl BinnedMatrix {
-    /// A matrix without features yet, for `samples` samples; `percent` of the responses is cut off at either end of a feature's range.
+    /// A matrix without features yet, for `samples` samples; `percent` of the responses is cut off
+    /// at either end of a feature's range.
     pub fn new(samples: usize, percent: f64) -> Self {
         Self { samples, percent, bounds: Vec::new(), bins: Vec::new() }
     }
 
-    /// The bins of `features` for `samples` samples, with at most 256 MB of responses in memory: `respond` writes those of some of the
-    /// features, `[feature][sample]`.
-    pub fn from_responses<F>(features: &[F], samples: usize, percent: f64, mut respond: impl FnMut(&[F], &mut [i32])) -> Self {
+    /// The bins of `features` for `samples` samples, with at most 256 MB of responses in memory:
+    /// `respond` writes those of some of the features, `[feature][sample]`.
+    pub fn from_responses<F>(
+        features: &[F],
+        samples: usize,
+        percent: f64,
+        mut respond: impl FnMut(&[F], &mut [i32]),
+    ) -> Self {
         let mut matrix = Self::new(samples, percent);
         let at_a_time = (RESPONSES_AT_A_TIME / samples.max(1)).clamp(1, features.len().max(1));
         let mut responses = vec![0; at_a_time * samples];
@@ -109,7 +126,8 @@ impl BinnedMatrix {
         matrix
     }
 
-    /// Adds features from their responses `[feature][sample]`, in parallel. A last incomplete feature is not taken.
+    /// Adds features from their responses `[feature][sample]`, in parallel. A last incomplete
+    /// feature is not taken.
     pub fn push_features(&mut self, responses: &[i32]) {
         if self.samples == 0 {
             return;
@@ -133,10 +151,11 @@ impl BinnedMatrix {
         self.bounds.extend(bounds);
     }
 
-    /// The rank of the order statistics, from below and from above, that bound the bins when `percent` of `samples` responses is cut off
-    /// at either end.
+    /// The rank of the order statistics, from below and from above, that bound the bins when
+    /// `percent` of `samples` responses is cut off at either end.
     pub fn cut_rank(samples: usize, percent: f64) -> usize {
-        // A product, a quotient and a floor are exact in IEEE arithmetic, so the rank is the same everywhere.
+        // A product, a quotient and a floor are exact in IEEE arithmetic, so the rank is the same
+        // everywhere.
         ((samples as f64 * percent / 100.0).floor() as usize).min(samples.saturating_sub(1) / 2)
     }
 
@@ -173,9 +192,12 @@ mod tests {
 
     #[test]
     fn extreme_ranges() {
-        for bounds in
-            [Bounds::new(i32::MIN, i32::MAX), Bounds::new(i32::MAX, i32::MAX), Bounds::new(i32::MIN, i32::MIN), Bounds::new(0, 63)]
-        {
+        for bounds in [
+            Bounds::new(i32::MIN, i32::MAX),
+            Bounds::new(i32::MAX, i32::MAX),
+            Bounds::new(i32::MIN, i32::MIN),
+            Bounds::new(0, 63),
+        ] {
             assert!(bounds.lo < bounds.hi);
             assert_eq!(bounds.bin(i32::MIN), 0);
             assert!(bounds.bin(i32::MAX) < 64);

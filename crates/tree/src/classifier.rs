@@ -1,4 +1,5 @@
-//! A trained classifier, and the three ways to one: a boosting tree, a forest of them, a random forest.
+//! A trained classifier, and the three ways to one: a boosting tree, a forest of them, a random
+//! forest.
 
 use crate::boost::Booster;
 use crate::draw::{bootstrap_of_groups, stream};
@@ -12,7 +13,8 @@ use serde::{Deserialize, Serialize};
 
 /// Most trees of a classifier, so that masses add up in a `u64`.
 pub const MAX_TREES: usize = 2048;
-/// The random stream of a tree's bootstrap: `stream(seed, tree, BOOTSTRAP)`; nodes and the feature subset use other numbers.
+/// The random stream of a tree's bootstrap: `stream(seed, tree, BOOTSTRAP)`; nodes and the feature
+/// subset use other numbers.
 const BOOTSTRAP: u32 = u32::MAX - 1;
 
 /// Trees and how they are evaluated. The posterior of several trees is the mean of theirs.
@@ -51,16 +53,20 @@ impl Classifier {
         if self.trees.is_empty() || self.trees.len() > MAX_TREES {
             return Err(ClassifierError::TreeCount(self.trees.len()));
         }
-        let check = |(tree, t): (usize, &Tree)| t.validate(feature_count).map_err(|error| ClassifierError::Tree { tree, error });
+        let check = |(tree, t): (usize, &Tree)| {
+            t.validate(feature_count).map_err(|error| ClassifierError::Tree { tree, error })
+        };
         self.trees.iter().enumerate().try_for_each(check)
     }
 
-    /// The score of the sample whose responses `respond` gives by feature. The classifier must be valid.
+    /// The score of the sample whose responses `respond` gives by feature. The classifier must be
+    /// valid.
     pub fn score(&self, respond: &mut impl FnMut(u32) -> i32) -> Score {
         self.sum(|tree| self.eval.masses(tree, respond))
     }
 
-    /// [`Classifier::score`] with exact early exit: the same log-odds to the bit, but a margin of 0, so samples in the same leaf of a hard tree tie.
+    /// [`Classifier::score`] with exact early exit: the same log-odds to the bit, but a margin of
+    /// 0, so samples in the same leaf of a hard tree tie.
     pub fn score_early_exit(&self, respond: &mut impl FnMut(u32) -> i32) -> Score {
         self.sum(|tree| self.eval.masses_early_exit(tree, respond))
     }
@@ -132,13 +138,24 @@ pub trait Grower {
     /// Grows the trees. The same bits for the same arguments, whatever the number of threads.
     ///
     /// # Errors
-    /// [`TrainError`] when a parameter is out of range, a class has no samples, or the lists do not fit the source.
-    fn grow(&self, set: &TrainingSet<'_>, booster: &dyn Booster, seed: u64) -> Result<Vec<Tree>, TrainError>;
+    /// [`TrainError`] when a parameter is out of range, a class has no samples, or the lists do not
+    /// fit the source.
+    fn grow(
+        &self,
+        set: &TrainingSet<'_>,
+        booster: &dyn Booster,
+        seed: u64,
+    ) -> Result<Vec<Tree>, TrainError>;
 }
 
 /// One boosting tree on all samples.
 impl Grower for PbtParams {
-    fn grow(&self, set: &TrainingSet<'_>, booster: &dyn Booster, seed: u64) -> Result<Vec<Tree>, TrainError> {
+    fn grow(
+        &self,
+        set: &TrainingSet<'_>,
+        booster: &dyn Booster,
+        seed: u64,
+    ) -> Result<Vec<Tree>, TrainError> {
         let samples: Vec<u32> = (0..set.labels.len() as u32).collect();
         Ok(vec![grow_pbt(set.source, set.labels, &samples, booster, self, seed, 0)?])
     }
@@ -146,41 +163,61 @@ impl Grower for PbtParams {
 
 /// A forest of boosting trees that are grown by the second of the pair.
 impl Grower for (&PbtForestParams, &PbtParams) {
-    fn grow(&self, set: &TrainingSet<'_>, booster: &dyn Booster, seed: u64) -> Result<Vec<Tree>, TrainError> {
+    fn grow(
+        &self,
+        set: &TrainingSet<'_>,
+        booster: &dyn Booster,
+        seed: u64,
+    ) -> Result<Vec<Tree>, TrainError> {
         let (forest, tree) = self;
         in_range("trees", forest.trees as f64, 1.0, MAX_TREES as f64, "1 to 2048")?;
         let tree = PbtParams { feature_fraction: forest.feature_fraction, ..(*tree).clone() };
-        let grow = |t| grow_pbt(set.source, set.labels, &bootstrap(set, seed, t)?, booster, &tree, seed, t);
+        let grow = |t| {
+            grow_pbt(set.source, set.labels, &bootstrap(set, seed, t)?, booster, &tree, seed, t)
+        };
         (0..forest.trees as u32).map(grow).collect()
     }
 }
 
 /// A random forest; it needs no booster.
 impl Grower for RandomForestParams {
-    fn grow(&self, set: &TrainingSet<'_>, _booster: &dyn Booster, seed: u64) -> Result<Vec<Tree>, TrainError> {
+    fn grow(
+        &self,
+        set: &TrainingSet<'_>,
+        _booster: &dyn Booster,
+        seed: u64,
+    ) -> Result<Vec<Tree>, TrainError> {
         self.check()?;
-        let grow = |t| grow_random_tree(set.source, set.labels, &bootstrap(set, seed, t)?, self, seed, t);
+        let grow =
+            |t| grow_random_tree(set.source, set.labels, &bootstrap(set, seed, t)?, self, seed, t);
         (0..self.trees as u32).map(grow).collect()
     }
 }
 
-/// The samples of the cases that tree number `tree` draws, each as often as its case was drawn. Where a draw misses a class altogether,
-/// which happens with a handful of cases, the tree gets all samples once.
+/// The samples of the cases that tree number `tree` draws, each as often as its case was drawn.
+/// Where a draw misses a class altogether, which happens with a handful of cases, the tree gets all
+/// samples once.
 fn bootstrap(set: &TrainingSet<'_>, seed: u64, tree: u32) -> Result<Vec<u32>, TrainError> {
     let all: Vec<u32> = (0..set.labels.len() as u32).collect();
     check_samples(set.source, set.labels, &all)?;
     if set.groups.len() != all.len() {
-        return Err(TrainError::Count { what: "groups", found: set.groups.len(), expected: all.len() });
+        return Err(TrainError::Count {
+            what: "groups",
+            found: set.groups.len(),
+            expected: all.len(),
+        });
     }
     let times = bootstrap_of_groups(set.groups, &mut stream(seed, tree, BOOTSTRAP));
-    let drawn: Vec<u32> = all.iter().flat_map(|&s| std::iter::repeat_n(s, times[s as usize] as usize)).collect();
+    let drawn: Vec<u32> =
+        all.iter().flat_map(|&s| std::iter::repeat_n(s, times[s as usize] as usize)).collect();
     Ok(if check_samples(set.source, set.labels, &drawn).is_ok() { drawn } else { all })
 }
 
 /// Trains a classifier of the kind that `params` names.
 ///
 /// # Errors
-/// [`TrainError`] when a parameter is out of range, a class has no samples, or the lists do not fit the source.
+/// [`TrainError`] when a parameter is out of range, a class has no samples, or the lists do not fit
+/// the source.
 pub fn train_classifier(
     set: &TrainingSet<'_>,
     booster: &dyn Booster,

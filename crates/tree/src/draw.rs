@@ -15,9 +15,11 @@ pub(crate) fn below(rng: &mut ChaCha8Rng, n: u64) -> u64 {
     ((rng.next_u64() as u128 * n as u128) >> 64) as u64
 }
 
-/// Systematic sampling: how often each item is drawn when `count` are drawn with expectations proportional to `weights`.
+/// Systematic sampling: how often each item is drawn when `count` are drawn with expectations
+/// proportional to `weights`.
 ///
-/// One random offset, then equal steps through the cumulated weights, so that an item of share p is drawn ⌊count·p⌋ or ⌈count·p⌉ times.
+/// One random offset, then equal steps through the cumulated weights, so that an item of share p is
+/// drawn ⌊count·p⌋ or ⌈count·p⌉ times.
 pub(crate) fn systematic(weights: &[u32], count: usize, rng: &mut ChaCha8Rng) -> Vec<u32> {
     let total: u64 = weights.iter().map(|&w| w as u64).sum();
     if total == 0 {
@@ -36,7 +38,8 @@ pub(crate) fn systematic(weights: &[u32], count: usize, rng: &mut ChaCha8Rng) ->
         .collect()
 }
 
-/// A random subset of `0..n` in rising order: a share `fraction` of it, rounded up, and at least one.
+/// A random subset of `0..n` in rising order: a share `fraction` of it, rounded up, and at least
+/// one.
 pub(crate) fn subset(n: usize, fraction: f64, rng: &mut ChaCha8Rng) -> Vec<u32> {
     if fraction >= 1.0 {
         return (0..n as u32).collect();
@@ -53,7 +56,8 @@ pub(crate) fn subset(n: usize, fraction: f64, rng: &mut ChaCha8Rng) -> Vec<u32> 
     chosen
 }
 
-/// `groups.len()` draws with replacement among the distinct groups: how often each place of `groups` is in the bootstrap sample.
+/// `groups.len()` draws with replacement among the distinct groups: how often each place of
+/// `groups` is in the bootstrap sample.
 pub(crate) fn bootstrap_of_groups(groups: &[u32], rng: &mut ChaCha8Rng) -> Vec<u32> {
     let mut distinct = groups.to_vec();
     distinct.sort_unstable();

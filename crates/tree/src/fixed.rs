@@ -2,7 +2,8 @@
 
 use std::sync::LazyLock;
 
-/// Fractional bits of probabilities and of path weights. 2048 trees of mass 2⁵² still add up in a `u64`.
+/// Fractional bits of probabilities and of path weights. 2048 trees of mass 2⁵² still add up in a
+/// `u64`.
 pub const MASS_BITS: u32 = 52;
 /// Probability one, and the weight of the root.
 pub const MASS_ONE: u64 = 1 << MASS_BITS;
@@ -11,7 +12,8 @@ pub const LN_BITS: u32 = 32;
 
 /// Bits of the doubled margin inside one step of the table: steps of 1/256.
 const STEP_BITS: u32 = 8;
-/// Largest doubled margin of the table, in steps: 32. Beyond, the probability stays at e⁻³² ≈ 1.3·10⁻¹⁴.
+/// Largest doubled margin of the table, in steps: 32. Beyond, the probability stays at e⁻³² ≈
+/// 1.3·10⁻¹⁴.
 const STEPS: usize = 32 << STEP_BITS;
 
 /// 1/(1 + e^u) for u = i/256, in units of 2⁻⁵².
@@ -21,20 +23,26 @@ static MINOR: LazyLock<Vec<u64>> = LazyLock::new(|| {
 });
 
 /// ln(1 + i/1024) in units of 2⁻³².
-static LN: LazyLock<Vec<i64>> =
-    LazyLock::new(|| (0..=1024).map(|i| (libm::log1p(i as f64 / 1024.0) * (1u64 << LN_BITS) as f64).round() as i64).collect());
+static LN: LazyLock<Vec<i64>> = LazyLock::new(|| {
+    (0..=1024)
+        .map(|i| (libm::log1p(i as f64 / 1024.0) * (1u64 << LN_BITS) as f64).round() as i64)
+        .collect()
+});
 
-/// The table behind [`minor_probability`]: 1/(1 + e^(i/256)) in units of 2⁻⁵², for i from 0 to 8192. For backends that keep it on a device.
+/// The table behind [`minor_probability`]: 1/(1 + e^(i/256)) in units of 2⁻⁵², for i from 0 to
+/// 8192. For backends that keep it on a device.
 pub fn minor_table() -> &'static [u64] {
     &MINOR
 }
 
-/// The table behind [`ln`]: ln(1 + i/1024) in units of 2⁻³², for i from 0 to 1024. For backends that keep it on a device.
+/// The table behind [`ln`]: ln(1 + i/1024) in units of 2⁻³², for i from 0 to 1024. For backends
+/// that keep it on a device.
 pub fn ln_table() -> &'static [i64] {
     &LN
 }
 
-/// The probability of the less likely class at a margin H in units of 2⁻¹⁶: 1/(1 + e^(2|H|)) in units of 2⁻⁵².
+/// The probability of the less likely class at a margin H in units of 2⁻¹⁶: 1/(1 + e^(2|H|)) in
+/// units of 2⁻⁵².
 ///
 /// Linear interpolation in steps of 1/256 errs by at most 1.9·10⁻⁷, and by 1.9·10⁻⁶ relatively.
 pub fn minor_probability(margin: i32) -> u64 {
@@ -54,11 +62,13 @@ pub fn mass_product(a: u64, b: u64) -> u64 {
     ((a as u128 * b as u128) >> MASS_BITS) as u64
 }
 
-/// Natural logarithm of an integer in units of 2⁻³² (error below 2·10⁻⁷); that of 0 is taken as that of 1.
+/// Natural logarithm of an integer in units of 2⁻³² (error below 2·10⁻⁷); that of 0 is taken as
+/// that of 1.
 pub fn ln(x: u64) -> i64 {
     let x = x.max(1);
     let exponent = 63 - x.leading_zeros();
-    // The bits below the leading one, left-aligned: ten of them choose the table's step, 32 more interpolate.
+    // The bits below the leading one, left-aligned: ten of them choose the table's step, 32 more
+    // interpolate.
     let mantissa = if exponent == 0 { 0 } else { x << (64 - exponent) };
     let step = (mantissa >> 54) as usize;
     let fraction = ((mantissa << 10) >> 32) as i64;

@@ -1,8 +1,10 @@
 //! Growing a probabilistic boosting tree (Tu, ICCV 2005), level by level.
 //!
-//! A node's classifier is boosted on at most a few thousand samples of each class, drawn by weight; then *all* samples that reached
-//! the node go on to its children, so that hard negatives of a large pool collect in deep nodes. Each class gets one half of the
-//! boosting weight in every node: deep nodes often hold a hundred negatives a positive, and a boosted constant would teach nothing.
+//! A node's classifier is boosted on at most a few thousand samples of each class, drawn by weight;
+//! then *all* samples that reached the node go on to its children, so that hard negatives of a
+//! large pool collect in deep nodes. Each class gets one half of the boosting weight in every node:
+//! deep nodes often hold a hundred negatives a positive, and a boosted constant would teach
+//! nothing.
 
 use crate::boost::{BoostParams, BoostTask, Booster, WeakKind, output_bins};
 use crate::draw::{stream, subset};
@@ -20,15 +22,18 @@ pub struct PbtParams {
     pub depth: usize,
     /// How a node is boosted.
     pub boost: BoostParams,
-    /// Rounds at each level from the root, the last one repeated; where empty, `boost.rounds` holds at every level.
+    /// Rounds at each level from the root, the last one repeated; where empty, `boost.rounds` holds
+    /// at every level.
     pub rounds_by_level: Vec<usize>,
-    /// A training sample goes to one side only when q̂ is outside ½ ± ε, else to both with the weights q̂ and 1 − q̂.
+    /// A training sample goes to one side only when q̂ is outside ½ ± ε, else to both with the
+    /// weights q̂ and 1 − q̂.
     pub epsilon: f64,
     /// Most positives in the feature matrix of a node.
     pub positives_per_node: usize,
     /// Most negatives in the feature matrix of a node.
     pub negatives_per_node: usize,
-    /// A node with a smaller sum of path weights in either class becomes a leaf: it is pure, or has too few samples.
+    /// A node with a smaller sum of path weights in either class becomes a leaf: it is pure, or has
+    /// too few samples.
     pub min_samples: f64,
     /// Percent of the responses that lie outside the bins, at either end.
     pub cut_percent: f64,
@@ -37,7 +42,8 @@ pub struct PbtParams {
 }
 
 impl Default for PbtParams {
-    /// The patent's four levels with 40, 42, 44 and 48 weak classifiers on 2,500 + 2,500 samples, and Tu's ε = 0.1.
+    /// The patent's four levels with 40, 42, 44 and 48 weak classifiers on 2,500 + 2,500 samples,
+    /// and Tu's ε = 0.1.
     fn default() -> Self {
         Self {
             depth: 4,
@@ -85,8 +91,18 @@ pub enum TrainError {
 }
 
 /// Checks that a parameter lies in a range.
-pub(crate) fn in_range(field: &'static str, value: f64, low: f64, high: f64, range: &'static str) -> Result<(), TrainError> {
-    if value >= low && value <= high { Ok(()) } else { Err(TrainError::Parameter { field, value, range }) }
+pub(crate) fn in_range(
+    field: &'static str,
+    value: f64,
+    low: f64,
+    high: f64,
+    range: &'static str,
+) -> Result<(), TrainError> {
+    if value >= low && value <= high {
+        Ok(())
+    } else {
+        Err(TrainError::Parameter { field, value, range })
+    }
 }
 
 impl PbtParams {
@@ -101,7 +117,11 @@ impl PbtParams {
         if let WeakKind::Histogram { bins } = self.boost.weak
             && output_bins(bins) != bins as usize
         {
-            return Err(TrainError::Parameter { field: "bins", value: bins as f64, range: "2, 4, 8, 16, 32, 64" });
+            return Err(TrainError::Parameter {
+                field: "bins",
+                value: bins as f64,
+                range: "2, 4, 8, 16, 32, 64",
+            });
         }
         in_range("max_error", self.boost.max_error, 0.0, 0.5, "0 to 0.5")?;
         in_range("epsilon", self.epsilon, 0.0, 0.5, "0 to 0.5")?;
@@ -113,12 +133,21 @@ impl PbtParams {
     }
 
     fn rounds_at(&self, level: usize) -> usize {
-        self.rounds_by_level.get(level).or(self.rounds_by_level.last()).copied().unwrap_or(self.boost.rounds)
+        self.rounds_by_level
+            .get(level)
+            .or(self.rounds_by_level.last())
+            .copied()
+            .unwrap_or(self.boost.rounds)
     }
 }
 
-/// Checks that labels fit the source, that `samples` exist, and that both classes and a feature are there.
-pub(crate) fn check_samples(source: &dyn SampleSource, labels: &[bool], samples: &[u32]) -> Result<(), TrainError> {
+/// Checks that labels fit the source, that `samples` exist, and that both classes and a feature are
+/// there.
+pub(crate) fn check_samples(
+    source: &dyn SampleSource,
+    labels: &[bool],
+    samples: &[u32],
+) -> Result<(), TrainError> {
     let expected = source.sample_count();
     if labels.len() != expected {
         return Err(TrainError::Count { what: "labels", found: labels.len(), expected });
@@ -137,11 +166,13 @@ pub(crate) fn check_samples(source: &dyn SampleSource, labels: &[bool], samples:
     Ok(())
 }
 
-/// Grows a tree on `samples` (ids of the source; a repeated one counts as often). `labels` has one entry a sample of the source.
-/// `seed` and `tree` (the number of the tree in a forest) choose the random streams.
+/// Grows a tree on `samples` (ids of the source; a repeated one counts as often). `labels` has one
+/// entry a sample of the source. `seed` and `tree` (the number of the tree in a forest) choose the
+/// random streams.
 ///
 /// # Errors
-/// [`TrainError`] when a parameter is out of range, a class has no samples, or the lists do not fit the source.
+/// [`TrainError`] when a parameter is out of range, a class has no samples, or the lists do not fit
+/// the source.
 pub fn grow_pbt(
     source: &dyn SampleSource,
     labels: &[bool],
@@ -153,35 +184,43 @@ pub fn grow_pbt(
 ) -> Result<Tree, TrainError> {
     params.check()?;
     check_samples(source, labels, samples)?;
-    let features = subset(source.feature_count(), params.feature_fraction, &mut stream(seed, tree, u32::MAX));
+    let features =
+        subset(source.feature_count(), params.feature_fraction, &mut stream(seed, tree, u32::MAX));
     let empirical = Empirical::new(labels, samples);
     let least = (params.min_samples * PATH_ONE as f64) as u64;
     let most = |label| if label { params.positives_per_node } else { params.negatives_per_node };
 
-    let grown = grow_levels(Reached::all(samples), labels, empirical, |level, index, reached, masses| {
-        if level >= params.depth || masses.0 < least || masses.1 < least {
-            return None;
-        }
-        let (drawn, weights) = reached.draw(labels, most, &mut stream(seed, tree, index));
-        let drawn_labels: Vec<bool> = drawn.iter().map(|&s| labels[s as usize]).collect();
-        let boost = BoostParams { rounds: params.rounds_at(level), ..params.boost.clone() };
-        let task = BoostTask { labels: &drawn_labels, weights: &weights, params: &boost, cut_percent: params.cut_percent };
-        let mut weaks = source.boost(booster, &features, &drawn, &task);
-        tidy(&mut weaks, &features);
-        if weaks.is_empty() {
-            return None;
-        }
-        let (left, right) = split(source, reached, &weaks, params.epsilon);
-        Some((weaks, left, right))
-    });
+    let grown =
+        grow_levels(Reached::all(samples), labels, empirical, |level, index, reached, masses| {
+            if level >= params.depth || masses.0 < least || masses.1 < least {
+                return None;
+            }
+            let (drawn, weights) = reached.draw(labels, most, &mut stream(seed, tree, index));
+            let drawn_labels: Vec<bool> = drawn.iter().map(|&s| labels[s as usize]).collect();
+            let boost = BoostParams { rounds: params.rounds_at(level), ..params.boost.clone() };
+            let task = BoostTask {
+                labels: &drawn_labels,
+                weights: &weights,
+                params: &boost,
+                cut_percent: params.cut_percent,
+            };
+            let mut weaks = source.boost(booster, &features, &drawn, &task);
+            tidy(&mut weaks, &features);
+            if weaks.is_empty() {
+                return None;
+            }
+            let (left, right) = split(source, reached, &weaks, params.epsilon);
+            Some((weaks, left, right))
+        });
     Ok(grown)
 }
 
 /// The weak classifiers of a new inner node, and what reaches its left and its right child.
 pub(crate) type Grown = (Vec<Weak>, Reached, Reached);
 
-/// Grows a tree level by level. `grow_node` gets the level, the node's index, what reaches it and the masses of the positives and the
-/// negatives (units of 2⁻³⁰ samples), and returns `None` for a leaf.
+/// Grows a tree level by level. `grow_node` gets the level, the node's index, what reaches it and
+/// the masses of the positives and the negatives (units of 2⁻³⁰ samples), and returns `None` for a
+/// leaf.
 pub(crate) fn grow_levels(
     root: Reached,
     labels: &[bool],
@@ -192,12 +231,21 @@ pub(crate) fn grow_levels(
     let mut level_nodes = vec![root];
     for level in 0.. {
         let mut next_level = Vec::new();
-        // Nodes are numbered level by level: the children of this level's inner nodes come after its last node.
+        // Nodes are numbered level by level: the children of this level's inner nodes come after
+        // its last node.
         let first_child = tree.nodes.len() + level_nodes.len();
         for reached in std::mem::take(&mut level_nodes) {
             let masses = (reached.mass(labels, true), reached.mass(labels, false));
-            let mut node = Node { first_weak: 0, weak_count: 0, left: 0, right: 0, positive: empirical.q(masses.0, masses.1) };
-            if let Some((weaks, left, right)) = grow_node(level, tree.nodes.len() as u32, &reached, masses) {
+            let mut node = Node {
+                first_weak: 0,
+                weak_count: 0,
+                left: 0,
+                right: 0,
+                positive: empirical.q(masses.0, masses.1),
+            };
+            if let Some((weaks, left, right)) =
+                grow_node(level, tree.nodes.len() as u32, &reached, masses)
+            {
                 node.first_weak = tree.weaks.len() as u32;
                 node.weak_count = weaks.len() as u32;
                 node.left = (first_child + next_level.len()) as u32;
@@ -215,8 +263,9 @@ pub(crate) fn grow_levels(
     tree
 }
 
-/// From matrix rows to feature ids, and the heaviest vote first: a sum that stops early then stops soonest. The margin does not change.
-/// What would take the sum of the alphas beyond its limit is dropped (it takes more than 2,360 perfect votes).
+/// From matrix rows to feature ids, and the heaviest vote first: a sum that stops early then stops
+/// soonest. The margin does not change. What would take the sum of the alphas beyond its limit is
+/// dropped (it takes more than 2,360 perfect votes).
 fn tidy(weaks: &mut Vec<Weak>, features: &[u32]) {
     weaks.iter_mut().for_each(|weak| weak.feature = features[weak.feature as usize]);
     let mut sum = 0i64;
@@ -240,11 +289,13 @@ mod tests {
         let samples: Vec<u32> = (0..n as u32).collect();
         let grow = |column: Vec<i32>, depth| {
             let params = PbtParams { depth, ..PbtParams::default() };
-            grow_pbt(&Columns(vec![column]), &labels, &samples, &ReferenceBooster, &params, 3, 0).expect("a sound problem")
+            grow_pbt(&Columns(vec![column]), &labels, &samples, &ReferenceBooster, &params, 3, 0)
+                .expect("a sound problem")
         };
         let separable: Vec<i32> = (0..n as i32).map(|s| (s % 2) * 1000 + s).collect();
         assert_eq!(grow(separable.clone(), 0), Tree::leaf(1 << 31));
-        // One perfect threshold, and then both children are pure. Right is the side of the positives, which have the lower responses here.
+        // One perfect threshold, and then both children are pure. Right is the side of the
+        // positives, which have the lower responses here.
         let tree = grow(separable, 4);
         assert_eq!((tree.nodes.len(), tree.weaks.len()), (3, 1));
         assert!(tree.nodes[1].positive < 1 << 26 && tree.nodes[2].positive > u32::MAX - (1 << 26));
@@ -254,12 +305,16 @@ mod tests {
 
     #[test]
     fn a_pool_of_negatives_beyond_the_limit_is_drawn_from() {
-        // 50 positives at 0, 5,000 negatives spread around: the node sees 60 of them, and all are counted in the leaves.
-        let column: Vec<i32> = (0..5050).map(|s| if s < 50 { 0 } else { (s - 2550) * 4 + 1 }).collect();
+        // 50 positives at 0, 5,000 negatives spread around: the node sees 60 of them, and all are
+        // counted in the leaves.
+        let column: Vec<i32> =
+            (0..5050).map(|s| if s < 50 { 0 } else { (s - 2550) * 4 + 1 }).collect();
         let labels: Vec<bool> = (0..5050).map(|s| s < 50).collect();
         let samples: Vec<u32> = (0..5050).collect();
         let params = PbtParams { negatives_per_node: 60, depth: 6, ..PbtParams::default() };
-        let tree = grow_pbt(&Columns(vec![column]), &labels, &samples, &ReferenceBooster, &params, 1, 0).expect("a sound problem");
+        let tree =
+            grow_pbt(&Columns(vec![column]), &labels, &samples, &ReferenceBooster, &params, 1, 0)
+                .expect("a sound problem");
         tree.validate(1).expect("valid tables");
         assert!(tree.nodes.len() > 3, "hard negatives reach deeper nodes");
     }

@@ -1,7 +1,8 @@
 //! The learner: AdaBoost nodes, probabilistic boosting trees, forests, and their evaluation.
 //!
-//! Samples are known through feature *ids* and integer responses only ([`SampleSource`]), so a new family of features needs no change here.
-//! Whatever decides anything is an integer: bins, weights, alphas, margins, masses and scores are the same bits on every machine.
+//! Samples are known through feature *ids* and integer responses only ([`SampleSource`]), so a new
+//! family of features needs no change here. Whatever decides anything is an integer: bins, weights,
+//! alphas, margins, masses and scores are the same bits on every machine.
 #![forbid(unsafe_code)]
 
 mod backend;
@@ -25,11 +26,12 @@ mod weak;
 pub use backend::{Backend, ImageLayout, Patch, PoseSite, VoxelSite};
 pub use bins::{BINS, BinnedMatrix, Bounds};
 pub use boost::{
-    BoostParams, BoostTask, Booster, Candidate, WEIGHT_TOTAL, WeakKind, accepts, adaboost, alpha_of_error, best_of_feature, output_bins,
-    reweight,
+    BoostParams, BoostTask, Booster, Candidate, WEIGHT_TOTAL, WeakKind, accepts, adaboost,
+    alpha_of_error, best_of_feature, output_bins, reweight,
 };
 pub use classifier::{
-    Classifier, ClassifierError, ClassifierKind, ClassifierParams, Grower, MAX_TREES, PbtForestParams, TrainingSet, train_classifier,
+    Classifier, ClassifierError, ClassifierKind, ClassifierParams, Grower, MAX_TREES,
+    PbtForestParams, TrainingSet, train_classifier,
 };
 pub use grow::{PbtParams, TrainError, grow_pbt};
 pub use node::{MAX_ALPHA_SUM, MAX_DEPTH, Node, Tree, TreeError, used_features};

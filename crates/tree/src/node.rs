@@ -30,7 +30,8 @@ impl Node {
     }
 }
 
-/// A tree: nodes, the root first, every child after its parent; and the weak classifiers of all nodes.
+/// A tree: nodes, the root first, every child after its parent; and the weak classifiers of all
+/// nodes.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Tree {
     /// The nodes; the first is the root.
@@ -46,7 +47,9 @@ pub enum TreeError {
     #[error("the tree has no nodes")]
     Empty,
     /// A child does not come after its parent, or is not there.
-    #[error("node {node}: child {child} must lie after its parent and below the node count {count}")]
+    #[error(
+        "node {node}: child {child} must lie after its parent and below the node count {count}"
+    )]
     Child {
         /// The parent.
         node: usize,
@@ -99,7 +102,10 @@ pub enum TreeError {
 impl Tree {
     /// A tree of one leaf with the probability `positive` (units of 2⁻³², not 0).
     pub fn leaf(positive: u32) -> Self {
-        Self { nodes: vec![Node { first_weak: 0, weak_count: 0, left: 0, right: 0, positive }], weaks: Vec::new() }
+        Self {
+            nodes: vec![Node { first_weak: 0, weak_count: 0, left: 0, right: 0, positive }],
+            weaks: Vec::new(),
+        }
     }
 
     /// The weak classifiers of a node of this tree.
@@ -118,7 +124,11 @@ impl Tree {
         }
         for (i, weak) in self.weaks.iter().enumerate() {
             if weak.feature as usize >= feature_count {
-                return Err(TreeError::Feature { weak: i, feature: weak.feature, count: feature_count });
+                return Err(TreeError::Feature {
+                    weak: i,
+                    feature: weak.feature,
+                    count: feature_count,
+                });
             }
             if weak.bounds.lo >= weak.bounds.hi {
                 return Err(TreeError::Bounds(i));
@@ -165,9 +175,11 @@ impl Tree {
     }
 }
 
-/// Renumbers the features of `trees` to those that are used, and returns these: entry `i` is the old id of the new feature `i`, rising.
+/// Renumbers the features of `trees` to those that are used, and returns these: entry `i` is the
+/// old id of the new feature `i`, rising.
 pub fn used_features(trees: &mut [Tree]) -> Vec<u32> {
-    let mut used: Vec<u32> = trees.iter().flat_map(|tree| tree.weaks.iter().map(|w| w.feature)).collect();
+    let mut used: Vec<u32> =
+        trees.iter().flat_map(|tree| tree.weaks.iter().map(|w| w.feature)).collect();
     used.sort_unstable();
     used.dedup();
     for weak in trees.iter_mut().flat_map(|tree| &mut tree.weaks) {
@@ -189,7 +201,11 @@ mod tests {
     fn stump() -> Tree {
         let leaf = Node { first_weak: 0, weak_count: 0, left: 0, right: 0, positive: 7 };
         Tree {
-            nodes: vec![Node { first_weak: 0, weak_count: 2, left: 1, right: 2, positive: 9 }, leaf, leaf],
+            nodes: vec![
+                Node { first_weak: 0, weak_count: 2, left: 1, right: 2, positive: 9 },
+                leaf,
+                leaf,
+            ],
             weaks: vec![weak(3), weak(1)],
         }
     }
@@ -208,24 +224,45 @@ mod tests {
             tree.validate(4).expect_err("a broken tree")
         };
         assert_eq!(broken(|t| t.nodes.clear()), TreeError::Empty);
-        assert_eq!(broken(|t| t.nodes[0].left = 0), TreeError::Child { node: 0, child: 0, count: 3 });
-        assert_eq!(broken(|t| t.nodes[0].right = 3), TreeError::Child { node: 0, child: 3, count: 3 });
+        assert_eq!(
+            broken(|t| t.nodes[0].left = 0),
+            TreeError::Child { node: 0, child: 0, count: 3 }
+        );
+        assert_eq!(
+            broken(|t| t.nodes[0].right = 3),
+            TreeError::Child { node: 0, child: 3, count: 3 }
+        );
         assert_eq!(broken(|t| t.nodes[0].left = 2), TreeError::Parents { node: 1, parents: 0 });
-        assert_eq!(broken(|t| t.nodes.push(t.nodes[1])), TreeError::Parents { node: 3, parents: 0 });
+        assert_eq!(
+            broken(|t| t.nodes.push(t.nodes[1])),
+            TreeError::Parents { node: 3, parents: 0 }
+        );
         assert_eq!(broken(|t| t.nodes[1].left = 2), TreeError::LeafWithChildren(1));
         assert_eq!(broken(|t| t.nodes[0].weak_count = 3), TreeError::WeakRange(0));
         assert_eq!(broken(|t| t.nodes[2].first_weak = 3), TreeError::WeakRange(2));
         assert_eq!(broken(|t| t.nodes[2].positive = 0), TreeError::Probability(2));
-        assert_eq!(broken(|t| t.weaks[1].feature = 4), TreeError::Feature { weak: 1, feature: 4, count: 4 });
+        assert_eq!(
+            broken(|t| t.weaks[1].feature = 4),
+            TreeError::Feature { weak: 1, feature: 4, count: 4 }
+        );
         assert_eq!(broken(|t| t.weaks[0].bounds.hi = 0), TreeError::Bounds(0));
         assert_eq!(broken(|t| t.weaks[1].alpha = -1), TreeError::Alpha(1));
-        assert_eq!(broken(|t| t.weaks.iter_mut().for_each(|w| w.alpha = i32::MAX)), TreeError::AlphaSum(0));
+        assert_eq!(
+            broken(|t| t.weaks.iter_mut().for_each(|w| w.alpha = i32::MAX)),
+            TreeError::AlphaSum(0)
+        );
     }
 
     #[test]
     fn a_chain_may_not_be_too_deep() {
         let chain = |levels: u32| {
-            let inner = |i: u32| Node { first_weak: 0, weak_count: 1, left: 2 * i + 1, right: 2 * i + 2, positive: 1 };
+            let inner = |i: u32| Node {
+                first_weak: 0,
+                weak_count: 1,
+                left: 2 * i + 1,
+                right: 2 * i + 2,
+                positive: 1,
+            };
             let leaf = Node { first_weak: 0, weak_count: 0, left: 0, right: 0, positive: 1 };
             // Every second node goes on: 0 → (1, 2), 2 → (3, 4), …
             let mut nodes = vec![leaf];
@@ -243,6 +280,9 @@ mod tests {
     fn features_are_renumbered() {
         let mut trees = [stump(), Tree { weaks: vec![weak(8), weak(3)], ..stump() }];
         assert_eq!(used_features(&mut trees), [1, 3, 8]);
-        assert_eq!(trees.map(|t| t.weaks.iter().map(|w| w.feature).collect::<Vec<_>>()), [[1, 0], [2, 1]]);
+        assert_eq!(
+            trees.map(|t| t.weaks.iter().map(|w| w.feature).collect::<Vec<_>>()),
+            [[1, 0], [2, 1]]
+        );
     }
 }

@@ -57,8 +57,9 @@ impl Evaluator {
         }
     }
 
-    /// The way that a hard tree would send a sample, from the root to a leaf: where the tree is soft, the likelier child goes on. `respond`
-    /// gives the sample's responses by feature; the tree must be valid.
+    /// The way that a hard tree would send a sample, from the root to a leaf: where the tree is
+    /// soft, the likelier child goes on. `respond` gives the sample's responses by feature; the
+    /// tree must be valid.
     pub fn path(&self, tree: &Tree, respond: &mut impl FnMut(u32) -> i32) -> Vec<PathStep> {
         let mut path = Vec::new();
         let mut place = 0;
@@ -66,10 +67,20 @@ impl Evaluator {
             let node = &tree.nodes[place];
             let empirical = f64::from(node.positive) / 2f64.powi(32);
             if node.is_leaf() {
-                path.push(PathStep { node: place, margin: 0, probability: empirical, empirical, branch: Branch::Leaf });
+                path.push(PathStep {
+                    node: place,
+                    margin: 0,
+                    probability: empirical,
+                    empirical,
+                    branch: Branch::Leaf,
+                });
                 return path;
             }
-            let margin: i32 = tree.weaks_of(node).iter().map(|weak| weak.signed_alpha(respond(weak.feature))).sum();
+            let margin: i32 = tree
+                .weaks_of(node)
+                .iter()
+                .map(|weak| weak.signed_alpha(respond(weak.feature)))
+                .sum();
             let minor = minor_probability(margin) as f64 / MASS_ONE as f64;
             let branch = self.branch(margin);
             let probability = if margin >= 0 { 1.0 - minor } else { minor };
@@ -90,30 +101,47 @@ mod tests {
     use crate::posterior::EvalParams;
     use crate::weak::Weak;
 
-    /// A complete tree of depth 3; each inner node has one weak classifier, a threshold at 0 of a feature of its own.
+    /// A complete tree of depth 3; each inner node has one weak classifier, a threshold at 0 of a
+    /// feature of its own.
     fn tree(alpha: i32) -> Tree {
-        let weak = |feature: u32| Weak { feature, bounds: Bounds::new(-32, 31), votes: !0 << 32, alpha };
+        let weak =
+            |feature: u32| Weak { feature, bounds: Bounds::new(-32, 31), votes: !0 << 32, alpha };
         let node = |n: u32| {
             let inner = n < 7;
             let (left, right) = if inner { (2 * n + 1, 2 * n + 2) } else { (0, 0) };
-            Node { first_weak: n.min(6), weak_count: u32::from(inner), left, right, positive: (n + 1) << 27 }
+            Node {
+                first_weak: n.min(6),
+                weak_count: u32::from(inner),
+                left,
+                right,
+                positive: (n + 1) << 27,
+            }
         };
         Tree { nodes: (0..15).map(node).collect(), weaks: (0..7).map(weak).collect() }
     }
 
     #[test]
     fn the_way_is_that_of_a_hard_tree_and_its_margins_are_those_of_the_score() {
-        for (alpha, params) in [(65536, EvalParams::HARD), (65536, EvalParams::default()), (6000, EvalParams::default())] {
+        for (alpha, params) in [
+            (65536, EvalParams::HARD),
+            (65536, EvalParams::default()),
+            (6000, EvalParams::default()),
+        ] {
             let (tree, evaluator) = (tree(alpha), Evaluator::new(params));
             assert_eq!(tree.validate(7), Ok(()));
             for sample in 0..8u32 {
                 // Bit n of the sample says which side level n takes.
-                let mut respond = |feature: u32| if sample >> (feature + 1).ilog2() & 1 == 1 { 5 } else { -5 };
+                let mut respond =
+                    |feature: u32| if sample >> (feature + 1).ilog2() & 1 == 1 { 5 } else { -5 };
                 let path = evaluator.path(&tree, &mut respond);
-                let leaf = (0..3).fold(0, |node, level| 2 * node + 1 + (sample >> level & 1) as usize);
+                let leaf =
+                    (0..3).fold(0, |node, level| 2 * node + 1 + (sample >> level & 1) as usize);
                 assert_eq!((path.len(), path[3].node, path[3].branch), (4, leaf, Branch::Leaf));
                 let masses = evaluator.masses(&tree, &mut respond);
-                assert_eq!(path.iter().map(|step| i64::from(step.margin)).sum::<i64>(), masses.margin);
+                assert_eq!(
+                    path.iter().map(|step| i64::from(step.margin)).sum::<i64>(),
+                    masses.margin
+                );
                 if params == EvalParams::HARD {
                     assert!((masses.score().posterior() - path[3].empirical).abs() < 1e-5);
                 }
@@ -127,7 +155,20 @@ mod tests {
         let at = |p: f64| evaluator.branch((0.5 * (p / (1.0 - p)).ln() * 65536.0).round() as i32);
         let found = [0.005, 0.02, 0.39, 0.41, 0.5, 0.59, 0.61, 0.98, 0.995].map(at);
         use Branch::{BothMoreLeft, BothMoreRight, Left, MostlyLeft, MostlyRight, Right};
-        assert_eq!(found, [Left, MostlyLeft, MostlyLeft, BothMoreLeft, BothMoreRight, BothMoreRight, MostlyRight, MostlyRight, Right]);
+        assert_eq!(
+            found,
+            [
+                Left,
+                MostlyLeft,
+                MostlyLeft,
+                BothMoreLeft,
+                BothMoreRight,
+                BothMoreRight,
+                MostlyRight,
+                MostlyRight,
+                Right
+            ]
+        );
         assert_eq!(Evaluator::new(EvalParams::HARD).branch(0), Right);
     }
 

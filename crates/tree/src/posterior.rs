@@ -1,7 +1,9 @@
-//! The posterior of a tree for one sample: algorithm 2 of the patent with its slip corrected, in fixed point.
+//! The posterior of a tree for one sample: algorithm 2 of the patent with its slip corrected, in
+//! fixed point.
 //!
-//! Masses of both classes are kept apart, so that their ratio stays precise where the posterior is close to 0 or 1. A path's
-//! weight is split between the two sides of a node without loss: the less likely side gets its rounded product, the other one the rest.
+//! Masses of both classes are kept apart, so that their ratio stays precise where the posterior is
+//! close to 0 or 1. A path's weight is split between the two sides of a node without loss: the less
+//! likely side gets its rounded product, the other one the rest.
 
 use crate::fixed::{MASS_ONE, margin_of_probability, mass_product, minor_probability};
 use crate::node::{MAX_DEPTH, Node, Tree};
@@ -12,9 +14,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct EvalParams {
-    /// A node's probability above 1 − e1 or below e1 sends the whole weight to one side. From 0 to ½.
+    /// A node's probability above 1 − e1 or below e1 sends the whole weight to one side. From 0 to
+    /// ½.
     pub e1: f64,
-    /// Outside ½ ± e2 only the likelier side is descended, and the other side's empirical distribution stands for it. From 0 to ½.
+    /// Outside ½ ± e2 only the likelier side is descended, and the other side's empirical
+    /// distribution stands for it. From 0 to ½.
     pub e2: f64,
 }
 
@@ -44,18 +48,21 @@ pub struct Evaluator {
     pub hard_right: i32,
     /// A margin at or below: left only.
     pub hard_left: i32,
-    /// A margin above: right, and the left child's empirical distribution; below its negative: the mirror image.
+    /// A margin above: right, and the left child's empirical distribution; below its negative: the
+    /// mirror image.
     pub soft: i32,
 }
 
-/// What a tree says about a sample. The masses of one tree add up to 2⁵², those of a forest to 2⁵² a tree.
+/// What a tree says about a sample. The masses of one tree add up to 2⁵², those of a forest to 2⁵²
+/// a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Masses {
     /// Mass of the class +1.
     pub positive: u64,
     /// Mass of the class −1.
     pub negative: u64,
-    /// Sum of the margins along the path that a hard tree would take, in units of 2⁻¹⁶; 0 when it was not asked for.
+    /// Sum of the margins along the path that a hard tree would take, in units of 2⁻¹⁶; 0 when it
+    /// was not asked for.
     pub margin: i64,
 }
 
@@ -64,14 +71,19 @@ impl Masses {
     pub(crate) fn add(&mut self, weight: u64, node: &Node) {
         let (q, complement) = (node.positive as u64, (1u64 << 32) - node.positive as u64);
         let minor = ((weight as u128 * q.min(complement) as u128) >> 32) as u64;
-        let (positive, negative) = if q <= complement { (minor, weight - minor) } else { (weight - minor, minor) };
+        let (positive, negative) =
+            if q <= complement { (minor, weight - minor) } else { (weight - minor, minor) };
         self.positive += positive;
         self.negative += negative;
     }
 
     /// The sum of two trees' masses; a forest's posterior is the mean of its trees'.
     pub fn plus(self, other: Self) -> Self {
-        Self { positive: self.positive + other.positive, negative: self.negative + other.negative, margin: self.margin + other.margin }
+        Self {
+            positive: self.positive + other.positive,
+            negative: self.negative + other.negative,
+            margin: self.margin + other.margin,
+        }
     }
 
     /// The score of the masses.
@@ -102,13 +114,19 @@ impl From<Evaluator> for EvalParams {
 }
 
 impl Evaluator {
-    /// Thresholds for the given parameters, which are brought into [0, ½] where they lie outside (see [`EvalParams::is_valid`]).
+    /// Thresholds for the given parameters, which are brought into [0, ½] where they lie outside
+    /// (see [`EvalParams::is_valid`]).
     pub fn new(params: EvalParams) -> Self {
         let params = EvalParams { e1: params.e1.clamp(0.0, 0.5), e2: params.e2.clamp(0.0, 0.5) };
         let hard = margin_of_probability(1.0 - params.e1);
         let soft = margin_of_probability(0.5 + params.e2);
         // A zero margin goes right in a hard tree; elsewhere the comparison with 1 − e1 is strict.
-        Self { params, hard_right: if hard == 0 { 0 } else { hard.saturating_add(1) }, hard_left: (-hard).saturating_sub(1), soft }
+        Self {
+            params,
+            hard_right: if hard == 0 { 0 } else { hard.saturating_add(1) },
+            hard_left: (-hard).saturating_sub(1),
+            soft,
+        }
     }
 
     /// The parameters.
@@ -116,20 +134,27 @@ impl Evaluator {
         self.params
     }
 
-    /// The masses of a tree for the sample whose responses `respond` gives by feature. The tree must be valid.
+    /// The masses of a tree for the sample whose responses `respond` gives by feature. The tree
+    /// must be valid.
     pub fn masses(&self, tree: &Tree, respond: &mut impl FnMut(u32) -> i32) -> Masses {
         self.walk::<false>(tree, respond)
     }
 
-    /// [`Evaluator::masses`] with the margin left at 0: the masses are the same bits, and in branches that take one side only the sum
-    /// over weak classifiers ends as soon as those that remain cannot change the side.
+    /// [`Evaluator::masses`] with the margin left at 0: the masses are the same bits, and in
+    /// branches that take one side only the sum over weak classifiers ends as soon as those that
+    /// remain cannot change the side.
     pub fn masses_early_exit(&self, tree: &Tree, respond: &mut impl FnMut(u32) -> i32) -> Masses {
         self.walk::<true>(tree, respond)
     }
 
-    fn walk<const EARLY_EXIT: bool>(&self, tree: &Tree, respond: &mut impl FnMut(u32) -> i32) -> Masses {
+    fn walk<const EARLY_EXIT: bool>(
+        &self,
+        tree: &Tree,
+        respond: &mut impl FnMut(u32) -> i32,
+    ) -> Masses {
         let mut total = Masses::default();
-        // Depth first: a visited node leaves the stack and brings at most two, so a level needs one place and the last one two.
+        // Depth first: a visited node leaves the stack and brings at most two, so a level needs one
+        // place and the last one two.
         let mut stack = [Visit::default(); MAX_DEPTH + 2];
         stack[0] = Visit { node: 0, dominant: true, weight: MASS_ONE };
         let mut waiting = 1;
@@ -141,7 +166,11 @@ impl Evaluator {
                 total.add(weight, node);
                 continue;
             }
-            let margin = if EARLY_EXIT { self.margin_early_exit(tree, node, respond) } else { margin(tree, node, respond) };
+            let margin = if EARLY_EXIT {
+                self.margin_early_exit(tree, node, respond)
+            } else {
+                margin(tree, node, respond)
+            };
             if dominant && !EARLY_EXIT {
                 total.margin += margin as i64;
             }
@@ -156,7 +185,8 @@ impl Evaluator {
             } else {
                 let minor = mass_product(weight, minor_probability(margin));
                 let major = weight - minor;
-                let (likelier, other) = if margin >= 0 { (node.right, node.left) } else { (node.left, node.right) };
+                let (likelier, other) =
+                    if margin >= 0 { (node.right, node.left) } else { (node.left, node.right) };
                 if margin > self.soft || margin < -self.soft {
                     total.add(minor, &tree.nodes[other as usize]);
                 } else {
@@ -169,7 +199,12 @@ impl Evaluator {
     }
 
     /// The margin, or a partial sum on the same side of `hard_right` or `hard_left`.
-    fn margin_early_exit(&self, tree: &Tree, node: &Node, respond: &mut impl FnMut(u32) -> i32) -> i32 {
+    fn margin_early_exit(
+        &self,
+        tree: &Tree,
+        node: &Node,
+        respond: &mut impl FnMut(u32) -> i32,
+    ) -> i32 {
         let weaks = tree.weaks_of(node);
         let mut remaining: i32 = weaks.iter().map(|w| w.alpha).sum();
         let mut margin = 0;
@@ -205,7 +240,11 @@ mod tests {
         if node.is_leaf() {
             return q(index);
         }
-        let h = tree.weaks_of(node).iter().map(|w| w.signed_alpha(responses[w.feature as usize]) as f64 / SCALE).sum::<f64>();
+        let h = tree
+            .weaks_of(node)
+            .iter()
+            .map(|w| w.signed_alpha(responses[w.feature as usize]) as f64 / SCALE)
+            .sum::<f64>();
         let p = 1.0 / (1.0 + (-2.0 * h).exp());
         if p > 1.0 - params.e1 || (params.e1 == 0.5 && h == 0.0) {
             recursive(tree, node.right, params, responses)
@@ -216,16 +255,26 @@ mod tests {
         } else if p < 0.5 - params.e2 {
             (1.0 - p) * recursive(tree, node.left, params, responses) + p * q(node.right)
         } else {
-            (1.0 - p) * recursive(tree, node.left, params, responses) + p * recursive(tree, node.right, params, responses)
+            (1.0 - p) * recursive(tree, node.left, params, responses)
+                + p * recursive(tree, node.right, params, responses)
         }
     }
 
-    /// The distance of the nearest margin in the tree from a place where the branch changes; there rounding may choose either side.
+    /// The distance of the nearest margin in the tree from a place where the branch changes; there
+    /// rounding may choose either side.
     fn nearest_edge(tree: &Tree, params: EvalParams, responses: &[i32]) -> f64 {
         let edges = [1.0 - params.e1, 0.5 + params.e2].map(|p| 0.5 * (p / (1.0 - p)).ln());
         let of_node = |node: &Node| {
-            let h = tree.weaks_of(node).iter().map(|w| w.signed_alpha(responses[w.feature as usize]) as f64 / SCALE).sum::<f64>();
-            edges.iter().filter(|&&edge| edge > 0.0).map(|edge| (h.abs() - edge).abs()).fold(f64::INFINITY, f64::min)
+            let h = tree
+                .weaks_of(node)
+                .iter()
+                .map(|w| w.signed_alpha(responses[w.feature as usize]) as f64 / SCALE)
+                .sum::<f64>();
+            edges
+                .iter()
+                .filter(|&&edge| edge > 0.0)
+                .map(|edge| (h.abs() - edge).abs())
+                .fold(f64::INFINITY, f64::min)
         };
         tree.nodes.iter().filter(|n| !n.is_leaf()).map(of_node).fold(f64::INFINITY, f64::min)
     }
@@ -234,17 +283,21 @@ mod tests {
 
     fn weak() -> impl Strategy<Value = Weak> {
         let alpha = prop_oneof![0i32..3000, 0i32..60_000, 0i32..500_000];
-        (0u32..FEATURES as u32, -50i32..50, 1i32..100, any::<u64>(), alpha).prop_map(|(feature, lo, span, votes, alpha)| Weak {
-            feature,
-            bounds: Bounds::new(lo, lo + span),
-            votes,
-            alpha,
-        })
+        (0u32..FEATURES as u32, -50i32..50, 1i32..100, any::<u64>(), alpha).prop_map(
+            |(feature, lo, span, votes, alpha)| Weak {
+                feature,
+                bounds: Bounds::new(lo, lo + span),
+                votes,
+                alpha,
+            },
+        )
     }
 
-    /// Random trees: nodes are taken in order, and each becomes an inner node while any are left to become so.
+    /// Random trees: nodes are taken in order, and each becomes an inner node while any are left to
+    /// become so.
     fn tree() -> impl Strategy<Value = Tree> {
-        let positive = prop_oneof![any::<u32>(), 1u32..1000, (u32::MAX - 1000)..=u32::MAX].prop_map(|q| q.max(1));
+        let positive = prop_oneof![any::<u32>(), 1u32..1000, (u32::MAX - 1000)..=u32::MAX]
+            .prop_map(|q| q.max(1));
         let node = (any::<bool>(), prop::collection::vec(weak(), 1..6), positive);
         prop::collection::vec(node, 1..24).prop_map(|plans| {
             let mut tree = Tree::leaf(plans[0].2);
@@ -255,9 +308,16 @@ mod tests {
                 if *branches {
                     let count = tree.nodes.len() as u32;
                     let (first_weak, weak_count) = (tree.weaks.len() as u32, weaks.len() as u32);
-                    tree.nodes[next] = Node { first_weak, weak_count, left: count, right: count + 1, ..tree.nodes[next] };
+                    tree.nodes[next] = Node {
+                        first_weak,
+                        weak_count,
+                        left: count,
+                        right: count + 1,
+                        ..tree.nodes[next]
+                    };
                     tree.weaks.extend(weaks);
-                    let leaf = Node { first_weak: 0, weak_count: 0, left: 0, right: 0, positive: *q };
+                    let leaf =
+                        Node { first_weak: 0, weak_count: 0, left: 0, right: 0, positive: *q };
                     tree.nodes.extend([leaf, Node { positive: (!q).max(1), ..leaf }]);
                 }
             }
@@ -326,7 +386,8 @@ mod tests {
 
     #[test]
     fn a_zero_margin_goes_both_ways_and_right_in_a_hard_tree() {
-        let posterior = |params| Evaluator::new(params).masses(&stump(0), &mut |_| 5).score().posterior();
+        let posterior =
+            |params| Evaluator::new(params).masses(&stump(0), &mut |_| 5).score().posterior();
         assert!((posterior(EvalParams::default()) - 0.5).abs() < 1e-9);
         assert!((posterior(EvalParams { e1: 0.0, e2: 0.0 }) - 0.5).abs() < 1e-9);
         assert!((posterior(EvalParams::HARD) - 0.75).abs() < 1e-5);
@@ -335,7 +396,10 @@ mod tests {
     #[test]
     fn the_corrected_fourth_branch_uses_the_right_child() {
         // H = −1: p = 0.119; (1 − p)·¼ + p·¾.
-        let posterior = Evaluator::new(EvalParams::default()).masses(&stump(65536), &mut |_| -1).score().posterior();
+        let posterior = Evaluator::new(EvalParams::default())
+            .masses(&stump(65536), &mut |_| -1)
+            .score()
+            .posterior();
         let p = 1.0 / (1.0 + 2f64.exp());
         assert!((posterior - ((1.0 - p) * 0.25 + p * 0.75)).abs() < 1e-5);
     }

@@ -1,6 +1,8 @@
-//! A tree of a random forest: at every node the threshold of the highest information gain among a few random features.
+//! A tree of a random forest: at every node the threshold of the highest information gain among a
+//! few random features.
 //!
-//! It lives in the same tables as a boosting tree. A node has one weak classifier, whose vote is heavy enough to decide.
+//! It lives in the same tables as a boosting tree. A node has one weak classifier, whose vote is
+//! heavy enough to decide.
 
 use crate::bins::{BINS, BinnedMatrix, Bounds};
 use crate::boost::WEIGHT_TOTAL;
@@ -16,7 +18,8 @@ use serde::{Deserialize, Serialize};
 
 /// Weight of the only vote of a node: beyond the threshold of a hard branch for every e1 ≥ 10⁻¹³.
 const DECISIVE: i32 = 16 << ALPHA_BITS;
-/// Gains within the error of the logarithm's table are none. In units of (weight of the root 2³⁰) · (nats · 2³²).
+/// Gains within the error of the logarithm's table are none. In units of (weight of the root 2³⁰) ·
+/// (nats · 2³²).
 const LEAST_GAIN: i128 = 1 << 42;
 
 /// How a random forest grows.
@@ -40,7 +43,14 @@ pub struct RandomForestParams {
 impl Default for RandomForestParams {
     /// 30 trees of depth 8, the patent's best on unseen hips.
     fn default() -> Self {
-        Self { trees: 30, depth: 8, min_leaf: 5, features_per_node: 0.0, samples_per_node: 5000, cut_percent: 0.5 }
+        Self {
+            trees: 30,
+            depth: 8,
+            min_leaf: 5,
+            features_per_node: 0.0,
+            samples_per_node: 5000,
+            cut_percent: 0.5,
+        }
     }
 }
 
@@ -78,23 +88,39 @@ struct Side {
 
 impl Side {
     fn plus(self, other: Self) -> Self {
-        Self { positive: self.positive + other.positive, negative: self.negative + other.negative, count: self.count + other.count }
+        Self {
+            positive: self.positive + other.positive,
+            negative: self.negative + other.negative,
+            count: self.count + other.count,
+        }
     }
 
     fn minus(self, other: Self) -> Self {
-        Self { positive: self.positive - other.positive, negative: self.negative - other.negative, count: self.count - other.count }
+        Self {
+            positive: self.positive - other.positive,
+            negative: self.negative - other.negative,
+            count: self.count - other.count,
+        }
     }
 
-    /// Minus the entropy times the weight: a ln a + b ln b − (a + b) ln(a + b), in units of 2⁻³² nats.
+    /// Minus the entropy times the weight: a ln a + b ln b − (a + b) ln(a + b), in units of 2⁻³²
+    /// nats.
     fn order(self) -> i128 {
         let x_ln_x = |x: u64| x as i128 * ln(x) as i128;
         x_ln_x(self.positive) + x_ln_x(self.negative) - x_ln_x(self.positive + self.negative)
     }
 }
 
-/// The threshold of the highest information gain on one feature; of equals the lowest. `None` when no threshold leaves `min_leaf` samples
-/// on both sides and gains anything.
-fn best_threshold(row: usize, bins: &[u8], bounds: Bounds, labels: &[bool], weights: &[u32], min_leaf: usize) -> Option<Split> {
+/// The threshold of the highest information gain on one feature; of equals the lowest. `None` when
+/// no threshold leaves `min_leaf` samples on both sides and gains anything.
+fn best_threshold(
+    row: usize,
+    bins: &[u8],
+    bounds: Bounds,
+    labels: &[bool],
+    weights: &[u32],
+    min_leaf: usize,
+) -> Option<Split> {
     let mut histogram = [Side::default(); BINS];
     for ((&bin, &label), &weight) in bins.iter().zip(labels).zip(weights) {
         let side = &mut histogram[bin as usize];
@@ -118,7 +144,9 @@ fn best_threshold(row: usize, bins: &[u8], bounds: Bounds, labels: &[bool], weig
         let gain = below.order() + above.order() - before;
         if gain > best.map_or(LEAST_GAIN, |best| best.gain) {
             // The side with the larger share of positives goes right.
-            let share = |side: Side, other: Side| side.positive as u128 * (other.positive + other.negative) as u128;
+            let share = |side: Side, other: Side| {
+                side.positive as u128 * (other.positive + other.negative) as u128
+            };
             let upper = u64::MAX << (t + 1);
             let votes = if share(above, below) >= share(below, above) { upper } else { !upper };
             best = Some(Split { gain, row, bounds, votes });
@@ -127,10 +155,12 @@ fn best_threshold(row: usize, bins: &[u8], bounds: Bounds, labels: &[bool], weig
     best
 }
 
-/// Grows a tree on `samples` (ids of the source; a repeated one counts as often). `seed` and `tree` choose the random streams.
+/// Grows a tree on `samples` (ids of the source; a repeated one counts as often). `seed` and `tree`
+/// choose the random streams.
 ///
 /// # Errors
-/// [`TrainError`] when a parameter is out of range, a class has no samples, or the lists do not fit the source.
+/// [`TrainError`] when a parameter is out of range, a class has no samples, or the lists do not fit
+/// the source.
 pub fn grow_random_tree(
     source: &dyn SampleSource,
     labels: &[bool],
@@ -143,30 +173,64 @@ pub fn grow_random_tree(
     check_samples(source, labels, samples)?;
     let empirical = Empirical::new(labels, samples);
     let feature_count = source.feature_count();
-    let fraction =
-        if params.features_per_node > 0.0 { params.features_per_node } else { (feature_count as f64).sqrt() / feature_count as f64 };
-    let tree = grow_levels(Reached::all(samples), labels, empirical, |level, index, reached, (positive, negative)| {
-        if level >= params.depth || positive == 0 || negative == 0 || reached.samples.len() < 2 * params.min_leaf {
-            return None;
-        }
-        let mut rng = stream(seed, tree, index);
-        let features = subset(feature_count, fraction, &mut rng);
-        let (drawn, mut weights) = reached.draw(labels, |_| params.samples_per_node, &mut rng);
-        let drawn_labels: Vec<bool> = drawn.iter().map(|&s| labels[s as usize]).collect();
-        // From equal halves to the shares of the classes that really come here, each class having half of the mass at the root.
-        for (weight, &label) in weights.iter_mut().zip(&drawn_labels) {
-            let (mass, of) = if label { (positive, empirical.positives) } else { (negative, empirical.negatives) };
-            *weight = (*weight as u128 * mass as u128 / (of as u128 * PATH_ONE as u128)).min(WEIGHT_TOTAL as u128) as u32;
-        }
-        let respond = |features: &[u32], out: &mut [i32]| source.respond(features, &drawn, out);
-        let matrix = BinnedMatrix::from_responses(&features, drawn.len(), params.cut_percent, respond);
-        let of_row = |row| best_threshold(row, matrix.row(row), matrix.bounds(row), &drawn_labels, &weights, params.min_leaf);
-        let better = |a: Split, b: Split| if (b.gain, a.row) > (a.gain, b.row) { b } else { a };
-        let best = (0..matrix.features()).into_par_iter().filter_map(of_row).reduce_with(better)?;
-        let weak = Weak { feature: features[best.row], bounds: best.bounds, votes: best.votes, alpha: DECISIVE };
-        let (left, right) = split(source, reached, &[weak], 0.0);
-        Some((vec![weak], left, right))
-    });
+    let fraction = if params.features_per_node > 0.0 {
+        params.features_per_node
+    } else {
+        (feature_count as f64).sqrt() / feature_count as f64
+    };
+    let tree = grow_levels(
+        Reached::all(samples),
+        labels,
+        empirical,
+        |level, index, reached, (positive, negative)| {
+            if level >= params.depth
+                || positive == 0
+                || negative == 0
+                || reached.samples.len() < 2 * params.min_leaf
+            {
+                return None;
+            }
+            let mut rng = stream(seed, tree, index);
+            let features = subset(feature_count, fraction, &mut rng);
+            let (drawn, mut weights) = reached.draw(labels, |_| params.samples_per_node, &mut rng);
+            let drawn_labels: Vec<bool> = drawn.iter().map(|&s| labels[s as usize]).collect();
+            // From equal halves to the shares of the classes that really come here, each class
+            // having half of the mass at the root.
+            for (weight, &label) in weights.iter_mut().zip(&drawn_labels) {
+                let (mass, of) = if label {
+                    (positive, empirical.positives)
+                } else {
+                    (negative, empirical.negatives)
+                };
+                *weight = (*weight as u128 * mass as u128 / (of as u128 * PATH_ONE as u128))
+                    .min(WEIGHT_TOTAL as u128) as u32;
+            }
+            let respond = |features: &[u32], out: &mut [i32]| source.respond(features, &drawn, out);
+            let matrix =
+                BinnedMatrix::from_responses(&features, drawn.len(), params.cut_percent, respond);
+            let of_row = |row| {
+                best_threshold(
+                    row,
+                    matrix.row(row),
+                    matrix.bounds(row),
+                    &drawn_labels,
+                    &weights,
+                    params.min_leaf,
+                )
+            };
+            let better = |a: Split, b: Split| if (b.gain, a.row) > (a.gain, b.row) { b } else { a };
+            let best =
+                (0..matrix.features()).into_par_iter().filter_map(of_row).reduce_with(better)?;
+            let weak = Weak {
+                feature: features[best.row],
+                bounds: best.bounds,
+                votes: best.votes,
+                alpha: DECISIVE,
+            };
+            let (left, right) = split(source, reached, &[weak], 0.0);
+            Some((vec![weak], left, right))
+        },
+    );
     Ok(tree)
 }
 
@@ -179,7 +243,10 @@ mod tests {
     fn gain(sides: [&[(bool, u32)]; 2]) -> f64 {
         let entropy = |side: &[(bool, u32)]| {
             let total: f64 = side.iter().map(|s| s.1 as f64).sum();
-            let of = |label| side.iter().filter(|s| s.0 == label).map(|s| s.1 as f64).sum::<f64>() / total.max(1.0);
+            let of = |label| {
+                side.iter().filter(|s| s.0 == label).map(|s| s.1 as f64).sum::<f64>()
+                    / total.max(1.0)
+            };
             let h = |p: f64| if p > 0.0 { -p * p.ln() } else { 0.0 };
             (total, h(of(true)) + h(of(false)))
         };

@@ -34,16 +34,24 @@ impl Reached {
 
     /// Sum of the path weights of a class, in units of 2⁻³⁰.
     pub(crate) fn mass(&self, labels: &[bool], label: bool) -> u64 {
-        let of_class = self.samples.iter().zip(&self.weights).filter(|(s, _)| labels[**s as usize] == label);
+        let of_class =
+            self.samples.iter().zip(&self.weights).filter(|(s, _)| labels[**s as usize] == label);
         of_class.map(|(_, &w)| w as u64).sum()
     }
 
-    /// Samples to train a node on and their boosting weights: of each class all, or `most` drawn by path weight where there are more;
-    /// each class weighs one half of [`WEIGHT_TOTAL`] at most.
-    pub(crate) fn draw(&self, labels: &[bool], most: impl Fn(bool) -> usize, rng: &mut ChaCha8Rng) -> (Vec<u32>, Vec<u32>) {
+    /// Samples to train a node on and their boosting weights: of each class all, or `most` drawn by
+    /// path weight where there are more; each class weighs one half of [`WEIGHT_TOTAL`] at most.
+    pub(crate) fn draw(
+        &self,
+        labels: &[bool],
+        most: impl Fn(bool) -> usize,
+        rng: &mut ChaCha8Rng,
+    ) -> (Vec<u32>, Vec<u32>) {
         let mut chosen = Vec::new();
         for label in [true, false] {
-            let of_class: Vec<usize> = (0..self.samples.len()).filter(|&i| labels[self.samples[i] as usize] == label).collect();
+            let of_class: Vec<usize> = (0..self.samples.len())
+                .filter(|&i| labels[self.samples[i] as usize] == label)
+                .collect();
             let mut weights: Vec<u32> = of_class.iter().map(|&i| self.weights[i]).collect();
             if of_class.len() > most(label) {
                 weights = systematic(&weights, most(label), rng);
@@ -75,8 +83,8 @@ impl Empirical {
 
     /// q_N(+1) in units of 2⁻³², from the sums of path weights of the classes.
     ///
-    /// Each class starts with half of the mass. Laplace's rule adds to each class the mass of one sample of the smaller class, so q is
-    /// never 0 or 1, and ½ in a node that no sample reaches.
+    /// Each class starts with half of the mass. Laplace's rule adds to each class the mass of one
+    /// sample of the smaller class, so q is never 0 or 1, and ½ in a node that no sample reaches.
     pub(crate) fn q(&self, mass_positive: u64, mass_negative: u64) -> u32 {
         let one_sample = PATH_ONE as u128 * self.positives.max(self.negatives) as u128;
         let positive = mass_positive as u128 * self.negatives as u128 + one_sample;
@@ -85,8 +93,14 @@ impl Empirical {
     }
 }
 
-/// Sends all samples of a node to its children: right when q̂ > ½ + ε, left when q̂ < ½ − ε, else to both with the weights q̂ and 1 − q̂.
-pub(crate) fn split(source: &dyn SampleSource, reached: &Reached, weaks: &[Weak], epsilon: f64) -> (Reached, Reached) {
+/// Sends all samples of a node to its children: right when q̂ > ½ + ε, left when q̂ < ½ − ε, else
+/// to both with the weights q̂ and 1 − q̂.
+pub(crate) fn split(
+    source: &dyn SampleSource,
+    reached: &Reached,
+    weaks: &[Weak],
+    epsilon: f64,
+) -> (Reached, Reached) {
     let both = margin_of_probability(0.5 + epsilon);
     let (mut left, mut right) = (Reached::default(), Reached::default());
     let margins = margins(source, weaks, &reached.samples);
@@ -97,7 +111,8 @@ pub(crate) fn split(source: &dyn SampleSource, reached: &Reached, weaks: &[Weak]
         } else if margin < -both {
             left.push(sample, weight);
         } else {
-            let (to_left, to_right) = if margin >= 0 { (minor, weight - minor) } else { (weight - minor, minor) };
+            let (to_left, to_right) =
+                if margin >= 0 { (minor, weight - minor) } else { (weight - minor, minor) };
             left.push(sample, to_left);
             right.push(sample, to_right);
         }
@@ -142,7 +157,8 @@ mod tests {
             let mass = |n: f64| (n * PATH_ONE as f64) as u64;
             empirical.q(mass(positives), mass(negatives)) as f64 / 2f64.powi(32)
         };
-        // All samples, or none: ½. Otherwise shares of the classes, each with one tenth (a positive's mass) added.
+        // All samples, or none: ½. Otherwise shares of the classes, each with one tenth (a
+        // positive's mass) added.
         assert_eq!((q(10.0, 100.0), q(0.0, 0.0)), (0.5, 0.5));
         assert!((q(10.0, 0.0) - 1.1 / 1.2).abs() < 1e-9);
         assert!((q(5.0, 100.0) - 0.6 / 1.7).abs() < 1e-9);

@@ -1,4 +1,5 @@
-//! A slow booster that is correct by its look: every classifier of every feature is tried and its errors are counted.
+//! A slow booster that is correct by its look: every classifier of every feature is tried and its
+//! errors are counted.
 
 use crate::bins::BinnedMatrix;
 use crate::boost::{BoostParams, Booster, WEIGHT_TOTAL, WeakKind, output_bins};
@@ -16,12 +17,16 @@ fn thresholds() -> impl Iterator<Item = u64> {
     })
 }
 
-/// The histogram classifier of a feature: each group of bins votes as the majority of its weight does.
+/// The histogram classifier of a feature: each group of bins votes as the majority of its weight
+/// does.
 fn histogram(row: &[u8], labels: &[bool], weights: &[u32], bins: usize) -> u64 {
     let mut votes = 0;
     for bin in 0..bins {
-        let group: Vec<usize> = (0..row.len()).filter(|&s| row[s] as usize * bins / 64 == bin).collect();
-        let weight_of = |label: bool| group.iter().filter(|&&s| labels[s] == label).map(|&s| weights[s] as u64).sum::<u64>();
+        let group: Vec<usize> =
+            (0..row.len()).filter(|&s| row[s] as usize * bins / 64 == bin).collect();
+        let weight_of = |label: bool| {
+            group.iter().filter(|&&s| labels[s] == label).map(|&s| weights[s] as u64).sum::<u64>()
+        };
         if weight_of(true) > weight_of(false) {
             votes |= (0..64).filter(|b| b * bins / 64 == bin).map(|b| 1u64 << b).sum::<u64>();
         }
@@ -30,7 +35,13 @@ fn histogram(row: &[u8], labels: &[bool], weights: &[u32], bins: usize) -> u64 {
 }
 
 impl Booster for ReferenceBooster {
-    fn boost(&self, matrix: &BinnedMatrix, labels: &[bool], weights: &[u32], params: &BoostParams) -> Vec<Weak> {
+    fn boost(
+        &self,
+        matrix: &BinnedMatrix,
+        labels: &[bool],
+        weights: &[u32],
+        params: &BoostParams,
+    ) -> Vec<Weak> {
         let mut weights = weights.to_vec();
         let mut strong = Vec::new();
         for _ in 0..params.rounds {
@@ -47,7 +58,10 @@ impl Booster for ReferenceBooster {
                 let candidates: Vec<(u64, u64)> = match params.weak {
                     WeakKind::Threshold => thresholds().map(|votes| (7, votes)).collect(),
                     WeakKind::Histogram { bins } => vec![(8, with_histogram(output_bins(bins)))],
-                    WeakKind::Best => thresholds().map(|votes| (7, votes)).chain([(8, with_histogram(16))]).collect(),
+                    WeakKind::Best => thresholds()
+                        .map(|votes| (7, votes))
+                        .chain([(8, with_histogram(16))])
+                        .collect(),
                 };
                 for (factor, votes) in candidates {
                     let error = error_of(feature, votes);
@@ -61,11 +75,17 @@ impl Booster for ReferenceBooster {
                 break;
             }
             let rate = (error as f64 / total as f64).clamp(1.0 / 1048576.0, 0.5);
-            let alpha = (0.5 * libm::log((1.0 - rate) / rate) * (1 << ALPHA_BITS) as f64).round() as i32;
+            let alpha =
+                (0.5 * libm::log((1.0 - rate) / rate) * (1 << ALPHA_BITS) as f64).round() as i32;
             if alpha <= 0 {
                 break;
             }
-            strong.push(Weak { feature: feature as u32, bounds: matrix.bounds(feature), votes, alpha });
+            strong.push(Weak {
+                feature: feature as u32,
+                bounds: matrix.bounds(feature),
+                votes,
+                alpha,
+            });
             if error == 0 || error == total {
                 break;
             }
@@ -87,7 +107,12 @@ mod tests {
     use proptest::prelude::*;
 
     /// The plain search by the signed sums, against which the counting of the reference is checked.
-    fn by_sums(matrix: &BinnedMatrix, labels: &[bool], weights: &[u32], params: &BoostParams) -> Vec<Weak> {
+    fn by_sums(
+        matrix: &BinnedMatrix,
+        labels: &[bool],
+        weights: &[u32],
+        params: &BoostParams,
+    ) -> Vec<Weak> {
         adaboost(matrix, labels, weights, params, |signed, total| {
             let of_feature = |f: usize| {
                 let mut sums = [0i32; 64];
@@ -101,12 +126,15 @@ mod tests {
     fn problem() -> impl Strategy<Value = (BinnedMatrix, Vec<bool>, Vec<u32>)> {
         (1usize..60, 1usize..8).prop_flat_map(|(samples, features)| {
             let responses = prop::collection::vec(-40i32..40, samples * features);
-            let weights = prop::collection::vec(prop_oneof![Just(0u32), 1u32..10, 1u32..(1 << 24)], samples);
-            (responses, prop::collection::vec(any::<bool>(), samples), weights).prop_map(move |(responses, labels, weights)| {
-                let mut matrix = BinnedMatrix::new(samples, 2.0);
-                matrix.push_features(&responses);
-                (matrix, labels, weights)
-            })
+            let weights =
+                prop::collection::vec(prop_oneof![Just(0u32), 1u32..10, 1u32..(1 << 24)], samples);
+            (responses, prop::collection::vec(any::<bool>(), samples), weights).prop_map(
+                move |(responses, labels, weights)| {
+                    let mut matrix = BinnedMatrix::new(samples, 2.0);
+                    matrix.push_features(&responses);
+                    (matrix, labels, weights)
+                },
+            )
         })
     }
 
@@ -128,7 +156,11 @@ mod tests {
         let labels: Vec<bool> = (0..n).map(|s| (60..140).contains(&s)).collect();
         let weights = vec![WEIGHT_TOTAL / n as u32; n];
         let strong = ReferenceBooster.boost(&matrix, &labels, &weights, &BoostParams::default());
-        let wrong = (0..n).filter(|&s| (strong.iter().map(|w| w.signed_alpha(s as i32)).sum::<i32>() > 0) != labels[s]).count();
+        let wrong = (0..n)
+            .filter(|&s| {
+                (strong.iter().map(|w| w.signed_alpha(s as i32)).sum::<i32>() > 0) != labels[s]
+            })
+            .count();
         assert!(wrong <= 4, "{wrong} of {n} wrong");
         let strong = ReferenceBooster.boost(
             &matrix,
@@ -136,7 +168,11 @@ mod tests {
             &weights,
             &BoostParams { weak: WeakKind::Histogram { bins: 64 }, ..Default::default() },
         );
-        let wrong = (0..n).filter(|&s| (strong.iter().map(|w| w.signed_alpha(s as i32)).sum::<i32>() > 0) != labels[s]).count();
+        let wrong = (0..n)
+            .filter(|&s| {
+                (strong.iter().map(|w| w.signed_alpha(s as i32)).sum::<i32>() > 0) != labels[s]
+            })
+            .count();
         assert!(wrong <= 4, "{wrong} of {n} wrong");
     }
 
@@ -144,7 +180,12 @@ mod tests {
     fn a_perfect_classifier_ends_boosting_with_a_bounded_weight() {
         let mut matrix = BinnedMatrix::new(4, 0.0);
         matrix.push_features(&[0, 1, 10, 11]);
-        let strong = ReferenceBooster.boost(&matrix, &[false, false, true, true], &[1 << 20; 4], &BoostParams::default());
+        let strong = ReferenceBooster.boost(
+            &matrix,
+            &[false, false, true, true],
+            &[1 << 20; 4],
+            &BoostParams::default(),
+        );
         assert_eq!(strong.len(), 1);
         assert_eq!(strong[0].alpha, (0.5 * (1048575f64).ln() * 65536.0).round() as i32);
     }

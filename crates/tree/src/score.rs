@@ -7,9 +7,10 @@ use serde::{Deserialize, Serialize};
 /// Fractional bits of the log-odds in a score.
 const LOG_ODDS_BITS: u32 = 16;
 
-/// Log-odds of the posterior in the upper 32 bits (units of 2⁻¹⁶), and in the lower 32 the margin along the dominant path
-/// (units of 2⁻¹⁶, offset by 2³¹). The order of the integers is the order of the scores: samples that end in the same leaf of a hard tree
-/// have equal log-odds and are ranked by the margin.
+/// Log-odds of the posterior in the upper 32 bits (units of 2⁻¹⁶), and in the lower 32 the margin
+/// along the dominant path (units of 2⁻¹⁶, offset by 2³¹). The order of the integers is the order
+/// of the scores: samples that end in the same leaf of a hard tree have equal log-odds and are
+/// ranked by the margin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Score(pub i64);
 
@@ -98,7 +99,9 @@ mod tests {
         assert_eq!(score(MASS_ONE / 2, 0).posterior(), 0.5);
         assert!((score(MASS_ONE / 4 * 3, 0).log_odds() - 3f64.ln()).abs() < 2e-5);
         // One part in 2⁴⁰ is told from two.
-        assert!((score(1 << 12, 0).log_odds() - score(2 << 12, 0).log_odds() + 2f64.ln()).abs() < 4e-5);
+        assert!(
+            (score(1 << 12, 0).log_odds() - score(2 << 12, 0).log_odds() + 2f64.ln()).abs() < 4e-5
+        );
         assert!(Score::LOWEST < score(0, i64::MIN));
         assert!(score(MASS_ONE, i64::MAX).posterior() <= 1.0);
     }

@@ -62,9 +62,14 @@ impl Weak {
         }
     }
 
-    /// The same classifier as a comparison of the raw response, when its positive bins are a prefix or a suffix: this saves binning.
+    /// The same classifier as a comparison of the raw response, when its positive bins are a prefix
+    /// or a suffix: this saves binning.
     pub fn as_threshold(&self) -> Option<Threshold> {
-        let (edge, above) = if self.votes & 1 == 0 { (self.votes.trailing_zeros(), true) } else { (self.votes.trailing_ones(), false) };
+        let (edge, above) = if self.votes & 1 == 0 {
+            (self.votes.trailing_zeros(), true)
+        } else {
+            (self.votes.trailing_ones(), false)
+        };
         // From the edge on all bits must agree.
         let upper = u64::MAX.checked_shl(edge).unwrap_or(0);
         let expected = if above { upper } else { !upper };
@@ -73,7 +78,10 @@ impl Weak {
         }
         // No response above the edge: the lower side's vote is the vote of all.
         let first = if edge < 64 { self.bounds.first_in_bin(edge as u8) } else { None };
-        Some(first.map_or(Threshold { first: i32::MIN, above: !above }, |first| Threshold { first, above }))
+        Some(first.map_or(Threshold { first: i32::MIN, above: !above }, |first| Threshold {
+            first,
+            above,
+        }))
     }
 }
 
@@ -110,7 +118,10 @@ mod tests {
     #[test]
     fn other_masks_are_no_thresholds() {
         for votes in [0b101u64, 0b110, !0 ^ 0b10, 1 | 1 << 63] {
-            assert_eq!(Weak { feature: 0, bounds: Bounds::new(0, 63), votes, alpha: 1 }.as_threshold(), None);
+            assert_eq!(
+                Weak { feature: 0, bounds: Bounds::new(0, 63), votes, alpha: 1 }.as_threshold(),
+                None
+            );
         }
     }
 }

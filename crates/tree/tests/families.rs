@@ -1,8 +1,10 @@
-//! A family of features that the crate has never heard of trains and evaluates all three classifiers, through `SampleSource` alone.
+//! A family of features that the crate has never heard of trains and evaluates all three
+//! classifiers, through `SampleSource` alone.
 
 use pbt_tree::{
-    BINS, BinnedMatrix, BoostParams, Booster, Candidate, Classifier, ClassifierKind, ClassifierParams, EvalParams, PbtForestParams,
-    PbtParams, RandomForestParams, SampleSource, Score, TrainError, TrainingSet, Weak, adaboost, best_of_feature, train_classifier,
+    BINS, BinnedMatrix, BoostParams, Booster, Candidate, Classifier, ClassifierKind,
+    ClassifierParams, EvalParams, PbtForestParams, PbtParams, RandomForestParams, SampleSource,
+    Score, TrainError, TrainingSet, Weak, adaboost, best_of_feature, train_classifier,
     used_features,
 };
 use rand_chacha::ChaCha8Rng;
@@ -12,7 +14,13 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 struct SumBooster;
 
 impl Booster for SumBooster {
-    fn boost(&self, matrix: &BinnedMatrix, labels: &[bool], weights: &[u32], params: &BoostParams) -> Vec<Weak> {
+    fn boost(
+        &self,
+        matrix: &BinnedMatrix,
+        labels: &[bool],
+        weights: &[u32],
+        params: &BoostParams,
+    ) -> Vec<Weak> {
         adaboost(matrix, labels, weights, params, |signed, total| {
             let of_feature = |f: usize| {
                 let mut sums = [0; BINS];
@@ -24,7 +32,8 @@ impl Booster for SumBooster {
     }
 }
 
-/// Points in the plane; feature `f` is the projection on the direction of angle π·f/16 (an oblique coordinate), in thousandths.
+/// Points in the plane; feature `f` is the projection on the direction of angle π·f/16 (an oblique
+/// coordinate), in thousandths.
 struct Projections {
     points: Vec<[f64; 2]>,
 }
@@ -71,7 +80,12 @@ fn ring(seed: u64, count: usize) -> (Projections, Vec<bool>, Vec<u32>) {
 fn params(kind: ClassifierKind) -> ClassifierParams {
     ClassifierParams {
         kind,
-        pbt: PbtParams { depth: 5, positives_per_node: 400, negatives_per_node: 400, ..PbtParams::default() },
+        pbt: PbtParams {
+            depth: 5,
+            positives_per_node: 400,
+            negatives_per_node: 400,
+            ..PbtParams::default()
+        },
         pbt_forest: PbtForestParams { trees: 5, feature_fraction: 0.6 },
         random_forest: RandomForestParams { trees: 15, ..RandomForestParams::default() },
         eval: EvalParams::default(),
@@ -88,8 +102,11 @@ fn train(kind: ClassifierKind, seed: u64) -> Classifier {
 fn accuracy(classifier: &Classifier) -> f64 {
     let (source, labels, _) = ring(2, 3000);
     let right = |label: bool| {
-        let of_class: Vec<u32> = (0..labels.len() as u32).filter(|&s| labels[s as usize] == label).collect();
-        let hit = |s: &&u32| (classifier.score(&mut |f| source.response(f, **s)).posterior() > 0.5) == label;
+        let of_class: Vec<u32> =
+            (0..labels.len() as u32).filter(|&s| labels[s as usize] == label).collect();
+        let hit = |s: &&u32| {
+            (classifier.score(&mut |f| source.response(f, **s)).posterior() > 0.5) == label
+        };
         of_class.iter().filter(hit).count() as f64 / of_class.len() as f64
     };
     (right(true) + right(false)) / 2.0
@@ -97,7 +114,11 @@ fn accuracy(classifier: &Classifier) -> f64 {
 
 #[test]
 fn all_three_classifiers_learn_a_ring() {
-    for (kind, least) in [(ClassifierKind::Pbt, 0.9), (ClassifierKind::PbtForest, 0.9), (ClassifierKind::RandomForest, 0.9)] {
+    for (kind, least) in [
+        (ClassifierKind::Pbt, 0.9),
+        (ClassifierKind::PbtForest, 0.9),
+        (ClassifierKind::RandomForest, 0.9),
+    ] {
         let classifier = train(kind, 0);
         classifier.validate(ANGLES).expect("valid tables");
         let accuracy = accuracy(&classifier);
@@ -109,7 +130,8 @@ fn all_three_classifiers_learn_a_ring() {
 fn the_same_bits_with_any_number_of_threads_and_others_with_another_seed() {
     for kind in [ClassifierKind::Pbt, ClassifierKind::PbtForest, ClassifierKind::RandomForest] {
         let with_threads = |threads| {
-            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a pool");
+            let pool =
+                rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a pool");
             pool.install(|| train(kind, 5))
         };
         let one = with_threads(1);
@@ -135,9 +157,13 @@ fn a_classifier_survives_renumbering_its_features() {
 fn area(score: impl Fn(&mut dyn FnMut(u32) -> i32) -> Score) -> f64 {
     let (source, labels, _) = ring(2, 3000);
     let scores: Vec<Score> = (0..3000).map(|s| score(&mut |f| source.response(f, s))).collect();
-    let of_class = |label| (0..3000).filter(|&s| labels[s] == label).map(|s| scores[s]).collect::<Vec<_>>();
+    let of_class =
+        |label| (0..3000).filter(|&s| labels[s] == label).map(|s| scores[s]).collect::<Vec<_>>();
     let (positives, negatives) = (of_class(true), of_class(false));
-    let twice: usize = positives.iter().flat_map(|p| negatives.iter().map(move |n| 1 + (p > n) as usize - (p < n) as usize)).sum();
+    let twice: usize = positives
+        .iter()
+        .flat_map(|p| negatives.iter().map(move |n| 1 + (p > n) as usize - (p < n) as usize))
+        .sum();
     twice as f64 / 2.0 / (positives.len() * negatives.len()) as f64
 }
 
@@ -156,20 +182,36 @@ fn soft_posteriors_rank_better_than_hard_ones_and_the_margin_mends_hard_ones() {
 fn what_cannot_be_trained_is_refused() {
     let (source, labels, groups) = ring(1, 100);
     let refuse = |labels: &[bool], groups: &[u32], params: &ClassifierParams| {
-        train_classifier(&TrainingSet { source: &source, labels, groups }, &SumBooster, params, 0).expect_err("a refusal")
+        train_classifier(&TrainingSet { source: &source, labels, groups }, &SumBooster, params, 0)
+            .expect_err("a refusal")
     };
     for kind in [ClassifierKind::Pbt, ClassifierKind::PbtForest, ClassifierKind::RandomForest] {
         let good = params(kind);
         assert_eq!(refuse(&[false; 100], &groups, &good), TrainError::NoSamples("positive"));
         assert_eq!(refuse(&[true; 100], &groups, &good), TrainError::NoSamples("negative"));
-        assert_eq!(refuse(&labels[..99], &groups, &good), TrainError::Count { what: "labels", found: 99, expected: 100 });
+        assert_eq!(
+            refuse(&labels[..99], &groups, &good),
+            TrainError::Count { what: "labels", found: 99, expected: 100 }
+        );
         let unsound = ClassifierParams { eval: EvalParams { e1: f64::NAN, e2: 0.1 }, ..good };
-        assert!(matches!(refuse(&labels, &groups, &unsound), TrainError::Parameter { field: "e1", .. }));
+        assert!(matches!(
+            refuse(&labels, &groups, &unsound),
+            TrainError::Parameter { field: "e1", .. }
+        ));
     }
     let forest = params(ClassifierKind::PbtForest);
-    assert_eq!(refuse(&labels, &groups[..7], &forest), TrainError::Count { what: "groups", found: 7, expected: 100 });
-    let deep = ClassifierParams { pbt: PbtParams { depth: 25, ..PbtParams::default() }, ..ClassifierParams::default() };
-    assert!(matches!(refuse(&labels, &groups, &deep), TrainError::Parameter { field: "depth", .. }));
+    assert_eq!(
+        refuse(&labels, &groups[..7], &forest),
+        TrainError::Count { what: "groups", found: 7, expected: 100 }
+    );
+    let deep = ClassifierParams {
+        pbt: PbtParams { depth: 25, ..PbtParams::default() },
+        ..ClassifierParams::default()
+    };
+    assert!(matches!(
+        refuse(&labels, &groups, &deep),
+        TrainError::Parameter { field: "depth", .. }
+    ));
 }
 
 #[test]
@@ -178,5 +220,10 @@ fn a_configuration_names_its_keys() {
         serde_json::from_str(r#"{"kind": "pbt-forest", "pbt": {"depth": 6, "boost": {"weak": {"histogram": {"bins": 16}}}}}"#)
             .expect("good");
     assert_eq!((params.kind, params.pbt.depth), (ClassifierKind::PbtForest, 6));
-    assert!(serde_json::from_str::<ClassifierParams>(r#"{"pbt": {"dept": 6}}"#).expect_err("a typing error").to_string().contains("dept"));
+    assert!(
+        serde_json::from_str::<ClassifierParams>(r#"{"pbt": {"dept": 6}}"#)
+            .expect_err("a typing error")
+            .to_string()
+            .contains("dept")
+    );
 }

@@ -18,7 +18,8 @@ impl PointLps {
     }
 }
 
-/// A position in voxel units: voxel centres are at integers, so `(0, 0, 0)` is the centre of the first voxel.
+/// A position in voxel units: voxel centres are at integers, so `(0, 0, 0)` is the centre of the
+/// first voxel.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct VoxelIndex(pub Point3<f64>);
 
@@ -63,15 +64,25 @@ pub struct Geometry {
 }
 
 impl Geometry {
-    /// A geometry from shape, step matrix (columns: LPS mm for one voxel along i, j, k) and the LPS position of voxel `(0, 0, 0)`.
+    /// A geometry from shape, step matrix (columns: LPS mm for one voxel along i, j, k) and the LPS
+    /// position of voxel `(0, 0, 0)`.
     ///
     /// # Errors
-    /// [`GeometryError`] when a dimension is zero, the number of voxels overflows, or the matrix is not finite or singular.
-    pub fn new(shape: [usize; 3], matrix: Matrix3<f64>, origin: PointLps) -> Result<Self, GeometryError> {
+    /// [`GeometryError`] when a dimension is zero, the number of voxels overflows, or the matrix is
+    /// not finite or singular.
+    pub fn new(
+        shape: [usize; 3],
+        matrix: Matrix3<f64>,
+        origin: PointLps,
+    ) -> Result<Self, GeometryError> {
         if shape.contains(&0) {
             return Err(GeometryError::EmptyShape(shape));
         }
-        if shape.iter().try_fold(1usize, |n, &d| n.checked_mul(d)).is_none_or(|n| n > isize::MAX as usize / 16) {
+        if shape
+            .iter()
+            .try_fold(1usize, |n, &d| n.checked_mul(d))
+            .is_none_or(|n| n > isize::MAX as usize / 16)
+        {
             return Err(GeometryError::TooLarge(shape));
         }
         if !matrix.iter().chain(origin.0.iter()).all(|v| v.is_finite()) {
@@ -82,14 +93,18 @@ impl Geometry {
         }
         let lengths = matrix.column(0).norm() * matrix.column(1).norm() * matrix.column(2).norm();
         let inverse = matrix.try_inverse().filter(|m| m.iter().all(|v| v.is_finite()));
-        // A determinant far below the product of the axis lengths means axes within about 0.006 degrees of one plane.
+        // A determinant far below the product of the axis lengths means axes within about 0.006
+        // degrees of one plane.
         match inverse {
-            Some(inverse) if matrix.determinant().abs() > 1e-4 * lengths => Ok(Self { shape, matrix, inverse, origin: origin.0.coords }),
+            Some(inverse) if matrix.determinant().abs() > 1e-4 * lengths => {
+                Ok(Self { shape, matrix, inverse, origin: origin.0.coords })
+            }
             _ => Err(GeometryError::Singular),
         }
     }
 
-    /// A geometry whose parts follow from a valid one, so that only the range of its numbers may exceed what [`Geometry::new`] allows.
+    /// A geometry whose parts follow from a valid one, so that only the range of its numbers may
+    /// exceed what [`Geometry::new`] allows.
     pub(crate) fn derived(shape: [usize; 3], matrix: Matrix3<f64>, origin: PointLps) -> Self {
         let inverse = matrix.try_inverse().expect("the axes come from an invertible matrix");
         Self { shape, matrix, inverse, origin: origin.0.coords }
@@ -165,7 +180,8 @@ impl Geometry {
         VoxelIndex(Point3::from(self.inverse * (point.0.coords - self.origin)))
     }
 
-    /// How many voxels a point lies outside the outer voxel centres, the largest over the three axes; 0 inside.
+    /// How many voxels a point lies outside the outer voxel centres, the largest over the three
+    /// axes; 0 inside.
     pub fn voxels_outside(&self, point: PointLps) -> f64 {
         let index = self.to_index(point).0;
         (0..3).map(|a| (-index[a]).max(index[a] - (self.shape[a] - 1) as f64)).fold(0.0, f64::max)
@@ -176,8 +192,14 @@ impl Geometry {
     /// # Panics
     /// When the part is empty or reaches beyond the grid.
     pub fn part(&self, first: [usize; 3], shape: [usize; 3]) -> Self {
-        let inside = |a: usize| shape[a] > 0 && first[a] < self.shape[a] && shape[a] <= self.shape[a] - first[a];
-        assert!((0..3).all(inside), "{shape:?} voxels from {first:?} on are no part of {:?}", self.shape);
+        let inside = |a: usize| {
+            shape[a] > 0 && first[a] < self.shape[a] && shape[a] <= self.shape[a] - first[a]
+        };
+        assert!(
+            (0..3).all(inside),
+            "{shape:?} voxels from {first:?} on are no part of {:?}",
+            self.shape
+        );
         let [i, j, k] = first.map(|n| n as f64);
         Self::derived(shape, self.matrix, self.to_lps(VoxelIndex::new(i, j, k)))
     }
@@ -201,9 +223,13 @@ mod tests {
         assert_eq!(Geometry::isotropic([4, 4, 4], 0.0), Err(GeometryError::Singular));
         assert_eq!(Geometry::isotropic([4, 4, 4], f64::NAN), Err(GeometryError::NotFinite));
         assert_eq!(Geometry::isotropic([4, 4, 4], 1e100), Err(GeometryError::TooFar));
-        let flat = Matrix3::from_columns(&[Vector3::x(), Vector3::y(), Vector3::x() + Vector3::y()]);
+        let flat =
+            Matrix3::from_columns(&[Vector3::x(), Vector3::y(), Vector3::x() + Vector3::y()]);
         assert_eq!(Geometry::new([2, 2, 2], flat, origin), Err(GeometryError::Singular));
-        assert!(matches!(Geometry::isotropic([usize::MAX, 2, 2], 1.0), Err(GeometryError::TooLarge(_))));
+        assert!(matches!(
+            Geometry::isotropic([usize::MAX, 2, 2], 1.0),
+            Err(GeometryError::TooLarge(_))
+        ));
     }
 
     proptest! {

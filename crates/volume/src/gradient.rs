@@ -3,10 +3,12 @@
 use crate::Volume;
 use rayon::prelude::*;
 
-/// `v[i+1] − v[i−1]` along i, j and k at every voxel, in the order of the voxels: twice the central difference per voxel, so that it
-/// stays an integer. At the border the missing neighbour is the voxel itself.
+/// `v[i+1] − v[i−1]` along i, j and k at every voxel, in the order of the voxels: twice the central
+/// difference per voxel, so that it stays an integer. At the border the missing neighbour is the
+/// voxel itself.
 ///
-/// Made for intensities up to [`MAX_INTENSITY`](crate::MAX_INTENSITY); differences beyond `i16` saturate.
+/// Made for intensities up to [`MAX_INTENSITY`](crate::MAX_INTENSITY); differences beyond `i16`
+/// saturate.
 pub fn gradient(v: &Volume<u16>) -> Vec<[i16; 3]> {
     let [nx, ny, nz] = v.shape();
     let mut gradient = vec![[0i16; 3]; v.data().len()];

@@ -3,11 +3,12 @@
 use crate::{Padding, Volume};
 use rayon::prelude::*;
 
-/// Sums of all voxels below each corner, in `u32` modulo 2³². The sum of a box is exact as long as it is itself below 2³²: more than
-/// a million voxels of 12 bits.
+/// Sums of all voxels below each corner, in `u32` modulo 2³². The sum of a box is exact as long as
+/// it is itself below 2³²: more than a million voxels of 12 bits.
 ///
-/// The *image* is padded before it is summed, so that boxes reaching up to `pad` voxels outside need no test of bounds. The table has
-/// one entry a corner of the padded grid: `shape + 2·pad + 1` along each axis.
+/// The *image* is padded before it is summed, so that boxes reaching up to `pad` voxels outside
+/// need no test of bounds. The table has one entry a corner of the padded grid: `shape + 2·pad + 1`
+/// along each axis.
 #[derive(Debug, Clone, PartialEq)]
 pub struct IntegralVolume {
     shape: [usize; 3],
@@ -17,17 +18,20 @@ pub struct IntegralVolume {
 }
 
 impl IntegralVolume {
-    /// The integral of a volume that goes on for `pad` voxels on every side, with zeros or with its border voxels.
+    /// The integral of a volume that goes on for `pad` voxels on every side, with zeros or with its
+    /// border voxels.
     ///
-    /// Wrapping sums have no order, so that any number of threads gives the same bits. The volume is cut into slabs of planes; sums
-    /// along k are carried from slab to slab in a plane of column sums that is found first by reading the input alone, so that the
-    /// large table is written once and never read back from memory.
+    /// Wrapping sums have no order, so that any number of threads gives the same bits. The volume
+    /// is cut into slabs of planes; sums along k are carried from slab to slab in a plane of column
+    /// sums that is found first by reading the input alone, so that the large table is written once
+    /// and never read back from memory.
     pub fn new(v: &Volume<u16>, pad: usize, padding: Padding) -> Self {
         Self::with_buffer(Vec::new(), v, pad, padding)
     }
 
-    /// As [`IntegralVolume::new`], in the memory of an earlier table (see [`IntegralVolume::into_table`]) where that is large enough:
-    /// the system takes longer to hand out the pages of a large new table than it takes to fill it.
+    /// As [`IntegralVolume::new`], in the memory of an earlier table (see
+    /// [`IntegralVolume::into_table`]) where that is large enough: the system takes longer to hand
+    /// out the pages of a large new table than it takes to fill it.
     pub fn with_buffer(buffer: Vec<u32>, v: &Volume<u16>, pad: usize, padding: Padding) -> Self {
         let shape = v.shape();
         let padded = shape.map(|n| n + 2 * pad);
@@ -36,7 +40,8 @@ impl IntegralVolume {
         let len = strides[2] * (padded[2] + 1);
         let mut table = buffer;
         if table.capacity() < len {
-            // Zeroed pages come from the system one by one as they are touched, by whichever thread that is.
+            // Zeroed pages come from the system one by one as they are touched, by whichever thread
+            // that is.
             table = vec![0; len];
         }
         table.resize(len, 0);
@@ -60,16 +65,19 @@ impl IntegralVolume {
             let (before, here) = carries.split_at_mut(s);
             here[0].iter_mut().zip(&before[s - 1]).for_each(|(c, b)| *c = c.wrapping_add(*b));
         }
-        table[strides[2]..].par_chunks_mut(slab * strides[2]).zip(carries).enumerate().for_each(|(s, (planes, mut columns))| {
-            for (k, plane) in planes.chunks_mut(strides[2]).enumerate() {
-                source.add_plane(s * slab + k, &mut columns);
-                integrate_plane(&columns, padded[0], plane);
-            }
-        });
+        table[strides[2]..].par_chunks_mut(slab * strides[2]).zip(carries).enumerate().for_each(
+            |(s, (planes, mut columns))| {
+                for (k, plane) in planes.chunks_mut(strides[2]).enumerate() {
+                    source.add_plane(s * slab + k, &mut columns);
+                    integrate_plane(&columns, padded[0], plane);
+                }
+            },
+        );
         Self { shape, pad, strides, table }
     }
 
-    /// Place in the table of the corner at the low side of voxel `corner`, valid from `-pad` to `shape + pad` on each axis.
+    /// Place in the table of the corner at the low side of voxel `corner`, valid from `-pad` to
+    /// `shape + pad` on each axis.
     pub fn offset(&self, corner: [i32; 3]) -> usize {
         (0..3).map(|a| (i64::from(corner[a]) + self.pad as i64) as usize * self.strides[a]).sum()
     }
@@ -99,7 +107,8 @@ impl IntegralVolume {
         self.pad
     }
 
-    /// Sum modulo 2³² of the voxels from `min` up to but not including `max`; both within `-pad..=shape + pad`, `min ≤ max`.
+    /// Sum modulo 2³² of the voxels from `min` up to but not including `max`; both within
+    /// `-pad..=shape + pad`, `min ≤ max`.
     ///
     /// # Panics
     /// When a corner lies outside the table.
@@ -109,7 +118,13 @@ impl IntegralVolume {
             self.table[self.offset(at)]
         };
         // A corner's sign is minus for every axis on which it lies at the low side.
-        (0..8usize).fold(0u32, |sum, n| if n.count_ones() % 2 == 1 { sum.wrapping_add(corner(n)) } else { sum.wrapping_sub(corner(n)) })
+        (0..8usize).fold(0u32, |sum, n| {
+            if n.count_ones() % 2 == 1 {
+                sum.wrapping_add(corner(n))
+            } else {
+                sum.wrapping_sub(corner(n))
+            }
+        })
     }
 }
 
@@ -152,7 +167,8 @@ impl Source<'_> {
     }
 }
 
-/// One plane of the table from the sums of the columns below it: sums along i and j. The first row and column are zero.
+/// One plane of the table from the sums of the columns below it: sums along i and j. The first row
+/// and column are zero.
 fn integrate_plane(columns: &[u32], width: usize, plane: &mut [u32]) {
     let (mut before, mut rest) = plane.split_at_mut(width + 1);
     before.fill(0);
@@ -177,7 +193,11 @@ mod tests {
     /// The voxel of the padded image, slowly.
     fn padded(v: &Volume<u16>, index: [i64; 3], padding: Padding) -> u64 {
         let outside = (0..3).any(|a| index[a] < 0 || index[a] >= v.shape()[a] as i64);
-        if outside && padding == Padding::Zero { 0 } else { v.at_clamped(index[0], index[1], index[2]).into() }
+        if outside && padding == Padding::Zero {
+            0
+        } else {
+            v.at_clamped(index[0], index[1], index[2]).into()
+        }
     }
 
     fn noise(shape: [usize; 3]) -> Volume<u16> {
@@ -225,10 +245,17 @@ mod tests {
             let expected = IntegralVolume::new(&v, 3, padding);
             for threads in [1, 2, 3, 8, 40] {
                 let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-                assert_eq!(pool.install(|| IntegralVolume::new(&v, 3, padding)), expected, "{threads} threads");
+                assert_eq!(
+                    pool.install(|| IntegralVolume::new(&v, 3, padding)),
+                    expected,
+                    "{threads} threads"
+                );
             }
             for len in [10, expected.table().len(), expected.table().len() + 500] {
-                assert_eq!(IntegralVolume::with_buffer(vec![u32::MAX; len], &v, 3, padding), expected);
+                assert_eq!(
+                    IntegralVolume::with_buffer(vec![u32::MAX; len], &v, 3, padding),
+                    expected
+                );
             }
             assert_eq!(expected.clone().into_table(), expected.table());
         }

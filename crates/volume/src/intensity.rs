@@ -4,10 +4,12 @@ use crate::Volume;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-/// Largest quantised intensity: 12 bits, so that box sums of a million voxels stay exact in 32 bits.
+/// Largest quantised intensity: 12 bits, so that box sums of a million voxels stay exact in 32
+/// bits.
 pub const MAX_INTENSITY: u16 = 4095;
 
-/// Non-zero voxels count as the image proper, and zeros as background or padding, from this share of the voxels on.
+/// Non-zero voxels count as the image proper, and zeros as background or padding, from this share
+/// of the voxels on.
 const MIN_NON_ZERO_PERCENT: u64 = 5;
 
 /// How the range of intensities that is kept is chosen. A part of the model.
@@ -21,8 +23,8 @@ pub enum IntensityPolicy {
         /// Becomes [`MAX_INTENSITY`].
         high: f64,
     },
-    /// Percentiles of the image, for modalities without a scale (MR, ultrasound): of its non-zero finite voxels where these are
-    /// at least 5 % of all voxels, otherwise of all finite voxels.
+    /// Percentiles of the image, for modalities without a scale (MR, ultrasound): of its non-zero
+    /// finite voxels where these are at least 5 % of all voxels, otherwise of all finite voxels.
     Percentiles {
         /// This percentile becomes 0.
         low_percent: f64,
@@ -31,7 +33,8 @@ pub enum IntensityPolicy {
     },
 }
 
-/// The intensities of one image that become 0 and [`MAX_INTENSITY`], in the image's own units; `low < high`.
+/// The intensities of one image that become 0 and [`MAX_INTENSITY`], in the image's own units; `low
+/// < high`.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct IntensityRange {
     /// Becomes 0, as does everything below.
@@ -50,7 +53,9 @@ pub enum IntensityError {
     #[error("the image is constant: all its finite voxels are {0}")]
     Constant(f32),
     /// The percentiles fall on one value although the image is not constant.
-    #[error("the intensity percentiles {low_percent} and {high_percent} of the image are both {value}: nothing lies between them")]
+    #[error(
+        "the intensity percentiles {low_percent} and {high_percent} of the image are both {value}: nothing lies between them"
+    )]
     NoContrast {
         /// The policy's lower percentile.
         low_percent: f64,
@@ -68,7 +73,9 @@ pub enum IntensityError {
         high: f64,
     },
     /// The percentiles are not increasing or not within 0 to 100.
-    #[error("intensity percentiles: low_percent {low_percent} must be below high_percent {high_percent}, and both within 0 to 100")]
+    #[error(
+        "intensity percentiles: low_percent {low_percent} must be below high_percent {high_percent}, and both within 0 to 100"
+    )]
     Percentiles {
         /// The policy's lower percentile.
         low_percent: f64,
@@ -78,11 +85,13 @@ pub enum IntensityError {
 }
 
 impl IntensityPolicy {
-    /// The range of intensities of an image under this policy. A percentile `p` of `n` voxels is the order statistic
-    /// `⌊p/100·(n−1) + ½⌋` counted from 0, exact whatever the number of threads.
+    /// The range of intensities of an image under this policy. A percentile `p` of `n` voxels is
+    /// the order statistic `⌊p/100·(n−1) + ½⌋` counted from 0, exact whatever the number of
+    /// threads.
     ///
     /// # Errors
-    /// [`IntensityError`] when the policy's numbers are not in order, or the image has no finite voxel, or no contrast.
+    /// [`IntensityError`] when the policy's numbers are not in order, or the image has no finite
+    /// voxel, or no contrast.
     pub fn range(&self, image: &Volume<f32>) -> Result<IntensityRange, IntensityError> {
         self.check()?;
         let counts = Counts::of(image.data());
@@ -119,20 +128,23 @@ impl IntensityPolicy {
             {
                 Ok(())
             }
-            Self::Percentiles { low_percent, high_percent } => Err(IntensityError::Percentiles { low_percent, high_percent }),
+            Self::Percentiles { low_percent, high_percent } => {
+                Err(IntensityError::Percentiles { low_percent, high_percent })
+            }
         }
     }
 }
 
 impl IntensityRange {
-    /// Intensities brought to 0..=[`MAX_INTENSITY`], linear between the ends of the range, halves rounded up. NaN becomes 0,
-    /// infinities the end of their side.
+    /// Intensities brought to 0..=[`MAX_INTENSITY`], linear between the ends of the range, halves
+    /// rounded up. NaN becomes 0, infinities the end of their side.
     pub fn quantise(&self, image: &Volume<f32>) -> Volume<u16> {
         let scale = f64::from(MAX_INTENSITY) / (self.high - self.low);
         let mut data = vec![0u16; image.data().len()];
         data.par_chunks_mut(CHUNK).zip(image.data().par_chunks(CHUNK)).for_each(|(to, from)| {
             for (q, &v) in to.iter_mut().zip(from) {
-                // `as` truncates towards zero, saturates, and turns NaN into 0, so that only the upper end is left to clamp.
+                // `as` truncates towards zero, saturates, and turns NaN into 0, so that only the
+                // upper end is left to clamp.
                 *q = (((f64::from(v) - self.low) * scale + 0.5) as u16).min(MAX_INTENSITY);
             }
         });
@@ -157,12 +169,13 @@ fn value(key: u32) -> f32 {
 /// A table of counts by 16 bits of a [`key`].
 type Table = Vec<u64>;
 
-/// Upper halves of the keys of numbers: below lie −∞ and negative NaNs, above +∞ and positive NaNs, because an exponent of all ones
-/// fills these bins and no others.
+/// Upper halves of the keys of numbers: below lie −∞ and negative NaNs, above +∞ and positive NaNs,
+/// because an exponent of all ones fills these bins and no others.
 const FINITE: std::ops::Range<usize> = 0x0080..0xff80;
 
-/// Order statistics of the finite voxels by two rounds of counting, 16 bits of the key each: exact, in parallel, without a copy of
-/// the image, and as sums of integers independent of the order of the threads.
+/// Order statistics of the finite voxels by two rounds of counting, 16 bits of the key each: exact,
+/// in parallel, without a copy of the image, and as sums of integers independent of the order of
+/// the threads.
 struct Counts<'a> {
     voxels: &'a [f32],
     /// Finite voxels by the upper half of their key.
@@ -191,7 +204,8 @@ impl<'a> Counts<'a> {
     fn constant(&self) -> Option<f32> {
         // Voxels in two bins differ; only within one is it worth to look closer.
         let bins = self.upper.iter().filter(|&&count| count > 0).count();
-        let [first, last] = if bins == 1 { self.ordered([0, self.finite() - 1]) } else { return None };
+        let [first, last] =
+            if bins == 1 { self.ordered([0, self.finite() - 1]) } else { return None };
         (first == last).then_some(first)
     }
 
@@ -222,7 +236,12 @@ impl<'a> Counts<'a> {
                 }
             }
         });
-        for lower in lower.iter_mut().zip(wanted).filter(|(_, upper)| *upper == key(0.0) >> 16).map(|(lower, _)| lower) {
+        for lower in lower
+            .iter_mut()
+            .zip(wanted)
+            .filter(|(_, upper)| *upper == key(0.0) >> 16)
+            .map(|(lower, _)| lower)
+        {
             lower[0] -= self.left_out;
         }
         [0, 1].map(|n| {
@@ -235,7 +254,8 @@ impl<'a> Counts<'a> {
 /// Two tables that every voxel is counted in.
 fn tables(voxels: &[f32], count: impl Fn(&mut [Table; 2], f32) + Sync) -> [Table; 2] {
     let empty = || [vec![0; 1 << 16], vec![0; 1 << 16]];
-    // As few tasks as keep every thread busy, for each has tables of its own to clear and to add up.
+    // As few tasks as keep every thread busy, for each has tables of its own to clear and to add
+    // up.
     let chunk = voxels.len().div_ceil(2 * rayon::current_num_threads()).max(CHUNK);
     let parts = voxels.par_chunks(chunk).map(|part| {
         let mut tables = empty();
@@ -266,7 +286,8 @@ mod tests {
     use crate::Geometry;
     use proptest::prelude::*;
 
-    const PERCENTILES: IntensityPolicy = IntensityPolicy::Percentiles { low_percent: 1.0, high_percent: 99.0 };
+    const PERCENTILES: IntensityPolicy =
+        IntensityPolicy::Percentiles { low_percent: 1.0, high_percent: 99.0 };
 
     fn line(data: Vec<f32>) -> Volume<f32> {
         Volume::new(Geometry::isotropic([data.len(), 1, 1], 1.0).unwrap(), data)
@@ -276,7 +297,11 @@ mod tests {
     fn sorted_percentile(data: &[f32], percent: f64) -> f64 {
         let finite: Vec<f32> = data.iter().copied().filter(|v| v.is_finite()).collect();
         let non_zero: Vec<f32> = finite.iter().copied().filter(|&v| v != 0.0).collect();
-        let mut used = if !non_zero.is_empty() && non_zero.len() * 20 >= data.len() { non_zero } else { finite };
+        let mut used = if !non_zero.is_empty() && non_zero.len() * 20 >= data.len() {
+            non_zero
+        } else {
+            finite
+        };
         used.sort_by(f32::total_cmp);
         f64::from(used[(percent / 100.0 * (used.len() - 1) as f64 + 0.5) as usize])
     }
@@ -339,8 +364,20 @@ mod tests {
 
     #[test]
     fn ends_of_the_window() {
-        let range = IntensityPolicy::Window { low: -1000.0, high: 3095.0 }.range(&line(vec![0.0, 1.0])).unwrap();
-        let q = range.quantise(&line(vec![-1000.0, -999.6, -999.5, 3094.5, 3095.0, 9e9, f32::NAN, f32::INFINITY, f32::NEG_INFINITY]));
+        let range = IntensityPolicy::Window { low: -1000.0, high: 3095.0 }
+            .range(&line(vec![0.0, 1.0]))
+            .unwrap();
+        let q = range.quantise(&line(vec![
+            -1000.0,
+            -999.6,
+            -999.5,
+            3094.5,
+            3095.0,
+            9e9,
+            f32::NAN,
+            f32::INFINITY,
+            f32::NEG_INFINITY,
+        ]));
         assert_eq!(q.data(), [0, 0, 1, 4095, 4095, 4095, 0, 4095, 0]);
     }
 
@@ -352,7 +389,13 @@ mod tests {
             f32::from_bits(state)
         });
         let image = line(noise.take(5 * CHUNK + 3).collect());
-        let range = |threads| rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap().install(|| PERCENTILES.range(&image));
+        let range = |threads| {
+            rayon::ThreadPoolBuilder::new()
+                .num_threads(threads)
+                .build()
+                .unwrap()
+                .install(|| PERCENTILES.range(&image))
+        };
         assert_eq!(range(1).unwrap().low, sorted_percentile(image.data(), 1.0));
         assert_eq!(range(1), range(2));
         assert_eq!(range(1), range(7));
@@ -361,16 +404,35 @@ mod tests {
     #[test]
     fn refuses_what_has_no_range() {
         let image = line(vec![1.0, 2.0, 3.0]);
-        for (low, high) in [(1.0, 1.0), (2.0, 1.0), (f64::NAN, 1.0), (0.0, f64::INFINITY), (-f64::MAX, f64::MAX)] {
-            assert!(matches!(IntensityPolicy::Window { low, high }.range(&image), Err(IntensityError::Window { .. })), "{low} {high}");
+        for (low, high) in
+            [(1.0, 1.0), (2.0, 1.0), (f64::NAN, 1.0), (0.0, f64::INFINITY), (-f64::MAX, f64::MAX)]
+        {
+            assert!(
+                matches!(
+                    IntensityPolicy::Window { low, high }.range(&image),
+                    Err(IntensityError::Window { .. })
+                ),
+                "{low} {high}"
+            );
         }
-        for (low_percent, high_percent) in [(-1.0, 99.0), (1.0, 100.5), (50.0, 50.0), (f64::NAN, 99.0)] {
+        for (low_percent, high_percent) in
+            [(-1.0, 99.0), (1.0, 100.5), (50.0, 50.0), (f64::NAN, 99.0)]
+        {
             let policy = IntensityPolicy::Percentiles { low_percent, high_percent };
-            assert!(matches!(policy.range(&image), Err(IntensityError::Percentiles { .. })), "{low_percent} {high_percent}");
+            assert!(
+                matches!(policy.range(&image), Err(IntensityError::Percentiles { .. })),
+                "{low_percent} {high_percent}"
+            );
         }
         assert_eq!(PERCENTILES.range(&line(vec![f32::NAN; 3])), Err(IntensityError::NoFiniteVoxel));
-        assert_eq!(PERCENTILES.range(&line(vec![7.0, f32::NAN, 7.0])), Err(IntensityError::Constant(7.0)));
-        assert_eq!(IntensityPolicy::Window { low: 0.0, high: 1.0 }.range(&line(vec![-0.0, 0.0])), Err(IntensityError::Constant(0.0)));
+        assert_eq!(
+            PERCENTILES.range(&line(vec![7.0, f32::NAN, 7.0])),
+            Err(IntensityError::Constant(7.0))
+        );
+        assert_eq!(
+            IntensityPolicy::Window { low: 0.0, high: 1.0 }.range(&line(vec![-0.0, 0.0])),
+            Err(IntensityError::Constant(0.0))
+        );
     }
 
     #[test]
@@ -378,6 +440,11 @@ mod tests {
         let json = r#"{"policy":"percentiles","low_percent":1.0,"high_percent":99.0}"#;
         assert_eq!(serde_json::to_string(&PERCENTILES).unwrap(), json);
         assert_eq!(serde_json::from_str::<IntensityPolicy>(json).unwrap(), PERCENTILES);
-        assert!(serde_json::from_str::<IntensityPolicy>(r#"{"policy":"window","low":0,"high":1,"hihg":2}"#).is_err());
+        assert!(
+            serde_json::from_str::<IntensityPolicy>(
+                r#"{"policy":"window","low":0,"high":1,"hihg":2}"#
+            )
+            .is_err()
+        );
     }
 }

@@ -1,7 +1,8 @@
 //! Volumes and where they lie in the patient.
 //!
-//! Everything inside `pbt` is LPS millimetres in `f64` (x towards the patient's left, y posterior, z superior), voxel centres at
-//! integer indices, index order `(i, j, k)` with `i` fastest in memory. Other conventions exist only in the crate `pbt-io`.
+//! Everything inside `pbt` is LPS millimetres in `f64` (x towards the patient's left, y posterior,
+//! z superior), voxel centres at integer indices, index order `(i, j, k)` with `i` fastest in
+//! memory. Other conventions exist only in the crate `pbt-io`.
 #![forbid(unsafe_code)]
 
 mod geometry;

@@ -1,11 +1,14 @@
-//! Phantoms: made volumes that look like CT, MR and ultrasound, with a structure whose pose is known exactly.
+//! Phantoms: made volumes that look like CT, MR and ultrasound, with a structure whose pose is
+//! known exactly.
 //!
-//! They serve the demo and every test that must run without data. Each case has its own shape (size ±10 % an axis, bend, feature
-//! sizes), pose, position, neighbours of similar brightness, noise and sampling grid; only the anatomy gives the pose away. No
-//! rotation maps a structure onto itself, and each has a mark on one side, so that left and right differ too.
+//! They serve the demo and every test that must run without data. Each case has its own shape (size
+//! ±10 % an axis, bend, feature sizes), pose, position, neighbours of similar brightness, noise and
+//! sampling grid; only the anatomy gives the pose away. No rotation maps a structure onto itself,
+//! and each has a mark on one side, so that left and right differ too.
 //!
-//! Solids with signed distances are painted voxel by voxel. Shapes come from a ChaCha8 stream, noise from a hash of the voxel's
-//! index, so that a phantom has the same bits with any number of threads.
+//! Solids with signed distances are painted voxel by voxel. Shapes come from a ChaCha8 stream,
+//! noise from a hash of the voxel's index, so that a phantom has the same bits with any number of
+//! threads.
 
 mod ct;
 mod mr;
@@ -25,9 +28,11 @@ use solid::Solid;
 pub enum PhantomModality {
     /// A head with skull, jaw, ear bones and neck beside a table, in Hounsfield units.
     Ct,
-    /// A bent grey structure, as a hippocampus, in textured white matter with a bias field, in units that differ by case.
+    /// A bent grey structure, as a hippocampus, in textured white matter with a bias field, in
+    /// units that differ by case.
     Mr,
-    /// A gland with capsule, cyst and a calcification that casts a shadow, in speckle inside a fan-shaped field of view, 0 to 255.
+    /// A gland with capsule, cyst and a calcification that casts a shadow, in speckle inside a
+    /// fan-shaped field of view, 0 to 255.
     Ultrasound,
 }
 
@@ -65,18 +70,21 @@ pub struct PhantomSettings {
     pub any_orientation: bool,
     /// Largest rotation from the LPS axes in degrees when `any_orientation` is false.
     pub max_tilt_deg: f64,
-    /// Largest distance from the middle of the field of view to the middle of the structure's frame, mm.
+    /// Largest distance from the middle of the field of view to the middle of the structure's
+    /// frame, mm.
     pub max_shift_mm: f64,
     /// Number of neighbours that look a little like the structure.
     pub distractors: usize,
     /// Strength of the noise; 1 is usual for the modality, 0 is none.
     pub noise: f64,
-    /// Share of cases, 0 to 1, whose grid is oblique, anisotropic and mirrored at random; the others are plain LPS grids.
+    /// Share of cases, 0 to 1, whose grid is oblique, anisotropic and mirrored at random; the
+    /// others are plain LPS grids.
     pub oblique_share: f64,
 }
 
 impl PhantomSettings {
-    /// Good values: CT in any orientation, MR and ultrasound within 25° of the LPS axes; 64 to 76 voxels a side.
+    /// Good values: CT in any orientation, MR and ultrasound within 25° of the LPS axes; 64 to 76
+    /// voxels a side.
     pub fn new(modality: PhantomModality) -> Self {
         let common = Self {
             voxels: 64,
@@ -89,7 +97,13 @@ impl PhantomSettings {
             oblique_share: 0.3,
         };
         match modality {
-            PhantomModality::Ct => Self { voxels: 76, spacing_mm: 1.7, any_orientation: true, max_shift_mm: 14.0, ..common },
+            PhantomModality::Ct => Self {
+                voxels: 76,
+                spacing_mm: 1.7,
+                any_orientation: true,
+                max_shift_mm: 14.0,
+                ..common
+            },
             PhantomModality::Mr => common,
             PhantomModality::Ultrasound => Self { spacing_mm: 1.25, max_shift_mm: 8.0, ..common },
         }
@@ -101,7 +115,8 @@ impl PhantomSettings {
 pub struct Phantom {
     /// The image.
     pub image: Volume<f32>,
-    /// The smallest box, in the structure's own frame, that encloses the structure. Upright, the box's axes are the LPS axes.
+    /// The smallest box, in the structure's own frame, that encloses the structure. Upright, the
+    /// box's axes are the LPS axes.
     pub pose: Pose,
     /// Points on the structure, in an order that depends on the modality only.
     pub landmarks: Vec<(String, PointLps)>,
@@ -112,11 +127,21 @@ pub struct Phantom {
 /// # Panics
 /// When `settings` has no voxels or a spacing that is not positive: a programming error.
 pub fn phantom(modality: PhantomModality, settings: &PhantomSettings, seed: u64) -> Phantom {
-    assert!(settings.voxels > 0 && settings.spacing_mm > 0.0, "a phantom needs voxels and a positive spacing");
+    assert!(
+        settings.voxels > 0 && settings.spacing_mm > 0.0,
+        "a phantom needs voxels and a positive spacing"
+    );
     let mut draws = Draws::new(modality as u64, seed);
     let geometry = grid(settings, &mut draws);
-    let orientation = if settings.any_orientation { draws.rotation() } else { draws.rotation_within(settings.max_tilt_deg.to_radians()) };
-    let frame = Frame { origin: geometry.center().0 + draws.in_ball(settings.max_shift_mm), orientation: positive(orientation) };
+    let orientation = if settings.any_orientation {
+        draws.rotation()
+    } else {
+        draws.rotation_within(settings.max_tilt_deg.to_radians())
+    };
+    let frame = Frame {
+        origin: geometry.center().0 + draws.in_ball(settings.max_shift_mm),
+        orientation: positive(orientation),
+    };
     match modality {
         PhantomModality::Ct => ct::make(geometry, frame, settings, &mut draws),
         PhantomModality::Mr => mr::make(geometry, frame, settings, &mut draws),
@@ -138,8 +163,16 @@ impl Frame {
 
     /// The smallest box in this frame around all the solids.
     fn pose_around(self, solids: &[Solid]) -> Pose {
-        let (low, high) = solids.iter().map(Solid::bounds).reduce(|a, b| (a.0.inf(&b.0), a.1.sup(&b.1))).unwrap_or_default();
-        Pose { center: self.to_lps((low + high) / 2.0), orientation: self.orientation, size_mm: (high - low).into() }
+        let (low, high) = solids
+            .iter()
+            .map(Solid::bounds)
+            .reduce(|a, b| (a.0.inf(&b.0), a.1.sup(&b.1)))
+            .unwrap_or_default();
+        Pose {
+            center: self.to_lps((low + high) / 2.0),
+            orientation: self.orientation,
+            size_mm: (high - low).into(),
+        }
     }
 
     fn landmarks(self, points: &[(&str, Vector3<f64>)]) -> Vec<(String, PointLps)> {
@@ -167,7 +200,8 @@ fn grid(settings: &PhantomSettings, draws: &mut Draws) -> Geometry {
         .expect("a rotated grid of positive spacings is valid")
 }
 
-/// The volume whose voxel at the LPS point `p` is `value(p, n)`, `n` being the voxel's place in memory; slices in parallel.
+/// The volume whose voxel at the LPS point `p` is `value(p, n)`, `n` being the voxel's place in
+/// memory; slices in parallel.
 fn render(geometry: Geometry, value: impl Fn(Point3<f64>, u64) -> f64 + Sync) -> Volume<f32> {
     let [nx, ny, _] = geometry.shape();
     let (matrix, origin) = (*geometry.matrix(), geometry.origin().0);
@@ -181,7 +215,8 @@ fn render(geometry: Geometry, value: impl Fn(Point3<f64>, u64) -> f64 + Sync) ->
     Volume::new(geometry, data)
 }
 
-/// Edge over which a surface goes from outside to inside, mm: about one voxel, as partial volume does.
+/// Edge over which a surface goes from outside to inside, mm: about one voxel, as partial volume
+/// does.
 fn edge_mm(geometry: &Geometry) -> f64 {
     geometry.spacing_mm().iter().sum::<f64>() / 3.0
 }

@@ -15,20 +15,22 @@ pub struct Pose {
 }
 
 impl Pose {
-    /// A pose from the box's axes as columns; they are brought to the nearest rotation.
-    /// `None` when the matrix is not close to a rotation (mirrored, skewed by more than 0.05, or not finite).
+    /// A pose from the box's axes as columns; they are brought to the nearest rotation. `None` when
+    /// the matrix is not close to a rotation (mirrored, skewed by more than 0.05, or not finite).
     pub fn from_axes(center: PointLps, axes: &Matrix3<f64>, size_mm: [f64; 3]) -> Option<Self> {
         let skew = (axes.transpose() * axes - Matrix3::identity()).abs();
         // No NaN is below 0.05 either.
         if !skew.iter().all(|&s| s < 0.05) || axes.determinant() < 0.0 {
             return None;
         }
-        // One Newton step of the polar decomposition per pass; the input is nearly orthonormal, so five reach f64 precision.
+        // One Newton step of the polar decomposition per pass; the input is nearly orthonormal, so
+        // five reach f64 precision.
         let mut matrix = *axes;
         for _ in 0..5 {
             matrix = (matrix + matrix.try_inverse()?.transpose()) * 0.5;
         }
-        let orientation = UnitQuaternion::from_rotation_matrix(&Rotation3::from_matrix_unchecked(matrix));
+        let orientation =
+            UnitQuaternion::from_rotation_matrix(&Rotation3::from_matrix_unchecked(matrix));
         Some(Self { center, orientation: positive(orientation), size_mm })
     }
 
@@ -56,7 +58,8 @@ impl Pose {
     }
 }
 
-/// Angle in radians of the rotation from `a` to `b`, 0 to π, the same for a quaternion and its negative.
+/// Angle in radians of the rotation from `a` to `b`, 0 to π, the same for a quaternion and its
+/// negative.
 pub fn angle_between(a: &UnitQuaternion<f64>, b: &UnitQuaternion<f64>) -> f64 {
     // 2·atan2(|v|, |w|) stays accurate near 0 and π, where 2·acos(w) does not.
     let relative = a.inverse() * b;
@@ -79,7 +82,8 @@ pub fn rotation_from_vector(vector: Vector3<f64>) -> UnitQuaternion<f64> {
     UnitQuaternion::new_normalize(nalgebra::Quaternion::new(c, v.x, v.y, v.z))
 }
 
-/// The vector along the axis of a rotation, its length the angle in radians, 0 to π (the logarithm).
+/// The vector along the axis of a rotation, its length the angle in radians, 0 to π (the
+/// logarithm).
 pub fn rotation_to_vector(rotation: &UnitQuaternion<f64>) -> Vector3<f64> {
     let q = positive(*rotation);
     let sine = q.imag().norm();
@@ -117,7 +121,14 @@ mod tests {
     #[test]
     fn mirrored_axes_are_refused() {
         let center = PointLps::new(0.0, 0.0, 0.0);
-        assert!(Pose::from_axes(center, &Matrix3::from_diagonal(&Vector3::new(1.0, 1.0, -1.0)), [1.0; 3]).is_none());
+        assert!(
+            Pose::from_axes(
+                center,
+                &Matrix3::from_diagonal(&Vector3::new(1.0, 1.0, -1.0)),
+                [1.0; 3]
+            )
+            .is_none()
+        );
         assert!(Pose::from_axes(center, &Matrix3::from_element(f64::NAN), [1.0; 3]).is_none());
     }
 }

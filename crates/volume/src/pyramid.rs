@@ -3,8 +3,9 @@
 use crate::{Geometry, Volume, VoxelIndex};
 use rayon::prelude::*;
 
-/// Half the resolution: each new voxel is the mean of 2×2×2 voxels, `(sum + 4) >> 3`; at odd ends the last voxel is repeated.
-/// The shape is halved and rounded up, and the centre of the new voxel 0 lies at index ½ of the old.
+/// Half the resolution: each new voxel is the mean of 2×2×2 voxels, `(sum + 4) >> 3`; at odd ends
+/// the last voxel is repeated. The shape is halved and rounded up, and the centre of the new voxel
+/// 0 lies at index ½ of the old.
 pub fn downsample2(v: &Volume<u16>) -> Volume<u16> {
     let [nx, ny, nz] = v.shape();
     let shape = [nx, ny, nz].map(|n| n.div_ceil(2));

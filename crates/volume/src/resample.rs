@@ -1,7 +1,8 @@
 //! Resampling a quantised volume onto another grid, with anti-aliasing, in integers.
 //!
-//! Where the axes of both grids are parallel up to order and direction, one axis is resampled at a time; otherwise the image is
-//! smoothed along its own axes as far as the target is coarser, and interpolated trilinearly.
+//! Where the axes of both grids are parallel up to order and direction, one axis is resampled at a
+//! time; otherwise the image is smoothed along its own axes as far as the target is coarser, and
+//! interpolated trilinearly.
 
 use crate::taps::Taps;
 use crate::{Geometry, Volume};
@@ -19,16 +20,19 @@ pub enum Padding {
     Edge,
 }
 
-/// Axes count as parallel when the step along one has components along the others below this, relative to its length.
+/// Axes count as parallel when the step along one has components along the others below this,
+/// relative to its length.
 const PARALLEL: f64 = 1e-6;
 
 /// `image` on the grid `to`. Outside the image there is zero, or the border goes on.
 ///
-/// Along an axis with a coarser target the filter is a triangle as wide as two of the target's voxels, so that every voxel of the image
-/// counts (as PIL's `resize` has it); with a finer target it is linear interpolation. Weights are integers (Q14 along parallel axes,
-/// 8-bit fractions on oblique ones) and each pass rounds to the nearest integer, so the result has the same bits with any number of
-/// threads and for any of the 48 orders and directions in which the image may be stored, as far as positions agree to 10⁻⁶ voxels. A
-/// grid that only permutes or flips the image's voxels gives these voxels.
+/// Along an axis with a coarser target the filter is a triangle as wide as two of the target's
+/// voxels, so that every voxel of the image counts (as PIL's `resize` has it); with a finer target
+/// it is linear interpolation. Weights are integers (Q14 along parallel axes, 8-bit fractions on
+/// oblique ones) and each pass rounds to the nearest integer, so the result has the same bits with
+/// any number of threads and for any of the 48 orders and directions in which the image may be
+/// stored, as far as positions agree to 10⁻⁶ voxels. A grid that only permutes or flips the image's
+/// voxels gives these voxels.
 pub fn resample(image: &Volume<u16>, to: &Geometry, padding: Padding) -> Volume<u16> {
     // Steps in index units of the image (rows) for one voxel of the target (columns).
     let steps = image.geometry().inverse() * to.matrix();
@@ -40,17 +44,21 @@ pub fn resample(image: &Volume<u16>, to: &Geometry, padding: Padding) -> Volume<
     Volume::new(to.clone(), data)
 }
 
-/// For each axis of the target the axis of the image that is parallel to it; `None` on oblique grids.
+/// For each axis of the target the axis of the image that is parallel to it; `None` on oblique
+/// grids.
 fn parallel_axes(image: &Geometry, to: &Geometry, steps: &Matrix3<f64>) -> Option<[usize; 3]> {
     let (image_mm, to_mm) = (image.spacing_mm(), to.spacing_mm());
     let part = |a: usize, t: usize| (steps[(a, t)] * image_mm[a] / to_mm[t]).abs();
-    let axes = [0, 1, 2].map(|t| (1..3).fold(0, |best, a| if part(a, t) > part(best, t) { a } else { best }));
+    let axes = [0, 1, 2]
+        .map(|t| (1..3).fold(0, |best, a| if part(a, t) > part(best, t) { a } else { best }));
     let parallel = (0..3).all(|t| (0..3).all(|a| a == axes[t] || part(a, t) <= PARALLEL));
-    // No axis may be missing: with all others negligible, two equal ones would make the step matrix singular.
+    // No axis may be missing: with all others negligible, two equal ones would make the step matrix
+    // singular.
     (parallel && axes[0] != axes[1] && axes[1] != axes[2] && axes[0] != axes[2]).then_some(axes)
 }
 
-/// Resampling along one axis after the other, the largest reduction first; target axis `t` is the image's axis `axes[t]`.
+/// Resampling along one axis after the other, the largest reduction first; target axis `t` is the
+/// image's axis `axes[t]`.
 fn along_axes(
     image: &Volume<u16>,
     target: [usize; 3],
@@ -63,12 +71,14 @@ fn along_axes(
     let taps = [0, 1, 2].map(|t| {
         let a = axes[t];
         let (n, step) = (shape[a], steps[(a, t)]);
-        // A flipped axis is laid out as if it were not, and its taps turned round afterwards: sums then round the same way.
+        // A flipped axis is laid out as if it were not, and its taps turned round afterwards: sums
+        // then round the same way.
         let start = if step < 0.0 { (n - 1) as f64 - first[a] } else { first[a] };
         let taps = Taps::resize(start, step.abs(), target[t], n, padding);
         if step < 0.0 { taps.flipped(n) } else { taps }
     });
-    // Equal reductions must rank as equal, whatever rounding errors the affines have: each pass rounds, so that their order shows.
+    // Equal reductions must rank as equal, whatever rounding errors the affines have: each pass
+    // rounds, so that their order shows.
     let reduction = |t: usize| (steps[(axes[t], t)].abs() * f64::from(1u32 << 20) + 0.5) as u64;
     let mut order = [2, 1, 0];
     order.sort_by_key(|&t| std::cmp::Reverse(reduction(t)));
@@ -97,16 +107,24 @@ fn permute(data: &[u16], shape: [usize; 3], axes: [usize; 3]) -> Vec<u16> {
     out
 }
 
-/// Resampling onto a grid in any direction: smoothing along the image's axes, then trilinear interpolation.
-fn oblique(image: &Volume<u16>, target: [usize; 3], steps: &Matrix3<f64>, first: Vector3<f64>, padding: Padding) -> Vec<u16> {
+/// Resampling onto a grid in any direction: smoothing along the image's axes, then trilinear
+/// interpolation.
+fn oblique(
+    image: &Volume<u16>,
+    target: [usize; 3],
+    steps: &Matrix3<f64>,
+    first: Vector3<f64>,
+    padding: Padding,
+) -> Vec<u16> {
     let mut shape = image.shape();
     let mut first = first;
     let mut smoothed: Option<Vec<u16>> = None;
     for a in [2, 1, 0] {
         // Distance of the target's voxels in units of the image's, for an isotropic target exactly.
         let ratio = steps.row(a).norm();
-        // Variances of filters add up, and a triangle's goes with its width squared: smoothing and the interpolation that
-        // follows have together the width of the triangle used on parallel axes.
+        // Variances of filters add up, and a triangle's goes with its width squared: smoothing and
+        // the interpolation that follows have together the width of the triangle used on parallel
+        // axes.
         let reach = (ratio * ratio - 1.0).max(0.0).sqrt();
         if reach > 1.0 {
             let needed = interval(steps, first[a], target, a, shape[a]);
@@ -120,7 +138,8 @@ fn oblique(image: &Volume<u16>, target: [usize; 3], steps: &Matrix3<f64>, first:
     let [nx, ny, nz] = target;
     let mut out = vec![0u16; nx * ny * nz];
     out.par_chunks_mut(nx).enumerate().for_each(|(line, row)| {
-        let start = first + steps.column(1) * (line % ny) as f64 + steps.column(2) * (line / ny) as f64;
+        let start =
+            first + steps.column(1) * (line % ny) as f64 + steps.column(2) * (line / ny) as f64;
         for (i, to) in row.iter_mut().enumerate() {
             *to = grid.trilinear(start + steps.column(0) * i as f64);
         }
@@ -128,8 +147,15 @@ fn oblique(image: &Volume<u16>, target: [usize; 3], steps: &Matrix3<f64>, first:
     out
 }
 
-/// The voxels along axis `a` of the image that the target's box touches, with one to spare on either side; at least one.
-fn interval(steps: &Matrix3<f64>, first: f64, target: [usize; 3], a: usize, n: usize) -> std::ops::Range<usize> {
+/// The voxels along axis `a` of the image that the target's box touches, with one to spare on
+/// either side; at least one.
+fn interval(
+    steps: &Matrix3<f64>,
+    first: f64,
+    target: [usize; 3],
+    a: usize,
+    n: usize,
+) -> std::ops::Range<usize> {
     let reaches = [0, 1, 2].map(|t| steps[(a, t)] * (target[t] - 1) as f64);
     let low = first + reaches.iter().map(|r| r.min(0.0)).sum::<f64>();
     let high = first + reaches.iter().map(|r| r.max(0.0)).sum::<f64>();
@@ -146,20 +172,35 @@ struct Grid<'a> {
 }
 
 impl Grid<'_> {
-    /// The value at a position in index units, rounded to 1/256 voxel; the eight products are exact, and rounded once.
+    /// The value at a position in index units, rounded to 1/256 voxel; the eight products are
+    /// exact, and rounded once.
     fn trilinear(&self, at: Vector3<f64>) -> u16 {
         let [nx, ny, _] = self.shape;
-        // From two voxels outside on, nothing changes any more; the clamp keeps far positions within the integers.
-        let fixed = [0, 1, 2].map(|a| ((at[a].clamp(-2.0, (self.shape[a] + 1) as f64) + 2.0) * 256.0 + 0.5) as i64);
+        // From two voxels outside on, nothing changes any more; the clamp keeps far positions
+        // within the integers.
+        let fixed = [0, 1, 2]
+            .map(|a| ((at[a].clamp(-2.0, (self.shape[a] + 1) as f64) + 2.0) * 256.0 + 0.5) as i64);
         let whole = fixed.map(|f| (f >> 8) - 2);
         let [fx, fy, fz] = fixed.map(|f| (f & 255) as u32);
         let inside = (0..3).all(|a| whole[a] >= 0 && whole[a] + 1 < self.shape[a] as i64);
         let at: [u32; 8] = if inside {
             let base = (whole[2] as usize * ny + whole[1] as usize) * nx + whole[0] as usize;
             let (lower, upper) = (&self.data[base..], &self.data[base + nx * ny..]);
-            [lower[0], lower[1], lower[nx], lower[nx + 1], upper[0], upper[1], upper[nx], upper[nx + 1]].map(u32::from)
+            [
+                lower[0],
+                lower[1],
+                lower[nx],
+                lower[nx + 1],
+                upper[0],
+                upper[1],
+                upper[nx],
+                upper[nx + 1],
+            ]
+            .map(u32::from)
         } else {
-            std::array::from_fn(|n| self.padded([0, 1, 2].map(|a| whole[a] + (n >> a & 1) as i64)).into())
+            std::array::from_fn(|n| {
+                self.padded([0, 1, 2].map(|a| whole[a] + (n >> a & 1) as i64)).into()
+            })
         };
         let along_x = |n: usize| at[n] * (256 - fx) + at[n + 1] * fx;
         let along_y = |n: usize| u64::from(along_x(n) * (256 - fy) + along_x(n + 2) * fy);

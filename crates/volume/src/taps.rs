@@ -7,11 +7,12 @@ use std::ops::Range;
 /// Weights are multiples of 2⁻¹⁴ and sum to exactly one.
 const WEIGHT_BITS: u32 = 14;
 
-/// Positions are rounded to multiples of 2⁻²⁰ voxel, so that grids that differ by rounding errors of their affines only get the same
-/// weights.
+/// Positions are rounded to multiples of 2⁻²⁰ voxel, so that grids that differ by rounding errors
+/// of their affines only get the same weights.
 const POSITION_STEPS: f64 = (1u32 << 20) as f64;
 
-/// For each voxel of the result along an axis, which voxels of the source it is made of and their weights.
+/// For each voxel of the result along an axis, which voxels of the source it is made of and their
+/// weights.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Taps {
     outputs: Vec<Run>,
@@ -27,9 +28,16 @@ struct Run {
 }
 
 impl Taps {
-    /// Result voxel `m` lies at position `start + m·step` (index units of the source, which has `n` voxels; `step > 0`). The filter is
-    /// a triangle reaching `max(1, step)` to both sides: linear interpolation, or its anti-aliased form on a coarser grid.
-    pub(crate) fn resize(start: f64, step: f64, outputs: usize, n: usize, padding: Padding) -> Self {
+    /// Result voxel `m` lies at position `start + m·step` (index units of the source, which has `n`
+    /// voxels; `step > 0`). The filter is a triangle reaching `max(1, step)` to both sides: linear
+    /// interpolation, or its anti-aliased form on a coarser grid.
+    pub(crate) fn resize(
+        start: f64,
+        step: f64,
+        outputs: usize,
+        n: usize,
+        padding: Padding,
+    ) -> Self {
         Self::triangles((0..outputs).map(|m| start + m as f64 * step), step.max(1.0), n, padding)
     }
 
@@ -38,7 +46,12 @@ impl Taps {
         Self::triangles(outputs.map(|m| m as f64), reach, n, padding)
     }
 
-    fn triangles(positions: impl Iterator<Item = f64>, reach: f64, n: usize, padding: Padding) -> Self {
+    fn triangles(
+        positions: impl Iterator<Item = f64>,
+        reach: f64,
+        n: usize,
+        padding: Padding,
+    ) -> Self {
         // Bounds the work where the whole source is far smaller than one voxel of the result.
         let reach = reach.min(64.0 * n as f64);
         let mut taps = Self { outputs: Vec::new(), weights: Vec::new() };
@@ -47,7 +60,8 @@ impl Taps {
             // Further away than the filter reaches, nothing changes any more.
             let position = position.clamp(-reach - 1.0, n as f64 + reach);
             let position = libm::floor(position * POSITION_STEPS + 0.5) / POSITION_STEPS;
-            let (from, to) = (libm::ceil(position - reach) as i64, libm::floor(position + reach) as i64);
+            let (from, to) =
+                (libm::ceil(position - reach) as i64, libm::floor(position + reach) as i64);
             let inside = |i: i64| i.clamp(0, n as i64 - 1) as usize;
             let first = inside(from);
             shares.clear();
@@ -65,7 +79,8 @@ impl Taps {
         taps
     }
 
-    /// One result voxel. Rounding the running sum of the shares makes the weights of a whole filter sum to exactly one.
+    /// One result voxel. Rounding the running sum of the shares makes the weights of a whole filter
+    /// sum to exactly one.
     fn push(&mut self, first: usize, shares: &[f64], total: f64) {
         let begin = self.weights.len();
         let (mut sum, mut spent) = (0.0, 0);
@@ -102,7 +117,11 @@ impl Taps {
     pub(crate) fn is_identity(&self, n: usize) -> bool {
         let one = 1 << WEIGHT_BITS;
         self.outputs.len() == n
-            && self.outputs.iter().enumerate().all(|(m, run)| run.first == m && self.weights[run.begin..run.end] == [one])
+            && self
+                .outputs
+                .iter()
+                .enumerate()
+                .all(|(m, run)| run.first == m && self.weights[run.begin..run.end] == [one])
     }
 
     /// Filters an array (i fastest) along one axis, and rounds to the nearest integer.
@@ -111,7 +130,9 @@ impl Taps {
         let inner: usize = shape[..axis].iter().product();
         let mut out = vec![0u16; data.len() / n * self.outputs.len()];
         if axis == 0 {
-            out.par_chunks_mut(self.outputs.len()).zip(data.par_chunks(n)).for_each(|(to, from)| self.filter_row(from, to));
+            out.par_chunks_mut(self.outputs.len())
+                .zip(data.par_chunks(n))
+                .for_each(|(to, from)| self.filter_row(from, to));
         } else {
             out.par_chunks_mut(inner).enumerate().for_each(|(line, to)| {
                 let (outer, m) = (line / self.outputs.len(), line % self.outputs.len());
@@ -126,13 +147,18 @@ impl Taps {
     fn filter_row(&self, from: &[u16], to: &mut [u16]) {
         for (to, run) in to.iter_mut().zip(&self.outputs) {
             let weights = &self.weights[run.begin..run.end];
-            let sum: u32 = weights.iter().zip(&from[run.first..]).map(|(&w, &v)| u32::from(w) * u32::from(v)).sum();
+            let sum: u32 = weights
+                .iter()
+                .zip(&from[run.first..])
+                .map(|(&w, &v)| u32::from(w) * u32::from(v))
+                .sum();
             *to = rounded(sum);
         }
     }
 }
 
-/// Weighted sum of lines that lie `inner` apart, a block at a time so that the sums stay in the nearest cache.
+/// Weighted sum of lines that lie `inner` apart, a block at a time so that the sums stay in the
+/// nearest cache.
 fn blend(from: &[u16], inner: usize, weights: &[u16], to: &mut [u16]) {
     const BLOCK: usize = 1024;
     let mut sums = [0u32; BLOCK];
@@ -141,7 +167,9 @@ fn blend(from: &[u16], inner: usize, weights: &[u16], to: &mut [u16]) {
         sums.fill(0);
         for (n, &weight) in weights.iter().enumerate() {
             let line = &from[n * inner + block * BLOCK..][..to.len()];
-            sums.iter_mut().zip(line).for_each(|(sum, &v)| *sum += u32::from(weight) * u32::from(v));
+            sums.iter_mut()
+                .zip(line)
+                .for_each(|(sum, &v)| *sum += u32::from(weight) * u32::from(v));
         }
         to.iter_mut().zip(sums).for_each(|(to, sum)| *to = rounded(*sum));
     }
@@ -190,17 +218,32 @@ mod tests {
 
     #[test]
     fn known_filters() {
-        let weights = |taps: &Taps, m: usize| (taps.outputs[m].first, taps.weights[taps.outputs[m].begin..taps.outputs[m].end].to_vec());
+        let weights = |taps: &Taps, m: usize| {
+            (
+                taps.outputs[m].first,
+                taps.weights[taps.outputs[m].begin..taps.outputs[m].end].to_vec(),
+            )
+        };
         assert!(Taps::resize(0.0, 1.0, 9, 9, Padding::Zero).is_identity(9));
         assert!(!Taps::resize(0.0, 1.0, 8, 9, Padding::Zero).is_identity(9));
-        assert_eq!(weights(&Taps::resize(2.25, 1.0, 1, 9, Padding::Zero), 0), (2, vec![12288, 4096]));
-        // Half the resolution, between two voxels: 1/8, 3/8, 3/8, 1/8, as PIL's bilinear reduction has it.
-        assert_eq!(weights(&Taps::resize(4.5, 2.0, 1, 9, Padding::Zero), 0), (3, vec![2048, 6144, 6144, 2048]));
+        assert_eq!(
+            weights(&Taps::resize(2.25, 1.0, 1, 9, Padding::Zero), 0),
+            (2, vec![12288, 4096])
+        );
+        // Half the resolution, between two voxels: 1/8, 3/8, 3/8, 1/8, as PIL's bilinear reduction
+        // has it.
+        assert_eq!(
+            weights(&Taps::resize(4.5, 2.0, 1, 9, Padding::Zero), 0),
+            (3, vec![2048, 6144, 6144, 2048])
+        );
         assert_eq!(weights(&Taps::resize(-0.5, 1.0, 1, 9, Padding::Zero), 0), (0, vec![8192]));
         assert_eq!(weights(&Taps::resize(-0.5, 1.0, 1, 9, Padding::Edge), 0), (0, vec![16384]));
         assert_eq!(weights(&Taps::resize(-7.0, 1.0, 1, 9, Padding::Zero), 0), (0, vec![]));
         assert_eq!(weights(&Taps::resize(1e300, 1.0, 1, 9, Padding::Edge), 0), (8, vec![16384]));
-        assert_eq!(weights(&Taps::resize(2.25, 1.0, 1, 9, Padding::Zero).flipped(9), 0), (5, vec![4096, 12288]));
+        assert_eq!(
+            weights(&Taps::resize(2.25, 1.0, 1, 9, Padding::Zero).flipped(9), 0),
+            (5, vec![4096, 12288])
+        );
     }
 
     #[test]

@@ -3,7 +3,8 @@
 use crate::Geometry;
 use std::sync::Arc;
 
-/// Voxels of type `T` on a [`Geometry`]; `i` is fastest in memory. Clones share the voxels until one of them is changed.
+/// Voxels of type `T` on a [`Geometry`]; `i` is fastest in memory. Clones share the voxels until
+/// one of them is changed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Volume<T> {
     geometry: Geometry,
@@ -14,7 +15,8 @@ impl<T: Copy> Volume<T> {
     /// A volume from its voxels.
     ///
     /// # Panics
-    /// When the number of voxels is not that of the geometry: a programming error, readers check before.
+    /// When the number of voxels is not that of the geometry: a programming error, readers check
+    /// before.
     pub fn new(geometry: Geometry, data: Vec<T>) -> Self {
         assert_eq!(data.len(), geometry.len(), "voxels and shape disagree");
         Self { geometry, data: Arc::new(data) }

@@ -1,7 +1,10 @@
 //! Resampling against brute force in floating point, and its invariances.
 
 use nalgebra::{Matrix3, Vector3};
-use pbt_volume::{Geometry, Padding, PointLps, Volume, VoxelIndex, resample, rotation_from_vector, working_geometry};
+use pbt_volume::{
+    Geometry, Padding, PointLps, Volume, VoxelIndex, resample, rotation_from_vector,
+    working_geometry,
+};
 use proptest::prelude::*;
 
 fn noise(geometry: Geometry) -> Volume<u16> {
@@ -33,21 +36,29 @@ fn storages(v: &Volume<u16>) -> Vec<Volume<u16>> {
             let [i, j, k] = source(at).map(|n| n as f64);
             v.geometry().to_lps(VoxelIndex::new(i, j, k))
         };
-        let columns = [0, 1, 2].map(|t| v.geometry().matrix().column(order[t]) * if flips >> t & 1 == 1 { -1.0 } else { 1.0 });
-        let geometry = Geometry::new(shape, Matrix3::from_columns(&columns), place([0; 3])).unwrap();
+        let columns = [0, 1, 2].map(|t| {
+            v.geometry().matrix().column(order[t]) * if flips >> t & 1 == 1 { -1.0 } else { 1.0 }
+        });
+        let geometry =
+            Geometry::new(shape, Matrix3::from_columns(&columns), place([0; 3])).unwrap();
         Volume::from_fn(geometry, |i, j, k| {
             let [i, j, k] = source([i, j, k]);
             v.at(i, j, k)
         })
     };
-    orders.into_iter().flat_map(|order| (0..8).map(move |flips| (order, flips))).map(|(order, flips)| stored(order, flips)).collect()
+    orders
+        .into_iter()
+        .flat_map(|order| (0..8).map(move |flips| (order, flips)))
+        .map(|(order, flips)| stored(order, flips))
+        .collect()
 }
 
 #[test]
 fn permuted_and_flipped_voxels_come_back_exactly() {
     for axes in [Matrix3::identity(), rotation([0.4, -0.9, 1.3])] {
         let matrix = axes * Matrix3::from_diagonal(&Vector3::new(0.7, 1.1, 3.0));
-        let v = noise(Geometry::new([7, 6, 5], matrix, PointLps::new(-120.0, 33.0, 410.0)).unwrap());
+        let v =
+            noise(Geometry::new([7, 6, 5], matrix, PointLps::new(-120.0, 33.0, 410.0)).unwrap());
         for stored in storages(&v) {
             for padding in [Padding::Zero, Padding::Edge] {
                 assert_eq!(resample(&stored, v.geometry(), padding), v);
@@ -59,9 +70,12 @@ fn permuted_and_flipped_voxels_come_back_exactly() {
 
 #[test]
 fn all_48_storages_give_one_working_volume() {
-    for (axes, spacing_mm) in [([0.0; 3], 1.9), ([0.3, -0.2, 0.5], 1.9), ([0.3, -0.2, 0.5], 0.4), ([2.0, 0.1, -0.4], 1.0)] {
+    for (axes, spacing_mm) in
+        [([0.0; 3], 1.9), ([0.3, -0.2, 0.5], 1.9), ([0.3, -0.2, 0.5], 0.4), ([2.0, 0.1, -0.4], 1.0)]
+    {
         let matrix = rotation(axes) * Matrix3::from_diagonal(&Vector3::new(0.7, 0.7, 2.5));
-        let v = noise(Geometry::new([14, 11, 6], matrix, PointLps::new(-120.0, 33.0, 410.0)).unwrap());
+        let v =
+            noise(Geometry::new([14, 11, 6], matrix, PointLps::new(-120.0, 33.0, 410.0)).unwrap());
         let grid = working_geometry(v.geometry(), spacing_mm);
         let expected = resample(&v, &grid, Padding::Edge);
         for stored in storages(&v) {
@@ -83,7 +97,8 @@ fn filtered(v: &Volume<u16>, at: Vector3<f64>, reach: Vector3<f64>, padding: Pad
     for &(k, wk) in &weights[2] {
         for &(j, wj) in &weights[1] {
             for &(i, wi) in &weights[0] {
-                let outside = (0..3).any(|a| [i, j, k][a] < 0 || [i, j, k][a] >= v.shape()[a] as i64);
+                let outside =
+                    (0..3).any(|a| [i, j, k][a] < 0 || [i, j, k][a] >= v.shape()[a] as i64);
                 total += wi * wj * wk;
                 if padding == Padding::Edge || !outside {
                     sum += wi * wj * wk * f64::from(v.at_clamped(i, j, k));
@@ -141,7 +156,8 @@ proptest! {
         prop_assume!((0..3).all(|a| (v.geometry().matrix().try_inverse().unwrap() * to.matrix()).row(a).norm() <= 1.4));
         Volume::from_fn(to.clone(), |i, j, k| {
             let at = v.geometry().to_index(to.to_lps(VoxelIndex::new(i as f64, j as f64, k as f64))).0.coords;
-            // The same position as in the fixed-point arithmetic; interpolation itself is then exact but for the last rounding.
+            // The same position as in the fixed-point arithmetic; interpolation itself is then
+            // exact but for the last rounding.
             let rounded = at.map(|x| (x * 256.0 + 0.5).floor() / 256.0);
             let ties = (0..3).any(|a| ((at[a] * 256.0 + 0.5) - (at[a] * 256.0 + 0.5).round()).abs() < 1e-6);
             let expected = filtered(&v, rounded, Vector3::repeat(1.0), padding);
@@ -175,8 +191,12 @@ fn constant_images_stay_constant() {
     let v = Volume::filled(Geometry::isotropic([20, 21, 22], 0.5).unwrap(), 4095u16);
     for axes in [Matrix3::identity(), rotation([0.2, 0.3, -0.4])] {
         for spacing_mm in [0.2, 0.5, 0.77, 3.0, 1e6] {
-            let to = Geometry::new([5, 6, 7], axes * spacing_mm, PointLps::new(1.0, 2.0, 3.0)).unwrap();
-            assert!(resample(&v, &to, Padding::Edge).data().iter().all(|&v| v == 4095), "{spacing_mm}");
+            let to =
+                Geometry::new([5, 6, 7], axes * spacing_mm, PointLps::new(1.0, 2.0, 3.0)).unwrap();
+            assert!(
+                resample(&v, &to, Padding::Edge).data().iter().all(|&v| v == 4095),
+                "{spacing_mm}"
+            );
         }
     }
 }
@@ -184,7 +204,9 @@ fn constant_images_stay_constant() {
 #[test]
 fn coarse_grids_do_not_alias() {
     // A checkerboard is all detail: on a coarser grid only its mean may remain.
-    let v = Volume::from_fn(Geometry::isotropic([64; 3], 1.0).unwrap(), |i, j, k| if (i + j + k) % 2 == 0 { 0 } else { 4000 });
+    let v = Volume::from_fn(Geometry::isotropic([64; 3], 1.0).unwrap(), |i, j, k| {
+        if (i + j + k) % 2 == 0 { 0 } else { 4000 }
+    });
     for axes in [Matrix3::identity(), rotation([0.2, 0.3, -0.4])] {
         let start = PointLps(v.geometry().center().0 - axes * Vector3::repeat(10.0));
         let out = resample(&v, &Geometry::new([8; 3], axes * 2.5, start).unwrap(), Padding::Edge);
@@ -198,11 +220,15 @@ fn far_away_there_is_padding() {
     for axes in [Matrix3::identity(), rotation([0.2, 0.3, -0.4])] {
         for spacing_mm in [0.5, 3.0] {
             for side in [-1e8, 1e8] {
-                let to = Geometry::new([3; 3], axes * spacing_mm, PointLps::new(side, side, side)).unwrap();
+                let to = Geometry::new([3; 3], axes * spacing_mm, PointLps::new(side, side, side))
+                    .unwrap();
                 let corner = if side < 0.0 { v.at(0, 0, 0) } else { v.at(5, 4, 3) };
                 assert!(resample(&v, &to, Padding::Zero).data().iter().all(|&v| v == 0));
                 let smoothed = spacing_mm > 1.0 && axes != Matrix3::identity();
-                assert!(smoothed || resample(&v, &to, Padding::Edge).data().iter().all(|&v| v == corner));
+                assert!(
+                    smoothed
+                        || resample(&v, &to, Padding::Edge).data().iter().all(|&v| v == corner)
+                );
             }
         }
     }
@@ -213,8 +239,13 @@ fn threads_do_not_show() {
     let v = noise(Geometry::isotropic([30, 20, 25], 1.0).unwrap());
     for axes in [Matrix3::identity(), rotation([0.2, 0.3, -0.4])] {
         let to = Geometry::new([13; 3], axes * 1.7, PointLps::new(2.0, 1.0, 0.0)).unwrap();
-        let with =
-            |threads| rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap().install(|| resample(&v, &to, Padding::Zero));
+        let with = |threads| {
+            rayon::ThreadPoolBuilder::new()
+                .num_threads(threads)
+                .build()
+                .unwrap()
+                .install(|| resample(&v, &to, Padding::Zero))
+        };
         assert_eq!(with(1), with(3));
     }
 }

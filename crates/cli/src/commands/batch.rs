@@ -5,14 +5,19 @@ mod tables;
 
 use crate::Failure;
 use crate::args::{Batch, Global};
-use crate::commands::detect::{LoadedModel, detect_image, label_map, make_folder, record_choice, write};
+use crate::commands::detect::{
+    LoadedModel, detect_image, label_map, make_folder, record_choice, write,
+};
 use crate::device::Device;
 use crate::output::{say, tell};
 use crate::progress::{catch_interrupts, count_bar, interrupted};
 use cases::batch_cases;
 use indicatif::ProgressBar;
 use pbt_detect::DetectError;
-use pbt_io::{DeviceRecord, Image, IoError, ModelRecord, ResultFile, read_image_with, read_result, write_atomically};
+use pbt_io::{
+    DeviceRecord, Image, IoError, ModelRecord, ResultFile, read_image_with, read_result,
+    write_atomically,
+};
 use serde::{Deserialize, Serialize};
 use std::io::Write;
 use std::path::Path;
@@ -37,7 +42,8 @@ struct RunFile<'a> {
     device: &'a DeviceRecord,
     options: Options,
     counts: Counts,
-    /// Cases that failed in this run and, in the order of the list, those of other parts that are known to have failed with this model.
+    /// Cases that failed in this run and, in the order of the list, those of other parts that are
+    /// known to have failed with this model.
     failed: &'a [FailedCase],
     seconds: Seconds,
 }
@@ -59,7 +65,8 @@ struct Counts {
     failed: usize,
 }
 
-/// Seconds of the whole run, and of loading and of detection added up over cases, of which some go on side by side.
+/// Seconds of the whole run, and of loading and of detection added up over cases, of which some go
+/// on side by side.
 #[derive(Default, Serialize)]
 struct Seconds {
     load: f64,
@@ -104,7 +111,8 @@ pub(super) fn run(args: &Batch, global: &Global) -> Result<ExitCode, Failure> {
             continue;
         }
         counts.cases += 1;
-        match args.resume.then(|| earlier_result(&args.output, case, &model, args.labels)).flatten() {
+        match args.resume.then(|| earlier_result(&args.output, case, &model, args.labels)).flatten()
+        {
             Some(result) => {
                 counts.resumed += 1;
                 states[place] = State::Rows(rows_of_result(&result));
@@ -115,7 +123,14 @@ pub(super) fn run(args: &Batch, global: &Global) -> Result<ExitCode, Failure> {
     let mut seconds = Seconds::default();
     let bar = count_bar(global.quiet, to_do.len());
     let detected = detect_all(
-        &Work { cases: &cases, to_do: &to_do, model: &model, device: &device, output: &args.output, labels: args.labels },
+        &Work {
+            cases: &cases,
+            to_do: &to_do,
+            model: &model,
+            device: &device,
+            output: &args.output,
+            labels: args.labels,
+        },
         &bar,
         |done| {
             seconds.load += done.load_seconds;
@@ -136,7 +151,10 @@ pub(super) fn run(args: &Batch, global: &Global) -> Result<ExitCode, Failure> {
     if args.shard.is_some() {
         add_other_shards(&args.output, &cases, &model, &mut states);
     }
-    let failed: Vec<FailedCase> = states.iter().filter_map(|s| if let State::Failed(f) = s { Some(f.clone()) } else { None }).collect();
+    let failed: Vec<FailedCase> = states
+        .iter()
+        .filter_map(|s| if let State::Failed(f) = s { Some(f.clone()) } else { None })
+        .collect();
     let rows: Vec<Row> = states
         .into_iter()
         .flat_map(|state| match state {
@@ -154,7 +172,11 @@ pub(super) fn run(args: &Batch, global: &Global) -> Result<ExitCode, Failure> {
         model: &model.record(),
         model_path: args.model.display().to_string(),
         device: &device.record,
-        options: Options { shard: args.shard.map(|s| s.to_string()), resume: args.resume, labels: args.labels },
+        options: Options {
+            shard: args.shard.map(|s| s.to_string()),
+            resume: args.resume,
+            labels: args.labels,
+        },
         counts,
         failed: &failed,
         seconds,
@@ -164,24 +186,38 @@ pub(super) fn run(args: &Batch, global: &Global) -> Result<ExitCode, Failure> {
         w.write_all(b"\n")
     })?;
     if detected.is_err() {
-        say(global.quiet, format_args!("{}: results so far are kept; go on with --resume", args.output.display()));
+        say(
+            global.quiet,
+            format_args!("{}: results so far are kept; go on with --resume", args.output.display()),
+        );
     }
     detected?;
     let Counts { cases, detected, resumed, failed } = run.counts;
-    let earlier = if args.resume { format!(", {resumed} had a result already") } else { String::new() };
+    let earlier =
+        if args.resume { format!(", {resumed} had a result already") } else { String::new() };
     let table = args.output.join("detections.csv");
     say(
         global.quiet,
-        format_args!("{cases} cases: {detected} done{earlier}, {failed} failed; {:.1} s; table: {}", run.seconds.total, table.display()),
+        format_args!(
+            "{cases} cases: {detected} done{earlier}, {failed} failed; {:.1} s; table: {}",
+            run.seconds.total,
+            table.display()
+        ),
     );
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::from(3) })
 }
 
 /// The result that a case has from this model, if its files are complete.
-fn earlier_result(folder: &Path, case: &BatchCase, model: &LoadedModel, labels: bool) -> Option<ResultFile> {
+fn earlier_result(
+    folder: &Path,
+    case: &BatchCase,
+    model: &LoadedModel,
+    labels: bool,
+) -> Option<ResultFile> {
     let result = read_result(&folder.join(format!("{}.json", case.id))).ok()?;
     let usable = result.model.sha256 == model.sha256 && result.case_id == case.id;
-    let complete = folder.join(format!("{}.mrk.json", case.id)).is_file() && (!labels || label_map(folder, &case.id).is_file());
+    let complete = folder.join(format!("{}.mrk.json", case.id)).is_file()
+        && (!labels || label_map(folder, &case.id).is_file());
     (usable && complete).then_some(result)
 }
 
@@ -203,15 +239,22 @@ struct Done {
     detect_seconds: f64,
 }
 
-/// Cases in detection at a time on a CPU with several threads: while one is at work that does not divide, the other has the cores.
+/// Cases in detection at a time on a CPU with several threads: while one is at work that does not
+/// divide, the other has the cores.
 const AT_A_TIME: usize = 2;
 
-/// Detects in the cases and writes their results, while the next image is being loaded: at most four are in memory, two in detection, one
-/// waiting, one being read. With a single thread, or on a GPU, they are detected one by one; with a single thread loading waits, too.
+/// Detects in the cases and writes their results, while the next image is being loaded: at most
+/// four are in memory, two in detection, one waiting, one being read. With a single thread, or on a
+/// GPU, they are detected one by one; with a single thread loading waits, too.
 ///
 /// # Errors
-/// What ends the whole batch: an output that cannot be written, an interruption. An image that cannot be used is a failed case.
-fn detect_all(work: &Work<'_>, bar: &ProgressBar, mut report: impl FnMut(Done)) -> Result<(), Failure> {
+/// What ends the whole batch: an output that cannot be written, an interruption. An image that
+/// cannot be used is a failed case.
+fn detect_all(
+    work: &Work<'_>,
+    bar: &ProgressBar,
+    mut report: impl FnMut(Done),
+) -> Result<(), Failure> {
     let mut images = work.to_do.iter().map(|&place| load(work, place));
     let mut note = |done: Result<Done, Failure>| -> Result<(), Failure> {
         report(done?);
@@ -227,7 +270,9 @@ fn detect_all(work: &Work<'_>, bar: &ProgressBar, mut report: impl FnMut(Done)) 
     let at_a_time = if work.device.is_gpu() { 1 } else { AT_A_TIME };
     std::thread::scope(|scope| {
         let ended = &ended;
-        scope.spawn(move || images.all(|loaded| !ended.load(Ordering::Relaxed) && loader.send(loaded).is_ok()));
+        scope.spawn(move || {
+            images.all(|loaded| !ended.load(Ordering::Relaxed) && loader.send(loaded).is_ok())
+        });
         let loaded = Arc::new(Mutex::new(loaded));
         for reporter in vec![reporter; at_a_time] {
             let loaded = Arc::clone(&loaded);
@@ -266,7 +311,9 @@ fn detect_one(work: &Work<'_>, bar: &ProgressBar, loaded: LoadedImage) -> Result
     let begun = Instant::now();
     let result = image
         .map_err(Failure::from)
-        .and_then(|image| detect_image(work.model, image, load_seconds * 1e3, &case.path, &case.id, work.device))
+        .and_then(|image| {
+            detect_image(work.model, image, load_seconds * 1e3, &case.path, &case.id, work.device)
+        })
         .map(|mut result| {
             record_choice(&mut result, &case.options);
             result
@@ -279,14 +326,19 @@ fn detect_one(work: &Work<'_>, bar: &ProgressBar, loaded: LoadedImage) -> Result
         Err(failure) => {
             bar.suspend(|| tell(format_args!("error: case {}: {failure}", case.id)));
             let path = case.path.display().to_string();
-            State::Failed(FailedCase { case_id: case.id.clone(), path, reason: failure.to_string() })
+            State::Failed(FailedCase {
+                case_id: case.id.clone(),
+                path,
+                reason: failure.to_string(),
+            })
         }
     };
     Ok(Done { place, state, load_seconds, detect_seconds: begun.elapsed().as_secs_f64() })
 }
 
-/// The other parts may have written into the same folder: the tables then show what they found, too. Parts that end at the same moment may
-/// miss each other's last cases; a batch with `--resume` and without a shard gathers everything.
+/// The other parts may have written into the same folder: the tables then show what they found,
+/// too. Parts that end at the same moment may miss each other's last cases; a batch with `--resume`
+/// and without a shard gathers everything.
 fn add_other_shards(folder: &Path, cases: &[BatchCase], model: &LoadedModel, states: &mut [State]) {
     let failures = earlier_failures(&folder.join("run.json"), model);
     for (case, state) in cases.iter().zip(states) {
@@ -308,6 +360,7 @@ fn earlier_failures(path: &Path, model: &LoadedModel) -> Vec<FailedCase> {
         model: ModelRecord,
         failed: Vec<FailedCase>,
     }
-    let earlier = std::fs::read(path).ok().and_then(|bytes| serde_json::from_slice::<Earlier>(&bytes).ok());
+    let earlier =
+        std::fs::read(path).ok().and_then(|bytes| serde_json::from_slice::<Earlier>(&bytes).ok());
     earlier.filter(|run| run.model.sha256 == model.sha256).map_or_else(Vec::new, |run| run.failed)
 }

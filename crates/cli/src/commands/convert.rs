@@ -8,13 +8,17 @@ use pbt_volume::Geometry;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// MetaImage keeps directions of length one and spacings apart, which costs the last bit; that is not worth a warning.
+/// MetaImage keeps directions of length one and spacings apart, which costs the last bit; that is
+/// not worth a warning.
 const NEGLIGIBLE_MM: f64 = 1e-9;
 
 pub(super) fn run(args: &Convert, global: &Global) -> Result<ExitCode, Failure> {
     let same = |a: &Path, b: &Path| matches!((a.canonicalize(), b.canonicalize()), (Ok(a), Ok(b)) if a == b);
     if same(&args.input, &args.output) {
-        return Err(Failure::usage(format!("{}: OUT: is the input itself (give another name)", args.output.display())));
+        return Err(Failure::usage(format!(
+            "{}: OUT: is the input itself (give another name)",
+            args.output.display()
+        )));
     }
     let loaded = read_raw_with(&args.input, &args.volume.options())?;
     for warning in &loaded.warnings {
@@ -39,11 +43,15 @@ fn is_nifti(path: &Path) -> bool {
     name.ends_with(".nii") || name.ends_with(".nii.gz")
 }
 
-/// A bound on how far a voxel moves, along any world axis, when the affine is rounded to `f32`; 0 when nothing is lost.
+/// A bound on how far a voxel moves, along any world axis, when the affine is rounded to `f32`; 0
+/// when nothing is lost.
 fn lost_in_f32_mm(geometry: &Geometry) -> f64 {
     let lost = |value: f64| (value - f64::from(value as f32)).abs();
     let affine = geometry.affine();
-    let row = |r: usize| lost(affine[(r, 3)]) + (0..3).map(|a| lost(affine[(r, a)]) * (geometry.shape()[a] - 1) as f64).sum::<f64>();
+    let row = |r: usize| {
+        lost(affine[(r, 3)])
+            + (0..3).map(|a| lost(affine[(r, a)]) * (geometry.shape()[a] - 1) as f64).sum::<f64>()
+    };
     (0..3).map(row).fold(0.0, f64::max)
 }
 

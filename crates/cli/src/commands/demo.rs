@@ -1,4 +1,5 @@
-//! `pbt demo`: phantoms, training, detection in unseen ones. It goes the way that a user's own data go, through the same files.
+//! `pbt demo`: phantoms, training, detection in unseen ones. It goes the way that a user's own data
+//! go, through the same files.
 
 mod outcome;
 mod phantoms;
@@ -24,8 +25,11 @@ pub(super) fn run(args: &Demo, global: &Global) -> Result<ExitCode, Failure> {
     let started = Instant::now();
     let device = Device::open(global)?;
     make_folder(&args.output)?;
-    let modalities: Vec<DemoModality> =
-        DemoModality::value_variants().iter().copied().filter(|m| args.modality.is_empty() || args.modality.contains(m)).collect();
+    let modalities: Vec<DemoModality> = DemoModality::value_variants()
+        .iter()
+        .copied()
+        .filter(|m| args.modality.is_empty() || args.modality.contains(m))
+        .collect();
     say(
         global.quiet,
         format_args!(
@@ -37,12 +41,16 @@ pub(super) fn run(args: &Demo, global: &Global) -> Result<ExitCode, Failure> {
             device.record.threads
         ),
     );
-    let outcomes: Vec<Outcome> =
-        modalities.into_iter().map(|modality| demonstrate(modality.into(), args, global, &device)).collect::<Result<_, _>>()?;
+    let outcomes: Vec<Outcome> = modalities
+        .into_iter()
+        .map(|modality| demonstrate(modality.into(), args, global, &device))
+        .collect::<Result<_, _>>()?;
     let svg = picture(&outcomes)?;
     write_atomically(&args.output.join("demo.svg"), |w| w.write_all(svg.as_bytes()))?;
     if !global.quiet {
-        print(format!("\n{}\n{}", tables(&outcomes), next_steps(&args.output, &outcomes)).as_bytes())?;
+        print(
+            format!("\n{}\n{}", tables(&outcomes), next_steps(&args.output, &outcomes)).as_bytes(),
+        )?;
     }
     say(global.quiet, format_args!("\n{:.0} s in all", started.elapsed().as_secs_f64()));
     Ok(ExitCode::SUCCESS)
@@ -54,15 +62,27 @@ fn listed(modalities: &[DemoModality]) -> String {
     format!("{}{}", if names.len() > 1 { "each of " } else { "" }, names.join(", "))
 }
 
-/// A coarser and shorter finish than the default with nothing to choose, in half of its time: a demo should take less than a minute.
+/// A coarser and shorter finish than the default with nothing to choose, in half of its time: a
+/// demo should take less than a minute.
 fn config() -> TrainConfig {
-    let finish = FinishConfig { points_across: 7.0, perturbations: 90, margin: Some(-0.06), ridge: Some(0.4), ..FinishConfig::default() };
+    let finish = FinishConfig {
+        points_across: 7.0,
+        perturbations: 90,
+        margin: Some(-0.06),
+        ridge: Some(0.4),
+        ..FinishConfig::default()
+    };
     let augmentation = AugmentationConfig { copies: Some(0), ..AugmentationConfig::default() };
     TrainConfig { finish, augmentation, ..TrainConfig::default() }
 }
 
 /// Data set, training and detection of one modality.
-fn demonstrate(subject: Subject, args: &Demo, global: &Global, device: &Device) -> Result<Outcome, Failure> {
+fn demonstrate(
+    subject: Subject,
+    args: &Demo,
+    global: &Global,
+    device: &Device,
+) -> Result<Outcome, Failure> {
     let name = format!("{}, {}", subject.title, subject.modality.structure());
     let begun = Instant::now();
     let folder = args.output.join(subject.file);
@@ -93,14 +113,24 @@ fn demonstrate(subject: Subject, args: &Demo, global: &Global, device: &Device) 
             unseen.push(Unseen { case: case.clone(), truth, result });
         }
     }
-    Ok(Outcome { subject, training_cases: training.len(), training: time, model_bytes: bytes.len(), unseen })
+    Ok(Outcome {
+        subject,
+        training_cases: training.len(),
+        training: time,
+        model_bytes: bytes.len(),
+        unseen,
+    })
 }
 
 /// What a user may do now.
 fn next_steps(folder: &Path, outcomes: &[Outcome]) -> String {
     let shown = folder.display();
-    let mut text = format!("Look at {shown}/demo.svg in a browser: true boxes are green, found ones orange.\n");
-    if let Some((subject, first)) = outcomes.iter().find_map(|o| Some((o.subject, o.unseen.first()?))) {
+    let mut text = format!(
+        "Look at {shown}/demo.svg in a browser: true boxes are green, found ones orange.\n"
+    );
+    if let Some((subject, first)) =
+        outcomes.iter().find_map(|o| Some((o.subject, o.unseen.first()?)))
+    {
         let (file, id) = (subject.file, &first.case.id);
         text.push_str(&format!(
             "In 3D Slicer, open {shown}/{file}/images/{id}.nii.gz together with {shown}/results/{id}.mrk.json.\n\

@@ -76,7 +76,15 @@ pub(super) fn run(args: &Evaluate, global: &Global) -> Result<ExitCode, Failure>
     }
     let source = Source::open(args, &dataset, &cases, global.quiet)?;
     let tolerance = Tolerance::new(args.tolerance, &dataset);
-    let evaluated = evaluate_cases(&dataset, &args.structure, &source, cases, &tolerance, &device, global.quiet)?;
+    let evaluated = evaluate_cases(
+        &dataset,
+        &args.structure,
+        &source,
+        cases,
+        &tolerance,
+        &device,
+        global.quiet,
+    )?;
     let Evaluated { records, results, failed, structures, cases } = evaluated;
     let report = Report {
         schema: SCHEMA,
@@ -109,7 +117,11 @@ pub(super) fn run(args: &Evaluate, global: &Global) -> Result<ExitCode, Failure>
 ///
 /// # Errors
 /// Exit code 1 when it cannot be written.
-pub(super) fn write_report(path: Option<&Path>, report: &impl Serialize, quiet: bool) -> Result<(), Failure> {
+pub(super) fn write_report(
+    path: Option<&Path>,
+    report: &impl Serialize,
+    quiet: bool,
+) -> Result<(), Failure> {
     let Some(path) = path else { return Ok(()) };
     write_atomically(path, |w| {
         serde_json::to_writer_pretty(&mut *w, report)?;
@@ -121,10 +133,17 @@ pub(super) fn write_report(path: Option<&Path>, report: &impl Serialize, quiet: 
 
 /// The cases of the split, or all of them for leaving one out.
 fn wanted_cases(dataset: &Dataset, args: &Evaluate) -> Result<Vec<CaseSpec>, Failure> {
-    let mut cases: Vec<CaseSpec> = if args.leave_one_out { dataset.cases.clone() } else { dataset.split(&args.split).cloned().collect() };
+    let mut cases: Vec<CaseSpec> = if args.leave_one_out {
+        dataset.cases.clone()
+    } else {
+        dataset.split(&args.split).cloned().collect()
+    };
     cases.truncate(args.cases.unwrap_or(usize::MAX));
     if cases.is_empty() {
-        return Err(Failure::input(&dataset.path, format!("cases: none has the split `{}` (choose another with --split)", args.split)));
+        return Err(Failure::input(
+            &dataset.path,
+            format!("cases: none has the split `{}` (choose another with --split)", args.split),
+        ));
     }
     Ok(cases)
 }
@@ -163,9 +182,14 @@ impl Report {
             Some(split) => format!("split {split}"),
             None => "one left out by turns".to_owned(),
         };
-        let mut text = format!("{}, {what}: {} of {cases} cases evaluated\n\n", self.dataset, cases - self.failed.len());
+        let mut text = format!(
+            "{}, {what}: {} of {cases} cases evaluated\n\n",
+            self.dataset,
+            cases - self.failed.len()
+        );
         text.push_str(&self.summary.shown());
-        let times: Vec<String> = self.timing_ms.iter().map(|t| format!("{} {:.1}", t.stage, t.mean)).collect();
+        let times: Vec<String> =
+            self.timing_ms.iter().map(|t| format!("{} {:.1}", t.stage, t.mean)).collect();
         if !times.is_empty() {
             text.push_str(&format!("\nmean time a case, ms: {}\n", times.join(", ")));
         }

@@ -9,7 +9,9 @@ use crate::commands::detect::LoadedModel;
 use crate::device::{self, Listed};
 use crate::output::{print, say};
 use crate::table::{row, table};
-use pbt_detect::{CloseUp, Finish, LandmarkPrior, Network, Prior, Provenance, StructureModel, WorkingSpec};
+use pbt_detect::{
+    CloseUp, Finish, LandmarkPrior, Network, Prior, Provenance, StructureModel, WorkingSpec,
+};
 use pbt_io::{IoError, is_dicom_path, is_image_path, write_atomically};
 use pbt_tree::{ALPHA_BITS, Classifier};
 use pbt_volume::IntensityPolicy;
@@ -66,7 +68,14 @@ struct StructureInfo<'a> {
 #[serde(tag = "kind", rename_all = "lowercase")]
 enum StageInfo {
     /// Trees.
-    Classifier { stage: String, trees: usize, nodes: usize, weak_classifiers: usize, features: usize, most_used: Vec<FeatureUse> },
+    Classifier {
+        stage: String,
+        trees: usize,
+        nodes: usize,
+        weak_classifiers: usize,
+        features: usize,
+        most_used: Vec<FeatureUse>,
+    },
     /// Linear maps from image samples in the posed box to a step of the pose.
     Regression { stage: String, regressors: usize, features: usize },
 }
@@ -85,18 +94,27 @@ pub(super) fn run(args: &Info, global: &Global) -> Result<ExitCode, Failure> {
         return series::run(path, args.json);
     }
     if let Some(path) = args.model.as_deref().filter(|path| is_image_path(path) && path.is_file()) {
-        return Err(Failure::input(path, "file: is an image, not a model (`pbt validate` looks at images)"));
+        return Err(Failure::input(
+            path,
+            "file: is an image, not a model (`pbt validate` looks at images)",
+        ));
     }
     let model = args.model.as_deref().map(LoadedModel::open).transpose()?;
-    let (devices, no_gpu) = if args.devices { device::list(global.threads) } else { (Vec::new(), None) };
+    let (devices, no_gpu) =
+        if args.devices { device::list(global.threads) } else { (Vec::new(), None) };
     let devices = args.devices.then_some(devices);
     if let Some(reason) = no_gpu {
         say(global.quiet, format_args!("no GPU: {reason}"));
     }
     if let Some(path) = &args.svg {
-        let Some(loaded) = &model else { return Err(Failure::usage("--svg draws the network of a model (name the model)")) };
+        let Some(loaded) = &model else {
+            return Err(Failure::usage("--svg draws the network of a model (name the model)"));
+        };
         let Some(network) = &loaded.model.network else {
-            return Err(Failure::usage(format!("--svg: {} has no network: it needs two or more boxes", loaded.path.display())));
+            return Err(Failure::usage(format!(
+                "--svg: {} has no network: it needs two or more boxes",
+                loaded.path.display()
+            )));
         };
         let svg = network::svg(&loaded.model, network);
         write_atomically(path, |writer| writer.write_all(svg.as_bytes()))?;
@@ -116,7 +134,8 @@ pub(super) fn run(args: &Info, global: &Global) -> Result<ExitCode, Failure> {
 }
 
 fn model_info(loaded: &LoadedModel) -> Result<ModelInfo<'_>, Failure> {
-    let meta = std::fs::metadata(&loaded.path).map_err(|e| IoError::unreadable(&loaded.path, &e))?;
+    let meta =
+        std::fs::metadata(&loaded.path).map_err(|e| IoError::unreadable(&loaded.path, &e))?;
     Ok(ModelInfo {
         path: loaded.path.display().to_string(),
         bytes: meta.len(),
@@ -129,18 +148,28 @@ fn model_info(loaded: &LoadedModel) -> Result<ModelInfo<'_>, Failure> {
 }
 
 fn structure_info(s: &StructureModel) -> StructureInfo<'_> {
-    let mut stages: Vec<StageInfo> = s.classifiers().into_iter().map(|(stage, c, features)| classifier_info(stage, c, &features)).collect();
+    let mut stages: Vec<StageInfo> = s
+        .classifiers()
+        .into_iter()
+        .map(|(stage, c, features)| classifier_info(stage, c, &features))
+        .collect();
     if let Finish::Regression(cascade) = &s.finish {
         // The finish is the last but one.
         let features = cascade.regressors.iter().map(|r| r.spec.patch.len()).sum();
-        let finish = StageInfo::Regression { stage: "finish".to_owned(), regressors: cascade.regressors.len(), features };
+        let finish = StageInfo::Regression {
+            stage: "finish".to_owned(),
+            regressors: cascade.regressors.len(),
+            features,
+        };
         stages.insert(stages.len() - 1, finish);
     }
     if let Some(landmarks) = &s.landmarks {
-        stages.extend(landmarks.rounds.iter().enumerate().map(|(n, round)| StageInfo::Regression {
-            stage: format!("landmarks {}", n + 1),
-            regressors: round.groups.len(),
-            features: round.groups.iter().map(|g| g.map.means.len()).sum(),
+        stages.extend(landmarks.rounds.iter().enumerate().map(|(n, round)| {
+            StageInfo::Regression {
+                stage: format!("landmarks {}", n + 1),
+                regressors: round.groups.len(),
+                features: round.groups.iter().map(|g| g.map.means.len()).sum(),
+            }
         }));
     }
     StructureInfo {
@@ -189,8 +218,18 @@ fn text(info: &InfoFile<'_>) -> String {
     }
     for device in info.devices.iter().flatten() {
         let _ = match device.memory_bytes {
-            Some(bytes) => writeln!(text, "{}: {}, {:.0} GB", device.device, device.record.name, bytes as f64 / 1e9),
-            None => writeln!(text, "{}: {}, {} threads", device.device, device.record.name, device.record.threads),
+            Some(bytes) => writeln!(
+                text,
+                "{}: {}, {:.0} GB",
+                device.device,
+                device.record.name,
+                bytes as f64 / 1e9
+            ),
+            None => writeln!(
+                text,
+                "{}: {}, {} threads",
+                device.device, device.record.name, device.record.threads
+            ),
         };
     }
     text
@@ -208,7 +247,10 @@ fn model_text(model: &ModelInfo<'_>) -> String {
         row(["size".to_owned(), format!("{:.1} kB", model.bytes as f64 / 1e3)]),
         row(["sha256", model.sha256]),
         row(["trained by".to_owned(), format!("pbt {}, seed {}", p.pbt_version, p.seed)]),
-        row(["trained on".to_owned(), format!("{} ({}), {} cases{copies}", p.dataset, p.modality, p.cases)]),
+        row([
+            "trained on".to_owned(),
+            format!("{} ({}), {} cases{copies}", p.dataset, p.modality, p.cases),
+        ]),
         row(["training hash", &p.training_sha256]),
     ];
     for s in &model.structures {
@@ -220,15 +262,25 @@ fn model_text(model: &ModelInfo<'_>) -> String {
         let _ = write!(text, "\n{drawing}");
     }
     for s in &model.structures {
-        let _ = write!(text, "\n{}: stages\n{}", s.name, indented(&table(1, &stage_rows(&s.stages))));
+        let _ =
+            write!(text, "\n{}: stages\n{}", s.name, indented(&table(1, &stage_rows(&s.stages))));
         for stage in &s.stages {
             let StageInfo::Classifier { stage, most_used, .. } = stage else { continue };
             let mut rows = vec![row(["alpha", "times", "feature"])];
-            rows.extend(most_used.iter().map(|u| row([format!("{:.2}", u.alpha), u.times.to_string(), u.feature.clone()])));
+            rows.extend(
+                most_used.iter().map(|u| {
+                    row([format!("{:.2}", u.alpha), u.times.to_string(), u.feature.clone()])
+                }),
+            );
             // The last column is text: flush left without blanks after it.
             rows.iter_mut().for_each(|r| r[0] = format!("{:>7}", r[0]));
             rows.iter_mut().for_each(|r| r[1] = format!("{:>5}", r[1]));
-            let _ = write!(text, "\n{}: {stage}: features used most\n{}", s.name, indented(&table(3, &rows)));
+            let _ = write!(
+                text,
+                "\n{}: {stage}: features used most\n{}",
+                s.name,
+                indented(&table(3, &rows))
+            );
         }
     }
     text
@@ -238,16 +290,24 @@ fn structure_lines(s: &StructureInfo<'_>) -> Vec<Vec<String>> {
     let (w, prior) = (s.working, s.prior);
     let intensity = match w.intensity {
         IntensityPolicy::Window { low, high } => format!("window {low:.0} to {high:.0}"),
-        IntensityPolicy::Percentiles { low_percent, high_percent } => format!("percentiles {low_percent} to {high_percent}"),
+        IntensityPolicy::Percentiles { low_percent, high_percent } => {
+            format!("percentiles {low_percent} to {high_percent}")
+        }
     };
     let orientation = match prior.any_orientation {
         true => "any".to_owned(),
-        false => format!("as in training, {:.1} degrees from the middle one (root mean square)", prior.spread.to_degrees()),
+        false => format!(
+            "as in training, {:.1} degrees from the middle one (root mean square)",
+            prior.spread.to_degrees()
+        ),
     };
     let [x, y, z] = prior.mean_size_mm;
     let mut lines = vec![
         row(["structure".to_owned(), format!("{} ({}), {} cases", s.name, s.kind, s.cases)]),
-        row(["working grid".to_owned(), format!("{:.3} mm, {} levels, {intensity}", w.spacing_mm, w.levels)]),
+        row([
+            "working grid".to_owned(),
+            format!("{:.3} mm, {} levels, {intensity}", w.spacing_mm, w.levels),
+        ]),
         row(["mean size".to_owned(), format!("{x:.1} x {y:.1} x {z:.1} mm")]),
         row(["orientation".to_owned(), orientation]),
     ];
@@ -255,7 +315,10 @@ fn structure_lines(s: &StructureInfo<'_>) -> Vec<Vec<String>> {
         lines.push(row(["landmarks".to_owned(), landmark_names(s.landmarks)]));
         if let Some(close_up) = s.close_up {
             let spacing_mm = close_up.working(s.working).spacing_mm;
-            lines.push(row(["close-up".to_owned(), format!("{spacing_mm:.3} mm, {:.2} D about the box", close_up.margin)]));
+            lines.push(row([
+                "close-up".to_owned(),
+                format!("{spacing_mm:.3} mm, {:.2} D about the box", close_up.margin),
+            ]));
         }
     }
     lines
@@ -277,7 +340,8 @@ fn stage_rows(stages: &[StageInfo]) -> Vec<Vec<String>> {
             cells
         }
         StageInfo::Regression { stage, regressors, features } => {
-            let mut cells = row([format!("{stage} ({regressors} regressors)").as_str(), "-", "-", "-"]);
+            let mut cells =
+                row([format!("{stage} ({regressors} regressors)").as_str(), "-", "-", "-"]);
             cells.push(features.to_string());
             cells
         }

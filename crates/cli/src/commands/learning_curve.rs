@@ -63,7 +63,9 @@ pub(super) fn run(args: &LearningCurve, global: &Global) -> Result<ExitCode, Fai
     let started = Instant::now();
     let picture = args.output.as_ref().map(|path| path.with_extension("svg"));
     if args.output.is_some() && args.output == picture {
-        return Err(Failure::usage("--output: the picture would overwrite the report (name the report .json)"));
+        return Err(Failure::usage(
+            "--output: the picture would overwrite the report (name the report .json)",
+        ));
     }
     for path in args.output.iter().chain(&picture) {
         check_output(path)?;
@@ -77,17 +79,29 @@ pub(super) fn run(args: &LearningCurve, global: &Global) -> Result<ExitCode, Fai
     let sizes = sizes(&args.sizes, training.len(), &dataset)?;
     let largest = sizes.last().copied().unwrap_or(0);
     let training = read_cases(&dataset, &training[..largest], &wanted)?;
-    say(global.quiet, format_args!("training on {} cases, testing on {} others", list(&sizes), tested.len()));
+    say(
+        global.quiet,
+        format_args!("training on {} cases, testing on {} others", list(&sizes), tested.len()),
+    );
     catch_interrupts();
     let tolerance = Tolerance::new(None, &dataset);
     let mut trainings = Vec::new();
     let mut failed = false;
     for &size in &sizes {
         let began = Instant::now();
-        let model = train(&dataset, &training[..size], &wanted, &config, args.seed, &device, global.quiet)?;
+        let model =
+            train(&dataset, &training[..size], &wanted, &config, args.seed, &device, global.quiet)?;
         let (model_sha256, seconds) = (model.sha256.clone(), began.elapsed().as_secs_f64());
         let source = Source::Model(model);
-        let evaluated = evaluate_cases(&dataset, &args.structure, &source, tested.clone(), &tolerance, &device, global.quiet)?;
+        let evaluated = evaluate_cases(
+            &dataset,
+            &args.structure,
+            &source,
+            tested.clone(),
+            &tolerance,
+            &device,
+            global.quiet,
+        )?;
         let Evaluated { records: compared, structures, failed: unreadable, .. } = evaluated;
         // What cannot be read is told once and tested no more.
         failed |= !unreadable.is_empty();
@@ -100,7 +114,10 @@ pub(super) fn run(args: &LearningCurve, global: &Global) -> Result<ExitCode, Fai
             records: compared,
         });
     }
-    let series = series::of_kinds(&sizes, &trainings.iter().map(|t| t.records.as_slice()).collect::<Vec<_>>());
+    let series = series::of_kinds(
+        &sizes,
+        &trainings.iter().map(|t| t.records.as_slice()).collect::<Vec<_>>(),
+    );
     let report = Report {
         schema: "pbt-learning-curve/1",
         pbt_version: env!("CARGO_PKG_VERSION"),
@@ -119,31 +136,49 @@ pub(super) fn run(args: &LearningCurve, global: &Global) -> Result<ExitCode, Fai
     };
     if !global.quiet {
         let text: Vec<String> = series.iter().map(Series::shown).collect();
-        print(format!("{}: errors in {} {what}\n\n{}", dataset.name, tested.len(), text.join("\n")).as_bytes())?;
+        print(
+            format!("{}: errors in {} {what}\n\n{}", dataset.name, tested.len(), text.join("\n"))
+                .as_bytes(),
+        )?;
     }
     write_report(args.output.as_deref(), &report, global.quiet)?;
     if let Some(path) = &picture {
-        let svg = pbt_report::learning_curve(&dataset.name, &series.iter().map(Series::drawn).collect::<Vec<_>>());
+        let svg = pbt_report::learning_curve(
+            &dataset.name,
+            &series.iter().map(Series::drawn).collect::<Vec<_>>(),
+        );
         write_atomically(path, |w| w.write_all(svg.as_bytes()))?;
     }
     Ok(if failed { ExitCode::from(3) } else { ExitCode::SUCCESS })
 }
 
 /// The cases to train on and those to test on: another split, or every fifth training case.
-fn divide(dataset: &Dataset, split: Option<&str>) -> Result<(Vec<CaseSpec>, Vec<CaseSpec>), Failure> {
+fn divide(
+    dataset: &Dataset,
+    split: Option<&str>,
+) -> Result<(Vec<CaseSpec>, Vec<CaseSpec>), Failure> {
     let all: Vec<CaseSpec> = dataset.split("train").cloned().collect();
     let (training, tested) = match split {
-        Some("train") => return Err(Failure::usage("--split: `train` is what is trained on (leave it out to hold cases back)")),
+        Some("train") => {
+            return Err(Failure::usage(
+                "--split: `train` is what is trained on (leave it out to hold cases back)",
+            ));
+        }
         Some(split) => (all, dataset.split(split).cloned().collect()),
         None => {
-            let (held, rest): (Vec<_>, Vec<_>) = all.into_iter().enumerate().partition(|(n, _)| n % HELD_BACK == HELD_BACK - 1);
-            let cases = |list: Vec<(usize, CaseSpec)>| list.into_iter().map(|(_, case)| case).collect::<Vec<_>>();
+            let (held, rest): (Vec<_>, Vec<_>) =
+                all.into_iter().enumerate().partition(|(n, _)| n % HELD_BACK == HELD_BACK - 1);
+            let cases = |list: Vec<(usize, CaseSpec)>| {
+                list.into_iter().map(|(_, case)| case).collect::<Vec<_>>()
+            };
             (cases(rest), cases(held))
         }
     };
     if tested.is_empty() {
         let what = match split {
-            Some(split) => format!("cases: none has the split `{split}` (choose another with --split)"),
+            Some(split) => {
+                format!("cases: none has the split `{split}` (choose another with --split)")
+            }
             None => format!(
                 "cases: fewer than {HELD_BACK} have the split `train`, so that none can be held back (annotate more, or use --split)"
             ),
@@ -156,24 +191,34 @@ fn divide(dataset: &Dataset, split: Option<&str>) -> Result<(Vec<CaseSpec>, Vec<
 /// The sizes in ascending order: those asked for, or doublings up to all cases.
 fn sizes(asked: &[usize], available: usize, dataset: &Dataset) -> Result<Vec<usize>, Failure> {
     if let Some(size) = asked.iter().find(|&&size| size < FEWEST_CASES || size > available) {
-        let what = format!("--sizes: {size}: there are {available} cases to train on, and {FEWEST_CASES} are the least");
+        let what = format!(
+            "--sizes: {size}: there are {available} cases to train on, and {FEWEST_CASES} are the least"
+        );
         return Err(Failure::input(&dataset.path, what));
     }
     let mut sizes = if asked.is_empty() { default_sizes(available) } else { asked.to_vec() };
     sizes.sort_unstable();
     sizes.dedup();
     if sizes.is_empty() {
-        return Err(Failure::input(&dataset.path, format!("cases: {available} to train on (at least {FEWEST_CASES} are needed)")));
+        return Err(Failure::input(
+            &dataset.path,
+            format!("cases: {available} to train on (at least {FEWEST_CASES} are needed)"),
+        ));
     }
     Ok(sizes)
 }
 
-/// 5, 10, 20 … and all; none that is nearly all. With few cases halvings of all, so that there is more than one size.
+/// 5, 10, 20 … and all; none that is nearly all. With few cases halvings of all, so that there is
+/// more than one size.
 fn default_sizes(all: usize) -> Vec<usize> {
-    let mut sizes: Vec<usize> =
-        std::iter::successors(Some(SMALLEST), |size| Some(2 * size)).take_while(|size| 5 * size <= 4 * all).collect();
+    let mut sizes: Vec<usize> = std::iter::successors(Some(SMALLEST), |size| Some(2 * size))
+        .take_while(|size| 5 * size <= 4 * all)
+        .collect();
     if sizes.len() < 3 {
-        sizes = std::iter::successors(Some(all / 2), |size| Some(size / 2)).take_while(|&size| size >= FEWEST_CASES).take(3).collect();
+        sizes = std::iter::successors(Some(all / 2), |size| Some(size / 2))
+            .take_while(|&size| size >= FEWEST_CASES)
+            .take(3)
+            .collect();
     }
     sizes.extend((all >= FEWEST_CASES).then_some(all));
     sizes

@@ -21,7 +21,12 @@ pub(super) fn man(args: &Man) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     };
     super::detect::make_folder(folder)?;
-    let unwritable = |e| Failure::other(format!("{}: --output: cannot be written: {e} (choose another folder)", folder.display()));
+    let unwritable = |e| {
+        Failure::other(format!(
+            "{}: --output: cannot be written: {e} (choose another folder)",
+            folder.display()
+        ))
+    };
     for program in [Cli::command(), TrainPbt::command()] {
         clap_mangen::generate_to(program, folder).map_err(unwritable)?;
     }

@@ -27,7 +27,8 @@ struct TrainingReport<'a> {
     training_sha256: &'a str,
     device: &'a pbt_io::DeviceRecord,
     seconds: f64,
-    /// Errors on the training cases themselves: they say whether a stage works, not how well it does on new cases.
+    /// Errors on the training cases themselves: they say whether a stage works, not how well it
+    /// does on new cases.
     stages: &'a [StageFigure],
     warnings: &'a [String],
 }
@@ -39,7 +40,15 @@ pub(super) fn run(args: &Train, global: &Global) -> Result<ExitCode, Failure> {
     let dataset = Dataset::load(&args.input)?;
     check_output(&args.output)?;
     let wanted = Wanted::new(&dataset, &args.structure)?;
-    say(global.quiet, format_args!("training {} on {} ({} threads)", summary(&wanted), device.record.name, device.record.threads));
+    say(
+        global.quiet,
+        format_args!(
+            "training {} on {} ({} threads)",
+            summary(&wanted),
+            device.record.name,
+            device.record.threads
+        ),
+    );
     let mut cases: Vec<_> = dataset.split("train").cloned().collect();
     if cases.is_empty() {
         return Err(Failure::input(&dataset.path, "cases: none has the split `train`"));
@@ -47,7 +56,9 @@ pub(super) fn run(args: &Train, global: &Global) -> Result<ExitCode, Failure> {
     cases.truncate(args.cases.unwrap_or(usize::MAX));
     let cases = read_cases(&dataset, &cases, &wanted)?;
     let mut warnings: Vec<String> = dataset.warnings.clone();
-    warnings.extend(cases.iter().flat_map(|c| c.warnings.iter().map(|w| format!("{}: {w}", c.spec.id))));
+    warnings.extend(
+        cases.iter().flat_map(|c| c.warnings.iter().map(|w| format!("{}: {w}", c.spec.id))),
+    );
     warnings.iter().for_each(|w| say(global.quiet, format_args!("warning: {w}")));
     let data = TrainingCases::new(&dataset, cases, wanted);
 
@@ -55,7 +66,10 @@ pub(super) fn run(args: &Train, global: &Global) -> Result<ExitCode, Failure> {
     let resume = match std::fs::read(&checkpoint) {
         Ok(bytes) if args.resume => Some(bytes),
         Err(_) if args.resume => {
-            say(global.quiet, format_args!("{}: nothing to resume, starting anew", checkpoint.display()));
+            say(
+                global.quiet,
+                format_args!("{}: nothing to resume, starting anew", checkpoint.display()),
+            );
             None
         }
         _ => None,
@@ -66,7 +80,13 @@ pub(super) fn run(args: &Train, global: &Global) -> Result<ExitCode, Failure> {
     progress.finish();
     let Trained { model, figures, warnings: doubts } = trained.map_err(|failure| {
         if failure.is_interruption() && checkpoint.exists() {
-            say(global.quiet, format_args!("finished stages are in {}; go on with --resume", checkpoint.display()));
+            say(
+                global.quiet,
+                format_args!(
+                    "finished stages are in {}; go on with --resume",
+                    checkpoint.display()
+                ),
+            );
         }
         failure.about(if resume.is_some() { &checkpoint } else { &dataset.path })
     })?;
@@ -97,7 +117,15 @@ pub(super) fn run(args: &Train, global: &Global) -> Result<ExitCode, Failure> {
     })?;
     // The model is complete; a checkpoint that cannot be removed does no harm.
     let _ = std::fs::remove_file(&checkpoint);
-    say(global.quiet, format_args!("{} ({:.1} kB) in {:.0} s", args.output.display(), bytes.len() as f64 / 1e3, report.seconds));
+    say(
+        global.quiet,
+        format_args!(
+            "{} ({:.1} kB) in {:.0} s",
+            args.output.display(),
+            bytes.len() as f64 / 1e3,
+            report.seconds
+        ),
+    );
     Ok(ExitCode::SUCCESS)
 }
 
@@ -105,7 +133,9 @@ pub(super) fn run(args: &Train, global: &Global) -> Result<ExitCode, Failure> {
 fn summary(wanted: &Wanted) -> String {
     match wanted.landmarks.len() {
         0 => wanted.boxes.join(", "),
-        n => format!("{} and {n} landmark{}", wanted.boxes.join(", "), if n == 1 { "" } else { "s" }),
+        n => {
+            format!("{} and {n} landmark{}", wanted.boxes.join(", "), if n == 1 { "" } else { "s" })
+        }
     }
 }
 

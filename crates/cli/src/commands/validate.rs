@@ -1,4 +1,5 @@
-//! `pbt validate`: reads what a training or detection would read and says all that is wrong, not only the first thing.
+//! `pbt validate`: reads what a training or detection would read and says all that is wrong, not
+//! only the first thing.
 
 mod dataset;
 mod images;
@@ -74,15 +75,32 @@ pub(super) fn run(args: &Validate, global: &Global) -> Result<ExitCode, Failure>
     let Examination { kind, findings, images } = examine(&args.path, &args.volume.options())?;
     let errors = findings.iter().filter(|f| f.severity == Severity::Error).count();
     let warnings = findings.len() - errors;
-    let validation =
-        Validation { schema: "pbt-validation/1", path: args.path.display().to_string(), kind, errors, warnings, findings, images };
-    let text = if args.json { serde_json::to_string_pretty(&validation).map_err(Failure::other)? + "\n" } else { validation.text() };
+    let validation = Validation {
+        schema: "pbt-validation/1",
+        path: args.path.display().to_string(),
+        kind,
+        errors,
+        warnings,
+        findings,
+        images,
+    };
+    let text = if args.json {
+        serde_json::to_string_pretty(&validation).map_err(Failure::other)? + "\n"
+    } else {
+        validation.text()
+    };
     print(text.as_bytes())?;
     if errors == 0 {
         return Ok(ExitCode::SUCCESS);
     }
-    let what = format!("{kind}: {errors} error(s), {warnings} warning(s) (each with what to do on stdout)");
-    Err(if kind == "model" { Failure::model(&args.path, what) } else { Failure::input(&args.path, what) })
+    let what = format!(
+        "{kind}: {errors} error(s), {warnings} warning(s) (each with what to do on stdout)"
+    );
+    Err(if kind == "model" {
+        Failure::model(&args.path, what)
+    } else {
+        Failure::input(&args.path, what)
+    })
 }
 
 /// What a path holds decides what is looked at.
@@ -105,8 +123,12 @@ fn examine(path: &Path, options: &ReadOptions) -> Result<Examination, Failure> {
     } else if name.ends_with(".mrk.json") {
         of_result("markups", read_markups(path).map(drop).map_err(|e| e.to_string()))
     } else if name.ends_with(".json") {
-        let schema = std::fs::read(path).ok().and_then(|bytes| serde_json::from_slice::<serde_json::Value>(&bytes).ok());
-        if schema.is_some_and(|value| value["schema"].as_str().is_some_and(|s| s.starts_with("pbt-result/"))) {
+        let schema = std::fs::read(path)
+            .ok()
+            .and_then(|bytes| serde_json::from_slice::<serde_json::Value>(&bytes).ok());
+        if schema.is_some_and(|value| {
+            value["schema"].as_str().is_some_and(|s| s.starts_with("pbt-result/"))
+        }) {
             of_result("result", read_result(path).map(drop).map_err(|e| e.to_string()))
         } else {
             dataset::examine(path)
@@ -116,7 +138,10 @@ fn examine(path: &Path, options: &ReadOptions) -> Result<Examination, Failure> {
     } else if is_image_path(path) || path.is_file() {
         images::examine_file(path, options)
     } else {
-        return Err(Failure::input(path, "file: cannot be read: no such file or directory (check the path)"));
+        return Err(Failure::input(
+            path,
+            "file: cannot be read: no such file or directory (check the path)",
+        ));
     })
 }
 
@@ -131,7 +156,11 @@ impl Validation {
         if let [image] = &self.images[..] {
             let _ = writeln!(text, "{image}");
         }
-        let images = if self.images.len() > 1 { format!(" with {} readable images", self.images.len()) } else { String::new() };
+        let images = if self.images.len() > 1 {
+            format!(" with {} readable images", self.images.len())
+        } else {
+            String::new()
+        };
         // With errors, the one line on stderr is the verdict.
         let verdict = match (self.errors, self.warnings) {
             (0, 0) => "nothing is wrong".to_owned(),

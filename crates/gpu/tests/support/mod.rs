@@ -18,7 +18,9 @@ pub(crate) fn gpu() -> Option<Gpu> {
 
 /// Another seed every time: results must agree exactly on whatever is drawn.
 pub(crate) fn fresh_rng() -> ChaCha8Rng {
-    let seed = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |t| t.as_nanos() as u64);
+    let seed = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .map_or(0, |t| t.as_nanos() as u64);
     println!("seed {seed}");
     ChaCha8Rng::seed_from_u64(seed)
 }

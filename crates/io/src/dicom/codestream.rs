@@ -17,8 +17,14 @@ impl fmt::Display for Size {
     }
 }
 
-/// The fragments of a frame (PS3.5, annex A.4): all of them, or one each, or those that the basic offset table says.
-pub(super) fn of_frame<'a>(offsets: &[u32], fragments: &'a [Range<usize>], frames: usize, frame: usize) -> Option<&'a [Range<usize>]> {
+/// The fragments of a frame (PS3.5, annex A.4): all of them, or one each, or those that the basic
+/// offset table says.
+pub(super) fn of_frame<'a>(
+    offsets: &[u32],
+    fragments: &'a [Range<usize>],
+    frames: usize,
+    frame: usize,
+) -> Option<&'a [Range<usize>]> {
     if frames == 1 {
         return Some(fragments);
     }
@@ -30,7 +36,8 @@ pub(super) fn of_frame<'a>(offsets: &[u32], fragments: &'a [Range<usize>], frame
     }
     // Offsets count from the first fragment's item, whose head takes 8 bytes.
     let first = fragments.first()?.start;
-    let at = |offset: u32| fragments.iter().position(|range| range.start - first == offset as usize);
+    let at =
+        |offset: u32| fragments.iter().position(|range| range.start - first == offset as usize);
     let start = at(offsets[frame])?;
     let end = offsets.get(frame + 1).map_or(Some(fragments.len()), |&next| at(next))?;
     fragments.get(start..end).filter(|ranges| !ranges.is_empty())
@@ -76,11 +83,16 @@ pub(super) fn jpeg_2000_size(stream: &[u8]) -> Option<Size> {
     if !stream.starts_with(&[0xff, 0x4f, 0xff, 0x51]) {
         return None;
     }
-    let (right, bottom, left, top) = (u32_at(stream, 8)?, u32_at(stream, 12)?, u32_at(stream, 16)?, u32_at(stream, 20)?);
+    let (right, bottom, left, top) =
+        (u32_at(stream, 8)?, u32_at(stream, 12)?, u32_at(stream, 16)?, u32_at(stream, 20)?);
     let components = u16_at(stream, 40)?;
     // Subsampled components would have fewer samples than the image.
     let whole = (0..components.min(4)).all(|n| stream.get(43 + 3 * n..45 + 3 * n) == Some(&[1, 1]));
-    whole.then_some(Size { rows: bottom.checked_sub(top)?, columns: right.checked_sub(left)?, components })
+    whole.then_some(Size {
+        rows: bottom.checked_sub(top)?,
+        columns: right.checked_sub(left)?,
+        components,
+    })
 }
 
 #[cfg(test)]
@@ -101,7 +113,10 @@ mod tests {
 
     #[test]
     fn sizes_of_streams() {
-        let jpeg = [0xff, 0xd8, 0xff, 0xe0, 0, 4, 1, 2, 0xff, 0xff, 0xc3, 0, 11, 16, 2, 0, 1, 0, 1, 1, 0x11, 0];
+        let jpeg = [
+            0xff, 0xd8, 0xff, 0xe0, 0, 4, 1, 2, 0xff, 0xff, 0xc3, 0, 11, 16, 2, 0, 1, 0, 1, 1,
+            0x11, 0,
+        ];
         assert_eq!(jpeg_size(&jpeg), Some(Size { rows: 512, columns: 256, components: 1 }));
         assert!((0..18).all(|n| jpeg_size(&jpeg[..n]).is_none()));
     }

@@ -19,12 +19,14 @@ const EXPLICIT_LITTLE: &str = "1.2.840.10008.1.2.1";
 pub(super) const IMPLICIT_LITTLE: &str = "1.2.840.10008.1.2";
 const EXPLICIT_BIG: &str = "1.2.840.10008.1.2.2";
 
-/// A deflated data set may grow to this many times the file's size plus [`INFLATED_SLACK`]: images shrink to a half or a third.
+/// A deflated data set may grow to this many times the file's size plus [`INFLATED_SLACK`]: images
+/// shrink to a half or a third.
 pub(super) const MAX_RATIO: u64 = 20;
 /// See [`MAX_RATIO`].
 pub(super) const INFLATED_SLACK: u64 = 64 << 20;
 
-/// Whether the bytes start as DICOM files do: a preamble of 128 bytes and the letters DICM (PS3.10, section 7.1).
+/// Whether the bytes start as DICOM files do: a preamble of 128 bytes and the letters DICM (PS3.10,
+/// section 7.1).
 pub(crate) fn is_dicom(start: &[u8]) -> bool {
     start.get(128..132) == Some(b"DICM")
 }
@@ -41,15 +43,26 @@ pub(super) struct Layout<'a> {
 }
 
 fn damaged(path: &Path, damage: &Damage) -> IoError {
-    IoError::input(path, "DICOM", format!("is damaged at byte {}: {}", damage.at, damage.what), "copy or export it again")
+    IoError::input(
+        path,
+        "DICOM",
+        format!("is damaged at byte {}: {}", damage.at, damage.what),
+        "copy or export it again",
+    )
 }
 
 impl<'a> Layout<'a> {
     /// Walks through a file that [`is_dicom`].
     pub(super) fn of(path: &Path, bytes: &'a [u8], values: Values) -> Result<Self, IoError> {
-        let (uid, start) = meta_group(bytes, 132, TRANSFER_SYNTAX_UID).map_err(|damage| damaged(path, &damage))?;
+        let (uid, start) =
+            meta_group(bytes, 132, TRANSFER_SYNTAX_UID).map_err(|damage| damaged(path, &damage))?;
         let Some(range) = uid else {
-            return Err(IoError::input(path, "(0002,0010) TransferSyntaxUID", "is missing", "export the file again"));
+            return Err(IoError::input(
+                path,
+                "(0002,0010) TransferSyntaxUID",
+                "is missing",
+                "export the file again",
+            ));
         };
         let uid = String::from_utf8_lossy(&bytes[range]).trim_end_matches(['\0', ' ']).to_owned();
         // What differs between transfer syntaxes before the pixel data is the encoding alone.
@@ -58,9 +71,16 @@ impl<'a> Layout<'a> {
             EXPLICIT_BIG => EXPLICIT_BIG,
             _ => EXPLICIT_LITTLE,
         };
-        let syntax = transfer_syntax(encoding).ok_or_else(|| IoError::input(path, "DICOM", "has no known encoding", "export it again"))?;
-        let (bytes, start) = if uid == DEFLATED { (Cow::Owned(inflate(path, &bytes[start..])?), 0) } else { (Cow::Borrowed(bytes), start) };
-        let walked = walk(&bytes, start, syntax, values).map_err(|damage| damaged(path, &damage))?;
+        let syntax = transfer_syntax(encoding).ok_or_else(|| {
+            IoError::input(path, "DICOM", "has no known encoding", "export it again")
+        })?;
+        let (bytes, start) = if uid == DEFLATED {
+            (Cow::Owned(inflate(path, &bytes[start..])?), 0)
+        } else {
+            (Cow::Borrowed(bytes), start)
+        };
+        let walked =
+            walk(&bytes, start, syntax, values).map_err(|damage| damaged(path, &damage))?;
         Ok(Self { uid, elements: walked.elements, pixel_data: walked.pixel_data, bytes })
     }
 }
@@ -84,14 +104,18 @@ pub(super) fn chain(error: &dyn std::error::Error) -> String {
 
 fn inflate(path: &Path, deflated: &[u8]) -> Result<Vec<u8>, IoError> {
     let limit = deflated.len() as u64 * MAX_RATIO + INFLATED_SLACK;
-    let refused = |problem: String| IoError::input(path, "deflated data set", problem, "copy or export it again");
+    let refused = |problem: String| {
+        IoError::input(path, "deflated data set", problem, "copy or export it again")
+    };
     let mut bytes = Vec::new();
     DeflateDecoder::new(deflated)
         .take(limit + 1)
         .read_to_end(&mut bytes)
         .map_err(|error| refused(format!("cannot be inflated: {error}")))?;
     if bytes.len() as u64 > limit {
-        return Err(refused(format!("grows beyond {limit} bytes, {MAX_RATIO} times what an image should")));
+        return Err(refused(format!(
+            "grows beyond {limit} bytes, {MAX_RATIO} times what an image should"
+        )));
     }
     Ok(bytes)
 }
@@ -109,7 +133,9 @@ impl<'a> Elements<'a> {
 
     /// The values of a multi-valued text.
     pub(super) fn texts(&self, tag: Tag) -> Vec<String> {
-        self.text(tag).map_or_else(Vec::new, |text| text.split('\\').map(|part| part.trim().to_owned()).collect())
+        self.text(tag).map_or_else(Vec::new, |text| {
+            text.split('\\').map(|part| part.trim().to_owned()).collect()
+        })
     }
 
     pub(super) fn int(&self, tag: Tag) -> Option<i64> {
@@ -132,7 +158,9 @@ impl<'a> Elements<'a> {
     }
 
     pub(super) fn has(&self, tag: Tag) -> bool {
-        self.0.element_opt(tag).is_ok_and(|element| element.is_some_and(|element| !element.is_empty()))
+        self.0
+            .element_opt(tag)
+            .is_ok_and(|element| element.is_some_and(|element| !element.is_empty()))
     }
 
     pub(super) fn bytes(&self, tag: Tag) -> Option<Cow<'a, [u8]>> {

@@ -1,7 +1,8 @@
 //! DICOM: a file, a folder with all below it, or a zip archive, to one volume.
 //!
-//! `dicom-rs` parses data sets and decodes pixels; which files belong together, in which order and where they lie in the patient is decided
-//! here. Nothing that identifies a patient leaves this module: names, identifiers and dates are not even read.
+//! `dicom-rs` parses data sets and decodes pixels; which files belong together, in which order and
+//! where they lie in the patient is decided here. Nothing that identifies a patient leaves this
+//! module: names, identifiers and dates are not even read.
 
 mod codestream;
 mod file;
@@ -74,7 +75,11 @@ pub fn list_series(path: &Path) -> Result<Vec<SeriesInfo>, IoError> {
 pub(crate) fn read(path: &Path, options: &ReadOptions) -> Result<Loaded, IoError> {
     let source = Source::open(path)?;
     let mut found = find(&source)?;
-    let mut notes: Vec<String> = found.left_out.iter().map(|(why, count)| format!("files: {count} {} left out", why.what())).collect();
+    let mut notes: Vec<String> = found
+        .left_out
+        .iter()
+        .map(|(why, count)| format!("files: {count} {} left out", why.what()))
+        .collect();
     if source.others > 0 {
         notes.push(format!("files: {} that are not DICOM left out", source.others));
     }
@@ -83,7 +88,12 @@ pub(crate) fn read(path: &Path, options: &ReadOptions) -> Result<Loaded, IoError
             (Some((_, error)), _) => error,
             (None, Some(why)) => {
                 let problem = format!("holds no image that can be used, only {}", why.what());
-                IoError::input(path, "DICOM", problem, "one value a pixel and a place in the patient are needed")
+                IoError::input(
+                    path,
+                    "DICOM",
+                    problem,
+                    "one value a pixel and a place in the patient are needed",
+                )
             }
             (None, None) => IoError::input(path, "DICOM", "holds no image", "give a DICOM series"),
         });
@@ -95,7 +105,10 @@ pub(crate) fn read(path: &Path, options: &ReadOptions) -> Result<Loaded, IoError
         return Err(found.unusable.swap_remove(at).1);
     }
     if !found.unusable.is_empty() {
-        notes.push(format!("files: {} image(s) of other series that cannot be used left out", found.unusable.len()));
+        notes.push(format!(
+            "files: {} image(s) of other series that cannot be used left out",
+            found.unusable.len()
+        ));
     }
     let (planes, geometry) = stack::stack(path, series, options.frame, &mut notes)?;
     if planes.iter().any(|plane| plane.inverted) {
@@ -103,15 +116,23 @@ pub(crate) fn read(path: &Path, options: &ReadOptions) -> Result<Loaded, IoError
             .push("(0028,0004) PhotometricInterpretation: is MONOCHROME1, low values are meant to look bright; values are kept".to_owned());
     }
     let (stored, sha256) = load(&source, &planes, geometry.len())?;
-    let raw = values::image(geometry, &planes, stored)
-        .ok_or_else(|| IoError::input(path, "DICOM", "asks for more voxels than memory can hold", "crop or downsample the volume first"))?;
+    let raw = values::image(geometry, &planes, stored).ok_or_else(|| {
+        IoError::input(
+            path,
+            "DICOM",
+            "asks for more voxels than memory can hold",
+            "crop or downsample the volume first",
+        )
+    })?;
     Ok(Loaded { raw, sha256, warnings: notes })
 }
 
 /// Reads the headers of all files.
 fn find(source: &Source) -> Result<Found, IoError> {
-    let contents: Vec<Result<Content, IoError>> =
-        (0..source.len()).into_par_iter().map(|n| plane::read(source.path(n), n, &source.bytes(n)?)).collect();
+    let contents: Vec<Result<Content, IoError>> = (0..source.len())
+        .into_par_iter()
+        .map(|n| plane::read(source.path(n), n, &source.bytes(n)?))
+        .collect();
     let (mut planes, mut left_out, mut unusable) = (Vec::new(), BTreeMap::new(), Vec::new());
     for content in contents {
         match content? {
@@ -123,10 +144,18 @@ fn find(source: &Source) -> Result<Found, IoError> {
     Ok(Found { series: series::group(planes), left_out, unusable })
 }
 
-/// The stored values of all planes in their order, and the hash of the files: that of the one file, or of the list of the files' hashes in the
-/// order of their slices, which is the same for a folder and a zip archive and whatever the files are called.
+/// The stored values of all planes in their order, and the hash of the files: that of the one file,
+/// or of the list of the files' hashes in the order of their slices, which is the same for a folder
+/// and a zip archive and whatever the files are called.
 fn load(source: &Source, planes: &[Plane], voxels: usize) -> Result<(Vec<u8>, String), IoError> {
-    let too_large = || IoError::input(source.path(planes[0].file), "DICOM", "needs more memory than there is", "crop the volume first");
+    let too_large = || {
+        IoError::input(
+            source.path(planes[0].file),
+            "DICOM",
+            "needs more memory than there is",
+            "crop the volume first",
+        )
+    };
     let size = voxels.checked_mul(values::stored_type(&planes[0]).size()).ok_or_else(too_large)?;
     let mut stored = Vec::new();
     stored.try_reserve_exact(size).map_err(|_| too_large())?;
@@ -141,7 +170,10 @@ fn load(source: &Source, planes: &[Plane], voxels: usize) -> Result<(Vec<u8>, St
         });
         of_file[at].1.push((plane, out));
     }
-    let hashes: Vec<[u8; 32]> = of_file.into_par_iter().map(|(file, slots)| load_file(source, file, slots)).collect::<Result<_, _>>()?;
+    let hashes: Vec<[u8; 32]> = of_file
+        .into_par_iter()
+        .map(|(file, slots)| load_file(source, file, slots))
+        .collect::<Result<_, _>>()?;
     let hash = if let [one] = hashes[..] { one } else { sha256(&[&hashes.concat()]) };
     Ok((stored, crate::source::hex(&hash)))
 }
@@ -155,15 +187,27 @@ fn load_file(source: &Source, file: usize, slots: Vec<Slot>) -> Result<[u8; 32],
     let layout = file::Layout::of(path, &content, walk::Values::PassedOver)?;
     // The file was read before; should it have changed since, its ranges no longer hold.
     if layout.pixel_data.as_ref() != Some(&slots[0].0.format.data) {
-        return Err(IoError::input(path, "file", "changed while it was read", "try again when nothing writes to it"));
+        return Err(IoError::input(
+            path,
+            "file",
+            "changed while it was read",
+            "try again when nothing writes to it",
+        ));
     }
     let mut of_frame: BTreeMap<usize, Vec<Slot>> = BTreeMap::new();
-    slots.into_iter().for_each(|(plane, out)| of_frame.entry(plane.frame).or_default().push((plane, out)));
+    slots
+        .into_iter()
+        .for_each(|(plane, out)| of_frame.entry(plane.frame).or_default().push((plane, out)));
     of_frame.into_par_iter().try_for_each(|(frame, slots)| {
         let format = &slots[0].0.format;
         let stored = pixels::frame(format, &layout.bytes, frame).map_err(|problem| {
             let field = format!("(7FE0,0010) PixelData, frame {frame}");
-            IoError::input(path, field, problem, "export the series again, uncompressed, or convert it with dcm2niix")
+            IoError::input(
+                path,
+                field,
+                problem,
+                "export the series again, uncompressed, or convert it with dcm2niix",
+            )
         })?;
         slots.into_iter().for_each(|(plane, out)| copy_tile(plane, &stored, out));
         Ok(())

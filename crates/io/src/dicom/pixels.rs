@@ -1,5 +1,6 @@
-//! Stored pixels of a frame: native ones as they are, compressed ones by the decoders of `dicom-rs`, after a look at the compressed stream's
-//! own idea of its size. A decoder that is told nothing would make room for whatever the stream says.
+//! Stored pixels of a frame: native ones as they are, compressed ones by the decoders of
+//! `dicom-rs`, after a look at the compressed stream's own idea of its size. A decoder that is told
+//! nothing would make room for whatever the stream says.
 
 use super::file::{chain, transfer_syntax};
 use super::plane::PixelFormat;
@@ -13,18 +14,31 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 const EXPLICIT_BIG: &str = "1.2.840.10008.1.2.2";
 const RLE: &str = "1.2.840.10008.1.2.5";
 /// Baseline, extended, lossless, lossless with the first selection value.
-const JPEG: [&str; 4] = ["1.2.840.10008.1.2.4.50", "1.2.840.10008.1.2.4.51", "1.2.840.10008.1.2.4.57", "1.2.840.10008.1.2.4.70"];
+const JPEG: [&str; 4] = [
+    "1.2.840.10008.1.2.4.50",
+    "1.2.840.10008.1.2.4.51",
+    "1.2.840.10008.1.2.4.57",
+    "1.2.840.10008.1.2.4.70",
+];
 const JPEG_LS: [&str; 2] = ["1.2.840.10008.1.2.4.80", "1.2.840.10008.1.2.4.81"];
 const JPEG_2000: [&str; 2] = ["1.2.840.10008.1.2.4.90", "1.2.840.10008.1.2.4.91"];
 
-/// The stored values of a frame, little-endian, row by row; bits that are not theirs cleared and the sign extended.
-pub(super) fn frame<'a>(format: &PixelFormat, file: &'a [u8], frame: usize) -> Result<Cow<'a, [u8]>, String> {
+/// The stored values of a frame, little-endian, row by row; bits that are not theirs cleared and
+/// the sign extended.
+pub(super) fn frame<'a>(
+    format: &PixelFormat,
+    file: &'a [u8],
+    frame: usize,
+) -> Result<Cow<'a, [u8]>, String> {
     let voxel_bytes = usize::from(format.bits_allocated / 8);
     let size = format.rows * format.columns * voxel_bytes;
     let mut stored = match &format.data {
         PixelData::Native(range) => {
             let start = range.start + frame * size;
-            let bytes = file.get(start..start + size).filter(|_| start + size <= range.end).ok_or("the pixel data are cut")?;
+            let bytes = file
+                .get(start..start + size)
+                .filter(|_| start + size <= range.end)
+                .ok_or("the pixel data are cut")?;
             let mut bytes = Cow::Borrowed(bytes);
             if format.transfer_syntax == EXPLICIT_BIG {
                 if voxel_bytes == 1 {
@@ -36,15 +50,20 @@ pub(super) fn frame<'a>(format: &PixelFormat, file: &'a [u8], frame: usize) -> R
             bytes
         }
         PixelData::Encapsulated { offsets, fragments } => {
-            let ranges =
-                codestream::of_frame(offsets, fragments, format.frames, frame).ok_or("the fragments of its frames cannot be told apart")?;
+            let ranges = codestream::of_frame(offsets, fragments, format.frames, frame)
+                .ok_or("the fragments of its frames cannot be told apart")?;
             let stream: Cow<[u8]> = match ranges {
                 [one] => Cow::Borrowed(&file[one.clone()]),
-                several => Cow::Owned(several.iter().flat_map(|range| &file[range.clone()]).copied().collect()),
+                several => Cow::Owned(
+                    several.iter().flat_map(|range| &file[range.clone()]).copied().collect(),
+                ),
             };
             let decoded = decode(format, &stream)?;
             if decoded.len() != size {
-                return Err(format!("the decoder made {} bytes where {size} should be", decoded.len()));
+                return Err(format!(
+                    "the decoder made {} bytes where {size} should be",
+                    decoded.len()
+                ));
             }
             Cow::Owned(decoded)
         }
@@ -58,7 +77,11 @@ pub(super) fn frame<'a>(format: &PixelFormat, file: &'a [u8], frame: usize) -> R
 fn decode(format: &PixelFormat, stream: &[u8]) -> Result<Vec<u8>, String> {
     let uid = format.transfer_syntax.as_str();
     if uid == RLE {
-        return rle::decode(stream, format.rows * format.columns, usize::from(format.bits_allocated / 8));
+        return rle::decode(
+            stream,
+            format.rows * format.columns,
+            usize::from(format.bits_allocated / 8),
+        );
     }
     let size = if JPEG.contains(&uid) || JPEG_LS.contains(&uid) {
         codestream::jpeg_size(stream)
@@ -67,9 +90,14 @@ fn decode(format: &PixelFormat, stream: &[u8]) -> Result<Vec<u8>, String> {
     } else {
         return Err(format!("the transfer syntax {uid} is not supported"));
     };
-    let reader = transfer_syntax(uid).and_then(|syntax| syntax.pixel_data_reader().map(|reader| reader.as_ref()));
+    let reader = transfer_syntax(uid)
+        .and_then(|syntax| syntax.pixel_data_reader().map(|reader| reader.as_ref()));
     let Some(reader) = reader else {
-        let hint = if JPEG_LS.contains(&uid) { " (JPEG-LS: build pbt with `--features jpeg-ls`)" } else { "" };
+        let hint = if JPEG_LS.contains(&uid) {
+            " (JPEG-LS: build pbt with `--features jpeg-ls`)"
+        } else {
+            ""
+        };
         return Err(format!("the transfer syntax {uid} is not supported{hint}"));
     };
     let size = size.ok_or("the compressed stream has no readable header")?;
@@ -87,7 +115,8 @@ fn decode(format: &PixelFormat, stream: &[u8]) -> Result<Vec<u8>, String> {
     }
 }
 
-/// Moves each value's bits down to bit 0, clears what lies above (overlays, in old files) and extends the sign.
+/// Moves each value's bits down to bit 0, clears what lies above (overlays, in old files) and
+/// extends the sign.
 fn clear_foreign_bits(bytes: &mut [u8], format: &PixelFormat) {
     let shift = u32::from(format.high_bit + 1 - format.bits_stored);
     let unused = u32::from(format.bits_allocated - format.bits_stored);
@@ -95,7 +124,11 @@ fn clear_foreign_bits(bytes: &mut [u8], format: &PixelFormat) {
         ($unsigned:ty, $signed:ty) => {
             for voxel in bytes.as_chunks_mut().0 {
                 let up = (<$unsigned>::from_le_bytes(*voxel) >> shift) << unused;
-                let value = if format.signed { ((up as $signed) >> unused) as $unsigned } else { up >> unused };
+                let value = if format.signed {
+                    ((up as $signed) >> unused) as $unsigned
+                } else {
+                    up >> unused
+                };
                 *voxel = value.to_le_bytes();
             }
         };
@@ -148,6 +181,9 @@ impl PixelDataObject for OneFrame<'_> {
         None
     }
     fn raw_pixel_data(&self) -> Option<RawPixelData> {
-        Some(RawPixelData { fragments: [self.stream.to_vec()].into_iter().collect(), offset_table: [].into_iter().collect() })
+        Some(RawPixelData {
+            fragments: [self.stream.to_vec()].into_iter().collect(),
+            offset_table: [].into_iter().collect(),
+        })
     }
 }

@@ -1,5 +1,5 @@
-//! Planes: what a DICOM file says about each of its slices. A classic file is one plane, an Enhanced multi-frame file one a frame, a mosaic
-//! one a tile; from here on they are the same.
+//! Planes: what a DICOM file says about each of its slices. A classic file is one plane, an
+//! Enhanced multi-frame file one a frame, a mosaic one a tile; from here on they are the same.
 
 use super::file::{Elements, Layout};
 use super::walk::{PixelData, Values};
@@ -11,7 +11,8 @@ use nalgebra::Vector3;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Above 64 MiB, compressed images of more than this ratio are refused: it bounds what a small file can ask for.
+/// Above 64 MiB, compressed images of more than this ratio are refused: it bounds what a small file
+/// can ask for.
 const MAX_COMPRESSION: usize = 200;
 
 /// More frames than any file has: long series of functional MR have some tens of thousands.
@@ -151,12 +152,16 @@ pub(super) fn read(path: &Path, file: usize, bytes: &[u8]) -> Result<Content, Io
         return Ok(Content::Left(LeftOut::SecondaryCapture));
     }
     let photometric = elements.text(tags::PHOTOMETRIC_INTERPRETATION).unwrap_or_default();
-    if elements.int(tags::SAMPLES_PER_PIXEL).unwrap_or(1) != 1 || photometric.starts_with("PALETTE") {
+    if elements.int(tags::SAMPLES_PER_PIXEL).unwrap_or(1) != 1 || photometric.starts_with("PALETTE")
+    {
         return Ok(Content::Left(LeftOut::Colour));
     }
     match planes(path, file, &layout.uid, elements, data) {
         Ok(planes) => Ok(Content::Planes(planes)),
-        Err(error) => Ok(Content::Unusable { series_uid: elements.text(tags::SERIES_INSTANCE_UID).unwrap_or_default(), error }),
+        Err(error) => Ok(Content::Unusable {
+            series_uid: elements.text(tags::SERIES_INSTANCE_UID).unwrap_or_default(),
+            error,
+        }),
     }
 }
 
@@ -165,17 +170,35 @@ pub(super) fn missing(path: &Path, tag: Tag, name: &str) -> IoError {
     field(path, tag, name, "is missing or malformed")
 }
 
-pub(super) fn field(path: &Path, Tag(group, element): Tag, name: &str, problem: impl Into<String>) -> IoError {
-    IoError::input(path, format!("({group:04X},{element:04X}) {name}"), problem, "export the series again, or convert it with dcm2niix")
+pub(super) fn field(
+    path: &Path,
+    Tag(group, element): Tag,
+    name: &str,
+    problem: impl Into<String>,
+) -> IoError {
+    IoError::input(
+        path,
+        format!("({group:04X},{element:04X}) {name}"),
+        problem,
+        "export the series again, or convert it with dcm2niix",
+    )
 }
 
-fn pixel_format(path: &Path, transfer_syntax: &str, elements: Elements, data: PixelData) -> Result<PixelFormat, IoError> {
+fn pixel_format(
+    path: &Path,
+    transfer_syntax: &str,
+    elements: Elements,
+    data: PixelData,
+) -> Result<PixelFormat, IoError> {
     let positive = |tag, name: &str| {
         let value = elements.int(tag).and_then(|n| u16::try_from(n).ok()).filter(|&n| n > 0);
         value.ok_or_else(|| missing(path, tag, name))
     };
     let frames = match elements.has(tags::NUMBER_OF_FRAMES) {
-        true => elements.int(tags::NUMBER_OF_FRAMES).and_then(|n| usize::try_from(n).ok()).filter(|&n| n > 0),
+        true => elements
+            .int(tags::NUMBER_OF_FRAMES)
+            .and_then(|n| usize::try_from(n).ok())
+            .filter(|&n| n > 0),
         false => Some(1),
     };
     let format = PixelFormat {
@@ -185,7 +208,10 @@ fn pixel_format(path: &Path, transfer_syntax: &str, elements: Elements, data: Pi
         frames: frames.ok_or_else(|| missing(path, tags::NUMBER_OF_FRAMES, "NumberOfFrames"))?,
         bits_allocated: positive(tags::BITS_ALLOCATED, "BitsAllocated")?,
         bits_stored: positive(tags::BITS_STORED, "BitsStored")?,
-        high_bit: elements.int(tags::HIGH_BIT).and_then(|n| u16::try_from(n).ok()).unwrap_or(u16::MAX),
+        high_bit: elements
+            .int(tags::HIGH_BIT)
+            .and_then(|n| u16::try_from(n).ok())
+            .unwrap_or(u16::MAX),
         signed: elements.int(tags::PIXEL_REPRESENTATION).unwrap_or(0) == 1,
         data,
     };
@@ -193,35 +219,64 @@ fn pixel_format(path: &Path, transfer_syntax: &str, elements: Elements, data: Pi
         let problem = format!("is {}; 8, 16 or 32 is needed", format.bits_allocated);
         return Err(field(path, tags::BITS_ALLOCATED, "BitsAllocated", problem));
     }
-    let high_bit = if format.high_bit == u16::MAX { format.bits_stored - 1 } else { format.high_bit };
-    if format.bits_stored > format.bits_allocated || high_bit >= format.bits_allocated || high_bit + 1 < format.bits_stored {
-        let problem = format!("is {} with {} bits allocated and {high_bit} as the high bit", format.bits_stored, format.bits_allocated);
+    let high_bit =
+        if format.high_bit == u16::MAX { format.bits_stored - 1 } else { format.high_bit };
+    if format.bits_stored > format.bits_allocated
+        || high_bit >= format.bits_allocated
+        || high_bit + 1 < format.bits_stored
+    {
+        let problem = format!(
+            "is {} with {} bits allocated and {high_bit} as the high bit",
+            format.bits_stored, format.bits_allocated
+        );
         return Err(field(path, tags::BITS_STORED, "BitsStored", problem));
     }
     if format.frames > MAX_FRAMES {
-        return Err(field(path, tags::NUMBER_OF_FRAMES, "NumberOfFrames", format!("is {}, more than {MAX_FRAMES}", format.frames)));
+        return Err(field(
+            path,
+            tags::NUMBER_OF_FRAMES,
+            "NumberOfFrames",
+            format!("is {}, more than {MAX_FRAMES}", format.frames),
+        ));
     }
-    // The smallest frame that can be: what the file cannot hold is refused before anything is made of it.
+    // The smallest frame that can be: what the file cannot hold is refused before anything is made
+    // of it.
     let native = format.rows * format.columns * usize::from(format.bits_allocated / 8);
     let (held, needed) = match &format.data {
         PixelData::Native(range) => (range.len(), native.saturating_mul(format.frames)),
         PixelData::Encapsulated { fragments, .. } => {
             let packed: usize = fragments.iter().map(std::ops::Range::len).sum();
             let most = packed.saturating_mul(MAX_COMPRESSION).saturating_add(64 << 20);
-            (if fragments.len() < format.frames { 0 } else { most }, native.saturating_mul(format.frames))
+            (
+                if fragments.len() < format.frames { 0 } else { most },
+                native.saturating_mul(format.frames),
+            )
         }
     };
     if held < needed {
-        let problem = format!("can hold {held} bytes where {needed} should be: the file is cut or its header wrong");
+        let problem = format!(
+            "can hold {held} bytes where {needed} should be: the file is cut or its header wrong"
+        );
         return Err(field(path, tags::PIXEL_DATA, "PixelData", problem));
     }
     Ok(PixelFormat { high_bit, ..format })
 }
 
-fn planes(path: &Path, file: usize, transfer_syntax: &str, elements: Elements, data: PixelData) -> Result<Vec<Plane>, IoError> {
+fn planes(
+    path: &Path,
+    file: usize,
+    transfer_syntax: &str,
+    elements: Elements,
+    data: PixelData,
+) -> Result<Vec<Plane>, IoError> {
     let format = Arc::new(pixel_format(path, transfer_syntax, elements, data)?);
     if elements.has(tags::MODALITY_LUT_SEQUENCE) {
-        return Err(field(path, tags::MODALITY_LUT_SEQUENCE, "ModalityLUTSequence", "is a table of values, which is not supported"));
+        return Err(field(
+            path,
+            tags::MODALITY_LUT_SEQUENCE,
+            "ModalityLUTSequence",
+            "is a table of values, which is not supported",
+        ));
     }
     let image_type = elements.texts(tags::IMAGE_TYPE);
     let text = |tag| elements.text(tag).unwrap_or_default();
@@ -235,8 +290,18 @@ fn planes(path: &Path, file: usize, transfer_syntax: &str, elements: Elements, d
         file,
         frame: 0,
         tile: Tile { row: 0, column: 0, rows: format.rows, columns: format.columns },
-        key: SeriesKey { number: elements.int(tags::SERIES_NUMBER).unwrap_or(0), uid: text(tags::SERIES_INSTANCE_UID), modality, kind },
-        placement: Placement { position: Vector3::zeros(), along_row: Vector3::x(), along_column: Vector3::y(), spacing_mm: [1.0; 2] },
+        key: SeriesKey {
+            number: elements.int(tags::SERIES_NUMBER).unwrap_or(0),
+            uid: text(tags::SERIES_INSTANCE_UID),
+            modality,
+            kind,
+        },
+        placement: Placement {
+            position: Vector3::zeros(),
+            along_row: Vector3::x(),
+            along_column: Vector3::y(),
+            spacing_mm: [1.0; 2],
+        },
         time: Time {
             temporal_position: elements.int(tags::TEMPORAL_POSITION_IDENTIFIER).unwrap_or(0),
             acquisition: elements.int(tags::ACQUISITION_NUMBER).unwrap_or(0),
@@ -254,7 +319,12 @@ fn planes(path: &Path, file: usize, transfer_syntax: &str, elements: Elements, d
         return functional_groups::planes(path, elements, &plane);
     }
     let (slope, intercept) = rescale(path, elements)?;
-    let plane = Plane { placement: placement(path, elements, elements, elements)?, slope, intercept, ..plane };
+    let plane = Plane {
+        placement: placement(path, elements, elements, elements)?,
+        slope,
+        intercept,
+        ..plane
+    };
     if image_type.iter().any(|part| part == "MOSAIC") {
         return mosaic::planes(path, elements, &plane);
     }
@@ -276,23 +346,43 @@ pub(super) fn rescale(path: &Path, elements: Elements) -> Result<(f64, f64), IoE
     };
     let slope = number(tags::RESCALE_SLOPE, "RescaleSlope", 1.0)?;
     if slope == 0.0 {
-        return Err(field(path, tags::RESCALE_SLOPE, "RescaleSlope", "is 0, so all values are the same"));
+        return Err(field(
+            path,
+            tags::RESCALE_SLOPE,
+            "RescaleSlope",
+            "is 0, so all values are the same",
+        ));
     }
     Ok((slope, number(tags::RESCALE_INTERCEPT, "RescaleIntercept", 0.0)?))
 }
 
-/// Placement from the elements that hold position, orientation and spacing: the data set itself, or functional groups of a frame.
-pub(super) fn placement(path: &Path, position: Elements, orientation: Elements, spacing: Elements) -> Result<Placement, IoError> {
-    const ADVICE: &str = "is missing or malformed, so nobody knows where the image lies in the patient";
+/// Placement from the elements that hold position, orientation and spacing: the data set itself, or
+/// functional groups of a frame.
+pub(super) fn placement(
+    path: &Path,
+    position: Elements,
+    orientation: Elements,
+    spacing: Elements,
+) -> Result<Placement, IoError> {
+    const ADVICE: &str =
+        "is missing or malformed, so nobody knows where the image lies in the patient";
     let place = |tag, name: &str| field(path, tag, name, ADVICE);
-    let point: [f64; 3] =
-        position.vector(tags::IMAGE_POSITION_PATIENT).ok_or_else(|| place(tags::IMAGE_POSITION_PATIENT, "ImagePositionPatient"))?;
+    let point: [f64; 3] = position
+        .vector(tags::IMAGE_POSITION_PATIENT)
+        .ok_or_else(|| place(tags::IMAGE_POSITION_PATIENT, "ImagePositionPatient"))?;
     let directions: [f64; 6] = orientation
         .vector(tags::IMAGE_ORIENTATION_PATIENT)
         .ok_or_else(|| place(tags::IMAGE_ORIENTATION_PATIENT, "ImageOrientationPatient"))?;
-    let spacing_mm: [f64; 2] = spacing.vector(tags::PIXEL_SPACING).ok_or_else(|| place(tags::PIXEL_SPACING, "PixelSpacing"))?;
+    let spacing_mm: [f64; 2] = spacing
+        .vector(tags::PIXEL_SPACING)
+        .ok_or_else(|| place(tags::PIXEL_SPACING, "PixelSpacing"))?;
     if !spacing_mm.iter().all(|&s| s > 0.0) {
-        return Err(field(path, tags::PIXEL_SPACING, "PixelSpacing", format!("is {spacing_mm:?}, not above zero")));
+        return Err(field(
+            path,
+            tags::PIXEL_SPACING,
+            "PixelSpacing",
+            format!("is {spacing_mm:?}, not above zero"),
+        ));
     }
     let [a, b, c, d, e, f] = directions;
     let (along_row, along_column) = (Vector3::new(a, b, c), Vector3::new(d, e, f));
@@ -300,23 +390,45 @@ pub(super) fn placement(path: &Path, position: Elements, orientation: Elements, 
     let unit = |v: &Vector3<f64>| (v.norm() - 1.0).abs() < 1e-2;
     if !unit(&along_row) || !unit(&along_column) || along_row.dot(&along_column).abs() > 1e-2 {
         let problem = format!("is {directions:?}, not two unit vectors at a right angle");
-        return Err(field(path, tags::IMAGE_ORIENTATION_PATIENT, "ImageOrientationPatient", problem));
+        return Err(field(
+            path,
+            tags::IMAGE_ORIENTATION_PATIENT,
+            "ImageOrientationPatient",
+            problem,
+        ));
     }
     let (along_row, along_column) = (along_row.normalize(), along_column.normalize());
     Ok(Placement { position: Vector3::from(point), along_row, along_column, spacing_mm })
 }
 
-/// The planes of a dose grid: offsets along the normal (PS3.3, C.8.8.3.2), values times DoseGridScaling.
-fn dose_planes(path: &Path, elements: Elements, plane: &Plane, frames: usize, offsets: &[f64]) -> Result<Vec<Plane>, IoError> {
+/// The planes of a dose grid: offsets along the normal (PS3.3, C.8.8.3.2), values times
+/// DoseGridScaling.
+fn dose_planes(
+    path: &Path,
+    elements: Elements,
+    plane: &Plane,
+    frames: usize,
+    offsets: &[f64],
+) -> Result<Vec<Plane>, IoError> {
     const NAME: &str = "GridFrameOffsetVector";
     if offsets.len() != frames || offsets[0] != 0.0 {
-        return Err(field(path, tags::GRID_FRAME_OFFSET_VECTOR, NAME, format!("is not {frames} offsets from 0 on")));
+        return Err(field(
+            path,
+            tags::GRID_FRAME_OFFSET_VECTOR,
+            NAME,
+            format!("is not {frames} offsets from 0 on"),
+        ));
     }
     let slope = elements.float(tags::DOSE_GRID_SCALING).filter(|&s| s > 0.0);
     let slope = slope.ok_or_else(|| missing(path, tags::DOSE_GRID_SCALING, "DoseGridScaling"))?;
     let at = |frame: usize, offset: f64| {
         let position = plane.placement.position + plane.placement.normal() * offset;
-        Plane { frame, slope, placement: Placement { position, ..plane.placement.clone() }, ..plane.clone() }
+        Plane {
+            frame,
+            slope,
+            placement: Placement { position, ..plane.placement.clone() },
+            ..plane.clone()
+        }
     };
     Ok(offsets.iter().enumerate().map(|(frame, &offset)| at(frame, offset)).collect())
 }

@@ -1,8 +1,11 @@
-//! RLE Lossless (PS3.5, annex G). The decoder of `dicom-rs` knows 8 and 16 bits; dose grids have 32.
+//! RLE Lossless (PS3.5, annex G). The decoder of `dicom-rs` knows 8 and 16 bits; dose grids have
+//! 32.
 
 /// The stored values of one frame, little-endian: `pixels` values of `voxel_bytes` bytes.
 pub(super) fn decode(stream: &[u8], pixels: usize, voxel_bytes: usize) -> Result<Vec<u8>, String> {
-    let word = |n: usize| stream.get(4 * n..).and_then(<[u8]>::first_chunk).map(|&b| u32::from_le_bytes(b) as usize);
+    let word = |n: usize| {
+        stream.get(4 * n..).and_then(<[u8]>::first_chunk).map(|&b| u32::from_le_bytes(b) as usize)
+    };
     let count = word(0).ok_or("the RLE header is cut")?;
     if count != voxel_bytes {
         return Err(format!("RLE with {count} segments, where {voxel_bytes} should be"));
@@ -15,16 +18,22 @@ pub(super) fn decode(stream: &[u8], pixels: usize, voxel_bytes: usize) -> Result
     for segment in 0..count {
         let start = word(1 + segment).ok_or("the RLE header is cut")?;
         let end = if segment + 1 < count { word(2 + segment).unwrap_or(0) } else { stream.len() };
-        let bytes = stream.get(start.max(64)..end).ok_or("the RLE header has offsets outside the data")?;
+        let bytes =
+            stream.get(start.max(64)..end).ok_or("the RLE header has offsets outside the data")?;
         // The first segment has the most significant bytes.
         let column = voxel_bytes - 1 - segment;
-        unpack(bytes, out.iter_mut().skip(column).step_by(voxel_bytes), pixels).ok_or("the RLE data are cut")?;
+        unpack(bytes, out.iter_mut().skip(column).step_by(voxel_bytes), pixels)
+            .ok_or("the RLE data are cut")?;
     }
     Ok(out)
 }
 
 /// Unpacks one segment (PackBits); `None` when it ends before all pixels are there.
-fn unpack<'a>(bytes: &[u8], mut out: impl Iterator<Item = &'a mut u8>, pixels: usize) -> Option<()> {
+fn unpack<'a>(
+    bytes: &[u8],
+    mut out: impl Iterator<Item = &'a mut u8>,
+    pixels: usize,
+) -> Option<()> {
     let (mut at, mut left) = (0, pixels);
     while left > 0 {
         let control = *bytes.get(at)?;
@@ -55,10 +64,11 @@ mod tests {
     use super::*;
 
     /// The example of the TIFF specification (revision 6, section 9), which defines PackBits.
-    const PACKED: [u8; 15] = [0xfe, 0xaa, 0x02, 0x80, 0x00, 0x2a, 0xfd, 0xaa, 0x03, 0x80, 0x00, 0x2a, 0x22, 0xf7, 0xaa];
+    const PACKED: [u8; 15] =
+        [0xfe, 0xaa, 0x02, 0x80, 0x00, 0x2a, 0xfd, 0xaa, 0x03, 0x80, 0x00, 0x2a, 0x22, 0xf7, 0xaa];
     const UNPACKED: [u8; 24] = [
-        0xaa, 0xaa, 0xaa, 0x80, 0x00, 0x2a, 0xaa, 0xaa, 0xaa, 0xaa, 0x80, 0x00, 0x2a, 0x22, 0xaa, 0xaa, 0xaa, 0xaa, 0xaa, 0xaa, 0xaa, 0xaa,
-        0xaa, 0xaa,
+        0xaa, 0xaa, 0xaa, 0x80, 0x00, 0x2a, 0xaa, 0xaa, 0xaa, 0xaa, 0x80, 0x00, 0x2a, 0x22, 0xaa,
+        0xaa, 0xaa, 0xaa, 0xaa, 0xaa, 0xaa, 0xaa, 0xaa, 0xaa,
     ];
 
     fn stream(segments: &[&[u8]]) -> Vec<u8> {
@@ -86,6 +96,10 @@ mod tests {
     fn what_is_cut_is_refused() {
         let good = stream(&[&PACKED]);
         assert!((0..good.len()).all(|n| decode(&good[..n], 24, 1).is_err()));
-        assert!(decode(&good, 25, 1).is_err() && decode(&good, 24, 2).is_err() && decode(&good, usize::MAX / 8, 1).is_err());
+        assert!(
+            decode(&good, 25, 1).is_err()
+                && decode(&good, 24, 2).is_err()
+                && decode(&good, usize::MAX / 8, 1).is_err()
+        );
     }
 }

@@ -9,10 +9,12 @@ use std::path::Path;
 const SAME_DIRECTION: f64 = 1e-3;
 const SAME_SPACING: f64 = 1e-4;
 
-/// Planes that may be one volume: one series, one kind of image, one orientation and one matrix size.
+/// Planes that may be one volume: one series, one kind of image, one orientation and one matrix
+/// size.
 #[derive(Debug)]
 pub(super) struct Series {
-    /// What `--series` takes: the series' number, with `.1`, `.2` … behind it where several share it.
+    /// What `--series` takes: the series' number, with `.1`, `.2` … behind it where several share
+    /// it.
     pub(super) label: String,
     pub(super) planes: Vec<Plane>,
 }
@@ -37,7 +39,11 @@ pub(super) fn group(planes: Vec<Plane>) -> Vec<Series> {
         for planes in of_key {
             let n = given.entry(key.number).or_default();
             *n += 1;
-            let label = if shared[&key.number] > 1 { format!("{}.{n}", key.number) } else { key.number.to_string() };
+            let label = if shared[&key.number] > 1 {
+                format!("{}.{n}", key.number)
+            } else {
+                key.number.to_string()
+            };
             series.push(Series { label, planes });
         }
     }
@@ -68,20 +74,44 @@ impl Series {
     /// `3 (MR, 256 x 256, 5 images)`: nothing that could name a patient.
     fn summary(&self) -> String {
         let Plane { key, tile, .. } = &self.planes[0];
-        let modality = if key.modality.is_empty() { String::new() } else { format!("{}, ", key.modality) };
-        format!("{} ({modality}{} x {}, {} images)", self.label, tile.columns, tile.rows, self.planes.len())
+        let modality =
+            if key.modality.is_empty() { String::new() } else { format!("{}, ", key.modality) };
+        format!(
+            "{} ({modality}{} x {}, {} images)",
+            self.label,
+            tile.columns,
+            tile.rows,
+            self.planes.len()
+        )
     }
 }
 
-/// The series that is wanted: the named one, or the only one that may be a volume. What is passed over for that is noted.
-pub(super) fn choose(path: &Path, mut all: Vec<Series>, wanted: Option<&str>, notes: &mut Vec<String>) -> Result<Series, IoError> {
+/// The series that is wanted: the named one, or the only one that may be a volume. What is passed
+/// over for that is noted.
+pub(super) fn choose(
+    path: &Path,
+    mut all: Vec<Series>,
+    wanted: Option<&str>,
+    notes: &mut Vec<String>,
+) -> Result<Series, IoError> {
     let list = |all: &[Series]| all.iter().map(Series::summary).collect::<Vec<_>>().join(", ");
     if let Some(wanted) = wanted {
-        let found: Vec<usize> = (0..all.len()).filter(|&n| all[n].label == wanted || all[n].uid() == wanted).collect();
+        let found: Vec<usize> =
+            (0..all.len()).filter(|&n| all[n].label == wanted || all[n].uid() == wanted).collect();
         return match found[..] {
             [n] => Ok(all.swap_remove(n)),
-            [] => Err(IoError::input(path, "series", format!("there is no {wanted}"), format!("there are: {}", list(&all)))),
-            _ => Err(IoError::input(path, "series", format!("{wanted} is several volumes: {}", list(&all)), "choose one with --series")),
+            [] => Err(IoError::input(
+                path,
+                "series",
+                format!("there is no {wanted}"),
+                format!("there are: {}", list(&all)),
+            )),
+            _ => Err(IoError::input(
+                path,
+                "series",
+                format!("{wanted} is several volumes: {}", list(&all)),
+                "choose one with --series",
+            )),
         };
     }
     // A single image beside a stack is an overview or a part of another examination.
@@ -93,7 +123,14 @@ pub(super) fn choose(path: &Path, mut all: Vec<Series>, wanted: Option<&str>, no
     }
     if all.len() > 1 {
         let problem = format!("there are {}: {}", all.len(), list(&all));
-        return Err(IoError::input(path, "series", problem, "choose one with --series, for example --series ".to_owned() + &all[0].label));
+        return Err(IoError::input(
+            path,
+            "series",
+            problem,
+            "choose one with --series, for example --series ".to_owned() + &all[0].label,
+        ));
     }
-    all.pop().ok_or_else(|| IoError::input(path, "series", "there is no image", "give the folder of a DICOM series"))
+    all.pop().ok_or_else(|| {
+        IoError::input(path, "series", "there is no image", "give the folder of a DICOM series")
+    })
 }

@@ -1,4 +1,5 @@
-//! Where DICOM files come from: one file, a folder with all below it, or a zip archive, which is never unpacked to the disk.
+//! Where DICOM files come from: one file, a folder with all below it, or a zip archive, which is
+//! never unpacked to the disk.
 
 use super::file::{INFLATED_SLACK, MAX_RATIO, is_dicom};
 use crate::IoError;
@@ -13,7 +14,8 @@ use zip::ZipArchive;
 /// More files than any examination has.
 const MAX_FILES: usize = 200_000;
 
-/// More entries than an archive of one examination has. The directory takes some hundred bytes of memory for each.
+/// More entries than an archive of one examination has. The directory takes some hundred bytes of
+/// memory for each.
 const MAX_ENTRIES: usize = 100_000;
 
 /// The mark of an entry in an archive's directory, and the least bytes that an entry takes there.
@@ -96,7 +98,9 @@ impl Source {
         let mut files = Vec::new();
         let mut others = 0;
         for (file, yes) in looked {
-            let called_dicom = file.extension().is_some_and(|e| e.eq_ignore_ascii_case("dcm") || e.eq_ignore_ascii_case("ima"));
+            let called_dicom = file
+                .extension()
+                .is_some_and(|e| e.eq_ignore_ascii_case("dcm") || e.eq_ignore_ascii_case("ima"));
             match (yes, called_dicom) {
                 (true, _) => files.push(file),
                 // To pass over what may be a slice could make a volume with a slice too few.
@@ -114,23 +118,39 @@ impl Source {
 
     fn zip(path: &Path, bytes: Vec<u8>) -> Result<Self, IoError> {
         let length = bytes.len() as u64;
-        // Counted before the directory is parsed, since who parses it makes room for what it states.
+        // Counted before the directory is parsed, since who parses it makes room for what it
+        // states.
         let (mark, least) = DIRECTORY_ENTRY;
-        if bytes.len() > MAX_ENTRIES * least && bytes.windows(mark.len()).filter(|window| *window == mark).count() > MAX_ENTRIES {
-            return Err(IoError::input(path, "zip", format!("has more than {MAX_ENTRIES} entries"), "pack one series alone"));
+        if bytes.len() > MAX_ENTRIES * least
+            && bytes.windows(mark.len()).filter(|window| *window == mark).count() > MAX_ENTRIES
+        {
+            return Err(IoError::input(
+                path,
+                "zip",
+                format!("has more than {MAX_ENTRIES} entries"),
+                "pack one series alone",
+            ));
         }
-        let mut archive = ZipArchive::new(Cursor::new(bytes.into())).map_err(|error| bad_zip(path, &error.to_string()))?;
+        let mut archive = ZipArchive::new(Cursor::new(bytes.into()))
+            .map_err(|error| bad_zip(path, &error.to_string()))?;
         let (mut entries, mut others, mut packed) = (Vec::new(), 0, 0u64);
         for n in 0..archive.len() {
             let (size, name) = {
-                let entry = archive.by_index_raw(n).map_err(|error| bad_zip(path, &error.to_string()))?;
+                let entry =
+                    archive.by_index_raw(n).map_err(|error| bad_zip(path, &error.to_string()))?;
                 if entry.is_dir() {
                     continue;
                 }
-                // The archive is never unpacked to the disk; who packs such a name means harm all the same.
-                let name = entry.name().map_err(|error| bad_zip(path, &error.to_string()))?.into_owned();
-                if name.starts_with(['/', '\\']) || name.split(['/', '\\']).any(|part| part == "..") {
-                    return Err(bad_zip(path, &format!("the entry {n} has a name that leads out of the archive")));
+                // The archive is never unpacked to the disk; who packs such a name means harm all
+                // the same.
+                let name =
+                    entry.name().map_err(|error| bad_zip(path, &error.to_string()))?.into_owned();
+                if name.starts_with(['/', '\\']) || name.split(['/', '\\']).any(|part| part == "..")
+                {
+                    return Err(bad_zip(
+                        path,
+                        &format!("the entry {n} has a name that leads out of the archive"),
+                    ));
                 }
                 if entry.encrypted() {
                     return Err(bad_zip(path, "it is encrypted"));
@@ -139,7 +159,9 @@ impl Source {
                 if size > compressed.saturating_mul(MAX_RATIO).saturating_add(INFLATED_SLACK) {
                     return Err(bad_zip(
                         path,
-                        &format!("the entry {n} would grow to {size} bytes, {MAX_RATIO} times what an image should"),
+                        &format!(
+                            "the entry {n} would grow to {size} bytes, {MAX_RATIO} times what an image should"
+                        ),
                     ));
                 }
                 packed = packed.saturating_add(compressed);
@@ -156,17 +178,28 @@ impl Source {
             }
         }
         if entries.is_empty() {
-            return Err(IoError::input(path, "zip", "holds no DICOM file", "pack a DICOM series, or give an image file"));
+            return Err(IoError::input(
+                path,
+                "zip",
+                "holds no DICOM file",
+                "pack a DICOM series, or give an image file",
+            ));
         }
         entries.sort_by(|a, b| a.1.cmp(&b.1));
         Ok(Self { kind: Kind::Zip { path: path.to_path_buf(), archive, entries }, others })
     }
 }
 
-/// All files below a folder. Hidden ones, and links to folders, which may go in circles, are left out.
+/// All files below a folder. Hidden ones, and links to folders, which may go in circles, are left
+/// out.
 fn list(folder: &Path, files: &mut Vec<PathBuf>, depth: usize) -> Result<(), IoError> {
     if depth > MAX_DEPTH {
-        return Err(IoError::input(folder, "folder", format!("is more than {MAX_DEPTH} folders deep"), "give the folder of the series"));
+        return Err(IoError::input(
+            folder,
+            "folder",
+            format!("is more than {MAX_DEPTH} folders deep"),
+            "give the folder of the series",
+        ));
     }
     for entry in std::fs::read_dir(folder).map_err(|error| IoError::unreadable(folder, &error))? {
         let entry = entry.map_err(|error| IoError::unreadable(folder, &error))?;
@@ -181,20 +214,37 @@ fn list(folder: &Path, files: &mut Vec<PathBuf>, depth: usize) -> Result<(), IoE
             files.push(path);
         }
         if files.len() > MAX_FILES {
-            return Err(IoError::input(folder, "folder", format!("holds more than {MAX_FILES} files"), "give the folder of the series"));
+            return Err(IoError::input(
+                folder,
+                "folder",
+                format!("holds more than {MAX_FILES} files"),
+                "give the folder of the series",
+            ));
         }
     }
     Ok(())
 }
 
-/// The first `limit` bytes of an entry, or all of it, which must then have the size that the archive's directory states.
-fn unpack(path: &Path, name: &Path, archive: &mut Archive, entry: usize, limit: u64) -> Result<Vec<u8>, IoError> {
-    let damaged = |error: String| IoError::input(name, "zip", format!("cannot be unpacked: {error}"), "pack the files again");
+/// The first `limit` bytes of an entry, or all of it, which must then have the size that the
+/// archive's directory states.
+fn unpack(
+    path: &Path,
+    name: &Path,
+    archive: &mut Archive,
+    entry: usize,
+    limit: u64,
+) -> Result<Vec<u8>, IoError> {
+    let damaged = |error: String| {
+        IoError::input(name, "zip", format!("cannot be unpacked: {error}"), "pack the files again")
+    };
     let mut entry = archive.by_index(entry).map_err(|error| bad_zip(path, &error.to_string()))?;
     let size = entry.size();
     let mut bytes = Vec::new();
     // The checksum is verified when the end is read.
-    (&mut entry).take(limit.min(size.saturating_add(1))).read_to_end(&mut bytes).map_err(|error| damaged(error.to_string()))?;
+    (&mut entry)
+        .take(limit.min(size.saturating_add(1)))
+        .read_to_end(&mut bytes)
+        .map_err(|error| damaged(error.to_string()))?;
     if limit > size && bytes.len() as u64 != size {
         return Err(damaged(format!("its size is not the {size} bytes that the archive states")));
     }
@@ -202,9 +252,19 @@ fn unpack(path: &Path, name: &Path, archive: &mut Archive, entry: usize, limit: 
 }
 
 fn bad_zip(path: &Path, problem: &str) -> IoError {
-    IoError::input(path, "zip", format!("cannot be used: {problem}"), "pack the files again, without a password")
+    IoError::input(
+        path,
+        "zip",
+        format!("cannot be used: {problem}"),
+        "pack the files again, without a password",
+    )
 }
 
 fn not_dicom(path: &Path) -> IoError {
-    IoError::input(path, "file", "is no DICOM file: DICM is missing at byte 128", "export it again as a DICOM file (PS3.10)")
+    IoError::input(
+        path,
+        "file",
+        "is no DICOM file: DICM is missing at byte 128",
+        "export it again as a DICOM file (PS3.10)",
+    )
 }

@@ -1,4 +1,5 @@
-//! From planes in any order to a regular grid: sorted by position along the normal, never by name or number, and refused when it is none.
+//! From planes in any order to a regular grid: sorted by position along the normal, never by name
+//! or number, and refused when it is none.
 
 use super::plane::Plane;
 use super::series::Series;
@@ -10,7 +11,8 @@ use std::path::Path;
 /// Planes nearer than this part of a pixel are at one place.
 const SAME_PLACE: f64 = 0.01;
 
-/// How far a plane may lie from where an even stack has it: what rounding in files makes of it, in mm and as a part of the step.
+/// How far a plane may lie from where an even stack has it: what rounding in files makes of it, in
+/// mm and as a part of the step.
 const UNEVEN_MM: f64 = 0.05;
 const UNEVEN_PART: f64 = 0.1;
 
@@ -21,8 +23,15 @@ const NOTED_PART: f64 = 0.01;
 type Place = Vec<Plane>;
 
 /// The planes of one time point, first slice first, and the grid on which they lie.
-pub(super) fn stack(path: &Path, series: Series, frame: Option<usize>, notes: &mut Vec<String>) -> Result<(Vec<Plane>, Geometry), IoError> {
-    let refused = |problem: String, advice: &str| IoError::input(path, format!("series {}", series.label), problem, advice.to_owned());
+pub(super) fn stack(
+    path: &Path,
+    series: Series,
+    frame: Option<usize>,
+    notes: &mut Vec<String>,
+) -> Result<(Vec<Plane>, Geometry), IoError> {
+    let refused = |problem: String, advice: &str| {
+        IoError::input(path, format!("series {}", series.label), problem, advice.to_owned())
+    };
     let places = places(series.planes, notes);
     let times = places[0].len();
     if let Some(other) = places.iter().find(|place| place.len() != times) {
@@ -31,27 +40,46 @@ pub(super) fn stack(path: &Path, series: Series, frame: Option<usize>, notes: &m
     }
     let planes: Vec<Plane> = match (times, frame) {
         (1, None | Some(0)) => places.into_iter().flatten().collect(),
-        (times, Some(frame)) if frame < times => places.into_iter().map(|mut place| place.swap_remove(frame)).collect(),
+        (times, Some(frame)) if frame < times => {
+            places.into_iter().map(|mut place| place.swap_remove(frame)).collect()
+        }
         (times, Some(frame)) => {
-            return Err(refused(format!("there is no frame {frame}"), &format!("it has the frames 0 to {}", times - 1)));
+            return Err(refused(
+                format!("there is no frame {frame}"),
+                &format!("it has the frames 0 to {}", times - 1),
+            ));
         }
         (times, None) => {
             ordered(&places).map_err(|problem| refused(problem, "remove the copies"))?;
-            let named = |plane: &Plane| match (plane.time.temporal_position, plane.time.acquisition) {
+            let named = |plane: &Plane| match (plane.time.temporal_position, plane.time.acquisition)
+            {
                 (0, acquisition) => format!("acquisition {acquisition}"),
                 (position, _) => format!("temporal position {position}"),
             };
-            let list: Vec<String> = places[0].iter().take(8).enumerate().map(|(n, plane)| format!("{n}: {}", named(plane))).collect();
+            let list: Vec<String> = places[0]
+                .iter()
+                .take(8)
+                .enumerate()
+                .map(|(n, plane)| format!("{n}: {}", named(plane)))
+                .collect();
             let more = if times > list.len() { ", ..." } else { "" };
-            let problem = format!("has {times} images at each of {} places: {}{more}", places.len(), list.join(", "));
-            return Err(refused(problem, &format!("choose a time point with --frame 0 to {}", times - 1)));
+            let problem = format!(
+                "has {times} images at each of {} places: {}{more}",
+                places.len(),
+                list.join(", ")
+            );
+            return Err(refused(
+                problem,
+                &format!("choose a time point with --frame 0 to {}", times - 1),
+            ));
         }
     };
     let geometry = geometry(path, &series.label, &planes, notes)?;
     Ok((planes, geometry))
 }
 
-/// Planes sorted along the normal, those at one place together. Exact copies of a file are left out.
+/// Planes sorted along the normal, those at one place together. Exact copies of a file are left
+/// out.
 fn places(mut planes: Vec<Plane>, notes: &mut Vec<String>) -> Vec<Place> {
     let normal = planes[0].placement.normal();
     let along = |plane: &Plane| plane.placement.position.dot(&normal);
@@ -66,9 +94,13 @@ fn places(mut planes: Vec<Plane>, notes: &mut Vec<String>) -> Vec<Place> {
     }
     let mut copies = 0;
     for place in &mut places {
-        place.sort_by(|a, b| (&a.time, &a.instance_uid, a.frame).cmp(&(&b.time, &b.instance_uid, b.frame)));
+        place.sort_by(|a, b| {
+            (&a.time, &a.instance_uid, a.frame).cmp(&(&b.time, &b.instance_uid, b.frame))
+        });
         let before = place.len();
-        place.dedup_by(|a, b| !a.instance_uid.is_empty() && (&a.instance_uid, a.frame) == (&b.instance_uid, b.frame));
+        place.dedup_by(|a, b| {
+            !a.instance_uid.is_empty() && (&a.instance_uid, a.frame) == (&b.instance_uid, b.frame)
+        });
         copies += before - place.len();
     }
     if copies > 0 {
@@ -81,9 +113,14 @@ fn places(mut planes: Vec<Plane>, notes: &mut Vec<String>) -> Vec<Place> {
 fn ordered(places: &[Place]) -> Result<(), String> {
     for place in places {
         if let Some(pair) = place.windows(2).find(|pair| pair[0].time == pair[1].time) {
-            return Err(format!("has two images at one place with the same instance number {}", pair[0].time.instance));
+            return Err(format!(
+                "has two images at one place with the same instance number {}",
+                pair[0].time.instance
+            ));
         }
-        let positions = |place: &Place| place.iter().map(|plane| plane.time.temporal_position).collect::<Vec<_>>();
+        let positions = |place: &Place| {
+            place.iter().map(|plane| plane.time.temporal_position).collect::<Vec<_>>()
+        };
         if positions(place) != positions(&places[0]) {
             return Err("has other temporal positions at one place than at another".to_owned());
         }
@@ -91,20 +128,34 @@ fn ordered(places: &[Place]) -> Result<(), String> {
     Ok(())
 }
 
-fn geometry(path: &Path, label: &str, planes: &[Plane], notes: &mut Vec<String>) -> Result<Geometry, IoError> {
-    let refused = |problem: String, advice: &str| IoError::input(path, format!("series {label}"), problem, advice.to_owned());
+fn geometry(
+    path: &Path,
+    label: &str,
+    planes: &[Plane],
+    notes: &mut Vec<String>,
+) -> Result<Geometry, IoError> {
+    let refused = |problem: String, advice: &str| {
+        IoError::input(path, format!("series {label}"), problem, advice.to_owned())
+    };
     let count = planes.len();
     if count < 2 {
-        return Err(refused("is a single slice, no volume".into(), "give the folder of the whole series"));
+        return Err(refused(
+            "is a single slice, no volume".into(),
+            "give the folder of the whole series",
+        ));
     }
     let position = |n: usize| planes[n].placement.position;
     let step = (position(count - 1) - position(0)) / (count - 1) as f64;
     let normal = planes[0].placement.normal();
-    let off: Vec<f64> = (0..count).map(|n| (position(n) - position(0) - step * n as f64).norm()).collect();
+    let off: Vec<f64> =
+        (0..count).map(|n| (position(n) - position(0) - step * n as f64).norm()).collect();
     let worst_mm = off.iter().copied().fold(0.0, f64::max);
     let step_mm = step.norm();
     if worst_mm > (UNEVEN_PART * step_mm).min(UNEVEN_MM.max(NOTED_PART * step_mm)) {
-        return Err(refused(uneven(planes, &normal), "complete the series, or resample it to even distances"));
+        return Err(refused(
+            uneven(planes, &normal),
+            "complete the series, or resample it to even distances",
+        ));
     }
     if worst_mm > NOTED_PART * step_mm {
         notes.push(format!("series: slices lie up to {worst_mm:.3} mm from an even distance of {step_mm:.3} mm, which is used"));
@@ -117,9 +168,14 @@ fn geometry(path: &Path, label: &str, planes: &[Plane], notes: &mut Vec<String>)
     }
     let placement = &planes[0].placement;
     let [row_mm, column_mm] = placement.spacing_mm;
-    let matrix = Matrix3::from_columns(&[placement.along_row * column_mm, placement.along_column * row_mm, step]);
+    let matrix = Matrix3::from_columns(&[
+        placement.along_row * column_mm,
+        placement.along_column * row_mm,
+        step,
+    ]);
     let shape = [planes[0].tile.columns, planes[0].tile.rows, count];
-    Geometry::new(shape, matrix, PointLps(Point3::from(position(0)))).map_err(|error| refused(error.to_string(), "export the series again"))
+    Geometry::new(shape, matrix, PointLps(Point3::from(position(0))))
+        .map_err(|error| refused(error.to_string(), "export the series again"))
 }
 
 /// What is uneven: a gap that a missing slice would leave, or distances in general.

@@ -35,7 +35,10 @@ pub(super) fn image(geometry: Geometry, planes: &[Plane], mut stored: Vec<u8>) -
         Values::AsStored(scaling) => RawImage::new(geometry, from, stored, scaling),
         Values::Integers(to) if to.size() == from.size() => {
             let plane_bytes = stored.len() / planes.len();
-            stored.par_chunks_mut(plane_bytes).zip(planes).for_each(|(bytes, plane)| map_in_place(bytes, plane, from.size()));
+            stored
+                .par_chunks_mut(plane_bytes)
+                .zip(planes)
+                .for_each(|(bytes, plane)| map_in_place(bytes, plane, from.size()));
             RawImage::new(geometry, to, stored, None)
         }
         Values::Integers(to) => {
@@ -47,22 +50,27 @@ pub(super) fn image(geometry: Geometry, planes: &[Plane], mut stored: Vec<u8>) -
         }
         Values::Floats => {
             let bytes = mapped(planes, &stored, from, 4, |plane, value, out| {
-                out.copy_from_slice(&((value as f64 * plane.slope + plane.intercept) as f32).to_le_bytes());
+                out.copy_from_slice(
+                    &((value as f64 * plane.slope + plane.intercept) as f32).to_le_bytes(),
+                );
             });
             RawImage::new(geometry, VoxelType::F32, bytes, None)
         }
     }
 }
 
-/// The linear map of a plane on its stored values. The results fit the type, so their low bits, which do not depend on signs, are all there
-/// is to compute.
+/// The linear map of a plane on its stored values. The results fit the type, so their low bits,
+/// which do not depend on signs, are all there is to compute.
 fn map_in_place(bytes: &mut [u8], plane: &Plane, size: usize) {
     let (slope, intercept) = (plane.slope as i64, plane.intercept as i64);
     macro_rules! map {
         ($t:ty) => {{
             let (slope, intercept) = (slope as $t, intercept as $t);
             for voxel in bytes.as_chunks_mut().0 {
-                *voxel = <$t>::from_le_bytes(*voxel).wrapping_mul(slope).wrapping_add(intercept).to_le_bytes();
+                *voxel = <$t>::from_le_bytes(*voxel)
+                    .wrapping_mul(slope)
+                    .wrapping_add(intercept)
+                    .to_le_bytes();
             }
         }};
     }
@@ -74,22 +82,30 @@ fn map_in_place(bytes: &mut [u8], plane: &Plane, size: usize) {
 }
 
 /// Every voxel of every plane through `map`, into voxels of `size` bytes.
-fn mapped(planes: &[Plane], stored: &[u8], from: VoxelType, size: usize, map: impl Fn(&Plane, i64, &mut [u8]) + Sync) -> Vec<u8> {
+fn mapped(
+    planes: &[Plane],
+    stored: &[u8],
+    from: VoxelType,
+    size: usize,
+    map: impl Fn(&Plane, i64, &mut [u8]) + Sync,
+) -> Vec<u8> {
     let plane_bytes = stored.len() / planes.len();
     let mut out = vec![0; stored.len() / from.size() * size];
-    out.par_chunks_mut(plane_bytes / from.size() * size).zip(stored.par_chunks(plane_bytes)).zip(planes).for_each(
-        |((out, stored), plane)| {
+    out.par_chunks_mut(plane_bytes / from.size() * size)
+        .zip(stored.par_chunks(plane_bytes))
+        .zip(planes)
+        .for_each(|((out, stored), plane)| {
             for (out, voxel) in out.chunks_exact_mut(size).zip(stored.chunks_exact(from.size())) {
                 map(plane, read(voxel, from), out);
             }
-        },
-    );
+        });
     out
 }
 
 fn values(planes: &[Plane]) -> Values {
     let first = &planes[0];
-    let uniform = planes.iter().all(|plane| (plane.slope, plane.intercept) == (first.slope, first.intercept));
+    let uniform =
+        planes.iter().all(|plane| (plane.slope, plane.intercept) == (first.slope, first.intercept));
     if uniform && (first.slope, first.intercept) == (1.0, 0.0) {
         return Values::AsStored(None);
     }
@@ -100,7 +116,8 @@ fn values(planes: &[Plane]) -> Values {
             let (low, high) = stored_range(plane);
             [low, high].map(|v| plane.slope as i64 * v + plane.intercept as i64)
         });
-        let (low, high) = ends.fold((i64::MAX, i64::MIN), |(low, high), v| (low.min(v), high.max(v)));
+        let (low, high) =
+            ends.fold((i64::MAX, i64::MIN), |(low, high), v| (low.min(v), high.max(v)));
         let fits = |a: i64, b: i64| low >= a && high <= b;
         if fits(i16::MIN.into(), i16::MAX.into()) {
             return Values::Integers(VoxelType::I16);
@@ -121,7 +138,11 @@ fn values(planes: &[Plane]) -> Values {
 /// Least and greatest value that the stored bits can hold.
 fn stored_range(plane: &Plane) -> (i64, i64) {
     let bits = plane.format.bits_stored;
-    if plane.format.signed { (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) } else { (0, (1 << bits) - 1) }
+    if plane.format.signed {
+        (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+    } else {
+        (0, (1 << bits) - 1)
+    }
 }
 
 /// An integer from its little-endian bytes.

@@ -1,10 +1,11 @@
 //! A walk through a data set that believes no length before it is checked.
 //!
-//! `dicom-object` makes room for a value before it reads it, so a file of a few bytes could ask for gigabytes. A guard that walks through the
-//! bytes by itself first must agree with the parser in every detail, and it is the details that spoilt files are about. So the parser's own
-//! tokens are the walk: each value is compared with what the file holds before it is read, values that nobody needs are passed over, and what
-//! is kept has a limit.
-//! Encodings: DICOM PS3.5, sections 7.1 (explicit, implicit), 7.5 (sequences) and A.4 (encapsulated pixel data).
+//! `dicom-object` makes room for a value before it reads it, so a file of a few bytes could ask for
+//! gigabytes. A guard that walks through the bytes by itself first must agree with the parser in
+//! every detail, and it is the details that spoilt files are about. So the parser's own tokens are
+//! the walk: each value is compared with what the file holds before it is read, values that nobody
+//! needs are passed over, and what is kept has a limit. Encodings: DICOM PS3.5, sections 7.1
+//! (explicit, implicit), 7.5 (sequences) and A.4 (encapsulated pixel data).
 
 use super::file::{IMPLICIT_LITTLE, chain};
 use dicom_core::header::DataElementHeader;
@@ -29,14 +30,17 @@ const MAX_FRAGMENTS: usize = 1 << 20;
 /// What is kept may take as much memory as the file has bytes, and this much more.
 const KEPT_SLACK: usize = 32 << 20;
 
-/// Memory of an element or item beside its value, rounded up: the element, its part of the tree that holds it.
+/// Memory of an element or item beside its value, rounded up: the element, its part of the tree
+/// that holds it.
 const ELEMENT_BYTES: usize = 256;
 
-/// Memory of one value of a multi-valued text beside its letters: the text's own record and the allocator's.
+/// Memory of one value of a multi-valued text beside its letters: the text's own record and the
+/// allocator's.
 const TEXT_BYTES: usize = 64;
 
-/// The groups whose elements are used: what an image is, how it was taken, where it lies, how its pixels are stored, Siemens' private
-/// header, doses, functional groups. Those of the patient are not among them.
+/// The groups whose elements are used: what an image is, how it was taken, where it lies, how its
+/// pixels are stored, Siemens' private header, doses, functional groups. Those of the patient are
+/// not among them.
 const GROUPS: [u16; 7] = [0x0008, 0x0018, 0x0020, 0x0028, 0x0029, 0x3004, 0x5200];
 
 const PIXEL_DATA: Tag = Tag(0x7fe0, 0x0010);
@@ -96,15 +100,23 @@ impl Read for Source<'_> {
 
 type Reader<'a> = LazyDataSetReader<DynStatefulDecoder<Source<'a>>>;
 
-/// Walks through the data set that starts at `start`, up to its pixel data. `syntax` is an encoding of elements, not of pixels.
-pub(super) fn walk(bytes: &[u8], start: usize, syntax: &TransferSyntax, values: Values) -> Result<Walked, Damage> {
+/// Walks through the data set that starts at `start`, up to its pixel data. `syntax` is an encoding
+/// of elements, not of pixels.
+pub(super) fn walk(
+    bytes: &[u8],
+    start: usize,
+    syntax: &TransferSyntax,
+    values: Values,
+) -> Result<Walked, Damage> {
     let left = bytes.len().saturating_add(KEPT_SLACK);
     let mut walker = Walker { bytes, syntax, at: Rc::new(Cell::new(start)), left };
     let mut reader = walker.reader()?;
     let (elements, end) = walker.elements(&mut reader, 0, values == Values::Kept)?;
     let pixel_data = match end {
         // The parser stands behind the head of the pixel data.
-        End::Pixels(length) => Some(pixel_data(bytes, walker.at.get(), length, walker.is_big_endian())?),
+        End::Pixels(length) => {
+            Some(pixel_data(bytes, walker.at.get(), length, walker.is_big_endian())?)
+        }
         End::Item | End::Elements => None,
     };
     Ok(Walked { elements, pixel_data })
@@ -133,7 +145,8 @@ impl<'a> Walker<'a> {
     /// A parser that starts here, outside all sequences.
     fn reader(&self) -> Result<Reader<'a>, Damage> {
         let source = Source { bytes: self.bytes, at: Rc::clone(&self.at) };
-        self.parsed(DynStatefulDecoder::new_with_ts(source, self.syntax, 0)).map(LazyDataSetReader::new)
+        self.parsed(DynStatefulDecoder::new_with_ts(source, self.syntax, 0))
+            .map(LazyDataSetReader::new)
     }
 
     fn is_big_endian(&self) -> bool {
@@ -149,22 +162,34 @@ impl<'a> Walker<'a> {
     }
 
     /// The elements of the data set (depth 0) or of an item; where they are not kept, none.
-    fn elements(&mut self, reader: &mut Reader<'a>, depth: usize, keep: bool) -> Result<(InMemDicomObject, End), Damage> {
+    fn elements(
+        &mut self,
+        reader: &mut Reader<'a>,
+        depth: usize,
+        keep: bool,
+    ) -> Result<(InMemDicomObject, End), Damage> {
         let mut object = InMemDicomObject::new_empty();
         loop {
             let started = self.at.get();
             let token = match reader.advance() {
                 Some(Ok(token)) => token,
                 // Less than the shortest head is padding.
-                Some(Err(_)) if depth == 0 && self.bytes.len().saturating_sub(started) < 8 => return Ok((object, End::Elements)),
+                Some(Err(_)) if depth == 0 && self.bytes.len().saturating_sub(started) < 8 => {
+                    return Ok((object, End::Elements));
+                }
                 Some(Err(error)) => return self.damage(chain(&error)),
                 None if depth == 0 => return Ok((object, End::Elements)),
                 None => return self.damage("the file ends within a sequence"),
             };
             match token {
-                LazyDataToken::ElementHeader(head) if depth == 0 && head.tag == PIXEL_DATA => return Ok((object, End::Pixels(head.len.0))),
-                LazyDataToken::PixelSequenceStart if depth == 0 => return Ok((object, End::Pixels(UNDEFINED))),
-                LazyDataToken::ElementHeader(DataElementHeader { tag, .. }) | LazyDataToken::SequenceStart { tag, .. }
+                LazyDataToken::ElementHeader(head) if depth == 0 && head.tag == PIXEL_DATA => {
+                    return Ok((object, End::Pixels(head.len.0)));
+                }
+                LazyDataToken::PixelSequenceStart if depth == 0 => {
+                    return Ok((object, End::Pixels(UNDEFINED)));
+                }
+                LazyDataToken::ElementHeader(DataElementHeader { tag, .. })
+                | LazyDataToken::SequenceStart { tag, .. }
                     if depth == 0 && tag >= PIXEL_DATA =>
                 {
                     return Ok((object, End::Elements));
@@ -196,7 +221,11 @@ impl<'a> Walker<'a> {
                     let keep = keep && GROUPS.contains(&tag.group());
                     let items = self.items(reader, depth + 1, keep)?;
                     if keep {
-                        object.put(DataElement::new(tag, VR::SQ, Value::Sequence(DataSetSequence::new(items, Length::UNDEFINED))));
+                        object.put(DataElement::new(
+                            tag,
+                            VR::SQ,
+                            Value::Sequence(DataSetSequence::new(items, Length::UNDEFINED)),
+                        ));
                     }
                 }
                 // The compressed pixels of an icon.
@@ -210,7 +239,12 @@ impl<'a> Walker<'a> {
     }
 
     /// The items of a sequence, up to its end.
-    fn items(&mut self, reader: &mut Reader<'a>, depth: usize, keep: bool) -> Result<Vec<InMemDicomObject>, Damage> {
+    fn items(
+        &mut self,
+        reader: &mut Reader<'a>,
+        depth: usize,
+        keep: bool,
+    ) -> Result<Vec<InMemDicomObject>, Damage> {
         if depth > MAX_DEPTH {
             return self.damage(format!("sequences are more than {MAX_DEPTH} deep"));
         }
@@ -240,15 +274,19 @@ impl<'a> Walker<'a> {
                     token @ LazyDataToken::LazyItemValue { .. } => self.parsed(token.skip())?,
                     LazyDataToken::ItemStart { .. } | LazyDataToken::ItemEnd => {}
                     LazyDataToken::SequenceEnd => return Ok(()),
-                    _ => return self.damage("there is no fragment where the pixel data should have one"),
+                    _ => {
+                        return self
+                            .damage("there is no fragment where the pixel data should have one");
+                    }
                 },
                 None => return self.damage("the file ends within a fragment"),
             }
         }
     }
 
-    /// Whether the sequence whose head the parser has just read has the value representation UN. Its elements have implicit value
-    /// representations whatever those of the file are (PS3.5, section 6.2.2), which the parser does not know.
+    /// Whether the sequence whose head the parser has just read has the value representation UN.
+    /// Its elements have implicit value representations whatever those of the file are (PS3.5,
+    /// section 6.2.2), which the parser does not know.
     fn is_of_unknown_kind(&self) -> bool {
         let is_explicit_little = self.syntax.uid() != IMPLICIT_LITTLE && !self.is_big_endian();
         let head = self.at.get().checked_sub(8).and_then(|at| self.bytes.get(at..at + 2));
@@ -263,7 +301,9 @@ impl<'a> Walker<'a> {
             Some(value) => Ok(value),
             None => {
                 let Tag(group, element) = header.tag;
-                self.damage(format!("the element ({group:04X},{element:04X}) is longer than the rest of the file"))
+                self.damage(format!(
+                    "the element ({group:04X},{element:04X}) is longer than the rest of the file"
+                ))
             }
         }
     }
@@ -280,8 +320,8 @@ impl<'a> Walker<'a> {
     }
 }
 
-/// Whether a value is a whole number of numbers. Of others the parser reads less than it says, and takes the rest for the next element; the
-/// value counts as missing.
+/// Whether a value is a whole number of numbers. Of others the parser reads less than it says, and
+/// takes the rest for the next element; the value counts as missing.
 fn is_whole(header: DataElementHeader) -> bool {
     let size = match header.vr {
         VR::US | VR::SS | VR::OW => 2,
@@ -302,10 +342,14 @@ fn text_bytes(vr: VR, value: &[u8]) -> usize {
 /// Tag and length at a place: of an item, or of an element with implicit value representation.
 fn little_endian_head(bytes: &[u8], at: usize) -> Option<(Tag, u32)> {
     let &[a, b, c, d, e, f, g, h] = bytes.get(at..)?.first_chunk()?;
-    Some((Tag(u16::from_le_bytes([a, b]), u16::from_le_bytes([c, d])), u32::from_le_bytes([e, f, g, h])))
+    Some((
+        Tag(u16::from_le_bytes([a, b]), u16::from_le_bytes([c, d])),
+        u32::from_le_bytes([e, f, g, h]),
+    ))
 }
 
-/// Where the delimiter lies of a sequence whose items start at `at`, with implicit value representations.
+/// Where the delimiter lies of a sequence whose items start at `at`, with implicit value
+/// representations.
 fn implicit_sequence_end(bytes: &[u8], mut at: usize, depth: usize) -> Option<usize> {
     if depth > MAX_DEPTH {
         return None;
@@ -332,10 +376,17 @@ fn implicit_item_end(bytes: &[u8], mut at: usize, depth: usize) -> Option<usize>
 }
 
 /// Pixel data whose value starts at `start`.
-fn pixel_data(bytes: &[u8], start: usize, length: u32, big_endian: bool) -> Result<PixelData, Damage> {
+fn pixel_data(
+    bytes: &[u8],
+    start: usize,
+    length: u32,
+    big_endian: bool,
+) -> Result<PixelData, Damage> {
     if length != UNDEFINED {
         // They are compared with rows, columns and frames later; here they may be cut.
-        return Ok(PixelData::Native(start.min(bytes.len())..start.saturating_add(length as usize).min(bytes.len())));
+        return Ok(PixelData::Native(
+            start.min(bytes.len())..start.saturating_add(length as usize).min(bytes.len()),
+        ));
     }
     let damage = |at: usize, what: &str| Err(Damage { at, what: what.to_owned() });
     let (mut at, mut ranges) = (start, Vec::new());
@@ -346,18 +397,30 @@ fn pixel_data(bytes: &[u8], start: usize, length: u32, big_endian: bool) -> Resu
         let &[a, b, c, d, e, f, g, h] = head;
         // Nobody writes compressed pixels in a big-endian file, but a spoilt one may claim so.
         let (tag, length) = if big_endian {
-            (Tag(u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])), u32::from_be_bytes([e, f, g, h]))
+            (
+                Tag(u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])),
+                u32::from_be_bytes([e, f, g, h]),
+            )
         } else {
-            (Tag(u16::from_le_bytes([a, b]), u16::from_le_bytes([c, d])), u32::from_le_bytes([e, f, g, h]))
+            (
+                Tag(u16::from_le_bytes([a, b]), u16::from_le_bytes([c, d])),
+                u32::from_le_bytes([e, f, g, h]),
+            )
         };
         at += 8;
         let end = at.saturating_add(length as usize);
         match tag {
             SEQUENCE_END => break,
-            ITEM if end > bytes.len() => return damage(at, "a fragment of the pixel data is longer than the file"),
-            ITEM if ranges.len() == MAX_FRAGMENTS => return damage(at, "the pixel data have more fragments than an image needs"),
+            ITEM if end > bytes.len() => {
+                return damage(at, "a fragment of the pixel data is longer than the file");
+            }
+            ITEM if ranges.len() == MAX_FRAGMENTS => {
+                return damage(at, "the pixel data have more fragments than an image needs");
+            }
             ITEM => ranges.push(at..end),
-            _ => return damage(at - 8, "there is no fragment where the pixel data should have one"),
+            _ => {
+                return damage(at - 8, "there is no fragment where the pixel data should have one");
+            }
         }
         at = end;
     }
@@ -366,20 +429,31 @@ fn pixel_data(bytes: &[u8], start: usize, length: u32, big_endian: bool) -> Resu
     }
     // The first item is the basic offset table, which may be empty.
     let table = ranges.remove(0);
-    let offsets = bytes[table].chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect();
+    let offsets = bytes[table]
+        .chunks_exact(4)
+        .map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]))
+        .collect();
     Ok(PixelData::Encapsulated { offsets, fragments: ranges })
 }
 
-/// The value of an element of the file's meta group (0002), which is always explicit little-endian, and where the group ends.
-pub(super) fn meta_group(bytes: &[u8], start: usize, wanted: Tag) -> Result<(Option<Range<usize>>, usize), Damage> {
+/// The value of an element of the file's meta group (0002), which is always explicit little-endian,
+/// and where the group ends.
+pub(super) fn meta_group(
+    bytes: &[u8],
+    start: usize,
+    wanted: Tag,
+) -> Result<(Option<Range<usize>>, usize), Damage> {
     let (mut found, mut at) = (None, start);
     while let Some(&[2, 0, c, d, e, f, g, h]) = bytes.get(at..).and_then(<[u8]>::first_chunk::<8>) {
         let vr = VR::from_binary([e, f]).unwrap_or(VR::UN);
-        let long = matches!(vr, VR::OB | VR::OD | VR::OF | VR::OL | VR::OV | VR::OW | VR::SQ | VR::SV)
-            || matches!(vr, VR::UC | VR::UN | VR::UR | VR::UT | VR::UV);
+        let long =
+            matches!(vr, VR::OB | VR::OD | VR::OF | VR::OL | VR::OV | VR::OW | VR::SQ | VR::SV)
+                || matches!(vr, VR::UC | VR::UN | VR::UR | VR::UT | VR::UV);
         let (value, length) = match bytes.get(at + 8..).and_then(<[u8]>::first_chunk) {
             Some(&long_length) if long => (at + 12, u32::from_le_bytes(long_length) as usize),
-            None if long => return Err(Damage { at, what: "the file ends within an element".to_owned() }),
+            None if long => {
+                return Err(Damage { at, what: "the file ends within an element".to_owned() });
+            }
             _ => (at + 8, u16::from_le_bytes([g, h]).into()),
         };
         let end = value.saturating_add(length);
@@ -387,7 +461,10 @@ pub(super) fn meta_group(bytes: &[u8], start: usize, wanted: Tag) -> Result<(Opt
         if end > bytes.len() {
             return Err(Damage {
                 at: value,
-                what: format!("the element (0002,{:04X}) is longer than the rest of the file", tag.element()),
+                what: format!(
+                    "the element (0002,{:04X}) is longer than the rest of the file",
+                    tag.element()
+                ),
             });
         }
         if tag == wanted {
@@ -404,11 +481,19 @@ mod tests {
     use crate::dicom::file::transfer_syntax;
 
     fn element(tag: (u16, u16), vr: &[u8; 2], length: u32) -> Vec<u8> {
-        [&tag.0.to_le_bytes()[..], &tag.1.to_le_bytes(), vr, &[0, 0], &length.to_le_bytes()].concat()
+        [&tag.0.to_le_bytes()[..], &tag.1.to_le_bytes(), vr, &[0, 0], &length.to_le_bytes()]
+            .concat()
     }
 
     fn short(tag: (u16, u16), vr: &[u8; 2], value: &[u8]) -> Vec<u8> {
-        [&tag.0.to_le_bytes()[..], &tag.1.to_le_bytes(), vr, &(value.len() as u16).to_le_bytes(), value].concat()
+        [
+            &tag.0.to_le_bytes()[..],
+            &tag.1.to_le_bytes(),
+            vr,
+            &(value.len() as u16).to_le_bytes(),
+            value,
+        ]
+        .concat()
     }
 
     fn explicit(bytes: &[u8]) -> Result<Walked, Damage> {
@@ -434,7 +519,11 @@ mod tests {
         for end in 0..8 {
             let bytes = [&stray[..], &rows, &[0; 7][..end]].concat();
             let object = explicit(&bytes).unwrap().elements;
-            assert_eq!(object.element(Tag(0x0028, 0x0010)).unwrap().to_int::<u16>().unwrap(), 7, "{end} bytes behind it");
+            assert_eq!(
+                object.element(Tag(0x0028, 0x0010)).unwrap().to_int::<u16>().unwrap(),
+                7,
+                "{end} bytes behind it"
+            );
         }
     }
 
@@ -442,12 +531,23 @@ mod tests {
     #[test]
     fn sequences_of_unknown_kind_are_passed_over() {
         let head = element((0x0021, 0x1001), b"UN", UNDEFINED);
-        let implicit = |tag: (u16, u16), length: u32| [&tag.0.to_le_bytes()[..], &tag.1.to_le_bytes(), &length.to_le_bytes()].concat();
-        let [item_end, sequence_end] = [0xe00d, 0xe0dd].map(|element| implicit((0xfffe, element), 0));
+        let implicit = |tag: (u16, u16), length: u32| {
+            [&tag.0.to_le_bytes()[..], &tag.1.to_le_bytes(), &length.to_le_bytes()].concat()
+        };
+        let [item_end, sequence_end] =
+            [0xe00d, 0xe0dd].map(|element| implicit((0xfffe, element), 0));
         let value = [&implicit((0x0021, 0x1002), 4)[..], b"abcd"].concat();
-        let inner = [&implicit((0x0021, 0x1003), UNDEFINED)[..], &ITEM_HEAD, &value, &item_end, &sequence_end].concat();
+        let inner = [
+            &implicit((0x0021, 0x1003), UNDEFINED)[..],
+            &ITEM_HEAD,
+            &value,
+            &item_end,
+            &sequence_end,
+        ]
+        .concat();
         let sized = [&implicit((0xfffe, 0xe000), value.len() as u32)[..], &value].concat();
-        let sequence = [&head[..], &ITEM_HEAD, &value, &inner, &item_end, &sized, &sequence_end].concat();
+        let sequence =
+            [&head[..], &ITEM_HEAD, &value, &inner, &item_end, &sized, &sequence_end].concat();
         let rows = short((0x0028, 0x0010), b"US", &[7, 0]);
         let object = explicit(&[&sequence[..], &rows].concat()).unwrap().elements;
         assert_eq!(object.element(Tag(0x0028, 0x0010)).unwrap().to_int::<u16>().unwrap(), 7);
@@ -456,12 +556,14 @@ mod tests {
         }
     }
 
-    /// Of three bytes that should be numbers of two, the parser reads two; it would take the third for the next element's tag, and what
-    /// follows for its length.
+    /// Of three bytes that should be numbers of two, the parser reads two; it would take the third
+    /// for the next element's tag, and what follows for its length.
     #[test]
     fn values_of_broken_length_do_not_shift_what_follows() {
         for vr in [b"US", b"SS", b"FL", b"UL", b"SL", b"AT", b"FD"] {
-            let bytes = [short((0x0028, 0x0002), vr, &[1, 0, 0]), short((0x0028, 0x0010), b"US", &[7, 0])].concat();
+            let bytes =
+                [short((0x0028, 0x0002), vr, &[1, 0, 0]), short((0x0028, 0x0010), b"US", &[7, 0])]
+                    .concat();
             let object = explicit(&bytes).unwrap().elements;
             assert_eq!(object.element(Tag(0x0028, 0x0010)).unwrap().to_int::<u16>().unwrap(), 7);
             assert!(object.element_opt(Tag(0x0028, 0x0002)).unwrap().is_none(), "{vr:?}");
@@ -492,7 +594,10 @@ mod tests {
         }
         bytes.extend([0xfe, 0xff, 0xdd, 0xe0, 0, 0, 0, 0]);
         let walked = explicit(&bytes).unwrap();
-        assert_eq!(walked.pixel_data, Some(PixelData::Encapsulated { offsets: vec![], fragments: vec![28..30, 38..42] }));
+        assert_eq!(
+            walked.pixel_data,
+            Some(PixelData::Encapsulated { offsets: vec![], fragments: vec![28..30, 38..42] })
+        );
         assert!(explicit(&bytes[..bytes.len() - 12]).is_err());
     }
 }

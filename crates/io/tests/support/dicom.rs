@@ -12,7 +12,8 @@ fn element_in(transfer_syntax: &str, group: u16, number: u16, vr: &str, value: &
     }
     let padding = if value.len() % 2 == 1 { &b" "[..] } else { &[] };
     let length = (value.len() + padding.len()) as u32;
-    [&group.to_le_bytes()[..], &number.to_le_bytes(), &length.to_le_bytes(), value, padding].concat()
+    [&group.to_le_bytes()[..], &number.to_le_bytes(), &length.to_le_bytes(), value, padding]
+        .concat()
 }
 
 /// An element with explicit value representation.
@@ -35,13 +36,16 @@ pub(crate) fn file(transfer_syntax: &str, elements: &[(u16, u16, &str, &[u8])]) 
     let mut file = vec![0; 128];
     file.extend(b"DICM");
     file.extend(element(0x0002, 0x0010, "UI", transfer_syntax.as_bytes()));
-    elements.iter().for_each(|&(group, number, vr, value)| file.extend(element_in(transfer_syntax, group, number, vr, value)));
+    elements.iter().for_each(|&(group, number, vr, value)| {
+        file.extend(element_in(transfer_syntax, group, number, vr, value))
+    });
     file
 }
 
 /// Decimal strings, which have at most 16 characters each.
 pub(crate) fn decimals(values: &[f64]) -> Vec<u8> {
-    let texts: Vec<String> = values.iter().map(|v| format!("{v:.12}").chars().take(16).collect()).collect();
+    let texts: Vec<String> =
+        values.iter().map(|v| format!("{v:.12}").chars().take(16).collect()).collect();
     texts.join("\\").into_bytes()
 }
 
@@ -86,7 +90,8 @@ pub(crate) fn dose_grid() -> Vec<u8> {
 /// The same in this transfer syntax.
 pub(crate) fn dose_grid_in(transfer_syntax: &str) -> Vec<u8> {
     let item = element_in(transfer_syntax, 0x0008, 0x1155, "UI", b"1.2.3");
-    let sequence = [&[0xfe, 0xff, 0x00, 0xe0][..], &(item.len() as u32).to_le_bytes(), &item].concat();
+    let sequence =
+        [&[0xfe, 0xff, 0x00, 0xe0][..], &(item.len() as u32).to_le_bytes(), &item].concat();
     file(
         transfer_syntax,
         &[

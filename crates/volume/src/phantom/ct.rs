@@ -1,4 +1,5 @@
-//! The CT phantom: a head with skull, jaw, ear bones, airways and neck, on a table, with limbs and a hollow bone nearby.
+//! The CT phantom: a head with skull, jaw, ear bones, airways and neck, on a table, with limbs and
+//! a hollow bone nearby.
 
 use super::random::{Draws, gaussian, hash};
 use super::scene::{Part, Scene, distractor_frames};
@@ -19,23 +20,38 @@ const EAR_BONE: f64 = 1800.0;
 const TOOTH: f64 = 2200.0;
 const NOISE: f64 = 40.0;
 
-pub(super) fn make(geometry: Geometry, frame: Frame, settings: &PhantomSettings, draws: &mut Draws) -> Phantom {
+pub(super) fn make(
+    geometry: Geometry,
+    frame: Frame,
+    settings: &PhantomSettings,
+    draws: &mut Draws,
+) -> Phantom {
     let scaled = Scaled(Vector3::from_fn(|_, _| draws.between(0.9, 1.1)));
     let mut head = Part::new(frame);
     let (skull, landmarks) = paint_head(&mut head, scaled, draws);
 
     let mut parts = vec![table(&geometry, settings)];
-    parts.extend(distractor_frames(&geometry, frame, settings, 46.0, draws).into_iter().map(|at| distractor(at, draws)));
+    parts.extend(
+        distractor_frames(&geometry, frame, settings, 46.0, draws)
+            .into_iter()
+            .map(|at| distractor(at, draws)),
+    );
     parts.push(head);
     let scene = Scene { parts, edge_mm: edge_mm(&geometry) };
 
     let (key, noise) = (draws.key(), settings.noise * NOISE);
-    let image = render(geometry, |p, n| (scene.value(p, AIR, 0.0) + noise * gaussian(hash(key, n))).round());
+    let image = render(geometry, |p, n| {
+        (scene.value(p, AIR, 0.0) + noise * gaussian(hash(key, n))).round()
+    });
     Phantom { image, pose: frame.pose_around(&skull), landmarks: frame.landmarks(&landmarks) }
 }
 
 /// Paints the head and gives the solids of the skull, jaw included, and the landmarks.
-fn paint_head(head: &mut Part, s: Scaled, draws: &mut Draws) -> (Vec<Solid>, Vec<(&'static str, Vector3<f64>)>) {
+fn paint_head(
+    head: &mut Part,
+    s: Scaled,
+    draws: &mut Draws,
+) -> (Vec<Solid>, Vec<(&'static str, Vector3<f64>)>) {
     let jaw_drop = draws.between(-1.5, 3.0);
     let snout = draws.between(0.88, 1.12);
     let wall_mm = draws.between(2.6, 3.6);
@@ -76,8 +92,19 @@ fn paint_head(head: &mut Part, s: Scaled, draws: &mut Draws) -> (Vec<Solid>, Vec
     for side in sides {
         head.paint(cheek(side), BONE);
         jaw(side).iter().for_each(|&part| head.paint(part, BONE));
-        head.paint(s.rod([side * 10.5, -8.0, chin_z + 4.2], 1.5, [side * 3.5, -27.0 * snout, chin_z + 4.2], 1.5), TOOTH);
-        head.paint(s.rod([side * 8.0, -17.0, -13.5], 1.5, [side * 3.0, -31.0 * snout, -14.0], 1.5), TOOTH);
+        head.paint(
+            s.rod(
+                [side * 10.5, -8.0, chin_z + 4.2],
+                1.5,
+                [side * 3.5, -27.0 * snout, chin_z + 4.2],
+                1.5,
+            ),
+            TOOTH,
+        );
+        head.paint(
+            s.rod([side * 8.0, -17.0, -13.5], 1.5, [side * 3.0, -31.0 * snout, -14.0], 1.5),
+            TOOTH,
+        );
     }
     head.paint(cranium, BONE);
     head.paint(cranium.grown(-wall_mm), BRAIN);
@@ -86,7 +113,10 @@ fn paint_head(head: &mut Part, s: Scaled, draws: &mut Draws) -> (Vec<Solid>, Vec
         head.paint(s.rod([side * 3.0, -6.0, 8.0], 2.2, [side * 6.0, 14.0, 8.0], 2.8), FLUID);
         head.paint(s.ellipsoid([side * 10.5, -18.5, 1.5], [6.2, 8.0, 6.0]), SOFT);
         head.paint(s.ellipsoid([side * 10.5, -22.5, 1.5], [2.4, 1.6, 2.4]), 120.0);
-        head.paint(s.ellipsoid([side * 15.5, 8.0, -10.0], [ear_mm, ear_mm * 1.25, ear_mm]), EAR_BONE);
+        head.paint(
+            s.ellipsoid([side * 15.5, 8.0, -10.0], [ear_mm, ear_mm * 1.25, ear_mm]),
+            EAR_BONE,
+        );
         head.paint(s.rod([side * 20.0, 7.0, -10.0], 1.4, [side * 28.0, 6.0, -10.0], 1.8), AIR);
         head.paint(s.ellipsoid([side * 3.4, -25.0 * snout, -7.0], [2.4, 9.0, 4.6]), AIR);
     }
@@ -105,11 +135,16 @@ fn paint_head(head: &mut Part, s: Scaled, draws: &mut Draws) -> (Vec<Solid>, Vec
     (skull, landmarks)
 }
 
-/// A padded plate behind the patient, fixed to the scanner: it says nothing about how the head lies.
+/// A padded plate behind the patient, fixed to the scanner: it says nothing about how the head
+/// lies.
 fn table(geometry: &Geometry, settings: &PhantomSettings) -> Part {
     let view_mm = settings.voxels as f64 * settings.spacing_mm;
-    let mut table = Part::new(Frame { origin: geometry.center().0, orientation: UnitQuaternion::identity() });
-    let plate = Solid::Cuboid { center: Vector3::new(0.0, 0.44 * view_mm, 0.0), half: Vector3::new(0.36 * view_mm, 4.5, view_mm) };
+    let mut table =
+        Part::new(Frame { origin: geometry.center().0, orientation: UnitQuaternion::identity() });
+    let plate = Solid::Cuboid {
+        center: Vector3::new(0.0, 0.44 * view_mm, 0.0),
+        half: Vector3::new(0.36 * view_mm, 4.5, view_mm),
+    };
     table.paint(plate, 150.0);
     table.paint(plate.grown(-1.8), FOAM);
     table

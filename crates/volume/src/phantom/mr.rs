@@ -1,4 +1,5 @@
-//! The MR phantom: a bent, tapering grey structure beside a dark horn, in textured white matter, with a bias field.
+//! The MR phantom: a bent, tapering grey structure beside a dark horn, in textured white matter,
+//! with a bias field.
 
 use super::random::{Draws, gaussian, hash, smooth_noise};
 use super::scene::{Part, Scene, distractor_frames};
@@ -19,7 +20,12 @@ const NOISE: f64 = 0.035;
 /// Size of the texture's features.
 const TEXTURE_MM: f64 = 7.0;
 
-pub(super) fn make(geometry: Geometry, frame: Frame, settings: &PhantomSettings, draws: &mut Draws) -> Phantom {
+pub(super) fn make(
+    geometry: Geometry,
+    frame: Frame,
+    settings: &PhantomSettings,
+    draws: &mut Draws,
+) -> Phantom {
     let s = Scaled(Vector3::from_fn(|_, _| draws.between(0.9, 1.1)));
     let mut tissue = Part::new(frame);
     let brain = s.ellipsoid([-34.0, 4.0, 20.0], [60.0, 74.0, 56.0]);
@@ -29,7 +35,11 @@ pub(super) fn make(geometry: Geometry, frame: Frame, settings: &PhantomSettings,
     tissue.paint_textured(brain, WHITE - 0.09, 0.16);
 
     let mut parts = vec![tissue];
-    parts.extend(distractor_frames(&geometry, frame, settings, 27.0, draws).into_iter().map(|at| distractor(at, draws)));
+    parts.extend(
+        distractor_frames(&geometry, frame, settings, 27.0, draws)
+            .into_iter()
+            .map(|at| distractor(at, draws)),
+    );
     let mut body = Part::new(frame);
     let (structure, landmarks) = paint_structure(&mut body, s, draws);
     parts.push(body);
@@ -51,25 +61,35 @@ pub(super) fn make(geometry: Geometry, frame: Frame, settings: &PhantomSettings,
 }
 
 /// Paints the structure with its neighbours and gives its solids and the landmarks.
-fn paint_structure(body: &mut Part, s: Scaled, draws: &mut Draws) -> (Vec<Solid>, Vec<(&'static str, Vector3<f64>)>) {
+fn paint_structure(
+    body: &mut Part,
+    s: Scaled,
+    draws: &mut Draws,
+) -> (Vec<Solid>, Vec<(&'static str, Vector3<f64>)>) {
     let bend_mm = draws.between(5.0, 9.0);
     let rise_mm = draws.between(5.0, 9.0);
     let thickness = draws.between(0.88, 1.12);
-    // From head (anterior) to tail along a parabola that opens to the midline and rises at the back.
+    // From head (anterior) to tail along a parabola that opens to the midline and rises at the
+    // back.
     let spine: Vec<([f64; 3], f64)> = (0..8)
         .map(|n| {
             let t = f64::from(n) / 7.0;
             let arc = (2.0 * t - 1.0) * (2.0 * t - 1.0);
-            ([bend_mm * (0.5 - arc), -17.0 + 35.0 * t, rise_mm * (t * t - 0.4)], thickness * (6.6 - 6.2 * t + 2.8 * t * t))
+            (
+                [bend_mm * (0.5 - arc), -17.0 + 35.0 * t, rise_mm * (t * t - 0.4)],
+                thickness * (6.6 - 6.2 * t + 2.8 * t * t),
+            )
         })
         .collect();
-    let mut structure: Vec<Solid> = spine.windows(2).map(|w| s.rod(w[0].0, w[0].1, w[1].0, w[1].1)).collect();
+    let mut structure: Vec<Solid> =
+        spine.windows(2).map(|w| s.rod(w[0].0, w[0].1, w[1].0, w[1].1)).collect();
     let (head, head_mm) = spine[0];
     let (tail, tail_mm) = spine[7];
     // The hook at the head points to the midline.
     structure.push(s.rod(head, head_mm * 0.8, [head[0] - 8.0, head[1] + 3.0, head[2] + 2.0], 3.2));
 
-    // The brain stem and a cistern on the midline side, the horn of the ventricle on the other, a round grey neighbour in front.
+    // The brain stem and a cistern on the midline side, the horn of the ventricle on the other, a
+    // round grey neighbour in front.
     body.paint(s.rod([-27.0, 12.0, -34.0], 11.5, [-25.0, 0.0, 16.0], 9.5), FLUID);
     body.paint(s.rod([-27.0, 12.0, -36.0], 9.5, [-25.0, 0.0, 14.0], 7.5), STEM);
     for w in spine.windows(2).skip(1) {
@@ -101,7 +121,10 @@ fn distractor(frame: Frame, draws: &mut Draws) -> Part {
     let solids = if draws.unit() < 0.5 {
         vec![s.ellipsoid([0.0; 3], [6.0, 8.5, 5.0])]
     } else {
-        vec![s.rod([0.0, -10.0, 0.0], 5.0, [4.0, 0.0, 0.0], 4.5), s.rod([4.0, 0.0, 0.0], 4.5, [0.0, 10.0, 0.0], 5.0)]
+        vec![
+            s.rod([0.0, -10.0, 0.0], 5.0, [4.0, 0.0, 0.0], 4.5),
+            s.rod([4.0, 0.0, 0.0], 4.5, [0.0, 10.0, 0.0], 5.0),
+        ]
     };
     for solid in &solids {
         part.paint(solid.grown(1.3), FLUID + 0.08);

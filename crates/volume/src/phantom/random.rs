@@ -1,4 +1,5 @@
-//! Randomness: a stream for the parameters of a case, hashes for everything that is drawn by the voxel.
+//! Randomness: a stream for the parameters of a case, hashes for everything that is drawn by the
+//! voxel.
 
 use nalgebra::{Quaternion, UnitQuaternion, Vector3};
 use rand_chacha::ChaCha8Rng;
@@ -50,7 +51,12 @@ impl Draws {
         let (sine_a, cosine_a) = libm::sincos(std::f64::consts::TAU * a);
         let (sine_b, cosine_b) = libm::sincos(std::f64::consts::TAU * b);
         let (r, s) = ((1.0 - u).sqrt(), u.sqrt());
-        UnitQuaternion::new_normalize(Quaternion::new(s * cosine_b, r * sine_a, r * cosine_a, s * sine_b))
+        UnitQuaternion::new_normalize(Quaternion::new(
+            s * cosine_b,
+            r * sine_a,
+            r * cosine_a,
+            s * sine_b,
+        ))
     }
 
     /// A rotation by at most `radians`, its rotation vector uniform in the ball.
@@ -67,14 +73,16 @@ pub(super) fn hash(key: u64, n: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Nearly Gaussian, mean 0 and variance 1, from 64 random bits: the sum of four uniform 16-bit numbers. Exact, so the same anywhere.
+/// Nearly Gaussian, mean 0 and variance 1, from 64 random bits: the sum of four uniform 16-bit
+/// numbers. Exact, so the same anywhere.
 pub(super) fn gaussian(bits: u64) -> f64 {
     let sum: u64 = (0..4).map(|n| bits >> (16 * n) & 0xffff).sum();
     // Four uniform numbers on [0, 65536) have mean 4·32767.5 and variance 4·65536²/12.
     (sum as f64 - 131_070.0) * (3f64.sqrt() / 65536.0)
 }
 
-/// Two smooth random fields at `p`, each about −1 to 1 with features of one unit: trilinear interpolation of hashed lattice values.
+/// Two smooth random fields at `p`, each about −1 to 1 with features of one unit: trilinear
+/// interpolation of hashed lattice values.
 pub(super) fn smooth_noise(key: u64, p: Vector3<f64>) -> [f64; 2] {
     let floor = p.map(f64::floor);
     let t = p - floor;

@@ -26,7 +26,8 @@ pub(super) struct Part {
 
 impl Part {
     pub(super) fn new(frame: Frame) -> Self {
-        let to_lps = Isometry3::from_parts(Translation3::from(frame.origin.coords), frame.orientation);
+        let to_lps =
+            Isometry3::from_parts(Translation3::from(frame.origin.coords), frame.orientation);
         Self { from_lps: to_lps.inverse(), layers: Vec::new() }
     }
 
@@ -36,7 +37,13 @@ impl Part {
 
     pub(super) fn paint_textured(&mut self, solid: Solid, value: f64, texture: f64) {
         let (low, high) = solid.bounds();
-        self.layers.push(Layer { solid, value, texture, middle: (low + high) / 2.0, reach_mm: (high - low).norm() / 2.0 });
+        self.layers.push(Layer {
+            solid,
+            value,
+            texture,
+            middle: (low + high) / 2.0,
+            reach_mm: (high - low).norm() / 2.0,
+        });
     }
 }
 
@@ -48,7 +55,8 @@ pub(super) struct Scene {
 }
 
 impl Scene {
-    /// Tissue value at an LPS point: `background` where no part is; `texture` is the texture field there.
+    /// Tissue value at an LPS point: `background` where no part is; `texture` is the texture field
+    /// there.
     pub(super) fn value(&self, p: Point3<f64>, background: f64, texture: f64) -> f64 {
         let mut value = background;
         for part in &self.parts {
@@ -66,8 +74,8 @@ impl Scene {
     }
 }
 
-/// Frames for the distractors: any orientation, somewhere in the field of view, at least `clear_mm` from the structure's origin
-/// where a few attempts find such a place.
+/// Frames for the distractors: any orientation, somewhere in the field of view, at least `clear_mm`
+/// from the structure's origin where a few attempts find such a place.
 pub(super) fn distractor_frames(
     geometry: &Geometry,
     frame: Frame,
@@ -78,7 +86,8 @@ pub(super) fn distractor_frames(
     let half_mm = settings.voxels as f64 * settings.spacing_mm / 2.0;
     (0..settings.distractors)
         .map(|_| {
-            let mut place = || geometry.center().0 + Vector3::from_fn(|_, _| draws.between(-half_mm, half_mm));
+            let mut place =
+                || geometry.center().0 + Vector3::from_fn(|_, _| draws.between(-half_mm, half_mm));
             let mut origin = place();
             for _ in 0..50 {
                 if (origin - frame.origin).norm() >= clear_mm {

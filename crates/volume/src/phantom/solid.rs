@@ -14,8 +14,9 @@ pub(super) enum Solid {
 }
 
 impl Solid {
-    /// Distance to the surface in mm, negative inside. Exact for cuboids outside and for rods of one radius, else first-order
-    /// near the surface, which is all that a soft edge of a voxel needs.
+    /// Distance to the surface in mm, negative inside. Exact for cuboids outside and for rods of
+    /// one radius, else first-order near the surface, which is all that a soft edge of a voxel
+    /// needs.
     pub(super) fn distance_mm(&self, p: Vector3<f64>) -> f64 {
         match *self {
             Self::Ellipsoid { center, radii } => {
@@ -40,7 +41,9 @@ impl Solid {
     /// Lowest and highest coordinates of the solid along the axes of its frame.
     pub(super) fn bounds(&self) -> (Vector3<f64>, Vector3<f64>) {
         match *self {
-            Self::Ellipsoid { center, radii: half } | Self::Cuboid { center, half } => (center - half, center + half),
+            Self::Ellipsoid { center, radii: half } | Self::Cuboid { center, half } => {
+                (center - half, center + half)
+            }
             Self::Rod { a, b, radius_a, radius_b } => {
                 let (at_a, at_b) = (Vector3::repeat(radius_a), Vector3::repeat(radius_b));
                 ((a - at_a).inf(&(b - at_b)), (a + at_a).sup(&(b + at_b)))
@@ -53,13 +56,16 @@ impl Solid {
         let by = Vector3::repeat(by_mm);
         match *self {
             Self::Ellipsoid { center, radii } => Self::Ellipsoid { center, radii: radii + by },
-            Self::Rod { a, b, radius_a, radius_b } => Self::Rod { a, b, radius_a: radius_a + by_mm, radius_b: radius_b + by_mm },
+            Self::Rod { a, b, radius_a, radius_b } => {
+                Self::Rod { a, b, radius_a: radius_a + by_mm, radius_b: radius_b + by_mm }
+            }
             Self::Cuboid { center, half } => Self::Cuboid { center, half: half + by },
         }
     }
 }
 
-/// Builds the solids of one case from those of the average one: coordinates are scaled along each axis.
+/// Builds the solids of one case from those of the average one: coordinates are scaled along each
+/// axis.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Scaled(pub(super) Vector3<f64>);
 
@@ -69,7 +75,10 @@ impl Scaled {
     }
 
     pub(super) fn ellipsoid(&self, center: [f64; 3], radii: [f64; 3]) -> Solid {
-        Solid::Ellipsoid { center: Vector3::from(center).component_mul(&self.0), radii: Vector3::from(radii).component_mul(&self.0) }
+        Solid::Ellipsoid {
+            center: Vector3::from(center).component_mul(&self.0),
+            radii: Vector3::from(radii).component_mul(&self.0),
+        }
     }
 
     /// A rod; its radii take the mean of the three scales, so that it stays round.

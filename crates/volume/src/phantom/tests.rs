@@ -4,7 +4,12 @@ use crate::VoxelIndex;
 use proptest::prelude::*;
 
 fn clean(modality: PhantomModality) -> PhantomSettings {
-    PhantomSettings { noise: 0.0, distractors: 0, max_shift_mm: 4.0, ..PhantomSettings::new(modality) }
+    PhantomSettings {
+        noise: 0.0,
+        distractors: 0,
+        max_shift_mm: 4.0,
+        ..PhantomSettings::new(modality)
+    }
 }
 
 /// Value of the nearest voxel, `None` outside.
@@ -22,17 +27,25 @@ fn box_values(phantom: &Phantom, map: impl Fn(Vector3<f64>) -> Vector3<f64>) -> 
     let half = Vector3::from(phantom.pose.size_mm);
     (0..steps * steps * steps)
         .map(|n| {
-            let q = map(Vector3::new(unit(n % steps), unit(n / steps % steps), unit(n / steps / steps)));
+            let q = map(Vector3::new(
+                unit(n % steps),
+                unit(n / steps % steps),
+                unit(n / steps / steps),
+            ));
             nearest(&phantom.image, phantom.pose.to_lps(q.component_mul(&half)))
         })
         .collect()
 }
 
 fn correlation(a: &[Option<f64>], b: &[Option<f64>]) -> f64 {
-    let pairs: Vec<(f64, f64)> = a.iter().zip(b).filter_map(|(a, b)| Some(((*a)?, (*b)?))).collect();
+    let pairs: Vec<(f64, f64)> =
+        a.iter().zip(b).filter_map(|(a, b)| Some(((*a)?, (*b)?))).collect();
     let n = pairs.len() as f64;
-    let (mean_a, mean_b) = (pairs.iter().map(|p| p.0).sum::<f64>() / n, pairs.iter().map(|p| p.1).sum::<f64>() / n);
-    let sum = |f: &dyn Fn(f64, f64) -> f64| pairs.iter().map(|&(a, b)| f(a - mean_a, b - mean_b)).sum::<f64>();
+    let (mean_a, mean_b) =
+        (pairs.iter().map(|p| p.0).sum::<f64>() / n, pairs.iter().map(|p| p.1).sum::<f64>() / n);
+    let sum = |f: &dyn Fn(f64, f64) -> f64| {
+        pairs.iter().map(|&(a, b)| f(a - mean_a, b - mean_b)).sum::<f64>()
+    };
     sum(&|a, b| a * b) / (sum(&|a, _| a * a) * sum(&|_, b| b * b)).sqrt()
 }
 
@@ -54,8 +67,11 @@ fn bits_do_not_depend_on_the_number_of_threads() {
 #[test]
 fn orientations_cover_what_the_settings_say() {
     let angles = |modality, any_orientation| -> Vec<f64> {
-        let settings = PhantomSettings { voxels: 4, any_orientation, ..PhantomSettings::new(modality) };
-        (0..300).map(|seed| phantom(modality, &settings, seed).pose.orientation.angle().to_degrees()).collect()
+        let settings =
+            PhantomSettings { voxels: 4, any_orientation, ..PhantomSettings::new(modality) };
+        (0..300)
+            .map(|seed| phantom(modality, &settings, seed).pose.orientation.angle().to_degrees())
+            .collect()
     };
     let tilted = angles(PhantomModality::Mr, false);
     assert!(tilted.iter().all(|&a| a <= 25.0) && tilted.iter().any(|&a| a > 22.0));
@@ -67,10 +83,20 @@ fn orientations_cover_what_the_settings_say() {
 
 #[test]
 fn grids_are_plain_or_oblique_and_centers_lie_inside() {
-    let settings = PhantomSettings { voxels: 12, spacing_mm: 8.0, oblique_share: 0.5, ..PhantomSettings::new(PhantomModality::Ct) };
-    let cases: Vec<Phantom> = (0..60).map(|seed| phantom(PhantomModality::Ct, &settings, seed)).collect();
-    let share = |f: &dyn Fn(&Phantom) -> bool| cases.iter().filter(|c| f(c)).count() as f64 / cases.len() as f64;
-    assert!((share(&|c| *c.image.geometry().matrix() == Matrix3::identity() * 8.0) - 0.5).abs() < 0.2);
+    let settings = PhantomSettings {
+        voxels: 12,
+        spacing_mm: 8.0,
+        oblique_share: 0.5,
+        ..PhantomSettings::new(PhantomModality::Ct)
+    };
+    let cases: Vec<Phantom> =
+        (0..60).map(|seed| phantom(PhantomModality::Ct, &settings, seed)).collect();
+    let share = |f: &dyn Fn(&Phantom) -> bool| {
+        cases.iter().filter(|c| f(c)).count() as f64 / cases.len() as f64
+    };
+    assert!(
+        (share(&|c| *c.image.geometry().matrix() == Matrix3::identity() * 8.0) - 0.5).abs() < 0.2
+    );
     let mirrored = share(&|c| c.image.geometry().matrix().determinant() < 0.0);
     assert!(mirrored > 0.1 && mirrored < 0.45, "{mirrored}");
     assert!(cases.iter().all(|c| c.image.geometry().voxels_outside(c.pose.center) == 0.0));
@@ -85,7 +111,8 @@ fn skull_fills_its_box() {
         let (mut low, mut high, mut mean, mut count) = (half, -half, Vector3::zeros(), 0.0);
         let [nx, ny, _] = case.image.shape();
         for (n, &value) in case.image.data().iter().enumerate() {
-            let index = VoxelIndex::new((n % nx) as f64, (n / nx % ny) as f64, (n / nx / ny) as f64);
+            let index =
+                VoxelIndex::new((n % nx) as f64, (n / nx % ny) as f64, (n / nx / ny) as f64);
             let p = case.image.geometry().to_lps(index);
             let q = case.pose.orientation.inverse() * (p.0 - case.pose.center.0);
             // Above 600 HU is the skull, or a spine of the neck, which lies outside the box.
@@ -97,7 +124,10 @@ fn skull_fills_its_box() {
         }
         mean /= count;
         for a in 0..3 {
-            assert!((low[a] + half[a]).abs() < margin && (high[a] - half[a]).abs() < margin, "seed {seed}, axis {a}: {low} {high} {half}");
+            assert!(
+                (low[a] + half[a]).abs() < margin && (high[a] - half[a]).abs() < margin,
+                "seed {seed}, axis {a}: {low} {high} {half}"
+            );
             assert!(mean[a].abs() < 0.25 * half[a], "seed {seed}, axis {a}: {mean}");
         }
     }
@@ -125,9 +155,14 @@ fn structures_look_like_themselves_only_upright() {
             let case = phantom(modality, &clean(modality), seed);
             let upright = box_values(&case, |q| q);
             for axis in 0..3 {
-                let turned = box_values(&case, |q| Vector3::from_fn(|a, _| if a == axis { q[a] } else { -q[a] }));
+                let turned = box_values(&case, |q| {
+                    Vector3::from_fn(|a, _| if a == axis { q[a] } else { -q[a] })
+                });
                 let r = correlation(&upright, &turned);
-                assert!(r < 0.8, "{modality:?} seed {seed}: half a turn about axis {axis} correlates {r}");
+                assert!(
+                    r < 0.8,
+                    "{modality:?} seed {seed}: half a turn about axis {axis} correlates {r}"
+                );
             }
             let mirrored = box_values(&case, |q| Vector3::new(-q.x, q.y, q.z));
             let r = correlation(&upright, &mirrored);
@@ -158,7 +193,8 @@ proptest! {
             let inside_bounds = (0..3).all(|i| p[i] >= low[i] && p[i] <= high[i]);
             prop_assert!(inside_bounds || solid.distance_mm(p) > 0.0);
         }
-        // Each face of the bounds is touched: walking along it from a touching point finds the surface.
+        // Each face of the bounds is touched: walking along it from a touching point finds the
+        // surface.
         for axis in 0..3 {
             let touching = match solid {
                 Solid::Rod { a, b, .. } => if b[axis] > a[axis] { b } else { a },

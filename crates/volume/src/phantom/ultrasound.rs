@@ -1,4 +1,5 @@
-//! The ultrasound phantom: a pear-shaped gland with a bright capsule, seen by a probe through speckle, attenuation and shadow.
+//! The ultrasound phantom: a pear-shaped gland with a bright capsule, seen by a probe through
+//! speckle, attenuation and shadow.
 
 use super::random::{Draws, smooth_noise};
 use super::scene::{Part, Scene, distractor_frames};
@@ -26,10 +27,17 @@ const SPECKLE_SCALE: f64 = 3.2;
 /// Mean of a Rayleigh variable of unit scale is √(π/2).
 const RAYLEIGH_MEAN: f64 = 1.253_314_137_315_5;
 
-pub(super) fn make(geometry: Geometry, frame: Frame, settings: &PhantomSettings, draws: &mut Draws) -> Phantom {
+pub(super) fn make(
+    geometry: Geometry,
+    frame: Frame,
+    settings: &PhantomSettings,
+    draws: &mut Draws,
+) -> Phantom {
     let s = Scaled(Vector3::from_fn(|_, _| draws.between(0.9, 1.1)));
-    let mut parts: Vec<Part> =
-        distractor_frames(&geometry, frame, settings, 30.0, draws).into_iter().map(|at| distractor(at, draws)).collect();
+    let mut parts: Vec<Part> = distractor_frames(&geometry, frame, settings, 30.0, draws)
+        .into_iter()
+        .map(|at| distractor(at, draws))
+        .collect();
     let mut body = Part::new(frame);
     let anatomy = paint_gland(&mut body, s, draws);
     parts.push(body);
@@ -50,7 +58,11 @@ pub(super) fn make(geometry: Geometry, frame: Frame, settings: &PhantomSettings,
         // Compression of the dynamic range, then the scale of the display.
         (255.0 * (echo.max(0.0) / 1.6).sqrt()).min(255.0).round()
     });
-    Phantom { image, pose: frame.pose_around(&anatomy.gland), landmarks: frame.landmarks(&anatomy.landmarks) }
+    Phantom {
+        image,
+        pose: frame.pose_around(&anatomy.gland),
+        landmarks: frame.landmarks(&anatomy.landmarks),
+    }
 }
 
 struct Anatomy {
@@ -64,7 +76,10 @@ fn paint_gland(body: &mut Part, s: Scaled, draws: &mut Draws) -> Anatomy {
     let core = draws.between(0.8, 1.2);
     let apex_z = draws.between(-24.0, -20.0);
     let cyst_mm = draws.between(3.4, 4.8);
-    let gland = vec![s.ellipsoid([0.0, 0.0, 2.0], [21.0, 14.5, 17.0]), s.rod([0.0, 1.0, -4.0], 13.0, [0.0, 4.0, apex_z], 5.5)];
+    let gland = vec![
+        s.ellipsoid([0.0, 0.0, 2.0], [21.0, 14.5, 17.0]),
+        s.rod([0.0, 1.0, -4.0], 13.0, [0.0, 4.0, apex_z], 5.5),
+    ];
 
     let bladder = s.ellipsoid([0.0, -14.0, 31.0], [19.0, 14.0, 13.0]);
     body.paint(bladder.grown(2.0), CAPSULE * 0.8);
@@ -103,7 +118,8 @@ fn distractor(frame: Frame, draws: &mut Draws) -> Part {
     part
 }
 
-/// The probe lies behind the volume and looks forward, fixed to the volume's field of view and not to the gland.
+/// The probe lies behind the volume and looks forward, fixed to the volume's field of view and not
+/// to the gland.
 struct Probe {
     origin: Point3<f64>,
     near_mm: f64,
@@ -125,10 +141,17 @@ struct Beam {
 
 impl Probe {
     fn new(geometry: &Geometry, view_mm: f64, stone: PointLps, draws: &mut Draws) -> Self {
-        let shift = Vector3::new(draws.between(-4.0, 4.0), 0.62 * view_mm, draws.between(-4.0, 4.0));
+        let shift =
+            Vector3::new(draws.between(-4.0, 4.0), 0.62 * view_mm, draws.between(-4.0, 4.0));
         let origin = geometry.center().0 + shift;
         let opening = [draws.between(0.75, 0.9), draws.between(0.7, 0.85)];
-        Self { origin, near_mm: 0.15 * view_mm, far_mm: draws.between(1.02, 1.1) * view_mm, opening, stone: stone.0 - origin }
+        Self {
+            origin,
+            near_mm: 0.15 * view_mm,
+            far_mm: draws.between(1.02, 1.1) * view_mm,
+            opening,
+            stone: stone.0 - origin,
+        }
     }
 
     fn beam(&self, p: Point3<f64>) -> Option<Beam> {
@@ -148,6 +171,10 @@ impl Probe {
         let shadow = if behind > stone_mm + STONE_MM && off_axis < STONE_MM { SHADOW } else { 1.0 };
         let deep = (depth_mm - self.near_mm) / (self.far_mm - self.near_mm);
         let wall = if (depth_mm - self.near_mm - 4.0).abs() < 1.2 { 0.7 } else { 0.0 };
-        Some(Beam { cell: Vector3::new(across / 0.04, depth_mm / 1.5, along / 0.04), strength: shadow * (1.0 - 0.45 * deep), wall })
+        Some(Beam {
+            cell: Vector3::new(across / 0.04, depth_mm / 1.5, along / 0.04),
+            strength: shadow * (1.0 - 0.45 * deep),
+            wall,
+        })
     }
 }

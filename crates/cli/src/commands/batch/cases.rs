@@ -33,8 +33,8 @@ pub struct Shard {
 }
 
 impl Shard {
-    /// Whether the case at this place of the whole list belongs to the part. Neighbours go to different parts, so that a folder that begins
-    /// with large images burdens all parts alike.
+    /// Whether the case at this place of the whole list belongs to the part. Neighbours go to
+    /// different parts, so that a folder that begins with large images burdens all parts alike.
     pub(super) fn has(self, place: usize) -> bool {
         place % self.of == self.number - 1
     }
@@ -45,9 +45,16 @@ impl FromStr for Shard {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let (number, of) = text.split_once('/').ok_or("expected i/n, as in 1/4")?;
-        let parse = |text: &str| text.parse::<usize>().map_err(|_| format!("`{text}` is no number; expected i/n, as in 1/4"));
+        let parse = |text: &str| {
+            text.parse::<usize>()
+                .map_err(|_| format!("`{text}` is no number; expected i/n, as in 1/4"))
+        };
         let shard = Self { number: parse(number)?, of: parse(of)? };
-        if (1..=shard.of).contains(&shard.number) { Ok(shard) } else { Err(format!("i must be from 1 to n, here 1 to {}", shard.of)) }
+        if (1..=shard.of).contains(&shard.number) {
+            Ok(shard)
+        } else {
+            Err(format!("i must be from 1 to n, here 1 to {}", shard.of))
+        }
     }
 }
 
@@ -57,25 +64,33 @@ impl std::fmt::Display for Shard {
     }
 }
 
-/// The cases of a CSV file with the columns `case_id` and `path` (relative to the file), in its order, or of all images below a folder,
-/// sorted by path.
+/// The cases of a CSV file with the columns `case_id` and `path` (relative to the file), in its
+/// order, or of all images below a folder, sorted by path.
 ///
 /// # Errors
-/// A manifest or folder that cannot be read, that has no case, or two cases whose result files would have one name.
+/// A manifest or folder that cannot be read, that has no case, or two cases whose result files
+/// would have one name.
 pub(super) fn batch_cases(input: &Path) -> Result<Vec<BatchCase>, Failure> {
     let cases = if input.is_dir() { images_below(input)? } else { manifest(input)? };
     if cases.is_empty() {
-        let what = if input.is_dir() { "folder: holds no image (see `pbt batch --help`)" } else { "rows: there is no case" };
+        let what = if input.is_dir() {
+            "folder: holds no image (see `pbt batch --help`)"
+        } else {
+            "rows: there is no case"
+        };
         return Err(Failure::input(input, what));
     }
     check_names(input, &cases)?;
     Ok(cases)
 }
 
-/// All images below a folder, sorted by path: image files, zip archives, and folders with DICOM files, which are one case with all below them.
-/// Hidden files and folders, and links to folders, which may go in circles, are left out.
+/// All images below a folder, sorted by path: image files, zip archives, and folders with DICOM
+/// files, which are one case with all below them. Hidden files and folders, and links to folders,
+/// which may go in circles, are left out.
 pub(crate) fn images_below(folder: &Path) -> Result<Vec<BatchCase>, Failure> {
-    let unreadable = |path: &Path, e: std::io::Error| Failure::input(path, format!("folder: cannot be read: {e} (check the permissions)"));
+    let unreadable = |path: &Path, e: std::io::Error| {
+        Failure::input(path, format!("folder: cannot be read: {e} (check the permissions)"))
+    };
     let mut cases = Vec::new();
     let mut folders = vec![folder.to_path_buf()];
     while let Some(folder) = folders.pop() {
@@ -90,7 +105,9 @@ pub(crate) fn images_below(folder: &Path) -> Result<Vec<BatchCase>, Failure> {
                 within.push(path);
             } else if path.to_string_lossy().ends_with(".seg.nrrd") {
                 // A segmentation, made with Slicer or by a batch into the same folder.
-            } else if path.extension().is_some_and(|e| e.eq_ignore_ascii_case("zip")) || is_image_path(&path) {
+            } else if path.extension().is_some_and(|e| e.eq_ignore_ascii_case("zip"))
+                || is_image_path(&path)
+            {
                 images.extend(path.is_file().then(|| BatchCase::of_path(path)));
             } else {
                 dicom = dicom || is_dicom_path(&path);
@@ -110,18 +127,28 @@ pub(crate) fn images_below(folder: &Path) -> Result<Vec<BatchCase>, Failure> {
 /// The rows of a CSV file.
 fn manifest(path: &Path) -> Result<Vec<BatchCase>, Failure> {
     if is_image_path(path) && path.is_file() {
-        return Err(Failure::input(path, "file: is an image, not a list (give it to `pbt detect`, or give its folder)"));
+        return Err(Failure::input(
+            path,
+            "file: is an image, not a list (give it to `pbt detect`, or give its folder)",
+        ));
     }
     let text = std::fs::read(path).map_err(|e| IoError::unreadable(path, &e))?;
     // Spreadsheets put a byte order mark first.
     let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&text);
     let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(text);
-    let headers = reader.headers().map_err(|e| Failure::input(path, format!("line 1: {e} (give a CSV file in UTF-8)")))?.clone();
+    let headers = reader
+        .headers()
+        .map_err(|e| Failure::input(path, format!("line 1: {e} (give a CSV file in UTF-8)")))?
+        .clone();
     let column = |name: &str| {
-        headers
-            .iter()
-            .position(|h| h == name)
-            .ok_or_else(|| Failure::input(path, format!("columns: there is no `{name}` (the first line must name case_id and path)")))
+        headers.iter().position(|h| h == name).ok_or_else(|| {
+            Failure::input(
+                path,
+                format!(
+                    "columns: there is no `{name}` (the first line must name case_id and path)"
+                ),
+            )
+        })
     };
     let (id_column, path_column) = (column("case_id")?, column("path")?);
     let (series_column, frame_column) = (column("series").ok(), column("frame").ok());
@@ -133,37 +160,63 @@ fn manifest(path: &Path) -> Result<Vec<BatchCase>, Failure> {
         let cell = |column: usize| record.get(column).unwrap_or_default();
         let (id, image) = (cell(id_column), cell(path_column));
         // The name of a case becomes the name of its result files.
-        if id.is_empty() || id.starts_with('.') || id.contains(['/', '\\']) || id.contains(char::is_control) {
-            let what = format!("line {line}: case_id `{id}` is no file name (leave out slashes, control characters and leading dots)");
+        if id.is_empty()
+            || id.starts_with('.')
+            || id.contains(['/', '\\'])
+            || id.contains(char::is_control)
+        {
+            let what = format!(
+                "line {line}: case_id `{id}` is no file name (leave out slashes, control characters and leading dots)"
+            );
             return Err(Failure::input(path, what));
         }
         if image.is_empty() {
-            return Err(Failure::input(path, format!("line {line}: path: is empty (name the image of case `{id}`)")));
+            return Err(Failure::input(
+                path,
+                format!("line {line}: path: is empty (name the image of case `{id}`)"),
+            ));
         }
         let frame = match frame_column.map(cell).filter(|text| !text.is_empty()) {
             Some(text) => {
-                let wrong = || Failure::input(path, format!("line {line}: frame: `{text}` is no number (count time points from 0)"));
+                let wrong = || {
+                    Failure::input(
+                        path,
+                        format!(
+                            "line {line}: frame: `{text}` is no number (count time points from 0)"
+                        ),
+                    )
+                };
                 Some(text.parse().map_err(|_| wrong())?)
             }
             None => None,
         };
         let series = series_column.map(cell).filter(|text| !text.is_empty()).map(str::to_owned);
-        cases.push(BatchCase { id: id.to_owned(), path: folder.join(image), options: ReadOptions { series, frame } });
+        cases.push(BatchCase {
+            id: id.to_owned(),
+            path: folder.join(image),
+            options: ReadOptions { series, frame },
+        });
     }
     Ok(cases)
 }
 
-/// Every file that a batch writes must have its own name: `a.mrk` and `a` would both write `a.mrk.json`, and `run` the record of the run.
+/// Every file that a batch writes must have its own name: `a.mrk` and `a` would both write
+/// `a.mrk.json`, and `run` the record of the run.
 fn check_names(input: &Path, cases: &[BatchCase]) -> Result<(), Failure> {
     let mut taken: BTreeMap<String, &BatchCase> = BTreeMap::new();
     for case in cases {
         for file in [format!("{}.json", case.id), format!("{}.mrk.json", case.id)] {
             if file == "run.json" {
-                return Err(Failure::input(input, "case_id: `run` is the name of the batch's own record (choose another)"));
+                return Err(Failure::input(
+                    input,
+                    "case_id: `run` is the name of the batch's own record (choose another)",
+                ));
             }
             if let Some(first) = taken.insert(file.clone(), case) {
                 let (a, b) = (first.path.display(), case.path.display());
-                let what = format!("case_id: {a} and {b} would both write {file} (give each case its own case_id, in a CSV manifest)");
+                let what = format!(
+                    "case_id: {a} and {b} would both write {file} (give each case its own case_id, in a CSV manifest)"
+                );
                 return Err(Failure::input(input, what));
             }
         }
@@ -182,7 +235,8 @@ mod tests {
     #[test]
     fn shards_share_the_cases_out() {
         for of in 1..6 {
-            let shards: Vec<Shard> = (1..=of).map(|i| format!("{i}/{of}").parse().unwrap()).collect();
+            let shards: Vec<Shard> =
+                (1..=of).map(|i| format!("{i}/{of}").parse().unwrap()).collect();
             for place in 0..20 {
                 assert_eq!(shards.iter().filter(|s| s.has(place)).count(), 1);
             }
@@ -215,7 +269,9 @@ mod tests {
         let chosen = &read("case_id,path,frame,series\na,b,3,\nc,d,,4.1\n").unwrap();
         assert_eq!(chosen[0].options, ReadOptions { series: None, frame: Some(3) });
         assert_eq!(chosen[1].options, ReadOptions { series: Some("4.1".into()), frame: None });
-        let cases = read("\u{feff}age, path ,case_id\r\n44,\"d, e/1.nii\",one\r\n45, /abs/2.nii ,two\r\n").unwrap();
+        let cases =
+            read("\u{feff}age, path ,case_id\r\n44,\"d, e/1.nii\",one\r\n45, /abs/2.nii ,two\r\n")
+                .unwrap();
         assert_eq!(ids(&cases), ["one", "two"]);
         assert_eq!(cases[0].path, folder.path().join("d, e/1.nii"));
         assert_eq!(cases[1].path, Path::new("/abs/2.nii"));

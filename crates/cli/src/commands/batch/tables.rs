@@ -1,4 +1,5 @@
-//! The tables of a batch: one row a detection, or one for a case that failed, as CSV and as Parquet with the same columns.
+//! The tables of a batch: one row a detection, or one for a case that failed, as CSV and as Parquet
+//! with the same columns.
 
 use crate::Failure;
 use parquet::basic::{LogicalType, Repetition, Type as Physical};
@@ -48,7 +49,9 @@ const COLUMNS: [(&str, bool); 18] = [
 /// The rows of a case with a result, one for each detection.
 pub(super) fn rows_of_result(result: &ResultFile) -> Vec<Row> {
     let text = |text: &str| Cell::Text(Some(text.to_owned()));
-    let numbers = |values: Option<&[f64]>, count: usize| (0..count).map(move |n| Cell::Number(values.map(|v| v[n]))).collect::<Vec<_>>();
+    let numbers = |values: Option<&[f64]>, count: usize| {
+        (0..count).map(move |n| Cell::Number(values.map(|v| v[n]))).collect::<Vec<_>>()
+    };
     let row = |d: &pbt_io::DetectionRecord| {
         let status = match d.status {
             Status::Found => "found",
@@ -59,7 +62,13 @@ pub(super) fn rows_of_result(result: &ResultFile) -> Vec<Row> {
             DetectionKind::Box => "box",
             DetectionKind::Landmark => "landmark",
         };
-        let mut cells = vec![text(&result.case_id), text(status), text(&d.name), text(kind), Cell::Number(Some(d.score))];
+        let mut cells = vec![
+            text(&result.case_id),
+            text(status),
+            text(&d.name),
+            text(kind),
+            Cell::Number(Some(d.score)),
+        ];
         cells.extend(numbers(d.position_lps_mm.as_ref().map(|v| &v[..]), 3));
         cells.extend(numbers(d.orientation.as_ref().map(|o| &o.quaternion_wxyz[..]), 4));
         cells.extend(numbers(d.size_mm.as_ref().map(|v| &v[..]), 3));
@@ -82,7 +91,8 @@ pub(super) fn row_of_failure(case_id: &str, model_sha256: &str, reason: &str) ->
     Row(COLUMNS.into_iter().map(cell).collect())
 }
 
-/// Writes `detections.csv` and `detections.parquet` into a folder. Numbers in CSV have as many digits as it takes to read the same `f64`.
+/// Writes `detections.csv` and `detections.parquet` into a folder. Numbers in CSV have as many
+/// digits as it takes to read the same `f64`.
 ///
 /// # Errors
 /// A file that cannot be written; the older one is then untouched.
@@ -90,7 +100,9 @@ pub(super) fn write_tables(folder: &Path, rows: &[Row]) -> Result<(), Failure> {
     write_atomically(&folder.join("detections.csv"), |file| write_csv(file, rows))?;
     write_atomically(&folder.join("detections.parquet"), |file| {
         write_parquet(file, rows).map_err(|error| match error {
-            ParquetError::External(inner) => inner.downcast::<io::Error>().map_or_else(io::Error::other, |e| *e),
+            ParquetError::External(inner) => {
+                inner.downcast::<io::Error>().map_or_else(io::Error::other, |e| *e)
+            }
             other => io::Error::other(other),
         })
     })?;
@@ -112,25 +124,51 @@ fn write_csv(file: &mut impl Write, rows: &[Row]) -> io::Result<()> {
 /// One row group: a hundred thousand rows are some 40 MB.
 fn write_parquet(file: &mut (impl Write + Send), rows: &[Row]) -> Result<(), ParquetError> {
     let field = |(name, is_number): (&str, bool)| {
-        let (physical, logical) = if is_number { (Physical::DOUBLE, None) } else { (Physical::BYTE_ARRAY, Some(LogicalType::String)) };
-        Type::primitive_type_builder(name, physical).with_repetition(Repetition::OPTIONAL).with_logical_type(logical).build().map(Arc::new)
+        let (physical, logical) = if is_number {
+            (Physical::DOUBLE, None)
+        } else {
+            (Physical::BYTE_ARRAY, Some(LogicalType::String))
+        };
+        Type::primitive_type_builder(name, physical)
+            .with_repetition(Repetition::OPTIONAL)
+            .with_logical_type(logical)
+            .build()
+            .map(Arc::new)
     };
     let fields = COLUMNS.into_iter().map(field).collect::<Result<Vec<_>, _>>()?;
     let schema = Arc::new(Type::group_type_builder("detections").with_fields(fields).build()?);
-    let properties = WriterProperties::builder().set_created_by(concat!("pbt ", env!("CARGO_PKG_VERSION")).to_owned()).build();
+    let properties = WriterProperties::builder()
+        .set_created_by(concat!("pbt ", env!("CARGO_PKG_VERSION")).to_owned())
+        .build();
     let mut writer = SerializedFileWriter::new(file, schema, Arc::new(properties))?;
     let mut group = writer.next_row_group()?;
     let mut place = 0;
     while let Some(mut column) = group.next_column()? {
         let cells: Vec<&Cell> = rows.iter().map(|row| &row.0[place]).collect();
-        let present = |cell: &&Cell| i16::from(!matches!(cell, Cell::Text(None) | Cell::Number(None)));
+        let present =
+            |cell: &&Cell| i16::from(!matches!(cell, Cell::Text(None) | Cell::Number(None)));
         let levels: Vec<i16> = cells.iter().map(present).collect();
         if COLUMNS[place].1 {
-            let number = |cell: &&Cell| if let Cell::Number(number) = cell { *number } else { None };
-            column.typed::<DoubleType>().write_batch(&cells.iter().filter_map(number).collect::<Vec<f64>>(), Some(&levels), None)?;
+            let number =
+                |cell: &&Cell| if let Cell::Number(number) = cell { *number } else { None };
+            column.typed::<DoubleType>().write_batch(
+                &cells.iter().filter_map(number).collect::<Vec<f64>>(),
+                Some(&levels),
+                None,
+            )?;
         } else {
-            let text = |cell: &&Cell| if let Cell::Text(Some(text)) = cell { Some(ByteArray::from(text.as_str())) } else { None };
-            column.typed::<ByteArrayType>().write_batch(&cells.iter().filter_map(text).collect::<Vec<ByteArray>>(), Some(&levels), None)?;
+            let text = |cell: &&Cell| {
+                if let Cell::Text(Some(text)) = cell {
+                    Some(ByteArray::from(text.as_str()))
+                } else {
+                    None
+                }
+            };
+            column.typed::<ByteArrayType>().write_batch(
+                &cells.iter().filter_map(text).collect::<Vec<ByteArray>>(),
+                Some(&levels),
+                None,
+            )?;
         }
         column.close()?;
         place += 1;

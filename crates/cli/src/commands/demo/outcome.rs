@@ -42,24 +42,48 @@ impl Unseen {
 
 impl Outcome {
     fn over(&self, measure: impl Fn(&BoxError) -> f64) -> Option<Summary> {
-        Summary::new(&self.unseen.iter().filter_map(Unseen::error).map(|e| measure(&e)).collect::<Vec<_>>())
+        Summary::new(
+            &self.unseen.iter().filter_map(Unseen::error).map(|e| measure(&e)).collect::<Vec<_>>(),
+        )
     }
 
     /// Mean milliseconds by stage over the unseen cases.
     fn stage_ms(&self) -> Vec<(&str, f64)> {
         let Some(first) = self.unseen.first() else { return Vec::new() };
-        let mean = |n: usize| self.unseen.iter().filter_map(|u| Some(u.result.run.timing_ms.get(n)?.1)).sum::<f64>() / UNSEEN as f64;
-        first.result.run.timing_ms.iter().enumerate().map(|(n, (stage, _))| (stage.as_str(), mean(n))).collect()
+        let mean = |n: usize| {
+            self.unseen.iter().filter_map(|u| Some(u.result.run.timing_ms.get(n)?.1)).sum::<f64>()
+                / UNSEEN as f64
+        };
+        first
+            .result
+            .run
+            .timing_ms
+            .iter()
+            .enumerate()
+            .map(|(n, (stage, _))| (stage.as_str(), mean(n)))
+            .collect()
     }
 }
 
 /// Errors in the unseen cases and times of training; then times of detection by stage.
 pub(super) fn tables(outcomes: &[Outcome]) -> String {
-    let head = ["", "structure", "found", "centre, mm", "angle, °", "size, %", "trained on", "in", "model"];
+    let head = [
+        "",
+        "structure",
+        "found",
+        "centre, mm",
+        "angle, °",
+        "size, %",
+        "trained on",
+        "in",
+        "model",
+    ];
     let mut errors = vec![row(head)];
     for o in outcomes {
         let found = o.unseen.iter().filter(|u| u.is_found()).count();
-        let mean_and_max = |s: Option<Summary>| s.map_or("-".to_owned(), |s| format!("{:.2} ({:.2})", s.mean, s.max));
+        let mean_and_max = |s: Option<Summary>| {
+            s.map_or("-".to_owned(), |s| format!("{:.2} ({:.2})", s.mean, s.max))
+        };
         errors.push(vec![
             o.subject.title.to_owned(),
             o.subject.modality.structure().to_owned(),
@@ -76,9 +100,17 @@ pub(super) fn tables(outcomes: &[Outcome]) -> String {
     for o in outcomes {
         let stages = o.stage_ms();
         if times.is_empty() {
-            times.push(std::iter::once(String::new()).chain(stages.iter().map(|(stage, _)| (*stage).to_owned())).collect());
+            times.push(
+                std::iter::once(String::new())
+                    .chain(stages.iter().map(|(stage, _)| (*stage).to_owned()))
+                    .collect(),
+            );
         }
-        times.push(std::iter::once(o.subject.title.to_owned()).chain(stages.iter().map(|(_, ms)| format!("{ms:.1}"))).collect());
+        times.push(
+            std::iter::once(o.subject.title.to_owned())
+                .chain(stages.iter().map(|(_, ms)| format!("{ms:.1}")))
+                .collect(),
+        );
     }
     format!(
         "Errors in {UNSEEN} unseen cases of each kind, mean (largest)\n\n{}\nDetection, mean time of each stage, ms\n\n{}",
@@ -87,7 +119,8 @@ pub(super) fn tables(outcomes: &[Outcome]) -> String {
     )
 }
 
-/// Three slices through the truth of one unseen case of each modality: the one with the median error, so that the picture flatters nobody.
+/// Three slices through the truth of one unseen case of each modality: the one with the median
+/// error, so that the picture flatters nobody.
 ///
 /// # Errors
 /// An image that cannot be read again.
@@ -112,11 +145,21 @@ pub(super) fn picture(outcomes: &[Outcome]) -> Result<String, Failure> {
         let mut boxes = vec![drawn(middle.truth, Mark::True)];
         boxes.extend(middle.found().map(|pose| drawn(pose, Mark::Found)));
         let note = match middle.error() {
-            Some(e) => format!("centre {:.2} mm, angle {:.1}°, size {:.1} %", e.center_mm, e.angle_deg, e.size_percent),
+            Some(e) => format!(
+                "centre {:.2} mm, angle {:.1}°, size {:.1} %",
+                e.center_mm, e.angle_deg, e.size_percent
+            ),
             None => "not found".to_owned(),
         };
         let title = format!("{}: {name}, case {}", o.subject.title, middle.case.id);
-        rows.push(Row { window: window(&image, o.subject.modality), image, truth: middle.truth, boxes, title, note });
+        rows.push(Row {
+            window: window(&image, o.subject.modality),
+            image,
+            truth: middle.truth,
+            boxes,
+            title,
+            note,
+        });
     }
     let cases: Vec<Case<'_>> = rows
         .iter()
@@ -133,7 +176,8 @@ pub(super) fn picture(outcomes: &[Outcome]) -> Result<String, Failure> {
     sheet("pbt demo: phantoms that training never saw", &cases).map_err(Failure::other)
 }
 
-/// Intensities shown black and white: bone and soft tissue in CT, nearly all of the image otherwise.
+/// Intensities shown black and white: bone and soft tissue in CT, nearly all of the image
+/// otherwise.
 fn window(image: &Volume<f32>, modality: PhantomModality) -> (f64, f64) {
     if modality == PhantomModality::Ct {
         return (-400.0, 1400.0);

@@ -34,11 +34,16 @@ impl From<DemoModality> for Subject {
     }
 }
 
-/// Makes the phantoms and writes images, annotations and `dataset.json` into a folder: `training` cases, then [`UNSEEN`] more.
+/// Makes the phantoms and writes images, annotations and `dataset.json` into a folder: `training`
+/// cases, then [`UNSEEN`] more.
 ///
 /// # Errors
 /// A file that cannot be written.
-pub(super) fn write_dataset(folder: &Path, subject: Subject, training: usize) -> Result<(), Failure> {
+pub(super) fn write_dataset(
+    folder: &Path,
+    subject: Subject,
+    training: usize,
+) -> Result<(), Failure> {
     for name in ["images", "annotations"] {
         crate::commands::detect::make_folder(&folder.join(name))?;
     }
@@ -50,12 +55,19 @@ pub(super) fn write_dataset(folder: &Path, subject: Subject, training: usize) ->
                 None => ("train", 1000 + n, format!("{}-train-{:02}", subject.file, n + 1)),
                 Some(n) => ("test", n, format!("{}-test-{:02}", subject.file, n + 1)),
             };
-            let made = phantom(subject.modality, &PhantomSettings::new(subject.modality), seed as u64);
-            let (image, annotations) = (format!("images/{id}.nii.gz"), format!("annotations/{id}.mrk.json"));
-            let raw = stored(&made.image, subject.modality)
-                .ok_or_else(|| Failure::other(format!("{id}: the phantom has no voxels of its own grid")))?;
+            let made =
+                phantom(subject.modality, &PhantomSettings::new(subject.modality), seed as u64);
+            let (image, annotations) =
+                (format!("images/{id}.nii.gz"), format!("annotations/{id}.mrk.json"));
+            let raw = stored(&made.image, subject.modality).ok_or_else(|| {
+                Failure::other(format!("{id}: the phantom has no voxels of its own grid"))
+            })?;
             write_image(&folder.join(&image), &raw)?;
-            write_markups(&folder.join(&annotations), &[(subject.modality.structure().to_owned(), made.pose)], &[])?;
+            write_markups(
+                &folder.join(&annotations),
+                &[(subject.modality.structure().to_owned(), made.pose)],
+                &[],
+            )?;
             Ok(json!({ "id": id, "image": image, "split": split, "annotations": annotations }))
         })
         .collect::<Result<Vec<_>, Failure>>()?;
@@ -73,13 +85,18 @@ pub(super) fn write_dataset(folder: &Path, subject: Subject, training: usize) ->
     Ok(())
 }
 
-/// The image as a scanner would store it: Hounsfield units as 16 bits, MR as 12 bits with a factor, ultrasound as bytes.
+/// The image as a scanner would store it: Hounsfield units as 16 bits, MR as 12 bits with a factor,
+/// ultrasound as bytes.
 fn stored(image: &Volume<f32>, modality: PhantomModality) -> Option<RawImage> {
     let geometry = image.geometry().clone();
     let values = image.data().iter().map(|&v| f64::from(v));
     let (voxel_type, bytes, scaling) = match modality {
-        PhantomModality::Ct => (VoxelType::I16, values.flat_map(|v| (v.round() as i16).to_le_bytes()).collect(), None),
-        PhantomModality::Ultrasound => (VoxelType::U8, values.map(|v| v.round() as u8).collect(), None),
+        PhantomModality::Ct => {
+            (VoxelType::I16, values.flat_map(|v| (v.round() as i16).to_le_bytes()).collect(), None)
+        }
+        PhantomModality::Ultrasound => {
+            (VoxelType::U8, values.map(|v| v.round() as u8).collect(), None)
+        }
         PhantomModality::Mr => {
             let highest = values.clone().fold(f64::MIN_POSITIVE, f64::max);
             let slope = highest / f64::from(MAX_INTENSITY);

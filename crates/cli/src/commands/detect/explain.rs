@@ -134,7 +134,8 @@ struct ThresholdRecord {
 
 #[derive(Serialize)]
 struct NetworkRecord {
-    /// By how much the best choice with this structure elsewhere is worse; null where there is none.
+    /// By how much the best choice with this structure elsewhere is worse; null where there is
+    /// none.
     margin: Option<f64>,
     /// Log of how much likelier the place is by where its neighbours lie.
     support: f64,
@@ -163,7 +164,12 @@ pub(super) struct About<'a> {
 ///
 /// # Errors
 /// A file that cannot be written, or a picture that is too large.
-pub(super) fn write(folder: &Path, about: &About<'_>, detections: &[Detection], explanations: &[Explanation]) -> Result<(), Failure> {
+pub(super) fn write(
+    folder: &Path,
+    about: &About<'_>,
+    detections: &[Detection],
+    explanations: &[Explanation],
+) -> Result<(), Failure> {
     let explained = about.model.structures.iter().zip(detections.iter().zip(explanations));
     let network = about.model.network.is_some();
     let file = ExplanationFile {
@@ -172,43 +178,69 @@ pub(super) fn write(folder: &Path, about: &About<'_>, detections: &[Detection], 
         coordinate_system: "LPS",
         input: about.input,
         model: about.record,
-        detections: explained.clone().map(|(structure, (d, e))| Explained::new(structure, d, e, network)).collect(),
+        detections: explained
+            .clone()
+            .map(|(structure, (d, e))| Explained::new(structure, d, e, network))
+            .collect(),
     };
     write_atomically(&folder.join(format!("{}.explain.json", about.case_id)), |w| {
         serde_json::to_writer_pretty(&mut *w, &file)?;
         w.write_all(b"\n")
     })?;
-    let rows: Vec<Row> = explained.map(|(structure, (d, e))| Row::new(structure, about.image, d, e)).collect();
+    let rows: Vec<Row> =
+        explained.map(|(structure, (d, e))| Row::new(structure, about.image, d, e)).collect();
     let cases: Vec<Case<'_>> = rows.iter().map(|row| row.case(about.image)).collect();
     let svg = sheet(&format!("{}: why", about.case_id), &cases).map_err(Failure::other)?;
-    write_atomically(&folder.join(format!("{}.explain.svg", about.case_id)), |w| w.write_all(svg.as_bytes()))?;
+    write_atomically(&folder.join(format!("{}.explain.svg", about.case_id)), |w| {
+        w.write_all(svg.as_bytes())
+    })?;
     Ok(())
 }
 
 impl<'a> Explained<'a> {
-    fn new(structure: &StructureModel, detection: &'a Detection, explanation: &Explanation, network: bool) -> Self {
-        let Trace { candidates, modes, converged, scores, own_modes, chosen, margin, support, settled: _ } = &detection.trace;
+    fn new(
+        structure: &StructureModel,
+        detection: &'a Detection,
+        explanation: &Explanation,
+        network: bool,
+    ) -> Self {
+        let Trace {
+            candidates,
+            modes,
+            converged,
+            scores,
+            own_modes,
+            chosen,
+            margin,
+            support,
+            settled: _,
+        } = &detection.trace;
         let expected = !structure.prior.any_orientation;
         let from = |n: usize| match n {
             n if n >= *own_modes => "neighbour",
             n if expected && n + 1 == *own_modes => "expected",
             _ => "orientation",
         };
-        let mode = |(n, ((mode, end), score)): (usize, ((&Pose, &Pose), &pbt_tree::Score))| ModeRecord {
-            from: from(n),
-            log_odds: explanation.mode_log_odds[n],
-            pose: PoseRecord::new(mode),
-            converged: PoseRecord::new(end),
-            converged_log_odds: score.log_odds(),
+        let mode =
+            |(n, ((mode, end), score)): (usize, ((&Pose, &Pose), &pbt_tree::Score))| ModeRecord {
+                from: from(n),
+                log_odds: explanation.mode_log_odds[n],
+                pose: PoseRecord::new(mode),
+                converged: PoseRecord::new(end),
+                converged_log_odds: score.log_odds(),
+            };
+        let candidate = |c: &pbt_detect::Candidate| CandidateRecord {
+            position_lps_mm: lps(c.point),
+            log_odds: c.score.log_odds(),
         };
-        let candidate = |c: &pbt_detect::Candidate| CandidateRecord { position_lps_mm: lps(c.point), log_odds: c.score.log_odds() };
-        let landmark = |(l, start): (&'a pbt_detect::LandmarkDetection, &PointLps)| LandmarkRecord {
-            name: &l.name,
-            score: l.score,
-            expected_lps_mm: lps(*start),
-            position_lps_mm: lps(l.point),
-            moved_mm: start.distance_mm(&l.point),
-        };
+        let landmark =
+            |(l, start): (&'a pbt_detect::LandmarkDetection, &PointLps)| LandmarkRecord {
+                name: &l.name,
+                score: l.score,
+                expected_lps_mm: lps(*start),
+                position_lps_mm: lps(l.point),
+                moved_mm: start.distance_mm(&l.point),
+            };
         Self {
             name: &detection.name,
             status: status(detection.status),
@@ -220,8 +252,16 @@ impl<'a> Explained<'a> {
                 chosen: *chosen,
             },
             verification: Verification::new(explanation),
-            network: network.then(|| NetworkRecord { margin: Some(*margin).filter(|m| m.is_finite()), support: *support }),
-            landmarks: detection.landmarks.iter().zip(&explanation.landmark_starts).map(landmark).collect(),
+            network: network.then(|| NetworkRecord {
+                margin: Some(*margin).filter(|m| m.is_finite()),
+                support: *support,
+            }),
+            landmarks: detection
+                .landmarks
+                .iter()
+                .zip(&explanation.landmark_starts)
+                .map(landmark)
+                .collect(),
         }
     }
 }
@@ -245,7 +285,9 @@ impl Verification {
             level: v.feature.level,
             level_spacing_mm: v.level_spacing_mm,
             response: v.response,
-            threshold: v.threshold.map(|Threshold { first, above }| ThresholdRecord { first, above }),
+            threshold: v
+                .threshold
+                .map(|Threshold { first, above }| ThresholdRecord { first, above }),
             contribution: if v.speaks_for { v.alpha } else { -v.alpha },
         };
         Self {
@@ -255,7 +297,10 @@ impl Verification {
             trees: explanation
                 .trees
                 .iter()
-                .map(|t| TreeRecord { posterior: t.posterior, path: t.steps.iter().map(step).collect() })
+                .map(|t| TreeRecord {
+                    posterior: t.posterior,
+                    path: t.steps.iter().map(step).collect(),
+                })
                 .collect(),
             votes: explanation.votes.iter().take(LISTED_VOTES).map(vote).collect(),
             votes_in_all: explanation.votes.len(),
@@ -266,7 +311,11 @@ impl Verification {
 impl PoseRecord {
     fn new(pose: &Pose) -> Self {
         let q: UnitQuaternion<f64> = pbt_volume::positive(pose.orientation);
-        Self { position_lps_mm: lps(pose.center), quaternion_wxyz: [q.w, q.i, q.j, q.k], size_mm: pose.size_mm }
+        Self {
+            position_lps_mm: lps(pose.center),
+            quaternion_wxyz: [q.w, q.i, q.j, q.k],
+            size_mm: pose.size_mm,
+        }
     }
 }
 
@@ -321,23 +370,39 @@ struct Row {
 }
 
 impl Row {
-    fn new(structure: &StructureModel, image: &Volume<f32>, detection: &Detection, explanation: &Explanation) -> Self {
+    fn new(
+        structure: &StructureModel,
+        image: &Volume<f32>,
+        detection: &Detection,
+        explanation: &Explanation,
+    ) -> Self {
         let trace = &detection.trace;
         let pose = |pose: &Pose, mark, name: String| DrawnBox { name, pose: *pose, mark };
         let point = |point: PointLps, mark, name: String| DrawnPoint { name, point, mark };
-        let mut boxes: Vec<DrawnBox> =
-            trace.modes.iter().enumerate().map(|(n, mode)| pose(mode, Mark::Mode, format!("mode {n} of {}", detection.name))).collect();
+        let mut boxes: Vec<DrawnBox> = trace
+            .modes
+            .iter()
+            .enumerate()
+            .map(|(n, mode)| pose(mode, Mark::Mode, format!("mode {n} of {}", detection.name)))
+            .collect();
         boxes.push(pose(&detection.pose, Mark::Found, detection.name.clone()));
         let candidates = trace.candidates.iter().enumerate();
-        let mut points: Vec<DrawnPoint> =
-            candidates.map(|(n, c)| point(c.point, Mark::Candidate, format!("position candidate {}", n + 1))).collect();
+        let mut points: Vec<DrawnPoint> = candidates
+            .map(|(n, c)| point(c.point, Mark::Candidate, format!("position candidate {}", n + 1)))
+            .collect();
         points.extend(explanation.votes.iter().take(DRAWN_VOTES).map(|vote| {
             let mark = if vote.speaks_for { Mark::For } else { Mark::Against };
             point(vote.point, mark, format!("{}, weight {:.2}", words(&vote.feature), vote.alpha))
         }));
-        points.extend(detection.landmarks.iter().map(|l| point(l.point, Mark::Found, l.name.clone())));
+        points.extend(
+            detection.landmarks.iter().map(|l| point(l.point, Mark::Found, l.name.clone())),
+        );
         // As the stages see the image.
-        let window = structure.working.intensity.range(image).map_or((0.0, 1.0), |range| (range.low, range.high));
+        let window = structure
+            .working
+            .intensity
+            .range(image)
+            .map_or((0.0, 1.0), |range| (range.low, range.high));
         let speaking = explanation.votes.iter().filter(|v| v.speaks_for).count();
         Self {
             window,

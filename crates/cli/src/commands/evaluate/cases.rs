@@ -8,7 +8,9 @@ use crate::device::Device;
 use crate::output::{say, tell};
 use crate::progress::count_bar;
 use nalgebra::Matrix4;
-use pbt_io::{Annotations, CaseSpec, Dataset, InputRecord, ResultFile, StructureSpec, check_annotations};
+use pbt_io::{
+    Annotations, CaseSpec, Dataset, InputRecord, ResultFile, StructureSpec, check_annotations,
+};
 use pbt_volume::Geometry;
 use serde::Serialize;
 
@@ -34,11 +36,12 @@ pub(in crate::commands) struct FailedCase {
     reason: String,
 }
 
-/// Compares the results of cases with their annotations. `named` are the structures that are wanted, all where it is empty. A case that
-/// cannot be read is told at once and listed.
+/// Compares the results of cases with their annotations. `named` are the structures that are
+/// wanted, all where it is empty. A case that cannot be read is told at once and listed.
 ///
 /// # Errors
-/// Names that are no structures, nothing to compare, no case that could be evaluated, and whatever ends a detection.
+/// Names that are no structures, nothing to compare, no case that could be evaluated, and whatever
+/// ends a detection.
 pub(in crate::commands) fn evaluate_cases(
     dataset: &Dataset,
     named: &[String],
@@ -71,7 +74,9 @@ pub(in crate::commands) fn evaluate_cases(
             }
             Err(failure) if failure.is_input() => {
                 bar.suspend(|| tell(format_args!("error: case {}: {failure}", case.id)));
-                evaluated.failed.push(FailedCase { case: case.id.clone(), reason: failure.to_string() });
+                evaluated
+                    .failed
+                    .push(FailedCase { case: case.id.clone(), reason: failure.to_string() });
             }
             Err(failure) => return Err(failure),
         }
@@ -79,7 +84,10 @@ pub(in crate::commands) fn evaluate_cases(
     }
     bar.finish_and_clear();
     if evaluated.failed.len() == cases.len() {
-        return Err(Failure::input(&dataset.path, format!("cases: none of the {} could be evaluated (see above)", cases.len())));
+        return Err(Failure::input(
+            &dataset.path,
+            format!("cases: none of the {} could be evaluated (see above)", cases.len()),
+        ));
     }
     Ok(evaluated)
 }
@@ -93,7 +101,9 @@ fn wanted_structures<'a>(
 ) -> Result<Vec<&'a StructureSpec>, Failure> {
     check_names(dataset, named)?;
     let found = source.structures(cases);
-    let wanted = |s: &&StructureSpec| found.contains(&s.name) && (named.is_empty() || named.contains(&s.name));
+    let wanted = |s: &&StructureSpec| {
+        found.contains(&s.name) && (named.is_empty() || named.contains(&s.name))
+    };
     let structures: Vec<&StructureSpec> = dataset.structures.iter().filter(wanted).collect();
     if structures.is_empty() {
         let names: Vec<String> = found.into_iter().collect();
@@ -110,7 +120,9 @@ fn wanted_structures<'a>(
 /// Whether all names are structures of the data set.
 pub(in crate::commands) fn check_names(dataset: &Dataset, named: &[String]) -> Result<(), Failure> {
     match named.iter().find(|name| dataset.structures.iter().all(|s| s.name != **name)) {
-        Some(name) => Err(Failure::input(&dataset.path, format!("structures: there is no `{name}`"))),
+        Some(name) => {
+            Err(Failure::input(&dataset.path, format!("structures: there is no `{name}`")))
+        }
         None => Ok(()),
     }
 }
@@ -118,20 +130,30 @@ pub(in crate::commands) fn check_names(dataset: &Dataset, named: &[String]) -> R
 /// A case with its annotations, or why they cannot be read.
 type AnnotatedCase = (CaseSpec, Result<Annotations, String>);
 
-/// The cases of which something is known or whose annotations cannot be read, which is reported when their turn comes.
-fn annotated_cases(dataset: &Dataset, structures: &[&StructureSpec], cases: Vec<CaseSpec>) -> Result<Vec<AnnotatedCase>, Failure> {
+/// The cases of which something is known or whose annotations cannot be read, which is reported
+/// when their turn comes.
+fn annotated_cases(
+    dataset: &Dataset,
+    structures: &[&StructureSpec],
+    cases: Vec<CaseSpec>,
+) -> Result<Vec<AnnotatedCase>, Failure> {
     let count = cases.len();
     let mut annotated = Vec::new();
     for case in cases {
         match dataset.load_annotations(&case) {
-            Ok(annotations) if structures.iter().any(|s| is_known(s, &annotations)) => annotated.push((case, Ok(annotations))),
+            Ok(annotations) if structures.iter().any(|s| is_known(s, &annotations)) => {
+                annotated.push((case, Ok(annotations)))
+            }
             Ok(_) => {}
             Err(error) => annotated.push((case, Err(error.to_string()))),
         }
     }
     if annotated.is_empty() {
         let names: Vec<&str> = structures.iter().map(|s| s.name.as_str()).collect();
-        return Err(Failure::input(&dataset.path, format!("cases: none of the {count} has annotations of {}", names.join(", "))));
+        return Err(Failure::input(
+            &dataset.path,
+            format!("cases: none of the {count} has annotations of {}", names.join(", ")),
+        ));
     }
     Ok(annotated)
 }
@@ -148,19 +170,23 @@ fn evaluate_case(
     let annotations = annotations.as_ref().map_err(Failure::complete_input)?;
     let result = source.result(dataset, case, device)?;
     if let Some(result) = &result {
-        let geometry = geometry(&result.input).map_err(|e| Failure::input(&case.image, format!("affine: {e}")))?;
+        let geometry = geometry(&result.input)
+            .map_err(|e| Failure::input(&case.image, format!("affine: {e}")))?;
         let file = case.annotated_in();
         let mut wanted = annotations.clone();
         wanted.boxes.retain(|(name, _)| structures.iter().any(|s| s.name == *name));
         wanted.landmarks.retain(|landmark| structures.iter().any(|s| s.name == landmark.name));
         check_annotations(file, &geometry, &wanted)?;
     }
-    let compared =
-        compare(&case.id, structures, annotations, result.as_ref(), tolerance).map_err(|what| Failure::input(&case.image, what))?;
+    let compared = compare(&case.id, structures, annotations, result.as_ref(), tolerance)
+        .map_err(|what| Failure::input(&case.image, what))?;
     Ok((compared, result))
 }
 
 /// The grid of the image that a result is about.
 fn geometry(input: &InputRecord) -> Result<Geometry, pbt_volume::GeometryError> {
-    Geometry::from_affine(input.shape, &Matrix4::from_fn(|row, column| input.affine_lps[row][column]))
+    Geometry::from_affine(
+        input.shape,
+        &Matrix4::from_fn(|row, column| input.affine_lps[row][column]),
+    )
 }

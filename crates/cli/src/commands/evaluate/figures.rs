@@ -26,9 +26,13 @@ pub(in crate::commands) struct Summaries {
 
 impl Summaries {
     /// Figures of the comparisons; `structures` are the names in the order of the table.
-    pub(in crate::commands) fn new<'a>(structures: impl Iterator<Item = &'a str>, comparisons: &[Comparison]) -> Self {
+    pub(in crate::commands) fn new<'a>(
+        structures: impl Iterator<Item = &'a str>,
+        comparisons: &[Comparison],
+    ) -> Self {
         let of = |what: Group<'_>| Figures::new(what, comparisons);
-        let kinds = [DetectionKind::Box, DetectionKind::Landmark].map(|kind| comparisons.iter().any(|c| c.kind == kind));
+        let kinds = [DetectionKind::Box, DetectionKind::Landmark]
+            .map(|kind| comparisons.iter().any(|c| c.kind == kind));
         let of_kind = |kind| (kinds == [true, true]).then(|| of(Group::Kind(kind)));
         Self {
             overall: of(Group::All),
@@ -48,7 +52,8 @@ impl Summaries {
         let mut figures: Vec<&Figures> = self.structures.iter().collect();
         if figures.len() > 1 {
             // One structure alone is its kind.
-            let several = |f: &&Figures| self.structures.iter().filter(|s| s.kind == f.kind).count() > 1;
+            let several =
+                |f: &&Figures| self.structures.iter().filter(|s| s.kind == f.kind).count() > 1;
             figures.extend(self.boxes.iter().chain(&self.landmarks).filter(several));
             figures.push(&self.overall);
         }
@@ -100,7 +105,8 @@ pub(in crate::commands) struct Figures {
     identification: Option<Identification>,
     /// Whether its scores can be believed; null without scores.
     confidence: Option<Confidence>,
-    /// Distance of the centres, mm, over found and doubtful ones, as all that follow. Null where there are none.
+    /// Distance of the centres, mm, over found and doubtful ones, as all that follow. Null where
+    /// there are none.
     center_mm: Option<Summary>,
     /// Angle between the orientations, degrees.
     angle_deg: Option<Summary>,
@@ -114,7 +120,8 @@ pub(in crate::commands) struct Figures {
     line_mm: Option<Summary>,
 }
 
-/// Shares, 0 to 1, of the annotated structures whose centre was found within a distance; a missed one lies within none.
+/// Shares, 0 to 1, of the annotated structures whose centre was found within a distance; a missed
+/// one lies within none.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 struct SuccessRates {
     within_1_mm: f64,
@@ -123,15 +130,18 @@ struct SuccessRates {
     within_4_mm: f64,
 }
 
-/// Look-alikes told apart, as vertebra by vertebra, over cases in which another structure of the same kind is annotated.
+/// Look-alikes told apart, as vertebra by vertebra, over cases in which another structure of the
+/// same kind is annotated.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 struct Identification {
     /// Structures that are annotated.
     annotated: usize,
-    /// Share of them that was found less than 20 mm away and nearer to itself than to any other annotated one of its kind: the
-    /// identification rate of Sekuboyina et al. 2021 (VerSe). A missed one counts against it.
+    /// Share of them that was found less than 20 mm away and nearer to itself than to any other
+    /// annotated one of its kind: the identification rate of Sekuboyina et al. 2021 (VerSe). A
+    /// missed one counts against it.
     rate: f64,
-    /// Share of those found, with or without doubt, that are nearer to themselves than to any other; null where none was found.
+    /// Share of those found, with or without doubt, that are nearer to themselves than to any
+    /// other; null where none was found.
     nearest_is_right: Option<f64>,
     /// Those that were found without doubt where another one is.
     wrong_without_doubt: usize,
@@ -141,12 +151,18 @@ impl Identification {
     fn new(comparisons: &[&Comparison]) -> Option<Self> {
         let identified: Vec<bool> = comparisons.iter().filter_map(|c| c.is_identified()).collect();
         let nearest: Vec<bool> = comparisons.iter().filter_map(|c| c.is_nearest_right()).collect();
-        let share = |list: &[bool]| (!list.is_empty()).then(|| list.iter().filter(|&&yes| yes).count() as f64 / list.len() as f64);
+        let share = |list: &[bool]| {
+            (!list.is_empty())
+                .then(|| list.iter().filter(|&&yes| yes).count() as f64 / list.len() as f64)
+        };
         Some(Self {
             annotated: identified.len(),
             rate: share(&identified)?,
             nearest_is_right: share(&nearest),
-            wrong_without_doubt: comparisons.iter().filter(|c| c.answer == Answer::Found && c.is_nearest_right() == Some(false)).count(),
+            wrong_without_doubt: comparisons
+                .iter()
+                .filter(|c| c.answer == Answer::Found && c.is_nearest_right() == Some(false))
+                .count(),
         })
     }
 }
@@ -165,14 +181,19 @@ impl Figures {
             Group::Structure(name) => (name, Some(name.to_owned())),
         };
         let mine: Vec<&Comparison> = comparisons.iter().filter(is_mine).collect();
-        let present: Vec<&Comparison> = mine.iter().copied().filter(|c| c.truth == Truth::Present).collect();
+        let present: Vec<&Comparison> =
+            mine.iter().copied().filter(|c| c.truth == Truth::Present).collect();
         let answered = |answer: Answer| present.iter().filter(|c| c.answer == answer).count();
         let center = |c: &Comparison| c.error.as_ref().map(Distance::center_mm);
         let centers: Vec<f64> = present.iter().filter_map(|c| center(c)).collect();
-        let with_missed: Vec<f64> = present.iter().map(|c| center(c).unwrap_or(f64::INFINITY)).collect();
+        let with_missed: Vec<f64> =
+            present.iter().map(|c| center(c).unwrap_or(f64::INFINITY)).collect();
         let rates = success_rates(&with_missed, &LIMITS_MM);
-        let boxes: Vec<&BoxError> = present.iter().filter_map(|c| c.error.as_ref()?.of_box()).collect();
-        let over_boxes = |measure: fn(&BoxError) -> f64| Summary::new(&boxes.iter().map(|b| measure(b)).collect::<Vec<_>>());
+        let boxes: Vec<&BoxError> =
+            present.iter().filter_map(|c| c.error.as_ref()?.of_box()).collect();
+        let over_boxes = |measure: fn(&BoxError) -> f64| {
+            Summary::new(&boxes.iter().map(|b| measure(b)).collect::<Vec<_>>())
+        };
         let kind = match group {
             Group::All => None,
             Group::Kind(kind) => Some(kind),
@@ -191,7 +212,12 @@ impl Figures {
             out_of_view: absent().count(),
             falsely_found: absent().filter(|c| c.is_false()).count(),
             doubtful_out_of_view: absent().filter(|c| c.answer == Answer::Doubtful).count(),
-            success_rates: SuccessRates { within_1_mm: rates[0], within_2_mm: rates[1], within_3_mm: rates[2], within_4_mm: rates[3] },
+            success_rates: SuccessRates {
+                within_1_mm: rates[0],
+                within_2_mm: rates[1],
+                within_3_mm: rates[2],
+                within_4_mm: rates[3],
+            },
             identification: Identification::new(&mine),
             confidence: Confidence::new(&judged),
             center_mm: Summary::new(&centers),
@@ -235,7 +261,12 @@ fn shown(figures: &[&Figures]) -> String {
     for f in figures {
         let mut cells = row([f.title.as_str()]);
         cells.extend([f.annotated, f.found, f.doubtful, f.missed].map(|n| n.to_string()));
-        cells.extend([f.out_of_view, f.falsely_found].into_iter().filter(|_| absences).map(|n| n.to_string()));
+        cells.extend(
+            [f.out_of_view, f.falsely_found]
+                .into_iter()
+                .filter(|_| absences)
+                .map(|n| n.to_string()),
+        );
         let r = &f.success_rates;
         // Without an annotated case there is no share.
         let share = |share: f64| if f.annotated == 0 { "-".to_owned() } else { percent(share) };
@@ -253,26 +284,43 @@ fn shown(figures: &[&Figures]) -> String {
 /// Coverages of the risk–coverage curve that are shown.
 const SHOWN_COVERAGES: [f64; 5] = [0.5, 0.8, 0.9, 0.95, 1.0];
 
-/// Reliability and risk–coverage of scores, each as a table; `tolerances_mm` is what counts as right.
+/// Reliability and risk–coverage of scores, each as a table; `tolerances_mm` is what counts as
+/// right.
 fn shown_confidence(confidence: &Confidence, tolerances_mm: Option<[f64; 2]>) -> String {
-    let Confidence { n, share_right, brier, calibration_error, reliability, risk_coverage } = confidence;
+    let Confidence { n, share_right, brier, calibration_error, reliability, risk_coverage } =
+        confidence;
     let mut bins = vec![row(["score", "n", "mean score", "right"])];
     for bin in reliability {
         let (Some(score), Some(right)) = (bin.mean_score, bin.share_right) else { continue };
-        bins.push(row([format!("{:.1}–{:.1}", bin.low, bin.high), bin.n.to_string(), format!("{score:.2}"), percent(right)]));
+        bins.push(row([
+            format!("{:.1}–{:.1}", bin.low, bin.high),
+            bin.n.to_string(),
+            format!("{score:.2}"),
+            percent(right),
+        ]));
     }
     let mut curve = vec![row(["kept", "score from", "mean error, mm", "wrong"])];
     let mut last = None;
     for coverage in SHOWN_COVERAGES {
-        let Some(point) = risk_coverage.points.iter().find(|p| p.coverage >= coverage - 1e-9) else { continue };
+        let Some(point) = risk_coverage.points.iter().find(|p| p.coverage >= coverage - 1e-9)
+        else {
+            continue;
+        };
         if last.replace(point) != Some(point) {
             let error = point.mean_error_mm.map_or("-".to_owned(), |mm| format!("{mm:.2}"));
-            curve.push(row([percent(point.coverage), format!("{:.3}", point.score), error, percent(point.share_wrong)]));
+            curve.push(row([
+                percent(point.coverage),
+                format!("{:.3}", point.score),
+                error,
+                percent(point.share_wrong),
+            ]));
         }
     }
-    let within = tolerances_mm.map_or_else(String::new, |[least, most]| match (format!("{least:.1}"), format!("{most:.1}")) {
-        (a, b) if a == b => format!(" (within {a} mm)"),
-        (a, b) => format!(" (within {a} to {b} mm)"),
+    let within = tolerances_mm.map_or_else(String::new, |[least, most]| {
+        match (format!("{least:.1}"), format!("{most:.1}")) {
+            (a, b) if a == b => format!(" (within {a} mm)"),
+            (a, b) => format!(" (within {a} to {b} mm)"),
+        }
     });
     format!(
         "scores of {n} detections, {} right{within}: Brier score {brier:.3}, calibration error {calibration_error:.3}\n{}\n\
@@ -293,7 +341,12 @@ fn percent(share: f64) -> String {
 mod tests {
     use super::*;
 
-    fn comparison(structure: &str, truth: Truth, answer: Answer, center_mm: Option<f64>) -> Comparison {
+    fn comparison(
+        structure: &str,
+        truth: Truth,
+        answer: Answer,
+        center_mm: Option<f64>,
+    ) -> Comparison {
         let error = center_mm.map(|center_mm| Distance::Point { center_mm });
         Comparison {
             case: "c".into(),
@@ -332,7 +385,9 @@ mod tests {
         let center = nose.center_mm.unwrap();
         assert_eq!((center.n, center.mean, center.max), (2, 1.5, 2.5));
         assert_eq!((nose.success_rates.within_1_mm, nose.success_rates.within_3_mm), (0.25, 0.5));
-        assert!(nose.angle_deg.is_none() && nose.identification.is_none() && nose.confidence.is_none());
+        assert!(
+            nose.angle_deg.is_none() && nose.identification.is_none() && nose.confidence.is_none()
+        );
         let both = Figures::new(Group::All, &all);
         assert_eq!((both.annotated, both.success_rates.within_4_mm), (5, 0.6));
         let text = shown(&[&nose]);
@@ -351,11 +406,16 @@ mod tests {
             // Nearest to itself, but 20 mm and more away.
             comparison("L5", Truth::Present, Answer::Found, Some(20.0)),
         ];
-        for (c, nearest) in all.iter_mut().zip([Some("L1"), Some("L3"), Some("L2"), None, Some("L5")]) {
+        for (c, nearest) in
+            all.iter_mut().zip([Some("L1"), Some("L3"), Some("L2"), None, Some("L5")])
+        {
             (c.rivals, c.nearest) = (4, nearest.map(str::to_owned));
         }
         let i = Figures::new(Group::All, &all).identification.unwrap();
-        assert_eq!((i.annotated, i.rate, i.nearest_is_right, i.wrong_without_doubt), (5, 0.2, Some(0.5), 1));
+        assert_eq!(
+            (i.annotated, i.rate, i.nearest_is_right, i.wrong_without_doubt),
+            (5, 0.2, Some(0.5), 1)
+        );
         assert!(shown(&[&Figures::new(Group::All, &all)]).contains("20.0 %                1\n"));
     }
 
@@ -366,10 +426,16 @@ mod tests {
         assert!(landmarks.boxes.is_none() && landmarks.landmarks.is_none());
         all[7].kind = DetectionKind::Box;
         let both = Summaries::new(["nose", "ear"].into_iter(), &all);
-        assert_eq!((both.boxes.as_ref().unwrap().annotated, both.landmarks.as_ref().unwrap().annotated), (1, 4));
+        assert_eq!(
+            (both.boxes.as_ref().unwrap().annotated, both.landmarks.as_ref().unwrap().annotated),
+            (1, 4)
+        );
         // The ear is the only box, and the nose the only landmark.
         assert!(!both.shown().contains("(boxes)") && !both.shown().contains("(landmarks)"));
-        all.push(Comparison { kind: DetectionKind::Box, ..comparison("chin", Truth::Present, Answer::Found, Some(1.0)) });
+        all.push(Comparison {
+            kind: DetectionKind::Box,
+            ..comparison("chin", Truth::Present, Answer::Found, Some(1.0))
+        });
         let text = Summaries::new(["nose", "ear", "chin"].into_iter(), &all).shown();
         assert!(text.contains("(boxes)") && !text.contains("(landmarks)"), "{text}");
     }

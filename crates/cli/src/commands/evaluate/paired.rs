@@ -1,4 +1,5 @@
-//! `pbt evaluate --compare A B`: which of two is better on the same cases, and whether so few cases can tell.
+//! `pbt evaluate --compare A B`: which of two is better on the same cases, and whether so few cases
+//! can tell.
 
 use super::cases::check_names;
 use super::comparison::{Comparison, Distance, Truth};
@@ -86,13 +87,48 @@ fn share(yes: bool) -> f64 {
 }
 
 const MEASURES: [Measure; 8] = [
-    Measure { name: "centre error", unit: "mm", lower_is_better: true, of: |c| c.error.as_ref().map(Distance::center_mm) },
-    Measure { name: "angle error", unit: "degrees", lower_is_better: true, of: |c| of_box(c, |e| e.angle_deg) },
-    Measure { name: "size error", unit: "%", lower_is_better: true, of: |c| of_box(c, |e| e.size_percent) },
-    Measure { name: "right", unit: "%", lower_is_better: false, of: |c| (c.truth == Truth::Present).then(|| share(c.right)) },
-    Measure { name: "missed", unit: "%", lower_is_better: true, of: |c| (c.truth == Truth::Present).then(|| share(c.is_missed())) },
-    Measure { name: "falsely found", unit: "%", lower_is_better: true, of: |c| (c.truth == Truth::Absent).then(|| share(c.is_false())) },
-    Measure { name: "identified", unit: "%", lower_is_better: false, of: |c| c.is_identified().map(share) },
+    Measure {
+        name: "centre error",
+        unit: "mm",
+        lower_is_better: true,
+        of: |c| c.error.as_ref().map(Distance::center_mm),
+    },
+    Measure {
+        name: "angle error",
+        unit: "degrees",
+        lower_is_better: true,
+        of: |c| of_box(c, |e| e.angle_deg),
+    },
+    Measure {
+        name: "size error",
+        unit: "%",
+        lower_is_better: true,
+        of: |c| of_box(c, |e| e.size_percent),
+    },
+    Measure {
+        name: "right",
+        unit: "%",
+        lower_is_better: false,
+        of: |c| (c.truth == Truth::Present).then(|| share(c.right)),
+    },
+    Measure {
+        name: "missed",
+        unit: "%",
+        lower_is_better: true,
+        of: |c| (c.truth == Truth::Present).then(|| share(c.is_missed())),
+    },
+    Measure {
+        name: "falsely found",
+        unit: "%",
+        lower_is_better: true,
+        of: |c| (c.truth == Truth::Absent).then(|| share(c.is_false())),
+    },
+    Measure {
+        name: "identified",
+        unit: "%",
+        lower_is_better: false,
+        of: |c| c.is_identified().map(share),
+    },
     Measure {
         name: "Brier score",
         unit: "",
@@ -117,9 +153,16 @@ pub(super) fn run(
     let (a, b) = (a?, b?);
     let (pairs, unpaired) = pairs(&a, &b).map_err(|what| Failure::input(paths[1], what))?;
     if pairs.is_empty() {
-        return Err(Failure::input(paths[1], format!("records: none is of a case and structure of {}", paths[0].display())));
+        return Err(Failure::input(
+            paths[1],
+            format!("records: none is of a case and structure of {}", paths[0].display()),
+        ));
     }
-    let names = dataset.structures.iter().map(|s| s.name.as_str()).filter(|name| pairs.iter().any(|(a, _)| a.structure == *name));
+    let names = dataset
+        .structures
+        .iter()
+        .map(|s| s.name.as_str())
+        .filter(|name| pairs.iter().any(|(a, _)| a.structure == *name));
     let kinds = [DetectionKind::Box, DetectionKind::Landmark];
     let both_kinds = kinds.iter().all(|kind| pairs.iter().any(|(a, _)| a.kind == *kind));
     let of_kind = |kind| both_kinds.then(|| differences(&pairs, |c| c.kind == kind));
@@ -138,7 +181,10 @@ pub(super) fn run(
         boxes: of_kind(DetectionKind::Box),
         landmarks: of_kind(DetectionKind::Landmark),
         structures: names
-            .map(|name| StructureDifferences { structure: name.to_owned(), differences: differences(&pairs, |c| c.structure == name) })
+            .map(|name| StructureDifferences {
+                structure: name.to_owned(),
+                differences: differences(&pairs, |c| c.structure == name),
+            })
             .collect(),
         a: a.record,
         b: b.record,
@@ -147,7 +193,11 @@ pub(super) fn run(
         print(report.shown().as_bytes())?;
     }
     write_report(args.output.as_deref(), &report, quiet)?;
-    Ok(if report.a.failed.is_empty() && report.b.failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(3) })
+    Ok(if report.a.failed.is_empty() && report.b.failed.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(3)
+    })
 }
 
 /// The records that both sides have, in the order of A, and how many only one side has.
@@ -157,7 +207,11 @@ pub(super) fn run(
 fn pairs<'a>(a: &'a Side, b: &'a Side) -> Result<(Vec<Pair<'a>>, usize), String> {
     let mut pairs = Vec::new();
     for first in &a.records {
-        let Some(second) = b.records.iter().find(|c| c.case == first.case && c.structure == first.structure) else { continue };
+        let Some(second) =
+            b.records.iter().find(|c| c.case == first.case && c.structure == first.structure)
+        else {
+            continue;
+        };
         let tolerances = first.tolerance_mm.zip(second.tolerance_mm);
         if first.truth != second.truth || tolerances.is_some_and(|(a, b)| (a - b).abs() > 1e-6) {
             let what = "was compared with another annotation or tolerance than on the other side (evaluate both anew)";
@@ -183,7 +237,9 @@ fn differences(pairs: &[Pair<'_>], wanted: impl Fn(&Comparison) -> bool) -> Vec<
         let sum = |value: &dyn Fn(f64, f64) -> f64| -> Vec<CaseSum> {
             let of_case = |case: &Vec<&Pair<'_>>| {
                 let mut sum = CaseSum::default();
-                case.iter().filter_map(|(a, b)| (measure.of)(a).zip((measure.of)(b))).for_each(|(a, b)| sum.add(value(a, b)));
+                case.iter()
+                    .filter_map(|(a, b)| (measure.of)(a).zip((measure.of)(b)))
+                    .for_each(|(a, b)| sum.add(value(a, b)));
                 sum
             };
             by_case.iter().map(of_case).collect()
@@ -215,7 +271,12 @@ fn differences(pairs: &[Pair<'_>], wanted: impl Fn(&Comparison) -> bool) -> Vec<
         }
         difference.interval = Interval::of(means.into_iter().flatten());
         if difference.interval.is_some_and(|interval| interval.excludes_zero()) {
-            difference.better = Some(if (difference.difference < 0.0) == difference.lower_is_better { "b" } else { "a" });
+            difference.better =
+                Some(if (difference.difference < 0.0) == difference.lower_is_better {
+                    "b"
+                } else {
+                    "a"
+                });
         }
     }
     differences
@@ -229,23 +290,36 @@ impl Difference {
         let Some(Interval { low, high }) = self.interval else {
             return format!("{}: one case cannot tell which is better", self.measure);
         };
-        let (size, range) = (self.difference.abs(), format!("95 % interval of B − A {low:+.3} to {high:+.3}{unit}, {cases}"));
+        let (size, range) = (
+            self.difference.abs(),
+            format!("95 % interval of B − A {low:+.3} to {high:+.3}{unit}, {cases}"),
+        );
         match self.better {
             Some(better) => {
                 let (better, other) = if better == "a" { ("A", "B") } else { ("B", "A") };
                 let how = if self.lower_is_better { "lower" } else { "higher" };
-                format!("{}: {better} is better, {size:.3}{unit} {how} than {other} ({range})", self.measure)
+                format!(
+                    "{}: {better} is better, {size:.3}{unit} {how} than {other} ({range})",
+                    self.measure
+                )
             }
-            None if low == 0.0 && high == 0.0 => format!("{}: the same in every case ({cases})", self.measure),
+            None if low == 0.0 && high == 0.0 => {
+                format!("{}: the same in every case ({cases})", self.measure)
+            }
             None => format!("{}: these cases cannot tell which is better ({range})", self.measure),
         }
     }
 
     fn cells(&self, first: &str) -> Vec<String> {
-        let interval = self.interval.map_or("-".to_owned(), |i| format!("{:+.3} to {:+.3}", i.low, i.high));
+        let interval =
+            self.interval.map_or("-".to_owned(), |i| format!("{:+.3} to {:+.3}", i.low, i.high));
         let better = self.better.map_or("-".to_owned(), str::to_uppercase);
         let mut cells = row([first, self.unit]);
-        cells.extend([self.pairs.to_string(), format!("{:.3}", self.mean_a), format!("{:.3}", self.mean_b)]);
+        cells.extend([
+            self.pairs.to_string(),
+            format!("{:.3}", self.mean_a),
+            format!("{:.3}", self.mean_b),
+        ]);
         cells.extend([format!("{:+.3}", self.difference), interval, better]);
         cells
     }
@@ -258,26 +332,36 @@ impl Report {
             self.dataset, self.split, self.pairs, self.cases, self.a.path, self.b.path
         );
         if self.unpaired > 0 {
-            text.push_str(&format!("{} records that only one side has are left out\n\n", self.unpaired));
+            text.push_str(&format!(
+                "{} records that only one side has are left out\n\n",
+                self.unpaired
+            ));
         }
-        let head = |first: &str| row([first, "", "n", "A", "B", "B − A", "95 % interval", "better"]);
+        let head =
+            |first: &str| row([first, "", "n", "A", "B", "B − A", "95 % interval", "better"]);
         let mut overall = vec![head("(all)")];
         overall.extend(self.overall.iter().map(|d| d.cells(d.measure)));
         text.push_str(&table(2, &overall));
         if self.structures.len() > 1 {
             let mut centres = vec![head("centre error")];
-            let of = |list: &[Difference], name: &str| list.iter().find(|d| d.measure == MEASURES[0].name).map(|d| d.cells(name));
+            let of = |list: &[Difference], name: &str| {
+                list.iter().find(|d| d.measure == MEASURES[0].name).map(|d| d.cells(name))
+            };
             centres.extend(self.structures.iter().filter_map(|s| of(&s.differences, &s.structure)));
             centres.extend(self.boxes.iter().filter_map(|list| of(list, "(boxes)")));
             centres.extend(self.landmarks.iter().filter_map(|list| of(list, "(landmarks)")));
             text.push_str(&format!("\n{}", table(2, &centres)));
         }
         text.push('\n');
-        for difference in self.overall.iter().filter(|d| ["centre error", "right"].contains(&d.measure)) {
+        for difference in
+            self.overall.iter().filter(|d| ["centre error", "right"].contains(&d.measure))
+        {
             text.push_str(&format!("{}\n", difference.sentence()));
         }
         if self.cases < FEW_CASES {
-            text.push_str(&format!("With fewer than {FEW_CASES} cases intervals are too narrow: take them as hints.\n"));
+            text.push_str(&format!(
+                "With fewer than {FEW_CASES} cases intervals are too narrow: take them as hints.\n"
+            ));
         }
         text
     }
@@ -305,12 +389,19 @@ mod tests {
     }
 
     fn side(records: Vec<Comparison>) -> Side {
-        Side { record: SideRecord { path: "x".into(), models: Vec::new(), failed: Vec::new() }, records }
+        Side {
+            record: SideRecord { path: "x".into(), models: Vec::new(), failed: Vec::new() },
+            records,
+        }
     }
 
     /// Two structures in each of `cases` cases with these errors.
     fn errors(cases: usize, of: impl Fn(usize) -> f64) -> Side {
-        side((0..cases).flat_map(|n| ["nose", "ear"].map(|s| comparison(n, s, Some(of(n))))).collect())
+        side(
+            (0..cases)
+                .flat_map(|n| ["nose", "ear"].map(|s| comparison(n, s, Some(of(n)))))
+                .collect(),
+        )
     }
 
     fn centre(a: &Side, b: &Side) -> Difference {
@@ -322,13 +413,30 @@ mod tests {
     fn a_difference_in_every_case_is_told_and_noise_is_not() {
         let a = errors(20, |n| 2.0 + 0.5 * (n % 5) as f64);
         let better = centre(&a, &errors(20, |n| 1.5 + 0.5 * (n % 5) as f64 + 0.1 * (n % 2) as f64));
-        assert!((better.difference + 0.45).abs() < 1e-12 && (better.cases, better.pairs) == (20, 40));
+        assert!(
+            (better.difference + 0.45).abs() < 1e-12 && (better.cases, better.pairs) == (20, 40)
+        );
         assert_eq!(better.better, Some("b"));
-        assert!(better.sentence().starts_with("centre error: B is better, 0.450 mm lower than A"), "{}", better.sentence());
-        let noise = centre(&a, &errors(20, |n| 2.0 + 0.5 * (n % 5) as f64 + if n % 2 == 0 { 0.3 } else { -0.25 }));
-        assert!(noise.better.is_none() && noise.sentence().contains("cannot tell"), "{}", noise.sentence());
+        assert!(
+            better.sentence().starts_with("centre error: B is better, 0.450 mm lower than A"),
+            "{}",
+            better.sentence()
+        );
+        let noise = centre(
+            &a,
+            &errors(20, |n| 2.0 + 0.5 * (n % 5) as f64 + if n % 2 == 0 { 0.3 } else { -0.25 }),
+        );
+        assert!(
+            noise.better.is_none() && noise.sentence().contains("cannot tell"),
+            "{}",
+            noise.sentence()
+        );
         let same = centre(&a, &a);
-        assert!(same.better.is_none() && same.sentence().contains("the same in every case"), "{}", same.sentence());
+        assert!(
+            same.better.is_none() && same.sentence().contains("the same in every case"),
+            "{}",
+            same.sentence()
+        );
     }
 
     #[test]
@@ -338,11 +446,21 @@ mod tests {
         let (pairs, unpaired) = pairs(&a, &b).unwrap();
         let all = differences(&pairs, |_| true);
         let of = |name: &str| all.iter().find(|d| d.measure == name).unwrap();
-        assert_eq!((of("centre error").pairs, of("centre error").difference, unpaired), (8, 0.0, 0));
+        assert_eq!(
+            (of("centre error").pairs, of("centre error").difference, unpaired),
+            (8, 0.0, 0)
+        );
         let right = of("right");
-        assert!((right.mean_a, right.better) == (100.0, Some("a")) && (right.difference + 100.0 / 3.0).abs() < 1e-9, "{right:?}");
+        assert!(
+            (right.mean_a, right.better) == (100.0, Some("a"))
+                && (right.difference + 100.0 / 3.0).abs() < 1e-9,
+            "{right:?}"
+        );
         assert_eq!(of("missed").better, Some("a"));
-        assert!(all.iter().all(|d| !["identified", "angle error", "falsely found"].contains(&d.measure)));
+        assert!(
+            all.iter()
+                .all(|d| !["identified", "angle error", "falsely found"].contains(&d.measure))
+        );
     }
 
     #[test]
@@ -359,6 +477,8 @@ mod tests {
     #[test]
     fn one_case_has_no_interval() {
         let one = centre(&errors(1, |_| 1.0), &errors(1, |_| 2.0));
-        assert!(one.interval.is_none() && one.better.is_none() && one.sentence().contains("one case"));
+        assert!(
+            one.interval.is_none() && one.better.is_none() && one.sentence().contains("one case")
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! One of the two that are compared: a model, a folder with results, or the report of an evaluation.
+//! One of the two that are compared: a model, a folder with results, or the report of an
+//! evaluation.
 
 use super::cases::{FailedCase, evaluate_cases};
 use super::comparison::Comparison;
@@ -56,33 +57,60 @@ impl Side {
         if is_json(path) {
             let EarlierReport { dataset: of, models, mut records, .. } = read_report(path)?;
             if of != dataset.name {
-                return Err(Failure::input(path, format!("dataset: is `{of}`, not `{}` (evaluate on this data set)", dataset.name)));
+                return Err(Failure::input(
+                    path,
+                    format!(
+                        "dataset: is `{of}`, not `{}` (evaluate on this data set)",
+                        dataset.name
+                    ),
+                ));
             }
             let wanted = |c: &Comparison| {
-                cases.iter().any(|case| case.id == c.case) && (args.structure.is_empty() || args.structure.contains(&c.structure))
+                cases.iter().any(|case| case.id == c.case)
+                    && (args.structure.is_empty() || args.structure.contains(&c.structure))
             };
             records.retain(wanted);
-            return Ok(Self { record: SideRecord { path: name, models, failed: Vec::new() }, records });
+            return Ok(Self {
+                record: SideRecord { path: name, models, failed: Vec::new() },
+                records,
+            });
         }
         say(quiet, format_args!("{name}"));
         let source = Source::of_path(path)?;
         let tolerance = Tolerance::new(args.tolerance, dataset);
-        let evaluated = evaluate_cases(dataset, &args.structure, &source, cases.to_vec(), &tolerance, device, quiet)?;
-        let record = SideRecord { path: name, models: models(&evaluated.results), failed: evaluated.failed };
+        let evaluated = evaluate_cases(
+            dataset,
+            &args.structure,
+            &source,
+            cases.to_vec(),
+            &tolerance,
+            device,
+            quiet,
+        )?;
+        let record =
+            SideRecord { path: name, models: models(&evaluated.results), failed: evaluated.failed };
         Ok(Self { record, records: evaluated.records })
     }
 }
 
-/// Whether a file begins like JSON. A model begins with a length that is divisible by eight, and `{` is not.
+/// Whether a file begins like JSON. A model begins with a length that is divisible by eight, and
+/// `{` is not.
 fn is_json(path: &Path) -> bool {
     let mut first = [0];
     // Opening a pipe would wait for whoever writes to it.
-    path.is_file() && std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut first)).is_ok() && first == *b"{"
+    path.is_file()
+        && std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut first)).is_ok()
+        && first == *b"{"
 }
 
 fn read_report(path: &Path) -> Result<EarlierReport, Failure> {
     let bytes = std::fs::read(path).map_err(|e| IoError::unreadable(path, &e))?;
-    let wrong = |what: String| Failure::input(path, format!("JSON: {what} (give a report of `pbt evaluate` of this version)"));
+    let wrong = |what: String| {
+        Failure::input(
+            path,
+            format!("JSON: {what} (give a report of `pbt evaluate` of this version)"),
+        )
+    };
     let report: EarlierReport = serde_json::from_slice(&bytes).map_err(|e| wrong(e.to_string()))?;
     if report.schema != SCHEMA {
         return Err(wrong(format!("its schema is `{}`, not `{SCHEMA}`", report.schema)));

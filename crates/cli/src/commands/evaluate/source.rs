@@ -1,4 +1,5 @@
-//! Where the results that are evaluated come from: a model, a folder, or a model trained for each case.
+//! Where the results that are evaluated come from: a model, a folder, or a model trained for each
+//! case.
 
 use crate::Failure;
 use crate::args::Evaluate;
@@ -36,20 +37,37 @@ impl Source {
     ///
     /// # Errors
     /// A model, folder, configuration or structure that cannot be used.
-    pub(in crate::commands) fn open(args: &Evaluate, dataset: &Dataset, cases: &[CaseSpec], quiet: bool) -> Result<Self, Failure> {
+    pub(in crate::commands) fn open(
+        args: &Evaluate,
+        dataset: &Dataset,
+        cases: &[CaseSpec],
+        quiet: bool,
+    ) -> Result<Self, Failure> {
         if args.leave_one_out {
             let config = read_config(args.config.as_deref())?;
             let wanted = Wanted::new(dataset, &args.structure)?;
             // A case that cannot be read is reported when its turn comes, and no training uses it.
-            let read = |case: &CaseSpec| read_cases(dataset, std::slice::from_ref(case), &wanted).ok();
+            let read =
+                |case: &CaseSpec| read_cases(dataset, std::slice::from_ref(case), &wanted).ok();
             let cases = cases.iter().filter_map(read).flatten().collect();
-            return Ok(Self::LeaveOneOut(LeaveOneOut { config, seed: args.seed, quiet, wanted, cases }));
+            return Ok(Self::LeaveOneOut(LeaveOneOut {
+                config,
+                seed: args.seed,
+                quiet,
+                wanted,
+                cases,
+            }));
         }
         match (&args.results, &args.model) {
-            (Some(folder), _) if !folder.is_dir() => Err(Failure::input(folder, "--results: is not a folder (give one with result files)")),
+            (Some(folder), _) if !folder.is_dir() => Err(Failure::input(
+                folder,
+                "--results: is not a folder (give one with result files)",
+            )),
             (Some(folder), _) => Ok(Self::Folder(folder.clone())),
             (None, Some(path)) => Ok(Self::Model(LoadedModel::open(path)?)),
-            (None, None) => Err(Failure::usage("give a model, --results, --compare or --leave-one-out")),
+            (None, None) => {
+                Err(Failure::usage("give a model, --results, --compare or --leave-one-out"))
+            }
         }
     }
 
@@ -58,7 +76,11 @@ impl Source {
     /// # Errors
     /// A model that cannot be read.
     pub(in crate::commands) fn of_path(path: &Path) -> Result<Self, Failure> {
-        if path.is_dir() { Ok(Self::Folder(path.to_path_buf())) } else { Ok(Self::Model(LoadedModel::open(path)?)) }
+        if path.is_dir() {
+            Ok(Self::Folder(path.to_path_buf()))
+        } else {
+            Ok(Self::Model(LoadedModel::open(path)?))
+        }
     }
 
     /// Names of the structures that the results speak of.
@@ -66,11 +88,13 @@ impl Source {
         match self {
             Self::Model(model) => {
                 let structures = &model.model.structures;
-                let landmarks = structures.iter().flat_map(|s| s.landmarks()).map(|l| l.name.clone());
+                let landmarks =
+                    structures.iter().flat_map(|s| s.landmarks()).map(|l| l.name.clone());
                 structures.iter().map(|s| s.name.clone()).chain(landmarks).collect()
             }
             Self::Folder(folder) => {
-                let read = cases.iter().filter_map(|case| read_result(&result_path(folder, case)).ok());
+                let read =
+                    cases.iter().filter_map(|case| read_result(&result_path(folder, case)).ok());
                 read.flat_map(|result| result.detections).map(|d| d.name).collect()
             }
             Self::LeaveOneOut(turns) => turns.wanted.names().map(str::to_owned).collect(),
@@ -81,9 +105,16 @@ impl Source {
     ///
     /// # Errors
     /// An image or a result file that cannot be read, and whatever ends a training.
-    pub(in crate::commands) fn result(&self, dataset: &Dataset, case: &CaseSpec, device: &Device) -> Result<Option<ResultFile>, Failure> {
+    pub(in crate::commands) fn result(
+        &self,
+        dataset: &Dataset,
+        case: &CaseSpec,
+        device: &Device,
+    ) -> Result<Option<ResultFile>, Failure> {
         match self {
-            Self::Model(model) => detect_file(model, &case.image, &case.options, &case.id, device).map(Some),
+            Self::Model(model) => {
+                detect_file(model, &case.image, &case.options, &case.id, device).map(Some)
+            }
             Self::Folder(folder) => {
                 let path = result_path(folder, case);
                 if path.exists() { Ok(Some(read_result(&path)?)) } else { Ok(None) }
@@ -97,15 +128,25 @@ impl Source {
 }
 
 impl LeaveOneOut {
-    fn train_without(&self, dataset: &Dataset, case: &CaseSpec, device: &Device) -> Result<LoadedModel, Failure> {
+    fn train_without(
+        &self,
+        dataset: &Dataset,
+        case: &CaseSpec,
+        device: &Device,
+    ) -> Result<LoadedModel, Failure> {
         let others = self.cases.iter().filter(|c| c.spec.id != case.id).cloned().collect();
         let data = TrainingCases::new(dataset, others, self.wanted.clone());
-        let progress = TrainingProgress::without_checkpoint(self.quiet, &format!("without {}", case.id));
+        let progress =
+            TrainingProgress::without_checkpoint(self.quiet, &format!("without {}", case.id));
         let trained = device.train(&data, &self.config, self.seed, None, &progress);
         progress.finish();
         let model = trained.map_err(|failure| failure.about(&dataset.path))?.model;
         let sha256 = hex(&model.to_bytes()?);
-        Ok(LoadedModel { model, path: PathBuf::from(format!("trained without {}", case.id)), sha256 })
+        Ok(LoadedModel {
+            model,
+            path: PathBuf::from(format!("trained without {}", case.id)),
+            sha256,
+        })
     }
 }
 

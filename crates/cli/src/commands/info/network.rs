@@ -4,7 +4,8 @@ use nalgebra::{Matrix3, UnitQuaternion, Vector3};
 use pbt_detect::{Arc, Model, Network};
 use std::fmt::Write;
 
-/// The tree of structures, indented, with the distance of each from the one above it and how much that varies.
+/// The tree of structures, indented, with the distance of each from the one above it and how much
+/// that varies.
 pub(super) fn text(model: &Model, network: &Network) -> String {
     let mut text = String::new();
     // Writing to a String cannot fail.
@@ -13,19 +14,36 @@ pub(super) fn text(model: &Model, network: &Network) -> String {
         branch(model, network, root.from, 1, None, &mut text);
     }
     let placed = network.places.iter().flatten().count();
-    let _ = writeln!(text, "  places in the image count for {placed} of {} structures", network.places.len());
+    let _ = writeln!(
+        text,
+        "  places in the image count for {placed} of {} structures",
+        network.places.len()
+    );
     for test in &model.levels {
-        let names: Vec<&str> = test.spec.members.iter().map(|&s| model.structures[s].name.as_str()).collect();
+        let names: Vec<&str> =
+            test.spec.members.iter().map(|&s| model.structures[s].name.as_str()).collect();
         let _ = writeln!(text, "  tested for standing at the right level: {}", names.join(" - "));
     }
     text
 }
 
-fn branch(model: &Model, network: &Network, structure: usize, depth: usize, arc: Option<&Arc>, text: &mut String) {
+fn branch(
+    model: &Model,
+    network: &Network,
+    structure: usize,
+    depth: usize,
+    arc: Option<&Arc>,
+    text: &mut String,
+) {
     let indent = "  ".repeat(depth);
     let name = &model.structures[structure].name;
     let _ = match arc {
-        Some(arc) => writeln!(text, "{indent}{name}  {:.1} mm away, ± {:.1} mm", distance_mm(arc), spread_mm(arc)),
+        Some(arc) => writeln!(
+            text,
+            "{indent}{name}  {:.1} mm away, ± {:.1} mm",
+            distance_mm(arc),
+            spread_mm(arc)
+        ),
         None => writeln!(text, "{indent}{name}"),
     };
     for arc in network.arcs.iter().filter(|arc| arc.from == structure) {
@@ -43,7 +61,8 @@ fn spread_mm(arc: &Arc) -> f64 {
     precision.try_inverse().map_or(0.0, |covariance| (covariance.trace() / 3.0).max(0.0).sqrt())
 }
 
-/// A picture (SVG): the structures where they lie on average, seen along the direction in which they spread least.
+/// A picture (SVG): the structures where they lie on average, seen along the direction in which
+/// they spread least.
 pub(super) fn svg(model: &Model, network: &Network) -> String {
     let at = means(model, network);
     let low = |a: usize| at.iter().map(|p| p[a]).fold(f64::INFINITY, f64::min);
@@ -51,7 +70,12 @@ pub(super) fn svg(model: &Model, network: &Network) -> String {
     // LPS: the third axis points up; of the other two the wider one is shown.
     let (across, up) = (if extent(0) > extent(1) { 0 } else { 1 }, 2);
     let scale = 420.0 / extent(across).max(extent(up)).max(1.0);
-    let place = |s: usize| (90.0 + (at[s][across] - low(across)) * scale, 40.0 + (low(up) + extent(up) - at[s][up]) * scale);
+    let place = |s: usize| {
+        (
+            90.0 + (at[s][across] - low(across)) * scale,
+            40.0 + (low(up) + extent(up) - at[s][up]) * scale,
+        )
+    };
     let (width, height) = (extent(across) * scale + 220.0, extent(up) * scale + 80.0);
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {height:.0}\" font-family=\"sans-serif\" font-size=\"14\">\n\
@@ -59,9 +83,16 @@ pub(super) fn svg(model: &Model, network: &Network) -> String {
     );
     for arc in &network.arcs {
         let ((x1, y1), (x2, y2)) = (place(arc.from), place(arc.to));
-        let _ = writeln!(svg, "<line x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\" stroke=\"#888\" stroke-width=\"2\"/>");
+        let _ = writeln!(
+            svg,
+            "<line x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\" stroke=\"#888\" stroke-width=\"2\"/>"
+        );
         let (x, y) = ((x1 + x2) / 2.0 + 8.0, (y1 + y2) / 2.0);
-        let _ = writeln!(svg, "<text x=\"{x:.1}\" y=\"{y:.1}\" fill=\"#666\" font-size=\"11\">± {:.1} mm</text>", spread_mm(arc));
+        let _ = writeln!(
+            svg,
+            "<text x=\"{x:.1}\" y=\"{y:.1}\" fill=\"#666\" font-size=\"11\">± {:.1} mm</text>",
+            spread_mm(arc)
+        );
     }
     for (s, structure) in model.structures.iter().enumerate() {
         let (x, y) = place(s);
@@ -72,7 +103,8 @@ pub(super) fn svg(model: &Model, network: &Network) -> String {
     svg + "</svg>\n"
 }
 
-/// Mean position of each structure, LPS mm relative to the root, which lies as its training cases lie in the middle.
+/// Mean position of each structure, LPS mm relative to the root, which lies as its training cases
+/// lie in the middle.
 fn means(model: &Model, network: &Network) -> Vec<Vector3<f64>> {
     let mut at = vec![(Vector3::zeros(), UnitQuaternion::identity()); model.structures.len()];
     if let Some(root) = network.arcs.first() {
@@ -80,7 +112,8 @@ fn means(model: &Model, network: &Network) -> Vec<Vector3<f64>> {
     }
     for arc in &network.arcs {
         let (center, orientation) = at[arc.from];
-        at[arc.to] = (center + orientation * Vector3::from(arc.shift.mean_mm), orientation * arc.rotation);
+        at[arc.to] =
+            (center + orientation * Vector3::from(arc.shift.mean_mm), orientation * arc.rotation);
     }
     at.into_iter().map(|(center, _)| center).collect()
 }

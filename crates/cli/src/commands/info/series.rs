@@ -45,7 +45,13 @@ pub(super) fn run(path: &Path, json: bool) -> Result<ExitCode, Failure> {
         let matrix = format!("{} x {}", s.columns, s.rows);
         // Free text from a file may hold anything, even what would move the cursor.
         let description: String = s.description.chars().filter(|c| !c.is_control()).collect();
-        rows.push(row([s.series.as_str(), &s.modality, &description, &s.images.to_string(), &matrix]));
+        rows.push(row([
+            s.series.as_str(),
+            &s.modality,
+            &description,
+            &s.images.to_string(),
+            &matrix,
+        ]));
     }
     print(table(3, &rows).as_bytes())?;
     Ok(ExitCode::SUCCESS)

@@ -18,9 +18,16 @@ struct LookedAt {
 pub(super) fn examine(path: &Path) -> Examination {
     let (dataset, faults) = match Dataset::load_with_faults(path) {
         Ok(read) => read,
-        Err(error) => return Examination { kind: "data set", findings: vec![Finding::error(error)], images: Vec::new() },
+        Err(error) => {
+            return Examination {
+                kind: "data set",
+                findings: vec![Finding::error(error)],
+                images: Vec::new(),
+            };
+        }
     };
-    let looked: Vec<LookedAt> = dataset.cases.par_iter().map(|case| look_at_case(&dataset, case)).collect();
+    let looked: Vec<LookedAt> =
+        dataset.cases.par_iter().map(|case| look_at_case(&dataset, case)).collect();
     let mut findings: Vec<Finding> = faults.iter().map(Finding::error).collect();
     findings.extend(dataset.warnings.iter().map(Finding::warning));
     findings.extend(looked.iter().flat_map(|l| l.findings.iter().cloned()));
@@ -58,7 +65,9 @@ fn missing(dataset: &Dataset, looked: &[LookedAt]) -> Vec<Finding> {
     let mut findings = Vec::new();
     let train = dataset.split("train").count();
     if train == 0 {
-        findings.push(Finding::warning(at("cases: none has the split `train` (without one, nothing can be trained)".to_owned())));
+        findings.push(Finding::warning(at(
+            "cases: none has the split `train` (without one, nothing can be trained)".to_owned(),
+        )));
     }
     for structure in &dataset.structures {
         let name = &structure.name;
@@ -79,9 +88,17 @@ fn missing(dataset: &Dataset, looked: &[LookedAt]) -> Vec<Finding> {
             ))));
         }
         // Out of view is known, but nothing to train on.
-        let is_placed = |a: &Annotations| a.pose(name).is_some() || matches!(a.landmark(name), Some(LandmarkState::At(_)));
+        let is_placed = |a: &Annotations| {
+            a.pose(name).is_some() || matches!(a.landmark(name), Some(LandmarkState::At(_)))
+        };
         let has_none = |l: &LookedAt| l.annotations.as_ref().is_some_and(|a| !is_placed(a));
-        let trained = train - dataset.cases.iter().zip(looked).filter(|(case, l)| case.split == "train" && has_none(l)).count();
+        let trained = train
+            - dataset
+                .cases
+                .iter()
+                .zip(looked)
+                .filter(|(case, l)| case.split == "train" && has_none(l))
+                .count();
         if train > 0 && trained < FEWEST_CASES {
             findings.push(Finding::error(at(format!(
                 "structures: {name}: {trained} annotated training case(s); at least {FEWEST_CASES} are needed (annotate more, or take it out)"
@@ -91,20 +108,39 @@ fn missing(dataset: &Dataset, looked: &[LookedAt]) -> Vec<Finding> {
     findings
 }
 
-/// Partners that do not name each other, and cases in which one of two partners is annotated and the other is not.
+/// Partners that do not name each other, and cases in which one of two partners is annotated and
+/// the other is not.
 fn partners(dataset: &Dataset, looked: &[LookedAt]) -> Vec<Finding> {
     let at = |text: String| Finding::of(&dataset.path, text);
     let mut findings = Vec::new();
     for structure in &dataset.structures {
         let name = &structure.name;
-        let Some(partner) = structure.partner.as_ref().and_then(|p| dataset.structures.iter().find(|s| s.name == *p)) else { continue };
+        let Some(partner) = structure
+            .partner
+            .as_ref()
+            .and_then(|p| dataset.structures.iter().find(|s| s.name == *p))
+        else {
+            continue;
+        };
         if partner.partner.as_ref() != Some(name) {
-            let what = format!("structures: {name}: its partner {} does not name it as partner (write it in both)", partner.name);
+            let what = format!(
+                "structures: {name}: its partner {} does not name it as partner (write it in both)",
+                partner.name
+            );
             findings.push(Finding::warning(at(what)));
         }
-        let known = |a: &Annotations, name: &str| a.pose(name).is_some() || a.landmark(name).is_some();
-        let half = |l: &LookedAt| l.annotations.as_ref().is_some_and(|a| known(a, name) && !known(a, &partner.name));
-        let cases: Vec<&str> = dataset.cases.iter().zip(looked).filter(|(_, l)| half(l)).map(|(case, _)| case.id.as_str()).collect();
+        let known =
+            |a: &Annotations, name: &str| a.pose(name).is_some() || a.landmark(name).is_some();
+        let half = |l: &LookedAt| {
+            l.annotations.as_ref().is_some_and(|a| known(a, name) && !known(a, &partner.name))
+        };
+        let cases: Vec<&str> = dataset
+            .cases
+            .iter()
+            .zip(looked)
+            .filter(|(_, l)| half(l))
+            .map(|(case, _)| case.id.as_str())
+            .collect();
         if !cases.is_empty() {
             findings.push(Finding::warning(at(format!(
                 "structures: {name}: annotated in {} case(s) without its partner {}: {} (annotate both, or mark the other as missing)",

@@ -35,27 +35,49 @@ pub(super) struct ImageFacts {
 impl fmt::Display for ImageFacts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ([i, j, k], [x, y, z]) = (self.shape, self.spacing_mm);
-        write!(f, "{i} x {j} x {k} voxels of {x:.4} x {y:.4} x {z:.4} mm, axes towards {}, sha256 {}", self.axes, self.sha256)
+        write!(
+            f,
+            "{i} x {j} x {k} voxels of {x:.4} x {y:.4} x {z:.4} mm, axes towards {}, sha256 {}",
+            self.axes, self.sha256
+        )
     }
 }
 
 /// Reads an image and looks at it alone. The facts are missing when it cannot be read.
-pub(super) fn look_at(case: &str, split: Option<&str>, path: &Path, options: &ReadOptions) -> (Option<ImageFacts>, Vec<Finding>) {
+pub(super) fn look_at(
+    case: &str,
+    split: Option<&str>,
+    path: &Path,
+    options: &ReadOptions,
+) -> (Option<ImageFacts>, Vec<Finding>) {
     let image = match read_image_with(path, options) {
         Ok(image) => image,
         Err(error) => return (None, vec![Finding::error(error)]),
     };
-    let mut findings: Vec<Finding> = image.warnings.iter().map(|w| Finding::warning(Finding::of(path, w))).collect();
+    let mut findings: Vec<Finding> =
+        image.warnings.iter().map(|w| Finding::warning(Finding::of(path, w))).collect();
     let whole = IntensityPolicy::Percentiles { low_percent: 0.0, high_percent: 100.0 };
     match whole.range(&image.volume) {
         Ok(_) => {}
         // Zeros count as background, so that this is what is said of two values.
         Err(IntensityError::NoContrast { value, .. }) => {
-            let what = Finding::of(path, format_args!("voxels: all are 0 or {value}: a label map, and no image to search or to train on"));
+            let what = Finding::of(
+                path,
+                format_args!(
+                    "voxels: all are 0 or {value}: a label map, and no image to search or to train on"
+                ),
+            );
             // A case of a data set is trained on.
-            findings.push(if split.is_some() { Finding::error(what) } else { Finding::warning(what) });
+            findings.push(if split.is_some() {
+                Finding::error(what)
+            } else {
+                Finding::warning(what)
+            });
         }
-        Err(error) => findings.push(Finding::error(Finding::of(path, format_args!("voxels: {error} (export the image anew)")))),
+        Err(error) => findings.push(Finding::error(Finding::of(
+            path,
+            format_args!("voxels: {error} (export the image anew)"),
+        ))),
     }
     let geometry = image.volume.geometry().clone();
     let facts = ImageFacts {
@@ -78,12 +100,15 @@ pub(super) fn examine_file(path: &Path, options: &ReadOptions) -> Examination {
 }
 
 pub(super) fn examine_folder(cases: &[BatchCase]) -> Examination {
-    let looked: Vec<_> = cases.par_iter().map(|case| look_at(&case.id, None, &case.path, &case.options)).collect();
+    let looked: Vec<_> =
+        cases.par_iter().map(|case| look_at(&case.id, None, &case.path, &case.options)).collect();
     let (facts, findings): (Vec<_>, Vec<_>) = looked.into_iter().unzip();
     let images: Vec<ImageFacts> = facts.into_iter().flatten().collect();
     let mut findings: Vec<Finding> = findings.into_iter().flatten().collect();
     if cases.is_empty() {
-        findings.push(Finding::error("the folder holds neither dataset.json nor images (give another path)"));
+        findings.push(Finding::error(
+            "the folder holds neither dataset.json nor images (give another path)",
+        ));
     }
     findings.extend(unlike_the_rest(&images));
     findings.extend(duplicates(&images));
@@ -117,8 +142,12 @@ pub(super) fn unlike_the_rest(images: &[ImageFacts]) -> Vec<Finding> {
         all.sort_by(f64::total_cmp);
         all[all.len() / 2]
     });
-    let unusual =
-        |image: &&ImageFacts| sorted(image).into_iter().zip(median).any(|(a, m)| a / m > UNUSUAL_SPACING || m / a > UNUSUAL_SPACING);
+    let unusual = |image: &&ImageFacts| {
+        sorted(image)
+            .into_iter()
+            .zip(median)
+            .any(|(a, m)| a / m > UNUSUAL_SPACING || m / a > UNUSUAL_SPACING)
+    };
     let odd: Vec<&ImageFacts> = images.iter().filter(unusual).collect();
     if let Some(first) = odd.first() {
         let ([x, y, z], [a, b, c]) = (first.spacing_mm, median);
@@ -133,7 +162,10 @@ pub(super) fn unlike_the_rest(images: &[ImageFacts]) -> Vec<Finding> {
     }
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     images.iter().for_each(|image| *counts.entry(&image.axes).or_default() += 1);
-    let common = counts.into_iter().filter(|&(_, count)| 2 * count > images.len()).max_by_key(|&(_, count)| count);
+    let common = counts
+        .into_iter()
+        .filter(|&(_, count)| 2 * count > images.len())
+        .max_by_key(|&(_, count)| count);
     if let Some((common, _)) = common {
         let odd: Vec<&ImageFacts> = images.iter().filter(|image| image.axes != common).collect();
         if let Some(first) = odd.first() {
@@ -161,7 +193,10 @@ pub(super) fn duplicates(images: &[ImageFacts]) -> Vec<Finding> {
             continue;
         };
         if first.split == image.split {
-            findings.push(Finding::warning(format!("{}: image: the same bytes as {} (leave one out)", image.path, first.path)));
+            findings.push(Finding::warning(format!(
+                "{}: image: the same bytes as {} (leave one out)",
+                image.path, first.path
+            )));
         } else {
             let split = |image: &ImageFacts| image.split.clone().unwrap_or_default();
             findings.push(Finding::error(format!(
@@ -184,8 +219,15 @@ fn axes(geometry: &Geometry) -> String {
     let mut letters = ['?'; 3];
     let mut rows_left = vec![0, 1, 2];
     for _ in 0..3 {
-        let pairs = rows_left.iter().flat_map(|&row| (0..3).map(move |column| (row, column))).filter(|&(_, column)| letters[column] == '?');
-        let Some((row, column)) = pairs.max_by(|a, b| cosine(a.0, a.1).abs().total_cmp(&cosine(b.0, b.1).abs())) else { break };
+        let pairs = rows_left
+            .iter()
+            .flat_map(|&row| (0..3).map(move |column| (row, column)))
+            .filter(|&(_, column)| letters[column] == '?');
+        let Some((row, column)) =
+            pairs.max_by(|a, b| cosine(a.0, a.1).abs().total_cmp(&cosine(b.0, b.1).abs()))
+        else {
+            break;
+        };
         letters[column] = TOWARDS[row][usize::from(cosine(row, column) < 0.0)];
         rows_left.retain(|&r| r != row);
     }
@@ -205,7 +247,10 @@ mod tests {
     #[test]
     fn axes_are_named_by_where_they_point() {
         assert_eq!(axes(&geometry(Matrix3::identity())), "LPS");
-        assert_eq!(axes(&geometry(Matrix3::new(0.0, 0.0, -2.0, 3.0, 0.0, 0.0, 0.0, -1.0, 0.0))), "PIR");
+        assert_eq!(
+            axes(&geometry(Matrix3::new(0.0, 0.0, -2.0, 3.0, 0.0, 0.0, 0.0, -1.0, 0.0))),
+            "PIR"
+        );
         // Turned by 50 degrees about z: i is nearer to y than to x, though not by much.
         let turned = Rotation3::from_axis_angle(&Vector3::z_axis(), 50f64.to_radians());
         assert_eq!(axes(&geometry(turned.into_inner())), "PRS");
@@ -234,13 +279,21 @@ mod tests {
             facts(3, 0.9, "b", "train"),
             facts(4, 1.0, "c", "x"),
         ];
-        let messages = |findings: Vec<Finding>| findings.into_iter().map(|f| (f.severity, f.message)).collect::<Vec<_>>();
+        let messages = |findings: Vec<Finding>| {
+            findings.into_iter().map(|f| (f.severity, f.message)).collect::<Vec<_>>()
+        };
         let unlike = messages(unlike_the_rest(&images));
         assert_eq!(unlike.len(), 2, "{unlike:?}");
-        assert!(unlike[0].1.starts_with("2.nii: spacing: 1.600") && unlike[1].1.starts_with("1.nii: orientation: "));
+        assert!(
+            unlike[0].1.starts_with("2.nii: spacing: 1.600")
+                && unlike[1].1.starts_with("1.nii: orientation: ")
+        );
         let twice = messages(duplicates(&images));
         assert_eq!(twice.len(), 2, "{twice:?}");
-        assert!(twice[0].0 == super::super::Severity::Error && twice[0].1.starts_with("2.nii: image: the same bytes as 0.nii"));
+        assert!(
+            twice[0].0 == super::super::Severity::Error
+                && twice[0].1.starts_with("2.nii: image: the same bytes as 0.nii")
+        );
         assert!(twice[1].0 == super::super::Severity::Warning && twice[1].1.starts_with("3.nii"));
     }
 }

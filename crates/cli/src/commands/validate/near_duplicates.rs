@@ -1,5 +1,5 @@
-//! Images that are nearly the same: one scan exported twice, in another format, with other intensities or a little noise. In two splits such
-//! a pair makes tests too good.
+//! Images that are nearly the same: one scan exported twice, in another format, with other
+//! intensities or a little noise. In two splits such a pair makes tests too good.
 
 use super::Finding;
 use super::images::{ImageFacts, few};
@@ -9,12 +9,13 @@ use rayon::prelude::*;
 /// Edge of a thumbnail, in cells; fewer along an axis with fewer voxels, so that no cell is empty.
 const CELLS: usize = 12;
 
-/// Thumbnails that correlate more are of one scan. Among the public sets of data/README.md the most alike images of different subjects are at
-/// 0.955 (sagittal spines); a copy with noise of a twentieth of the contrast is above 0.999.
+/// Thumbnails that correlate more are of one scan. Among the public sets of data/README.md the most
+/// alike images of different subjects are at 0.955 (sagittal spines); a copy with noise of a
+/// twentieth of the contrast is above 0.999.
 pub(super) const SAME_SCAN: f64 = 0.985;
 
-/// Means of the intensities in a coarse grid along the voxel axes, shifted and scaled to mean 0 and length 1. Empty for an image without
-/// contrast.
+/// Means of the intensities in a coarse grid along the voxel axes, shifted and scaled to mean 0 and
+/// length 1. Empty for an image without contrast.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Thumbnail(Vec<f64>);
 
@@ -35,7 +36,8 @@ impl Thumbnail {
                 }
             }
         }
-        let mut means: Vec<f64> = sums.iter().zip(&counts).map(|(sum, &count)| sum / count.max(1) as f64).collect();
+        let mut means: Vec<f64> =
+            sums.iter().zip(&counts).map(|(sum, &count)| sum / count.max(1) as f64).collect();
         let mean = means.iter().sum::<f64>() / means.len() as f64;
         means.iter_mut().for_each(|v| *v -= mean);
         let length = means.iter().map(|v| v * v).sum::<f64>().sqrt();
@@ -53,18 +55,23 @@ impl Thumbnail {
     }
 }
 
-/// Pairs of nearly the same images in different splits. Files with the same bytes are another finding.
+/// Pairs of nearly the same images in different splits. Files with the same bytes are another
+/// finding.
 pub(super) fn near_duplicates(images: &[ImageFacts]) -> Vec<Finding> {
     let pairs: Vec<(usize, usize)> = (0..images.len())
         .into_par_iter()
         .flat_map_iter(|a| (a + 1..images.len()).map(move |b| (a, b)))
         .filter(|&(a, b)| {
             let (a, b) = (&images[a], &images[b]);
-            a.split != b.split && a.sha256 != b.sha256 && a.shape == b.shape && a.thumbnail.correlation(&b.thumbnail) > SAME_SCAN
+            a.split != b.split
+                && a.sha256 != b.sha256
+                && a.shape == b.shape
+                && a.thumbnail.correlation(&b.thumbnail) > SAME_SCAN
         })
         .collect();
     let Some(&(a, b)) = pairs.first() else { return Vec::new() };
-    let names: Vec<String> = pairs.iter().map(|&(a, b)| format!("{} and {}", images[a].case, images[b].case)).collect();
+    let names: Vec<String> =
+        pairs.iter().map(|&(a, b)| format!("{} and {}", images[a].case, images[b].case)).collect();
     vec![Finding::warning(format!(
         "{}: image: looks the same as {} of another split; {} such pair(s): {} (keep all images of one scan in one split, or tests mean nothing)",
         images[b].path,
@@ -81,12 +88,17 @@ mod tests {
 
     /// A pseudo-random number in [0, 1).
     fn noise(n: usize) -> f32 {
-        (n as u32).wrapping_mul(2_654_435_761).rotate_left(13).wrapping_mul(2_246_822_519) as f32 / 4_294_967_296.0
+        (n as u32).wrapping_mul(2_654_435_761).rotate_left(13).wrapping_mul(2_246_822_519) as f32
+            / 4_294_967_296.0
     }
 
     fn blobs(seed: usize, scale: f32, spread: f32) -> Volume<f32> {
         let geometry = Geometry::isotropic([40, 30, 20], 1.0).unwrap();
-        let value = |n: usize| scale * (noise(seed + n % 40 / 6 + 7 * (n / 40 % 30 / 5) + 49 * (n / 1200 / 4)) + spread * noise(n + 99));
+        let value = |n: usize| {
+            scale
+                * (noise(seed + n % 40 / 6 + 7 * (n / 40 % 30 / 5) + 49 * (n / 1200 / 4))
+                    + spread * noise(n + 99))
+        };
         Volume::new(geometry, (0..24_000).map(value).collect())
     }
 
@@ -95,7 +107,10 @@ mod tests {
         let original = Thumbnail::of(&blobs(1, 1.0, 0.0));
         assert!(original.correlation(&Thumbnail::of(&blobs(1, 300.0, 0.05))) > SAME_SCAN);
         assert!(original.correlation(&Thumbnail::of(&blobs(1000, 1.0, 0.0))) < 0.5);
-        let flat = Thumbnail::of(&Volume::new(Geometry::isotropic([4, 4, 4], 1.0).unwrap(), vec![3.0; 64]));
+        let flat = Thumbnail::of(&Volume::new(
+            Geometry::isotropic([4, 4, 4], 1.0).unwrap(),
+            vec![3.0; 64],
+        ));
         assert_eq!(flat.correlation(&original), 0.0);
     }
 }

@@ -1,11 +1,11 @@
 //! Why a detection came out as it did: the way of its pose through the verification trees, and the
 //! features that decided.
 
-use crate::classifier::PoseClassifier;
-use crate::detector::{Detection, Trace};
-use crate::landmarks::expected;
+use crate::detect::{Detection, Trace};
+use crate::landmarks::regressors::expected;
 use crate::model::StructureModel;
-use crate::orientation::OrientationStage;
+use crate::stages::classifier::PoseClassifier;
+use crate::stages::orientation::OrientationStage;
 use nalgebra::Vector3;
 use pbt_features::{BoxGrid, SteerableFeature};
 use pbt_tree::{ALPHA_BITS, Backend, PathStep, PoseSite, Threshold};

@@ -8,7 +8,7 @@
 //! have given another error.
 
 use crate::bootstrap::{CaseSum, Interval, pooled_mean, resampled_means};
-use crate::cover::Random;
+use crate::random::Random;
 use serde::{Deserialize, Serialize};
 
 /// error(n) = a + b·n^(−c), mm.
@@ -182,7 +182,7 @@ impl Outlook {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cover::Random;
+    use crate::random::Random;
 
     const SIZES: [usize; 5] = [5, 10, 20, 40, 80];
 

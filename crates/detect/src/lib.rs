@@ -7,92 +7,59 @@
 //! verification stage picks one and says how sure it is.
 #![forbid(unsafe_code)]
 
-mod augmentation;
-mod blend;
 mod bootstrap;
-mod calibration;
-mod case;
-mod cholesky;
-mod classification;
-mod classifier;
-mod close_up;
 mod confidence;
 mod config;
-mod cover;
-mod detector;
+mod data;
+mod detect;
 mod error;
 mod explain;
-mod file;
-mod finish;
-mod finish_error;
-mod fusion;
-mod gram;
-mod inner_products;
-mod landmark_config;
-mod landmark_file;
-mod landmark_training;
 mod landmarks;
 mod learning_curve;
-mod level_file;
-mod level_training;
-mod levels;
 mod linear;
 mod metrics;
-mod mirror_choice;
 mod model;
-mod modes;
 mod network;
-mod orientation;
-mod perturb;
-mod position;
-mod prior;
-mod quaternion;
-mod regression;
-mod ridge;
-mod samples;
-mod seal;
-mod stage_input;
-mod symmetry;
-mod tensors;
+mod pose;
+mod random;
+mod refine;
+mod stages;
 mod train;
-mod trust;
-mod verification;
-mod working;
 
-pub use augmentation::AugmentationConfig;
 pub use bootstrap::{CaseSum, Interval, RESAMPLES, pooled_mean, resampled_means};
-pub use calibration::Calibration;
-pub use case::WorkingSpec;
-pub use classification::{Round, RoundSpec, Rounds};
-pub use classifier::{HaarClassifier, PoseClassifier};
-pub use close_up::CloseUp;
 pub use confidence::{Bin, Confidence, Judged, RiskCoverage, RiskPoint};
+pub use config::augmentation::AugmentationConfig;
+pub use config::landmarks::{LandmarkPatchConfig, LandmarkRoundConfig, LandmarksConfig, View};
 pub use config::{
     FinishConfig, FinishKind, NetworkConfig, OrientationConfig, Orientations, PositionConfig,
     RoundConfig, TrainConfig, VerificationConfig, WorkingConfig,
 };
-pub use cover::rotation_cover;
-pub use detector::{Detection, Detections, LandmarkDetection, Status, Trace};
+pub use data::training_data::{FEWEST_CASES, TrainingData};
+pub use data::working::WorkingSpec;
+pub use detect::{Detection, Detections, LandmarkDetection, Status, Trace};
 pub use error::DetectError;
 pub use explain::{Explanation, TreePath, Vote};
-pub use finish::Finish;
-pub use finish_error::FinishError;
-pub use landmark_config::{LandmarkPatchConfig, LandmarkRoundConfig, LandmarksConfig};
-pub use landmarks::{
+pub use landmarks::close_up::CloseUp;
+pub use landmarks::regressors::{
     FoundLandmark, LandmarkGroup, LandmarkPrior, LandmarkRound, LandmarkRoundSpec, LandmarkStage,
-    View,
 };
 pub use learning_curve::{Outlook, PowerLaw, Verdict};
-pub use levels::{LevelSpec, LevelTest};
-pub use linear::LinearMap;
+pub use linear::map::LinearMap;
 pub use metrics::{BoxError, Summary, quantile, success_rates};
 pub use model::{Model, Provenance, StructureModel};
-pub use network::{Arc, Gaussian, Network};
-pub use orientation::{OrientationSpec, OrientationStage};
-pub use perturb::{Reach, Step};
-pub use position::{Candidate, PositionSpec, PositionStage};
-pub use prior::Prior;
-pub use regression::{Cascade, OUTPUTS, Regressor, RegressorSpec};
-pub use train::{FEWEST_CASES, Observer, StageFigure, Trained, TrainingData, train};
-pub use trust::Trust;
-pub use verification::{VerificationSpec, VerificationStage};
+pub use network::graph::{Arc, Gaussian, Network};
+pub use network::level_shift::{LevelSpec, LevelTest};
+pub use pose::prior::Prior;
+pub use pose::rotation_cover::rotation_cover;
+pub use pose::step::{Reach, Step};
+pub use refine::classification::{Round, RoundSpec, Rounds};
+pub use refine::error::FinishError;
+pub use refine::refinement::Finish;
+pub use refine::regression::{Cascade, OUTPUTS, Regressor, RegressorSpec};
+pub use refine::shrinkage::Trust;
+pub use stages::calibration::Calibration;
+pub use stages::classifier::{HaarClassifier, PoseClassifier};
+pub use stages::orientation::{OrientationSpec, OrientationStage};
+pub use stages::position::{Candidate, PositionSpec, PositionStage};
+pub use stages::verification::{VerificationSpec, VerificationStage};
+pub use train::{Observer, StageFigure, Trained, train};

@@ -1,81 +1,42 @@
 //! Training: stage after stage, each on what the stages before it find in the training cases.
 
-use crate::augmentation::Augmented;
-use crate::case::{TrainingCase, WorkingSpec};
-use crate::classification::Rounds;
-use crate::close_up::CloseUp;
+use crate::DetectError;
 use crate::config::{FinishConfig, FinishKind, TrainConfig};
-use crate::detector::check_window;
-use crate::finish::Finish;
-use crate::finish_error::FinishError;
-use crate::landmark_training::{self, held_out_frames};
-use crate::landmarks::{LandmarkStage, mean_size_mm};
-use crate::level_training;
-use crate::mirror_choice::MirrorChoice;
+use crate::data::augmentation::Augmented;
+use crate::data::case::TrainingCase;
+use crate::data::mirror_trial::MirrorChoice;
+use crate::data::training_data::{
+    Annotated, FEWEST_CASES, TrainingData, groups, leader, look_alikes,
+};
+use crate::data::working::WorkingSpec;
+use crate::data::working::check_window;
+use crate::data::working_choice::{smallest_spacing_mm, working_spec};
+use crate::landmarks::close_up::CloseUp;
+use crate::landmarks::regressors::LandmarkStage;
+use crate::landmarks::training;
+use crate::landmarks::training::held_out_frames;
+use crate::metrics::BoxError;
 use crate::model::{Draft, Model, Provenance};
-use crate::network::Network;
-use crate::orientation::OrientationStage;
-use crate::position::PositionStage;
-use crate::prior::Prior;
-use crate::regression::{self, Cascade};
-use crate::stage_input::StageInput;
-use crate::trust::Trust;
-use crate::verification::VerificationStage;
-use crate::working::{smallest_spacing_mm, working_spec};
-use crate::{DetectError, metrics::BoxError};
+use crate::network::graph::Network;
+use crate::network::level_shift_training;
+use crate::pose::prior::Prior;
+use crate::refine::classification::Rounds;
+use crate::refine::error::FinishError;
+use crate::refine::refinement::Finish;
+use crate::refine::regression;
+use crate::refine::regression::Cascade;
+use crate::refine::shrinkage::Trust;
+use crate::stages::input::StageInput;
+use crate::stages::orientation::OrientationStage;
+use crate::stages::position::PositionStage;
+use crate::stages::verification::VerificationStage;
 use pbt_tree::{Backend, ImageLayout};
-use pbt_volume::{IntensityPolicy, PointLps, Pose, Volume};
+use pbt_volume::{IntensityPolicy, PointLps, Pose};
 use rayon::prelude::*;
 use sha2::{Digest, Sha256};
 use std::cell::OnceCell;
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
-
-/// The data of a training, as the shells read them.
-pub trait TrainingData: Sync {
-    /// What can go wrong on reading.
-    type Error: Send + From<DetectError>;
-
-    /// Name of the data set.
-    fn name(&self) -> &str;
-
-    /// `CT`, `MR`, `US` or another word.
-    fn modality(&self) -> &str;
-
-    /// Names of the cases.
-    fn cases(&self) -> &[String];
-
-    /// Hash of a case's image file.
-    fn image_sha256(&self, case: usize) -> &str;
-
-    /// Grid of a case's image.
-    fn geometry(&self, case: usize) -> &pbt_volume::Geometry;
-
-    /// Reads the image of a case.
-    ///
-    /// # Errors
-    /// Whatever the reader says.
-    fn image(&self, case: usize) -> Result<Volume<f32>, Self::Error>;
-
-    /// The structures to train, each with the cases that have it.
-    fn structures(&self) -> Vec<(String, Vec<(usize, Pose)>)>;
-
-    /// The landmarks to train in the frame of a structure, each with the cases that have it.
-    fn landmarks(&self, _structure: &str) -> Vec<(String, Vec<(usize, PointLps)>)> {
-        Vec::new()
-    }
-
-    /// The mirror twin of a structure or landmark, where the data name one.
-    fn partner(&self, _structure: &str) -> Option<String> {
-        None
-    }
-
-    /// The case that a case is a copy of, or itself.
-    fn origin(&self, case: usize) -> usize {
-        case
-    }
-}
 
 /// Watches a training and may end it.
 pub trait Observer: Sync {
@@ -117,9 +78,6 @@ pub struct Trained {
     /// Annotations that were left out since the others contradict them, each with its case.
     pub warnings: Vec<String>,
 }
-
-/// Fewest annotated cases of a structure.
-pub const FEWEST_CASES: usize = 2;
 
 /// Trains every structure of the data.
 ///
@@ -182,7 +140,7 @@ pub fn train<B: Backend, D: TrainingData>(
         config: config.clone(),
     };
     let drafts = match resume {
-        Some(bytes) => crate::file::read_drafts(bytes, &provenance)?,
+        Some(bytes) => crate::model::file::read_drafts(bytes, &provenance)?,
         None => Vec::new(),
     };
     let mut trained = match copies {
@@ -230,7 +188,7 @@ fn train_on<B: Backend, D: TrainingData>(
         Some(network) if config.network.levels => {
             let leaders: Vec<usize> =
                 (0..structures.len()).map(|n| leader(&structures, n)).collect();
-            level_training::train(
+            level_shift_training::train(
                 backend,
                 data,
                 network,
@@ -266,45 +224,6 @@ fn network<D: TrainingData>(
     let middles: Vec<PointLps> = cases.map(|case| data.geometry(case).center()).collect();
     let priors: Vec<&Prior> = drafts.iter().map(|d| &d.prior).collect();
     Network::train(&poses, &middles, &priors, config.network.places)
-}
-
-/// Name of a structure, and the cases that have it with its pose.
-pub(crate) type Annotated = (String, Vec<(usize, Pose)>);
-
-/// By annotated case, the number of the case that it is a copy of among those that have copies or
-/// are none.
-pub(crate) fn groups<D: TrainingData, T>(data: &D, annotated: &[(usize, T)]) -> Vec<usize> {
-    let origins: BTreeSet<usize> = annotated.iter().map(|&(case, _)| data.origin(case)).collect();
-    let numbers: BTreeMap<usize, usize> =
-        origins.into_iter().enumerate().map(|(n, origin)| (origin, n)).collect();
-    annotated.iter().map(|&(case, _)| numbers[&data.origin(case)]).collect()
-}
-
-/// Mean edge lengths of look-alikes differ by less than this, |ln|.
-const ALIKE: f64 = 0.3;
-
-/// Place of the first structure whose mean edge lengths are about those of structure `n`:
-/// vertebrae, ribs, teeth.
-fn leader(structures: &[Annotated], n: usize) -> usize {
-    let mean = |m: usize| -> [f64; 3] {
-        let poses = &structures[m].1;
-        std::array::from_fn(|a| {
-            poses.iter().map(|(_, p)| libm::log(p.size_mm[a])).sum::<f64>() / poses.len() as f64
-        })
-    };
-    let own = mean(n);
-    let alike = |m: usize| mean(m).iter().zip(&own).all(|(a, b)| (a - b).abs() < ALIKE);
-    // A leader leads itself, so that groups do not chain.
-    (0..n).find(|&m| alike(m) && leader(structures, m) == m).unwrap_or(n)
-}
-
-/// The poses of other structures of a case that look like structure `n`.
-pub(crate) fn look_alikes(structures: &[Annotated], n: usize, case: usize) -> Vec<Pose> {
-    let first = leader(structures, n);
-    let others = (0..structures.len()).filter(|&m| m != n && leader(structures, m) == first);
-    others
-        .flat_map(|m| structures[m].1.iter().filter(|(c, _)| *c == case).map(|&(_, pose)| pose))
-        .collect()
 }
 
 struct Trainer<'a, B, D> {
@@ -576,7 +495,7 @@ impl<B: Backend, D: TrainingData> Trainer<'_, B, D> {
             .map(|(frame, case)| BoxError::new(frame, &case.pose).center_mm);
         self.figure("frames", Instant::now(), "held-out pose, mm", errors.collect());
         self.begin("landmarks", 0.93)?;
-        let close_up = landmark_training::close_up(
+        let close_up = training::close_up(
             &input,
             &config.landmarks,
             &landmarks,
@@ -601,7 +520,7 @@ impl<B: Backend, D: TrainingData> Trainer<'_, B, D> {
                 "{}: landmark {}: {:.2} mm from where the other cases expect it; not learned from (check the annotation)",
                 self.data.cases()[annotated[c.case].0],
                 landmarks[c.landmark].0,
-                c.distance * mean_size_mm(&cases[c.case].pose)
+                c.distance * cases[c.case].pose.mean_size_mm()
             ));
         }
         let started = Instant::now();
@@ -648,7 +567,7 @@ impl<B: Backend, D: TrainingData> Trainer<'_, B, D> {
     }
 
     /// The landmarks of the structure, by the numbers of its own cases.
-    fn landmarks(&self, annotated: &[(usize, Pose)]) -> Vec<landmark_training::Annotated> {
+    fn landmarks(&self, annotated: &[(usize, Pose)]) -> Vec<training::Annotated> {
         let place = |case: usize| annotated.iter().position(|&(c, _)| c == case);
         let own = |points: Vec<(usize, PointLps)>| {
             points.into_iter().filter_map(|(case, point)| Some((place(case)?, point))).collect()
@@ -669,7 +588,7 @@ impl<B: Backend, D: TrainingData> Trainer<'_, B, D> {
     }
 
     fn checkpoint(&self, drafts: &[Draft]) -> Result<(), D::Error> {
-        Ok(self.observer.checkpoint(&crate::file::write_drafts(
+        Ok(self.observer.checkpoint(&crate::model::file::write_drafts(
             self.provenance,
             drafts,
             None,

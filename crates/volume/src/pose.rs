@@ -49,6 +49,11 @@ impl Pose {
         PointLps(self.center.0 + self.orientation * in_box_mm)
     }
 
+    /// The geometric mean of the edge lengths, mm: the unit D of lengths about a box.
+    pub fn mean_size_mm(&self) -> f64 {
+        libm::cbrt(self.size_mm.iter().product())
+    }
+
     /// The eight corners; corner `n` has the sign of axis `a` from bit `a` of `n`.
     pub fn corners(&self) -> [PointLps; 8] {
         std::array::from_fn(|n| {

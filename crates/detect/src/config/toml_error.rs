@@ -1,0 +1,43 @@
+//! Errors of the TOML reader in words that name the key.
+
+use toml::Spanned;
+use toml::de::DeValue;
+
+/// The key whose name or value stands at a place of the text, the innermost one:
+/// `finish.rounds[1].shift`.
+pub(super) fn key_at(value: &DeValue<'_>, at: usize) -> Option<String> {
+    let found = |name: String, value: &Spanned<DeValue<'_>>, is_here: bool| match key_at(
+        value.get_ref(),
+        at,
+    ) {
+        // What is in a list goes on with its number, without a dot.
+        Some(rest) if rest.starts_with('[') => Some(name + &rest),
+        Some(rest) => Some(format!("{name}.{rest}")),
+        None => (is_here || value.span().contains(&at)).then_some(name),
+    };
+    match value {
+        DeValue::Table(table) => table.iter().find_map(|(key, value)| {
+            found(key.get_ref().to_string(), value, key.span().contains(&at))
+        }),
+        DeValue::Array(items) => {
+            items.iter().enumerate().find_map(|(n, item)| found(format!("[{n}]"), item, false))
+        }
+        _ => None,
+    }
+}
+
+/// An error of the TOML reader on one line, with the type that it expects in words.
+pub(super) fn in_words(message: &str) -> String {
+    let message = message.replace('\n', " ");
+    let Some((found, expected)) = message.rsplit_once("expected ") else { return message };
+    let expected = match expected {
+        "usize" | "u64" | "u32" => "a whole number from 0 on",
+        "u8" => "a whole number from 0 to 255",
+        "f64" => "a number",
+        "a boolean" => "true or false",
+        "a sequence" => "a list",
+        other if other.starts_with("struct ") => "a table",
+        other => other,
+    };
+    format!("{found}expected {expected}")
+}

@@ -1,0 +1,642 @@
+//! More training cases from the ones at hand: mirrored, turned, scaled, with another contrast.
+//!
+//! A copy is the same voxels with another geometry, so nothing is resampled twice; its annotations
+//! move with it. In a mirrored copy a structure is where its mirror twin was: the left one where
+//! the right one was, and one of the midline where it was itself.
+
+use crate::DetectError;
+use crate::config::augmentation::AugmentationConfig;
+use crate::data::symmetry::{Symmetry, across, mutual};
+use crate::data::training_data::{Annotated, TrainingData};
+use crate::random::Random;
+use nalgebra::{Matrix3, Rotation3, UnitQuaternion, Vector3};
+use pbt_volume::{Geometry, IntensityPolicy, PointLps, Pose, Volume, positive};
+
+/// Data with copies: the cases themselves, then the first copy of each, and so on.
+pub(crate) struct Augmented<'a, D> {
+    data: &'a D,
+    names: Vec<String>,
+    copies: Vec<Copy>,
+    geometries: Vec<Geometry>,
+    structures: Vec<Annotated>,
+    /// By structure.
+    landmarks: Vec<Vec<Points>>,
+    symmetric: Option<bool>,
+}
+
+/// Name of a landmark, and the cases that have it with its place.
+type Points = (String, Vec<(usize, PointLps)>);
+
+/// A case under a similarity about the middle of its image.
+struct Copy {
+    origin: usize,
+    middle: PointLps,
+    mirrored: bool,
+    rotation: UnitQuaternion<f64>,
+    scale: f64,
+    gamma: f64,
+}
+
+impl Copy {
+    fn draw<D: TrainingData>(
+        data: &D,
+        origin: usize,
+        number: usize,
+        config: &AugmentationConfig,
+        seed: u64,
+    ) -> Self {
+        let mut random = Random::new(seed, 11 + number as u64, origin as u64);
+        let mut power = |most: f64| libm::exp(libm::log(1.0 + most) * random.between(-1.0, 1.0));
+        let (scale, gamma) = (power(config.scale), power(config.gamma));
+        Self {
+            origin,
+            middle: data.geometry(origin).center(),
+            mirrored: config.flips && number.is_multiple_of(2),
+            rotation: random.rotation_by(0.0, config.degrees.to_radians()),
+            scale,
+            gamma,
+        }
+    }
+
+    /// The matrix of the similarity.
+    fn matrix(&self) -> Matrix3<f64> {
+        let x = if self.mirrored { -1.0 } else { 1.0 };
+        self.rotation.to_rotation_matrix()
+            * Matrix3::from_diagonal(&Vector3::new(x, 1.0, 1.0))
+            * self.scale
+    }
+
+    fn point(&self, point: PointLps) -> PointLps {
+        PointLps(self.middle.0 + self.matrix() * (point.0 - self.middle.0))
+    }
+
+    fn geometry(&self, geometry: &Geometry) -> Result<Geometry, DetectError> {
+        Geometry::new(
+            geometry.shape(),
+            self.matrix() * geometry.matrix(),
+            self.point(geometry.origin()),
+        )
+        .map_err(|e| DetectError::config("augmentation", e.to_string()))
+    }
+
+    /// A pose of the twin (of the structure itself in a copy that is not mirrored) as the
+    /// structure's own.
+    fn pose(&self, pose: &Pose, mirror: &Mirror) -> Pose {
+        let size_mm = pose.size_mm.map(|s| s * self.scale);
+        if !self.mirrored {
+            return Pose {
+                center: self.point(pose.center),
+                orientation: positive(self.rotation * pose.orientation),
+                size_mm,
+            };
+        }
+        // Mirrored in space and once more along one of the box's axes, so that its axes are
+        // right-handed again.
+        let mut axes = Matrix3::from_diagonal(&Vector3::new(-1.0, 1.0, 1.0)) * pose.axes();
+        axes.column_mut(mirror.axis).neg_mut();
+        let flipped = UnitQuaternion::from_rotation_matrix(&Rotation3::from_matrix_unchecked(axes));
+        let orientation = self.rotation * flipped * mirror.rotation.inverse();
+        let center =
+            PointLps(self.point(pose.center).0 - orientation * mirror.shift_mm * self.scale);
+        Pose { center, orientation: positive(orientation), size_mm }
+    }
+
+    fn contrast(&self, image: &mut Volume<f32>) {
+        let Ok(range) =
+            (IntensityPolicy::Percentiles { low_percent: 1.0, high_percent: 99.0 }).range(image)
+        else {
+            return;
+        };
+        let (low, width) = (range.low, range.high - range.low);
+        for value in image.data_mut() {
+            let share = (f64::from(*value) - low) / width;
+            if share > 0.0 && share < 1.0 {
+                *value = (low + width * libm::pow(share, self.gamma)) as f32;
+            }
+        }
+    }
+}
+
+/// What a mirror makes of a structure and its landmarks.
+struct Mirror {
+    /// The structure that lies where this one comes to lie.
+    twin: usize,
+    /// The axis of its box that points left or right.
+    axis: usize,
+    /// What brings a point of the twin's mirrored box into the structure's own box.
+    rotation: UnitQuaternion<f64>,
+    shift_mm: Vector3<f64>,
+    /// By landmark, the one of the twin that comes to lie there.
+    landmarks: Vec<Option<usize>>,
+    /// Whether the landmarks come in left–right pairs.
+    symmetric: bool,
+}
+
+/// Left–right pairs of landmarks come as near to each other as this, in D.
+const REACH: f64 = 0.03;
+
+/// Left–right pairs of boxes come as near to each other as this, in D.
+const BOX_REACH: f64 = 0.3;
+
+/// The box axis that points left or right does so by at least this, as the mean of cosines, where
+/// structures lie alike in all images.
+const UPRIGHT: f64 = 0.75;
+
+impl Mirror {
+    fn new<D: TrainingData>(
+        data: &D,
+        structures: &[Annotated],
+        landmarks: &[Vec<Points>],
+        n: usize,
+        twin: usize,
+    ) -> Self {
+        let (own, others) = (
+            mean_places(&structures[n].1, &landmarks[n]),
+            mean_places(&structures[twin].1, &landmarks[twin]),
+        );
+        let poses = &structures[twin].1;
+        let sideways = |axis: usize| {
+            poses.iter().map(|(_, pose)| pose.axes()[(0, axis)].abs()).sum::<f64>()
+                / poses.len() as f64
+        };
+        let axis =
+            (0..3).fold(0, |best, axis| if sideways(axis) > sideways(best) { axis } else { best });
+        let upright = sideways(axis) > UPRIGHT;
+        let given = given_twins(data, &landmarks[n], &landmarks[twin]);
+        let reach = REACH * scale_mm(poses);
+        let symmetry = (0..3)
+            .filter(|&other| !upright || other == axis)
+            .filter_map(|axis| {
+                Some((axis, Symmetry::between(&own, &others, given.as_deref(), axis, reach)?))
+            })
+            .min_by(|a, b| a.1.residual.total_cmp(&b.1.residual));
+        match symmetry {
+            Some((axis, found)) => Self {
+                twin,
+                axis,
+                rotation: found.rotation,
+                shift_mm: found.shift,
+                symmetric: twin != n
+                    || found
+                        .twins
+                        .iter()
+                        .enumerate()
+                        .any(|(l, other)| other.is_some_and(|other| other != l)),
+                landmarks: found.twins,
+            },
+            None => Self {
+                twin,
+                axis: if upright { axis } else { 0 },
+                rotation: UnitQuaternion::identity(),
+                shift_mm: Vector3::zeros(),
+                symmetric: false,
+                landmarks: given
+                    .unwrap_or_else(|| (0..own.len()).map(|l| (twin == n).then_some(l)).collect()),
+            },
+        }
+    }
+}
+
+/// D of a structure, mm.
+fn scale_mm(poses: &[(usize, Pose)]) -> f64 {
+    let logs = poses.iter().map(|(_, pose)| libm::log(pose.mean_size_mm()));
+    libm::exp(logs.sum::<f64>() / poses.len() as f64)
+}
+
+/// Mean places of landmarks in their box, mm.
+fn mean_places(poses: &[(usize, Pose)], landmarks: &[Points]) -> Vec<Vector3<f64>> {
+    let place = |&(case, point): &(usize, PointLps)| {
+        let (_, pose) = poses.iter().find(|(c, _)| *c == case)?;
+        Some(pose.orientation.inverse() * (point.0 - pose.center.0))
+    };
+    let mean = |points: &Points| {
+        let places: Vec<Vector3<f64>> = points.1.iter().filter_map(place).collect();
+        places.iter().sum::<Vector3<f64>>() / places.len().max(1) as f64
+    };
+    landmarks.iter().map(mean).collect()
+}
+
+/// The twins that the data name, where they name any: a landmark without a partner is its own.
+fn given_twins<D: TrainingData>(
+    data: &D,
+    own: &[Points],
+    others: &[Points],
+) -> Option<Vec<Option<usize>>> {
+    let partners: Vec<Option<String>> = own.iter().map(|(name, _)| data.partner(name)).collect();
+    let place = |(partner, (name, _)): (&Option<String>, &Points)| {
+        let wanted = partner.as_ref().unwrap_or(name);
+        others.iter().position(|(other, _)| other == wanted)
+    };
+    partners.iter().any(Option::is_some).then(|| partners.iter().zip(own).map(place).collect())
+}
+
+/// By structure, its mirror twin: the one that the data name, or the one of about its size that is
+/// nearest to its mirror image, or itself.
+fn twins<D: TrainingData>(data: &D, structures: &[Annotated]) -> Vec<usize> {
+    let scales: Vec<f64> = structures.iter().map(|(_, poses)| scale_mm(poses)).collect();
+    let reach = BOX_REACH * scales.iter().copied().fold(f64::INFINITY, f64::min);
+    let middle = |case: usize| {
+        let centers: Vec<Vector3<f64>> = structures
+            .iter()
+            .filter_map(|(_, poses)| {
+                Some(poses.iter().find(|(c, _)| *c == case)?.1.center.0.coords)
+            })
+            .collect();
+        centers.iter().sum::<Vector3<f64>>() / centers.len() as f64
+    };
+    let mean = |(_, poses): &Annotated| {
+        poses.iter().map(|(case, pose)| pose.center.0.coords - middle(*case)).sum::<Vector3<f64>>()
+            / poses.len() as f64
+    };
+    let places: Vec<Vector3<f64>> = structures.iter().map(mean).collect();
+    let mirrored: Vec<Vector3<f64>> = places.iter().map(|p| across(p, 0)).collect();
+    let found = mutual(&places, &mirrored, reach);
+    let named = |n: usize| {
+        structures
+            .iter()
+            .position(|(name, _)| data.partner(&structures[n].0).as_ref() == Some(name))
+    };
+    let alike = |n: usize, other: usize| libm::log(scales[n] / scales[other]).abs() < 0.2;
+    (0..structures.len())
+        .map(|n| named(n).or(found[n].filter(|&other| alike(n, other))).unwrap_or(n))
+        .collect()
+}
+
+impl<'a, D: TrainingData> Augmented<'a, D> {
+    /// # Errors
+    /// [`DetectError::Config`] where a copy's geometry cannot be had.
+    pub(crate) fn new(
+        data: &'a D,
+        copies: usize,
+        config: &AugmentationConfig,
+        seed: u64,
+    ) -> Result<Self, DetectError> {
+        let count = data.cases().len();
+        let own_structures = data.structures();
+        let own_landmarks: Vec<Vec<Points>> =
+            own_structures.iter().map(|(name, _)| data.landmarks(name)).collect();
+        let twins = twins(data, &own_structures);
+        let mirrors: Vec<Mirror> = twins
+            .iter()
+            .enumerate()
+            .map(|(n, &twin)| Mirror::new(data, &own_structures, &own_landmarks, n, twin))
+            .collect();
+        let copies: Vec<Copy> = (0..copies)
+            .flat_map(|number| (0..count).map(move |case| (number, case)))
+            .map(|(number, case)| Copy::draw(data, case, number, config, seed))
+            .collect();
+        let geometries = copies
+            .iter()
+            .map(|copy| copy.geometry(data.geometry(copy.origin)))
+            .collect::<Result<Vec<_>, _>>()?;
+        // A copy bears the name of its case, so that an error in it names what the user knows.
+        let names = data
+            .cases()
+            .iter()
+            .cloned()
+            .chain(copies.iter().map(|copy| data.cases()[copy.origin].clone()));
+        let (mut structures, mut landmarks) = (own_structures.clone(), own_landmarks.clone());
+        for (n, mirror) in mirrors.iter().enumerate() {
+            for (number, copy) in copies.iter().enumerate() {
+                let case = count + number;
+                let from = if copy.mirrored { mirror.twin } else { n };
+                if let Some((_, pose)) =
+                    own_structures[from].1.iter().find(|(c, _)| *c == copy.origin)
+                {
+                    structures[n].1.push((case, copy.pose(pose, mirror)));
+                }
+                for (l, (_, points)) in landmarks[n].iter_mut().enumerate() {
+                    let source = if copy.mirrored { mirror.landmarks[l] } else { Some(l) };
+                    let source = source.map(|source| &own_landmarks[from][source].1);
+                    if let Some(&(_, point)) =
+                        source.and_then(|points| points.iter().find(|(c, _)| *c == copy.origin))
+                    {
+                        points.push((case, copy.point(point)));
+                    }
+                }
+            }
+        }
+        let with_landmarks = mirrors.iter().filter(|mirror| !mirror.landmarks.is_empty());
+        let symmetric = with_landmarks.map(|mirror| mirror.symmetric).reduce(|a, b| a && b);
+        Ok(Self {
+            data,
+            names: names.collect(),
+            copies,
+            geometries,
+            structures,
+            landmarks,
+            symmetric,
+        })
+    }
+
+    /// Whether the landmarks come in left–right pairs, where there are any.
+    pub(crate) fn symmetric(&self) -> Option<bool> {
+        self.symmetric
+    }
+
+    fn copy(&self, case: usize) -> Option<&Copy> {
+        self.copies.get(case.checked_sub(self.data.cases().len())?)
+    }
+}
+
+impl<D: TrainingData> TrainingData for Augmented<'_, D> {
+    type Error = D::Error;
+
+    fn name(&self) -> &str {
+        self.data.name()
+    }
+
+    fn modality(&self) -> &str {
+        self.data.modality()
+    }
+
+    fn cases(&self) -> &[String] {
+        &self.names
+    }
+
+    fn image_sha256(&self, case: usize) -> &str {
+        self.data.image_sha256(self.origin(case))
+    }
+
+    fn geometry(&self, case: usize) -> &Geometry {
+        self.geometries
+            .get(case.wrapping_sub(self.data.cases().len()))
+            .unwrap_or_else(|| self.data.geometry(case))
+    }
+
+    fn image(&self, case: usize) -> Result<Volume<f32>, D::Error> {
+        let Some(copy) = self.copy(case) else { return self.data.image(case) };
+        let mut image =
+            Volume::new(self.geometry(case).clone(), self.data.image(copy.origin)?.into_data());
+        if copy.gamma != 1.0 {
+            copy.contrast(&mut image);
+        }
+        Ok(image)
+    }
+
+    fn structures(&self) -> Vec<Annotated> {
+        self.structures.clone()
+    }
+
+    fn landmarks(&self, structure: &str) -> Vec<Points> {
+        let place = self.structures.iter().position(|(name, _)| name == structure);
+        place.map_or_else(Vec::new, |n| self.landmarks[n].clone())
+    }
+
+    fn partner(&self, structure: &str) -> Option<String> {
+        self.data.partner(structure)
+    }
+
+    fn origin(&self, case: usize) -> usize {
+        self.copy(case).map_or(case, |copy| copy.origin)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pbt_volume::VoxelIndex;
+
+    /// Boxes and landmarks in images of 20 x 24 x 30 voxels.
+    struct Cases {
+        names: Vec<String>,
+        geometry: Geometry,
+        structures: Vec<Annotated>,
+        /// By structure.
+        landmarks: Vec<Vec<Points>>,
+        partners: Vec<(String, String)>,
+    }
+
+    impl TrainingData for Cases {
+        type Error = DetectError;
+
+        fn name(&self) -> &str {
+            "cases"
+        }
+
+        fn modality(&self) -> &str {
+            "CT"
+        }
+
+        fn cases(&self) -> &[String] {
+            &self.names
+        }
+
+        fn image_sha256(&self, _: usize) -> &str {
+            ""
+        }
+
+        fn geometry(&self, _: usize) -> &Geometry {
+            &self.geometry
+        }
+
+        fn image(&self, case: usize) -> Result<Volume<f32>, DetectError> {
+            Ok(Volume::from_fn(self.geometry.clone(), |i, j, k| {
+                (case * 1000 + i + 20 * j + 480 * k) as f32
+            }))
+        }
+
+        fn structures(&self) -> Vec<Annotated> {
+            self.structures.clone()
+        }
+
+        fn landmarks(&self, structure: &str) -> Vec<Points> {
+            let place = self.structures.iter().position(|(name, _)| name == structure);
+            place.and_then(|n| self.landmarks.get(n).cloned()).unwrap_or_default()
+        }
+
+        fn partner(&self, structure: &str) -> Option<String> {
+            self.partners
+                .iter()
+                .find(|(name, _)| name == structure)
+                .map(|(_, partner)| partner.clone())
+        }
+    }
+
+    fn pose(at: [f64; 3], turned: [f64; 3]) -> Pose {
+        Pose {
+            center: PointLps::new(at[0], at[1], at[2]),
+            orientation: positive(UnitQuaternion::from_euler_angles(
+                turned[0], turned[1], turned[2],
+            )),
+            size_mm: [8.0, 12.0, 10.0],
+        }
+    }
+
+    fn cases(structures: Vec<Annotated>, landmarks: Vec<Vec<Points>>) -> Cases {
+        let count = structures[0].1.len();
+        let matrix = UnitQuaternion::from_euler_angles(0.1, -0.05, 0.2).to_rotation_matrix()
+            * Matrix3::from_diagonal_element(1.5);
+        let geometry =
+            Geometry::new([20, 24, 30], matrix, PointLps::new(-10.0, 5.0, -20.0)).unwrap();
+        Cases {
+            names: (0..count).map(|n| format!("case {n}")).collect(),
+            geometry,
+            structures,
+            landmarks,
+            partners: Vec::new(),
+        }
+    }
+
+    /// A structure of pairs and a midline in two cases, in any orientation, annotated in a frame
+    /// that is off the plane of symmetry.
+    fn skulls() -> Cases {
+        let frame = pose([0.3, 0.1, -0.2], [0.03, 0.05, -0.04]);
+        let shape = [
+            [3.0, 5.0, 1.0],
+            [-3.0, 5.0, 1.0],
+            [2.0, -5.0, 2.0],
+            [-2.0, -5.0, 2.0],
+            [0.0, 1.0, 4.0],
+            [0.0, -2.0, -4.0],
+        ];
+        let heads =
+            [pose([1.0, 20.0, 0.0], [0.1, 0.0, -0.1]), pose([-2.0, 18.0, 3.0], [2.0, 0.7, 1.5])];
+        // The frame as annotated, in the head that is symmetric.
+        let annotated = |head: &Pose| Pose {
+            center: PointLps(head.center.0 + head.orientation * frame.center.0.coords),
+            orientation: positive(head.orientation * frame.orientation),
+            ..*head
+        };
+        let landmark = |n: usize| -> Points {
+            let points = heads
+                .iter()
+                .enumerate()
+                .map(|(case, head)| (case, head.to_lps(Vector3::from(shape[n]))));
+            (format!("{n}"), points.collect())
+        };
+        cases(
+            vec![("skull".into(), heads.iter().map(annotated).enumerate().collect())],
+            vec![(0..shape.len()).map(landmark).collect()],
+        )
+    }
+
+    #[test]
+    fn copies_keep_what_is_where() {
+        let data = skulls();
+        let config =
+            AugmentationConfig { degrees: 20.0, scale: 0.2, ..AugmentationConfig::default() };
+        let augmented = Augmented::new(&data, 3, &config, 7).unwrap();
+        assert_eq!(augmented.symmetric(), Some(true));
+        assert_eq!(augmented.cases()[5], "case 1");
+        let landmarks = augmented.landmarks("skull");
+        for case in 2..8 {
+            let (origin, mirrored) = (augmented.origin(case), [2, 3, 6, 7].contains(&case));
+            assert_eq!(origin, case % 2);
+            assert_eq!(augmented.geometry(case).matrix().determinant() < 0.0, mirrored);
+            assert_eq!(augmented.image(case).unwrap().data(), data.image(origin).unwrap().data());
+            for (l, (_, points)) in landmarks.iter().enumerate() {
+                // The voxel under a landmark is that of its twin.
+                let twin = if mirrored { [1, 0, 3, 2, 4, 5][l] } else { l };
+                let (_, before) = data.landmarks[0][twin].1[origin];
+                let (_, after) = points.iter().find(|(c, _)| *c == case).unwrap();
+                let (a, b): (VoxelIndex, VoxelIndex) =
+                    (data.geometry.to_index(before), augmented.geometry(case).to_index(*after));
+                assert!((a.0 - b.0).norm() < 1e-9);
+            }
+        }
+    }
+
+    #[test]
+    fn a_mirrored_box_is_annotated_as_the_others_are() {
+        let data = skulls();
+        let augmented = Augmented::new(&data, 1, &AugmentationConfig::default(), 0).unwrap();
+        let (structures, landmarks) = (augmented.structures(), augmented.landmarks("skull"));
+        let in_box = |case: usize, l: usize| {
+            let pose = structures[0].1.iter().find(|(c, _)| *c == case).unwrap().1;
+            let point = landmarks[l].1.iter().find(|(c, _)| *c == case).unwrap().1;
+            pose.orientation.inverse() * (point.0 - pose.center.0)
+        };
+        for l in 0..6 {
+            let places: Vec<Vector3<f64>> = (0..4).map(|case| in_box(case, l)).collect();
+            assert!(
+                places.iter().all(|p| (p - places[0]).norm() < 1e-6),
+                "landmark {l}: {places:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn left_becomes_right_and_a_row_stays_in_order() {
+        let at = |x: f64, z: f64| -> Vec<(usize, Pose)> {
+            (0..3).map(|case| (case, pose([x + 0.2 * case as f64, 20.0, z], [0.0; 3]))).collect()
+        };
+        let names = ["left", "right", "upper", "lower"].map(String::from);
+        let places = [(9.0, 0.0), (-9.0, 0.5), (0.2, 14.0), (0.0, -14.0)];
+        let data =
+            cases(names.into_iter().zip(places.map(|(x, z)| at(x, z))).collect(), Vec::new());
+        assert_eq!(twins(&data, &data.structures), [1, 0, 2, 3]);
+        let augmented = Augmented::new(&data, 1, &AugmentationConfig::default(), 0).unwrap();
+        assert_eq!(augmented.symmetric(), None);
+        let middle = data.geometry.center().0.x;
+        let (left, right) = (&augmented.structures()[0].1[3].1, &data.structures[1].1[0].1);
+        assert!(
+            (left.center.0.x - (2.0 * middle - right.center.0.x)).abs() < 1e-9
+                && left.center.0.z == right.center.0.z
+        );
+        assert!(left.orientation.angle() < 1e-9);
+        // What the data say goes before what their places say.
+        let named = Cases {
+            partners: vec![("upper".into(), "lower".into()), ("lower".into(), "upper".into())],
+            ..data
+        };
+        assert_eq!(twins(&named, &named.structures), [1, 0, 3, 2]);
+    }
+
+    #[test]
+    fn landmarks_of_left_and_right_boxes_are_pairs_where_one_structure_mirrors_the_other() {
+        let shape = [
+            [3.0, 5.0, 1.0],
+            [1.0, -5.0, 2.0],
+            [-2.0, 1.0, 4.0],
+            [-3.0, -2.0, -4.0],
+            [0.5, 3.0, -3.0],
+        ];
+        let boxes = |x: f64| -> Vec<(usize, Pose)> {
+            (0..3).map(|case| (case, pose([x, 20.0 + case as f64, 0.0], [0.0; 3]))).collect()
+        };
+        let points = |x: f64, sign: f64| -> Vec<Points> {
+            let place = |(case, pose): &(usize, Pose), p: [f64; 3]| {
+                (*case, pose.to_lps(Vector3::new(sign * p[0], p[1], p[2])))
+            };
+            shape
+                .iter()
+                .enumerate()
+                .map(|(l, &p)| (format!("{x} {l}"), boxes(x).iter().map(|b| place(b, p)).collect()))
+                .collect()
+        };
+        let sides = || vec![("left".to_owned(), boxes(9.0)), ("right".to_owned(), boxes(-9.0))];
+        let symmetric = |data: &Cases| {
+            Augmented::new(data, 1, &AugmentationConfig::default(), 0).unwrap().symmetric()
+        };
+        assert_eq!(
+            symmetric(&cases(sides(), vec![points(9.0, 1.0), points(-9.0, -1.0)])),
+            Some(true)
+        );
+        // Both as they are, not as a mirror shows them.
+        assert_eq!(
+            symmetric(&cases(sides(), vec![points(9.0, 1.0), points(-9.0, 1.0)])),
+            Some(false)
+        );
+    }
+
+    #[test]
+    fn contrast_changes_the_middle_and_not_the_ends() {
+        let data = skulls();
+        let augmented = Augmented::new(
+            &data,
+            1,
+            &AugmentationConfig { gamma: 0.5, ..AugmentationConfig::default() },
+            3,
+        )
+        .unwrap();
+        let (before, after) = (data.image(0).unwrap(), augmented.image(2).unwrap());
+        let n = before.data().len();
+        assert_eq!(
+            (before.data()[0], before.data()[n - 1]),
+            (after.data()[0], after.data()[n - 1])
+        );
+        assert!((before.data()[n / 2] - after.data()[n / 2]).abs() > 10.0);
+        assert!(after.data().windows(2).all(|w| w[0] <= w[1]));
+    }
+}

@@ -1,0 +1,9 @@
+//! Training data: cases, their images on the working grid, copies of them.
+
+pub(crate) mod augmentation;
+pub(crate) mod case;
+pub(crate) mod mirror_trial;
+pub(crate) mod symmetry;
+pub(crate) mod training_data;
+pub(crate) mod working;
+pub(crate) mod working_choice;

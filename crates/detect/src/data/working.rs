@@ -1,0 +1,117 @@
+//! The working grid of an image: 12 bits, one spacing, a pyramid.
+
+use crate::DetectError;
+use pbt_volume::{
+    Geometry, IntensityPolicy, Padding, Pose, Pyramid, Volume, VoxelIndex, resample,
+    working_geometry,
+};
+use serde::{Deserialize, Serialize};
+
+/// How an image becomes a working pyramid. Part of the model: training and detection use the same.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WorkingSpec {
+    /// Spacing of the finest level, mm.
+    pub spacing_mm: f64,
+    /// Number of levels; each has twice the spacing of the one before.
+    pub levels: usize,
+    /// What lies outside the image.
+    pub padding: Padding,
+    /// How intensities become 12 bits.
+    pub intensity: IntensityPolicy,
+}
+
+/// The largest working volume, voxels: 4 GB of channels. A larger image in relation to the working
+/// spacing is refused.
+const MOST_VOXELS: f64 = 512.0 * 1024.0 * 1024.0;
+
+/// Most voxels along an axis.
+const MOST_ACROSS: usize = 65_000;
+
+impl WorkingSpec {
+    /// The working pyramid of an image.
+    ///
+    /// # Errors
+    /// [`DetectError::Image`] when the image is constant or without finite voxels, or when the
+    /// working grid would be absurdly large.
+    pub fn pyramid(&self, image: &Volume<f32>) -> Result<Pyramid, DetectError> {
+        self.pyramid_on(image, &self.grid(image.geometry())?)
+    }
+
+    /// The working grid over all of an image. A model file may say anything of its spacing.
+    fn grid(&self, image: &Geometry) -> Result<Geometry, DetectError> {
+        if !(1e-6..=1e6).contains(&self.spacing_mm) {
+            return Err(DetectError::image(
+                "spacing",
+                format!("the model's working spacing of {} mm is absurd", self.spacing_mm as f32),
+            ));
+        }
+        Ok(working_geometry(image, self.spacing_mm))
+    }
+
+    /// The part of the working pyramid that holds these boxes, or the nearest voxels where they lie
+    /// outside; its voxels are those of the whole.
+    ///
+    /// # Errors
+    /// Those of [`WorkingSpec::pyramid`].
+    pub(crate) fn pyramid_of(
+        &self,
+        image: &Volume<f32>,
+        boxes: &[Pose],
+    ) -> Result<Pyramid, DetectError> {
+        let whole = self.grid(image.geometry())?;
+        // Blocks of voxels that are one on the coarsest level.
+        let block = 1 << (self.levels - 1);
+        let corners: Vec<VoxelIndex> =
+            boxes.iter().flat_map(Pose::corners).map(|corner| whole.to_index(corner)).collect();
+        let ends = [0, 1, 2].map(|a| {
+            let last = (whole.shape()[a] - 1) as f64;
+            let places = || corners.iter().map(|corner| corner.0[a].clamp(0.0, last));
+            let low = places().fold(last, f64::min) as usize / block * block;
+            let high = (places().fold(0.0, f64::max).ceil() as usize / block + 1) * block;
+            (low, high.min(whole.shape()[a]) - low)
+        });
+        self.pyramid_on(image, &whole.part(ends.map(|(low, _)| low), ends.map(|(_, count)| count)))
+    }
+
+    fn pyramid_on(&self, image: &Volume<f32>, grid: &Geometry) -> Result<Pyramid, DetectError> {
+        let shape = grid.shape();
+        if shape.iter().map(|&n| n as f64).product::<f64>() > MOST_VOXELS
+            || shape.iter().any(|&n| n > MOST_ACROSS)
+        {
+            return Err(DetectError::image(
+                "spacing",
+                format!(
+                    "the image covers {} x {} x {} voxels of the model's {} mm (check the spacing in the header)",
+                    shape[0], shape[1], shape[2], self.spacing_mm as f32
+                ),
+            ));
+        }
+        let range =
+            self.intensity.range(image).map_err(|e| DetectError::image("voxels", e.to_string()))?;
+        Ok(Pyramid::new(resample(&range.quantise(image), grid, self.padding), self.levels))
+    }
+}
+
+/// An image that is narrower than the reach of the features shows them mostly padding.
+pub(crate) fn check_window(
+    shape: [usize; 3],
+    radius: usize,
+    spacing_mm: f64,
+) -> Result<(), DetectError> {
+    if shape.iter().any(|&s| s < radius) {
+        return Err(DetectError::image(
+            "shape",
+            format!(
+                "the image has {} x {} x {} voxels at the model's {} mm, fewer than the {radius} that its features reach (give a larger image)",
+                shape[0], shape[1], shape[2], spacing_mm as f32
+            ),
+        ));
+    }
+    Ok(())
+}
+
+/// A level of a pyramid, by the number of voxels that the structure should have across there.
+pub(crate) fn level_for(scale_mm: f64, finest_mm: f64, voxels_across: f64) -> usize {
+    libm::round(libm::log2(scale_mm / voxels_across / finest_mm)).clamp(0.0, 6.0) as usize
+}

@@ -1,0 +1,114 @@
+//! The working grid of a structure: what the configuration sets, the rest from the training cases.
+
+use crate::DetectError;
+use crate::config::TrainConfig;
+use crate::data::training_data::TrainingData;
+use crate::data::working::WorkingSpec;
+use crate::data::working::level_for;
+use crate::pose::prior::Prior;
+use pbt_volume::{IntensityPolicy, Padding, PointLps, Pose, Volume};
+
+/// The working grid: what the configuration sets, the rest from the training cases.
+pub(crate) fn working_spec<D: TrainingData>(
+    data: &D,
+    config: &TrainConfig,
+    annotated: &[(usize, Pose)],
+    prior: &Prior,
+) -> Result<WorkingSpec, D::Error> {
+    let ct = data.modality().eq_ignore_ascii_case("CT");
+    let spacing_mm = config.working.spacing_mm.unwrap_or_else(|| {
+        let smallest = smallest_spacing_mm(data, annotated);
+        // Levels are halvings, so that the finest is the image's own grid or a whole power of two
+        // coarser: no blur from resampling by odd factors.
+        let wanted = prior.scale_mm / VOXELS_ACROSS;
+        smallest * libm::exp2(libm::round(libm::log2((wanted / smallest).max(1.0))))
+    });
+    let coarsest = level_for(prior.scale_mm, spacing_mm, config.position.voxels_across);
+    let intensity = match config.working.intensity {
+        Some(policy) => policy,
+        None if ct => window(data, annotated)?,
+        None => IntensityPolicy::Percentiles { low_percent: 1.0, high_percent: 99.0 },
+    };
+    Ok(WorkingSpec {
+        spacing_mm,
+        levels: coarsest + 1,
+        padding: config.working.padding.unwrap_or(if ct { Padding::Zero } else { Padding::Edge }),
+        intensity,
+    })
+}
+
+/// The smallest spacing of the images as they were given.
+pub(crate) fn smallest_spacing_mm<D: TrainingData>(data: &D, annotated: &[(usize, Pose)]) -> f64 {
+    annotated
+        .iter()
+        .filter(|&&(case, _)| data.origin(case) == case)
+        .map(|&(case, _)| {
+            data.geometry(case).spacing_mm().into_iter().fold(f64::INFINITY, f64::min)
+        })
+        .fold(f64::INFINITY, f64::min)
+}
+
+/// A window for images with an absolute scale: from the images' 1st percentile to the 99.5th of
+/// what lies in the boxes, medians over at most ten cases.
+fn window<D: TrainingData>(
+    data: &D,
+    annotated: &[(usize, Pose)],
+) -> Result<IntensityPolicy, D::Error> {
+    let mut lows = Vec::new();
+    let mut highs = Vec::new();
+    for &(case, pose) in annotated.iter().take(10) {
+        let image = data.image(case)?;
+        let all = IntensityPolicy::Percentiles { low_percent: 1.0, high_percent: 100.0 };
+        let range = all.range(&image).map_err(|e| {
+            DetectError::training(format!("case {}", data.cases()[case]), e.to_string())
+        })?;
+        let mut inside = inside_box(&image, &pose);
+        if inside.is_empty() {
+            continue;
+        }
+        let place = (inside.len() - 1) * 995 / 1000;
+        let (_, high, _) = inside.select_nth_unstable_by(place, f32::total_cmp);
+        lows.push(range.low);
+        highs.push(f64::from(*high));
+    }
+    let median = |values: &mut Vec<f64>| {
+        values.sort_by(f64::total_cmp);
+        values.get(values.len() / 2).copied()
+    };
+    match (median(&mut lows), median(&mut highs)) {
+        (Some(low), Some(high)) if low < high => Ok(IntensityPolicy::Window { low, high }),
+        _ => Ok(IntensityPolicy::Percentiles { low_percent: 1.0, high_percent: 99.0 }),
+    }
+}
+
+/// Voxels across D on the finest level.
+const VOXELS_ACROSS: f64 = 46.0;
+
+/// The finite voxels of every other row and plane inside a box.
+fn inside_box(image: &Volume<f32>, pose: &Pose) -> Vec<f32> {
+    let geometry = image.geometry();
+    let shape = image.shape();
+    let corners = pose.corners().map(|c| geometry.to_index(c).0);
+    let range = |a: usize| {
+        let low =
+            corners.iter().map(|c| c[a]).fold(f64::INFINITY, f64::min).floor().max(0.0) as usize;
+        let high =
+            corners.iter().map(|c| c[a]).fold(f64::NEG_INFINITY, f64::max).ceil().max(0.0) as usize;
+        low..(high + 1).min(shape[a])
+    };
+    let mut values = Vec::new();
+    for k in range(2).step_by(2) {
+        for j in range(1).step_by(2) {
+            for i in range(0) {
+                let point: PointLps =
+                    geometry.to_lps(pbt_volume::VoxelIndex::new(i as f64, j as f64, k as f64));
+                let in_box = pose.orientation.inverse() * (point.0 - pose.center.0);
+                let value = image.at(i, j, k);
+                if (0..3).all(|a| in_box[a].abs() <= pose.size_mm[a] / 2.0) && value.is_finite() {
+                    values.push(value);
+                }
+            }
+        }
+    }
+    values
+}

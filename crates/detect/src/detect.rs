@@ -1,0 +1,496 @@
+//! Detection in one image.
+
+use crate::DetectError;
+use crate::data::working::WorkingSpec;
+use crate::data::working::check_window;
+use crate::explain::Explanation;
+use crate::model::{Model, StructureModel};
+use crate::network::fusion::Measured;
+use crate::network::graph::{Candidates, Choice, Network, sure};
+use crate::network::level_shift::{LevelTest, SHIFTS, ladder};
+use crate::stages::position::Candidate;
+use pbt_tree::{Backend, ImageLayout, Score};
+use pbt_volume::{Geometry, PointLps, Pose, Volume};
+use std::time::Instant;
+
+/// Whether the structure is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Status {
+    /// Yes.
+    Found,
+    /// Perhaps; the pose is the best guess.
+    Doubtful,
+    /// No; the pose means nothing.
+    Absent,
+}
+
+/// One structure in one image.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Detection {
+    /// Name of the structure.
+    pub name: String,
+    /// Whether it is there.
+    pub status: Status,
+    /// Probability that the pose is right, as the verification stage sees it.
+    pub score: f64,
+    /// The best pose; for `Absent` too, for those who compare.
+    pub pose: Pose,
+    /// What each stage found.
+    pub trace: Trace,
+    /// The landmarks in its frame, in the model's order.
+    pub landmarks: Vec<LandmarkDetection>,
+}
+
+/// One landmark in one image.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LandmarkDetection {
+    /// Name of the structure.
+    pub name: String,
+    /// Whether it is there.
+    pub status: Status,
+    /// Probability that it is right: that its box is, and that it is in a box that is.
+    pub score: f64,
+    /// The best point; for `Absent` too, for those who compare.
+    pub point: PointLps,
+}
+
+/// What each stage of a detection found.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Trace {
+    /// Position candidates, best first.
+    pub candidates: Vec<Candidate>,
+    /// Modes of the orientation stage, then what the neighbours in the network propose, then the
+    /// rung of a level test where none stood.
+    pub modes: Vec<Pose>,
+    /// Number of modes before the neighbours' proposals.
+    pub own_modes: usize,
+    /// Where the finish brought each mode.
+    pub converged: Vec<Pose>,
+    /// What verification says of each converged pose.
+    pub scores: Vec<Score>,
+    /// Place of the chosen one among them.
+    pub chosen: usize,
+    /// Where the chosen one was settled; neighbours may have moved the result from there.
+    pub settled: Option<Pose>,
+    /// By how much the best joint choice of the network with this structure elsewhere is worse;
+    /// infinite where there is none.
+    pub margin: f64,
+    /// Log of how much likelier the place is by where the chosen neighbours lie; 0 without
+    /// neighbours.
+    pub support: f64,
+}
+
+/// The detections of an image with the time that each stage took, milliseconds, in order.
+#[derive(Debug, Clone)]
+pub struct Detections {
+    /// In the model's order.
+    pub detections: Vec<Detection>,
+    /// Stage and milliseconds.
+    pub timing_ms: Vec<(String, f64)>,
+}
+
+impl Model {
+    /// Finds every structure of the model in an image.
+    ///
+    /// # Errors
+    /// [`DetectError::Image`] when the image cannot be brought to the working grid or is smaller
+    /// than the feature window.
+    pub fn detect<B: Backend>(
+        &self,
+        backend: &B,
+        image: &Volume<f32>,
+    ) -> Result<Detections, DetectError> {
+        Ok(self.run(backend, image, false)?.0)
+    }
+
+    /// As [`Model::detect`], and why each detection came out as it did, in the same order.
+    ///
+    /// # Errors
+    /// Those of [`Model::detect`].
+    pub fn explain<B: Backend>(
+        &self,
+        backend: &B,
+        image: &Volume<f32>,
+    ) -> Result<(Detections, Vec<Explanation>), DetectError> {
+        self.run(backend, image, true)
+    }
+
+    /// The detections, and their explanations where they are wanted.
+    fn run<B: Backend>(
+        &self,
+        backend: &B,
+        image: &Volume<f32>,
+        explain: bool,
+    ) -> Result<(Detections, Vec<Explanation>), DetectError> {
+        let mut clock = Clock::default();
+        let mut prepared: Vec<Prepared<'_, B>> = Vec::new();
+        let mut searches = Vec::with_capacity(self.structures.len());
+        for structure in &self.structures {
+            let n = match prepared.iter().position(|p| p.serves(structure)) {
+                Some(n) => n,
+                None => {
+                    prepared.push(Prepared::new(backend, structure, image, &mut clock)?);
+                    prepared.len() - 1
+                }
+            };
+            searches.push((n, structure.search(backend, &prepared[n], &mut clock)?));
+        }
+        if let Some(network) = &self.network {
+            for (proposed, (structure, (n, search))) in network
+                .proposals(&found(&searches))
+                .iter()
+                .zip(self.structures.iter().zip(&mut searches))
+            {
+                structure.converge(backend, &prepared[*n].image, proposed, search);
+            }
+        }
+        let middle = image.geometry().center();
+        let mut choices = match &self.network {
+            Some(network) => network.choose(&found(&searches), middle),
+            None => searches.iter().map(|(_, trace)| Choice::best(&trace.scores)).collect(),
+        };
+        if let Some(network) = &self.network {
+            for test in &self.levels {
+                let on = &prepared[searches[test.spec.members[0]].0].image;
+                self.settle_level(
+                    backend,
+                    (on, image.geometry()),
+                    network,
+                    test,
+                    &mut searches,
+                    &mut choices,
+                );
+            }
+        }
+        clock.stop("network");
+        let (mut settled, mut measured) =
+            (Vec::with_capacity(searches.len()), Vec::with_capacity(searches.len()));
+        for ((structure, (n, trace)), choice) in self.structures.iter().zip(searches).zip(choices) {
+            let (detection, own) = structure.settle(backend, &prepared[n], trace, choice);
+            settled.push((n, detection));
+            measured.push(own);
+        }
+        if let Some(network) = &self.network {
+            for ((_, detection), fused) in settled.iter_mut().zip(network.fused(&measured)) {
+                detection.pose = fused.unwrap_or(detection.pose);
+            }
+        }
+        let (mut detections, mut explanations) = (Vec::with_capacity(settled.len()), Vec::new());
+        for (structure, (n, mut detection)) in self.structures.iter().zip(settled) {
+            let on = &prepared[n];
+            if detection.status == Status::Found && structure.is_out_of_view(on, &detection.pose) {
+                detection.status = Status::Doubtful;
+            }
+            clock.stop("verification");
+            detection.landmarks = structure.find_landmarks(backend, on, image, &detection)?;
+            if !detection.landmarks.is_empty() {
+                clock.stop("landmarks");
+            }
+            if explain {
+                explanations.push(structure.explain(
+                    backend,
+                    &on.image,
+                    structure.working.spacing_mm,
+                    &detection,
+                ));
+            }
+            detections.push(detection);
+        }
+        clock.stop("verification");
+        Ok((Detections { detections, timing_ms: clock.stages }, explanations))
+    }
+}
+
+impl Model {
+    /// Moves the names along a chain to the level that its context, its place and its members' own
+    /// detectors favour together.
+    fn settle_level<B: Backend>(
+        &self,
+        backend: &B,
+        (on, view): (&B::Image, &Geometry),
+        network: &Network,
+        test: &LevelTest,
+        searches: &mut [(usize, Trace)],
+        choices: &mut [Choice],
+    ) {
+        let (members, middle) = (&test.spec.members, view.center());
+        let pose = |searches: &[(usize, Trace)], choices: &[Choice], s: usize| {
+            searches[s].1.converged[choices[s].index]
+        };
+        let chosen: Vec<Pose> = members.iter().map(|&s| pose(searches, choices, s)).collect();
+        let rungs =
+            ladder(backend, on, network, &self.structures[members[0]].finish, members, &chosen);
+        // What the image says decides whether there is doubt; the place only which level it is.
+        let mut seen = test.log_odds(backend, on, &rungs);
+        let mut places = vec![0.0; seen.len()];
+        // What members say is one opinion, not several: they learned from the same cases.
+        let share = 1.0 / members.len() as f64;
+        for (n, &s) in members.iter().enumerate() {
+            let here = &rungs[n..n + seen.len()];
+            let scores = self.structures[s].verification.score(backend, on, here);
+            for (first, (score, pose)) in scores.into_iter().zip(here).enumerate() {
+                // Nothing is known of what is out of view.
+                if view.voxels_outside(pose.center) <= 0.0 {
+                    seen[first] += share * sure(score.log_odds());
+                }
+                places[first] += share * network.place(s, pose, middle);
+            }
+        }
+        let totals: Vec<f64> = seen.iter().zip(&places).map(|(a, b)| a + b).collect();
+        let best = (0..totals.len())
+            .fold(SHIFTS, |best, n| if totals[n] > totals[best] { n } else { best });
+        let second = (0..totals.len())
+            .filter(|&n| n != best)
+            .map(|n| totals[n])
+            .fold(f64::NEG_INFINITY, f64::max);
+        for (n, &s) in members.iter().enumerate() {
+            let (structure, trace) = (&self.structures[s], &mut searches[s].1);
+            let there = rungs[best + n];
+            if chosen[n].center.distance_mm(&there.center) > SAME_RUNG * test.spec.scale_mm {
+                choices[s].index = trace.converged.len();
+                trace.scores.extend(structure.verification.score(backend, on, &[there]));
+                trace.modes.push(there);
+                trace.converged.push(there);
+            }
+            choices[s].margin = seen[best].min(totals[best] - second);
+        }
+        let poses: Vec<Pose> = (0..searches.len()).map(|s| pose(searches, choices, s)).collect();
+        for &s in members {
+            choices[s].support = network.support(s, |s| &poses[s]);
+        }
+    }
+}
+
+/// A centre that lies this far outside the image, in D, is out of view; nearer, half of the
+/// structure is seen.
+const OUT_OF_VIEW: f64 = 0.05;
+
+/// Log of the odds against the next choice from which the evidence for a choice is strong: 20 (Kass
+/// and Raftery 1995, section 3.2). With 10 training spines and no places, one held-out spine of 24
+/// was sure of a wrong level at odds of 16; at 20 none is, with 10 spines or all.
+const STRONG: f64 = 2.995_732_273_553_991;
+
+/// A chosen pose within this of a rung, in D, stands on it.
+const SAME_RUNG: f64 = 0.35;
+
+/// An image made ready for structures with the same working grid and tables.
+struct Prepared<'a, B: Backend> {
+    working: &'a WorkingSpec,
+    layout: ImageLayout,
+    /// Grids of the levels, finest first.
+    levels: Vec<Geometry>,
+    image: B::Image,
+}
+
+impl<'a, B: Backend> Prepared<'a, B> {
+    fn new(
+        backend: &B,
+        structure: &'a StructureModel,
+        image: &Volume<f32>,
+        clock: &mut Clock,
+    ) -> Result<Self, DetectError> {
+        let pyramid = structure.working.pyramid(image)?;
+        let levels: Vec<Geometry> =
+            pyramid.levels().iter().map(|level| level.geometry().clone()).collect();
+        let spec = &structure.position.spec;
+        check_window(levels[spec.level].shape(), spec.radius, levels[spec.level].spacing_mm()[0])?;
+        clock.stop("prepare");
+        let layout = structure.layout();
+        let image = backend.upload(pyramid.levels(), &layout);
+        clock.stop("upload");
+        Ok(Self { working: &structure.working, layout, levels, image })
+    }
+
+    fn serves(&self, structure: &StructureModel) -> bool {
+        *self.working == structure.working && self.layout == structure.layout()
+    }
+
+    fn middle(&self) -> PointLps {
+        self.levels[0].center()
+    }
+}
+
+/// The converged poses as the network sees them.
+fn found(searches: &[(usize, Trace)]) -> Vec<Candidates> {
+    let candidates = |trace: &Trace| Candidates {
+        poses: trace.converged.clone(),
+        log_odds: trace.scores.iter().map(|score| score.log_odds()).collect(),
+    };
+    searches.iter().map(|(_, trace)| candidates(trace)).collect()
+}
+
+impl StructureModel {
+    /// What a case needs for detection.
+    pub(crate) fn layout(&self) -> ImageLayout {
+        let all = (0..self.working.levels).collect();
+        ImageLayout { channels: all, ..self.position.spec.layout(&self.working) }
+    }
+
+    /// The structure by itself: position, orientation and finish.
+    fn search<B: Backend>(
+        &self,
+        backend: &B,
+        on: &Prepared<'_, B>,
+        clock: &mut Clock,
+    ) -> Result<Trace, DetectError> {
+        let candidates =
+            self.position.detect(backend, &on.image, &on.levels[self.position.spec.level]);
+        clock.stop("position");
+        let modes =
+            self.orientation.detect(backend, &on.image, &candidates, &self.prior, on.middle());
+        clock.stop("orientation");
+        let mut trace = Trace { candidates, own_modes: modes.len(), ..Trace::default() };
+        self.converge(backend, &on.image, &modes, &mut trace);
+        clock.stop("finish");
+        if trace.scores.is_empty() {
+            return Err(DetectError::image("voxels", "no candidate position in the image"));
+        }
+        Ok(trace)
+    }
+
+    /// Adds modes to what was found, and where they converge.
+    fn converge<B: Backend>(
+        &self,
+        backend: &B,
+        image: &B::Image,
+        modes: &[Pose],
+        trace: &mut Trace,
+    ) {
+        let converged = self.finish.apply(backend, image, modes);
+        trace.scores.extend(self.verification.score(backend, image, &converged));
+        trace.modes.extend_from_slice(modes);
+        trace.converged.extend(converged);
+    }
+
+    /// The chosen pose with its score, without landmarks; and what neighbours may go by.
+    fn settle<B: Backend>(
+        &self,
+        backend: &B,
+        on: &Prepared<'_, B>,
+        trace: Trace,
+        choice: Choice,
+    ) -> (Detection, Option<Measured>) {
+        let expected = self.prior.expected(on.middle());
+        let (pose, score) = self.verification.settle(
+            backend,
+            &on.image,
+            &trace.converged,
+            &trace.scores,
+            choice.index,
+            expected.as_ref(),
+        );
+        let trace = Trace {
+            chosen: choice.index,
+            settled: Some(pose),
+            margin: choice.margin,
+            support: choice.support,
+            ..trace
+        };
+        let own = self.verification.probability(score);
+        let score = choice.probability(own);
+        // Where the evidence against another joint choice is not strong, the best may be a guess.
+        let status = match self.status(score) {
+            Status::Found if choice.margin < STRONG => Status::Doubtful,
+            status => status,
+        };
+        let detection = Detection {
+            name: self.name.clone(),
+            status,
+            score,
+            pose,
+            trace,
+            landmarks: Vec::new(),
+        };
+        let measured = self.measured(&detection, own);
+        (detection, measured)
+    }
+
+    /// Whether less than half of the structure can be seen there: what is said of it is a guess.
+    fn is_out_of_view<B: Backend>(&self, on: &Prepared<'_, B>, pose: &Pose) -> bool {
+        on.levels[0].voxels_outside(pose.center) * self.working.spacing_mm
+            > OUT_OF_VIEW * self.prior.scale_mm
+    }
+
+    /// The pose with its errors, where it is one that neighbours can go by; `probability` is its
+    /// own detector's.
+    fn measured(&self, detection: &Detection, probability: f64) -> Option<Measured> {
+        let error = self.verification.spec.error.filter(|_| detection.status != Status::Absent)?;
+        Some(Measured { pose: detection.pose, error: error.doubted(probability) })
+    }
+
+    /// What a probability means.
+    fn status(&self, score: f64) -> Status {
+        if score < self.verification.spec.absent_below {
+            Status::Absent
+        } else if score < self.verification.spec.doubtful_below {
+            Status::Doubtful
+        } else {
+            Status::Found
+        }
+    }
+
+    /// The landmarks of a box: none is surer than its box, and those of an absent one are absent.
+    fn find_landmarks<B: Backend>(
+        &self,
+        backend: &B,
+        on: &Prepared<'_, B>,
+        image: &Volume<f32>,
+        parent: &Detection,
+    ) -> Result<Vec<LandmarkDetection>, DetectError> {
+        let Some(stage) = &self.landmarks else { return Ok(Vec::new()) };
+        let found = match &stage.close_up {
+            None => stage.detect(backend, &on.image, &parent.pose),
+            Some(close_up) => {
+                let near = close_up.pyramid(&self.working, image, &[parent.pose])?;
+                let near = backend.upload(near.levels(), &close_up.layout(&self.working));
+                stage.detect(backend, &near, &parent.pose)
+            }
+        };
+        let all = stage
+            .landmarks
+            .iter()
+            .zip(found)
+            .map(|(prior, found)| {
+                let own = parent.score * found.score;
+                // An unlikely place is a reason for doubt, not a sign of absence.
+                let status = match parent.status {
+                    Status::Found if own < self.verification.spec.doubtful_below => {
+                        Status::Doubtful
+                    }
+                    status => status,
+                };
+                LandmarkDetection {
+                    name: prior.name.clone(),
+                    status,
+                    score: own,
+                    point: found.point,
+                }
+            })
+            .collect();
+        Ok(all)
+    }
+}
+
+struct Clock {
+    last: Instant,
+    stages: Vec<(String, f64)>,
+}
+
+impl Default for Clock {
+    fn default() -> Self {
+        Self { last: Instant::now(), stages: Vec::new() }
+    }
+}
+
+impl Clock {
+    /// Adds the time since the last stop to a stage.
+    fn stop(&mut self, stage: &str) {
+        let now = Instant::now();
+        let ms = (now - self.last).as_secs_f64() * 1e3;
+        self.last = now;
+        match self.stages.iter_mut().find(|(name, _)| name == stage) {
+            Some((_, sum)) => *sum += ms,
+            None => self.stages.push((stage.to_owned(), ms)),
+        }
+    }
+}

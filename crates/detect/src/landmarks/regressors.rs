@@ -1,0 +1,223 @@
+//! Landmarks of a box: points found in its frame, so that a turned structure is no harder than an
+//! upright one.
+//!
+//! A landmark starts at its mean place in the box and is moved by rounds of linear maps. A round
+//! looks at the whole box and moves all landmarks together, or at the surroundings of each landmark
+//! and moves it alone; what all rounds say is blended. Lengths are in units of D, the box's mean
+//! size, or of the spread of the landmarks about their mean places, so that one configuration
+//! serves mouse skulls and hippocampi.
+
+use crate::config::landmarks::View;
+use crate::landmarks::close_up::CloseUp;
+use crate::linear::map::LinearMap;
+use crate::stages::sampling::normalise;
+use nalgebra::Vector3;
+use pbt_tree::{Backend, Patch, PoseSite};
+use pbt_volume::{PointLps, Pose};
+use serde::{Deserialize, Serialize};
+
+/// A landmark before any image is seen.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LandmarkPrior {
+    /// Name of the structure.
+    pub name: String,
+    /// Training cases that have it.
+    pub cases: usize,
+    /// Mean place in the box as shares of its edges; 0 is the centre, ½ a face.
+    pub mean: [f64; 3],
+    /// Root mean square distance from the mean place in the training cases, in D.
+    pub spread: f64,
+    /// The largest such distance, in D.
+    pub farthest: f64,
+    /// How often it came within 0.1 D in training cases that the rounds did not see, 0 to 1.
+    pub right: f64,
+    /// Weights of the mean place and of where each round puts the landmark; they add up to 1.
+    pub blend: Vec<f64>,
+}
+
+/// A landmark is right within this, in D: the distance from which training calls boxes wrong, and a
+/// little more.
+pub(crate) const RIGHT_WITHIN: f64 = 0.1;
+
+/// A round without its tables.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LandmarkRoundSpec {
+    /// What it looks at.
+    pub view: View,
+    /// Samples, one patch after another. Extents are multiples of the box, or of its mean edge for
+    /// the view of points.
+    pub patches: Vec<Patch>,
+    /// Whether patches are brought to one mean and deviation: for images without an absolute scale.
+    pub normalise: bool,
+    /// A step beyond is shortened; in D.
+    pub reach: f64,
+}
+
+/// Landmarks that one map of a round moves.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LandmarkGroup {
+    /// Their places in the list of landmarks; one where the round looks at points.
+    pub landmarks: Vec<usize>,
+    /// Three outputs a landmark: the step in the box's frame, in D.
+    pub map: LinearMap,
+}
+
+/// A trained round.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LandmarkRound {
+    /// What it looks at.
+    pub spec: LandmarkRoundSpec,
+    /// Every landmark is in one of them.
+    pub groups: Vec<LandmarkGroup>,
+}
+
+/// The landmarks of a box.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LandmarkStage {
+    /// Mean places, in the order of results.
+    pub landmarks: Vec<LandmarkPrior>,
+    /// What rounds look at; absent where the working pyramid of the box is fine enough, or the
+    /// images are no finer.
+    pub close_up: Option<CloseUp>,
+    /// Rounds in their order.
+    pub rounds: Vec<LandmarkRound>,
+}
+
+/// A landmark that was sought.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct FoundLandmark {
+    /// Where.
+    pub point: PointLps,
+    /// Probability that it is right in a box that is: how often it was in held-out cases, less
+    /// where its place is unlike any of theirs.
+    pub score: f64,
+}
+
+/// Where a mean place lies in an image.
+pub(crate) fn expected(frame: &Pose, mean: [f64; 3]) -> PointLps {
+    frame.to_lps(Vector3::from_fn(|a, _| mean[a] * frame.size_mm[a]))
+}
+
+/// The step between two points in the frame of a box, in its D.
+pub(crate) fn step_between(frame: &Pose, from: PointLps, to: PointLps) -> Vector3<f64> {
+    frame.orientation.inverse() * (to.0 - from.0) / frame.mean_size_mm()
+}
+
+fn stepped(frame: &Pose, from: PointLps, step: Vector3<f64>) -> PointLps {
+    PointLps(from.0 + frame.orientation * (step * frame.mean_size_mm()))
+}
+
+impl LandmarkRoundSpec {
+    /// Values a site.
+    pub(crate) fn len(&self) -> usize {
+        self.patches.iter().map(Patch::len).sum()
+    }
+
+    /// Where the round looks: the box, or a cube of its mean size about a point; the patches'
+    /// extents say how much of it.
+    pub(crate) fn site(&self, frame: &Pose, point: PointLps) -> Pose {
+        match self.view {
+            View::Box => *frame,
+            View::Point => Pose {
+                center: point,
+                orientation: frame.orientation,
+                size_mm: [frame.mean_size_mm(); 3],
+            },
+        }
+    }
+
+    /// What it sees there, site after site.
+    pub(crate) fn see<B: Backend>(
+        &self,
+        backend: &B,
+        images: &[&B::Image],
+        sites: &[PoseSite],
+    ) -> Vec<i16> {
+        let length = self.len();
+        let mut all = vec![0i16; sites.len() * length];
+        let mut first = 0;
+        for patch in &self.patches {
+            let mut values = vec![0i16; sites.len() * patch.len()];
+            backend.patches(images, patch, sites, &mut values);
+            for (to, from) in all.chunks_exact_mut(length).zip(values.chunks_exact_mut(patch.len()))
+            {
+                if self.normalise {
+                    normalise(patch, from);
+                }
+                to[first..first + from.len()].copy_from_slice(from);
+            }
+            first += patch.len();
+        }
+        all
+    }
+}
+
+impl LandmarkStage {
+    /// All landmarks of a box that was found here; the image is a close-up where the stage has one.
+    pub fn detect<B: Backend>(
+        &self,
+        backend: &B,
+        image: &B::Image,
+        frame: &Pose,
+    ) -> Vec<FoundLandmark> {
+        let rounds = self.rounds(backend, image, frame);
+        let found = |(l, landmark): (usize, &LandmarkPrior)| {
+            let start = rounds[0][l];
+            let step = |(weight, points): (&f64, &Vec<PointLps>)| {
+                step_between(frame, start, points[l]) * *weight
+            };
+            let step: Vector3<f64> = landmark.blend.iter().zip(&rounds).map(step).sum();
+            FoundLandmark {
+                point: stepped(frame, start, step),
+                score: landmark.right * landmark.plausibility(step.norm()),
+            }
+        };
+        self.landmarks.iter().enumerate().map(found).collect()
+    }
+
+    /// The mean places of all landmarks, then where they are after each round.
+    pub(crate) fn rounds<B: Backend>(
+        &self,
+        backend: &B,
+        image: &B::Image,
+        frame: &Pose,
+    ) -> Vec<Vec<PointLps>> {
+        let mut all: Vec<Vec<PointLps>> =
+            vec![self.landmarks.iter().map(|l| expected(frame, l.mean)).collect()];
+        for round in &self.rounds {
+            let mut points = all[all.len() - 1].clone();
+            let spec = &round.spec;
+            let sites: Vec<PoseSite> = round
+                .groups
+                .iter()
+                .map(|g| PoseSite { image: 0, pose: spec.site(frame, points[g.landmarks[0]]) })
+                .collect();
+            let seen = spec.see(backend, &[image], &sites);
+            for (group, patch) in round.groups.iter().zip(seen.chunks_exact(spec.len())) {
+                for (&l, step) in group.landmarks.iter().zip(group.map.apply(patch).chunks_exact(3))
+                {
+                    let step = Vector3::new(step[0], step[1], step[2]);
+                    let step = if step.norm() > spec.reach {
+                        step * (spec.reach / step.norm())
+                    } else {
+                        step
+                    };
+                    points[l] = stepped(frame, points[l], step);
+                }
+            }
+            all.push(points);
+        }
+        all
+    }
+}
+
+impl LandmarkPrior {
+    /// 1 within the training cases' distances from the mean place, falling like a normal density
+    /// beyond.
+    fn plausibility(&self, distance: f64) -> f64 {
+        let beyond = (distance - self.farthest).max(0.0) / self.spread.max(1e-6);
+        libm::exp(-0.5 * beyond * beyond)
+    }
+}

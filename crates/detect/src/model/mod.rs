@@ -1,0 +1,245 @@
+//! A trained model: what detection needs of every structure, and where it came from.
+
+pub(crate) mod file;
+pub(crate) mod landmark_tables;
+pub(crate) mod level_shift_tables;
+pub(crate) mod seal;
+pub(crate) mod tables;
+
+use crate::config::TrainConfig;
+use crate::data::working::WorkingSpec;
+use crate::landmarks::regressors::LandmarkStage;
+use crate::network::graph::Network;
+use crate::network::level_shift::LevelTest;
+use crate::pose::prior::Prior;
+use crate::refine::refinement::Finish;
+use crate::stages::orientation::OrientationStage;
+use crate::stages::position::PositionStage;
+use crate::stages::verification::VerificationStage;
+use pbt_volume::Pose;
+use serde::{Deserialize, Serialize};
+
+/// A model: one or more structures.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Model {
+    /// Where the model came from.
+    pub provenance: Provenance,
+    /// The structures, in the order of detection results.
+    pub structures: Vec<StructureModel>,
+    /// What the structures say about each other; none where there is one structure or they share
+    /// too few cases.
+    pub network: Option<Network>,
+    /// Which level chains of look-alikes stand at.
+    pub levels: Vec<LevelTest>,
+}
+
+/// Where a model came from: nothing that changes between two trainings on the same data,
+/// configuration and seed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Provenance {
+    /// Version of `pbt` that trained it.
+    pub pbt_version: String,
+    /// Name of the data set.
+    pub dataset: String,
+    /// Modality of the data set.
+    pub modality: String,
+    /// SHA-256 over the names, images and poses of the training cases.
+    pub training_sha256: String,
+    /// Number of training cases.
+    pub cases: usize,
+    /// Copies of each that it was trained on, too: see
+    /// [`AugmentationConfig`](crate::AugmentationConfig).
+    pub copies: usize,
+    /// Seed of all random streams.
+    pub seed: u64,
+    /// The configuration as it was resolved.
+    pub config: TrainConfig,
+}
+
+/// The detector of one structure.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StructureModel {
+    /// Name of the structure.
+    pub name: String,
+    /// Number of its training cases.
+    pub cases: usize,
+    /// How images are prepared.
+    pub working: WorkingSpec,
+    /// Size and orientation before any image is seen.
+    pub prior: Prior,
+    /// Where the centre may be.
+    pub position: PositionStage,
+    /// How the structure may be turned.
+    pub orientation: OrientationStage,
+    /// What brings modes to the structure.
+    pub finish: Finish,
+    /// Which converged pose is right.
+    pub verification: VerificationStage,
+    /// What is found in its frame.
+    pub landmarks: Option<LandmarkStage>,
+}
+
+/// A structure in training: stages appear one after another.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Draft {
+    pub(crate) name: String,
+    pub(crate) cases: usize,
+    pub(crate) working: WorkingSpec,
+    pub(crate) prior: Prior,
+    pub(crate) position: Option<PositionStage>,
+    pub(crate) orientation: Option<OrientationStage>,
+    pub(crate) finish: Option<Finish>,
+    pub(crate) verification: Option<VerificationStage>,
+    /// Landmarks to train in its frame.
+    pub(crate) landmark_names: Vec<String>,
+    /// Poses as detection would find them, by training case; while landmarks are being trained.
+    pub(crate) frames: Option<Vec<Pose>>,
+    pub(crate) landmarks: Option<LandmarkStage>,
+}
+
+impl Draft {
+    /// The finished structure; `None` while a stage is missing.
+    pub(crate) fn complete(self) -> Option<StructureModel> {
+        let Self {
+            name,
+            cases,
+            working,
+            prior,
+            position,
+            orientation,
+            finish,
+            verification,
+            landmark_names,
+            landmarks,
+            ..
+        } = self;
+        if landmarks.is_none() && !landmark_names.is_empty() {
+            return None;
+        }
+        Some(StructureModel {
+            name,
+            cases,
+            working,
+            prior,
+            position: position?,
+            orientation: orientation?,
+            finish: finish?,
+            verification: verification?,
+            landmarks,
+        })
+    }
+}
+
+impl From<StructureModel> for Draft {
+    fn from(s: StructureModel) -> Self {
+        Self {
+            name: s.name,
+            cases: s.cases,
+            working: s.working,
+            prior: s.prior,
+            position: Some(s.position),
+            orientation: Some(s.orientation),
+            finish: Some(s.finish),
+            verification: Some(s.verification),
+            landmark_names: s
+                .landmarks
+                .iter()
+                .flat_map(|l| &l.landmarks)
+                .map(|l| l.name.clone())
+                .collect(),
+            frames: None,
+            landmarks: s.landmarks,
+        }
+    }
+}
+
+impl StructureModel {
+    /// The landmarks that are found in its frame, in the order of results.
+    pub fn landmarks(&self) -> &[crate::LandmarkPrior] {
+        self.landmarks.as_ref().map_or(&[], |stage| &stage.landmarks)
+    }
+
+    /// Every classifier of the model with the name of its stage and descriptions of the features
+    /// that it uses.
+    pub fn classifiers(&self) -> Vec<(String, &pbt_tree::Classifier, Vec<String>)> {
+        let pose = |c: &'_ crate::PoseClassifier| {
+            c.features.iter().map(describe_steerable).collect::<Vec<_>>()
+        };
+        let mut all = vec![
+            (
+                "position".to_owned(),
+                &self.position.classifier.classifier,
+                self.position.classifier.features.iter().map(describe_haar).collect(),
+            ),
+            (
+                "orientation".to_owned(),
+                &self.orientation.classifier.classifier,
+                pose(&self.orientation.classifier),
+            ),
+        ];
+        if let Finish::Classification(rounds) = &self.finish {
+            for (n, round) in rounds.rounds.iter().enumerate() {
+                all.push((
+                    format!("round {}", n + 1),
+                    &round.classifier.classifier,
+                    pose(&round.classifier),
+                ));
+            }
+        }
+        all.push((
+            "verification".to_owned(),
+            &self.verification.classifier.classifier,
+            pose(&self.verification.classifier),
+        ));
+        all
+    }
+}
+
+fn describe_haar(feature: &pbt_features::HaarFeature) -> String {
+    let cuboids: Vec<String> = feature
+        .cuboids()
+        .map(|c| {
+            let [x, y, z] = c.size;
+            let [i, j, k] = c.min;
+            format!("{:+} x {x}x{y}x{z} at ({i}, {j}, {k})", c.weight)
+        })
+        .collect();
+    format!("Haar {}", cuboids.join(", "))
+}
+
+fn describe_steerable(feature: &pbt_features::SteerableFeature) -> String {
+    let [i, j, k] = feature.point;
+    format!(
+        "{:?} {:?} at point ({i}, {j}, {k}), level {}",
+        feature.channel, feature.modifier, feature.level
+    )
+}
+
+impl Model {
+    /// The configuration with everything that was automatic as it was resolved for the first
+    /// structure: training with it again gives the same model where there is one structure.
+    pub fn resolved_config(&self) -> TrainConfig {
+        let mut config = self.provenance.config.clone();
+        config.augmentation.copies = Some(self.provenance.copies);
+        if let Some(s) = self.structures.first() {
+            config.working.spacing_mm = Some(s.working.spacing_mm);
+            config.working.intensity = Some(s.working.intensity);
+            config.working.padding = Some(s.working.padding);
+            if let Finish::Regression(cascade) = &s.finish {
+                config.finish.margin = cascade.regressors.first().map(|r| r.spec.margin);
+                config.finish.ridge = cascade.regressors.first().map(|r| r.spec.ridge);
+            }
+            if let Some(stage) = &s.landmarks {
+                config.landmarks.halvings =
+                    Some(stage.close_up.as_ref().map_or(0, |close_up| close_up.halvings));
+            }
+            config.orientation.orientations = if s.prior.any_orientation {
+                crate::Orientations::Any
+            } else {
+                crate::Orientations::Training
+            };
+        }
+        config
+    }
+}

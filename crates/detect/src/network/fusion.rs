@@ -1,0 +1,298 @@
+//! What neighbours say of a pose that was found: they know little of the place, but more than
+//! nothing, and more still of the orientation.
+//!
+//! The finish ends about the truth with the errors that [`FinishError`] has; a neighbour expects
+//! the structure with the errors of its own pose and those of the arc between them. All are taken
+//! as normal and independent, so the best estimate is the mean of what they say, weighted by the
+//! inverse covariances (generalised least squares: Aitken 1936). A pose that its own detector
+//! doubts weighs less.
+
+use crate::network::graph::{Arc, BROKEN, Gaussian, Network};
+use crate::pose::step::Step;
+use crate::refine::error::FinishError;
+use nalgebra::{Matrix3, Vector3};
+use pbt_volume::{Pose, rotation_to_vector};
+
+/// A pose that was found, with the errors to be expected of it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Measured {
+    pub(crate) pose: Pose,
+    pub(crate) error: FinishError,
+}
+
+/// A pose with the covariances of its centre in the image, mm², and of its rotation in its own
+/// frame, radians².
+struct Opinion {
+    pose: Pose,
+    center: Matrix3<f64>,
+    turn: Matrix3<f64>,
+}
+
+/// A neighbour that expects an orientation farther off than this, radians, is itself turned, or the
+/// errors are no small ones.
+const TURNED: f64 = 1.0;
+
+impl Network {
+    /// The poses of the structures that were found, each with what its neighbours say of it; by
+    /// structure. Sizes stay.
+    pub(crate) fn fused(&self, found: &[Option<Measured>]) -> Vec<Option<Pose>> {
+        let mut opinions: Vec<Vec<Opinion>> = found.iter().map(|_| Vec::new()).collect();
+        for arc in &self.arcs {
+            let (Some(from), Some(to)) = (&found[arc.from], &found[arc.to]) else { continue };
+            if arc.log_density(&from.pose, &to.pose) > BROKEN {
+                let agree =
+                    |own: &Measured, opinion: &Opinion| own.pose.angle_to(&opinion.pose) < TURNED;
+                opinions[arc.to]
+                    .extend(arc.opinion_forth(from).filter(|opinion| agree(to, opinion)));
+                opinions[arc.from]
+                    .extend(arc.opinion_back(to).filter(|opinion| agree(from, opinion)));
+            }
+        }
+        found
+            .iter()
+            .zip(&opinions)
+            .map(|(own, opinions)| Some(own.as_ref()?.with(opinions)))
+            .collect()
+    }
+}
+
+impl Measured {
+    /// What the structure's own detector and its neighbours say together.
+    fn with(&self, opinions: &[Opinion]) -> Pose {
+        let axes = self.pose.axes();
+        let own_center = axes * self.error.center_covariance() * axes.transpose();
+        let shift = offset(
+            &own_center,
+            opinions.iter().map(|o| (o.pose.center.0 - self.pose.center.0, &o.center)),
+        );
+        let turned = |o: &Opinion| {
+            rotation_to_vector(&(self.pose.orientation.inverse() * o.pose.orientation))
+        };
+        let turn =
+            offset(&self.error.turn_covariance(), opinions.iter().map(|o| (turned(o), &o.turn)));
+        Step {
+            shift_mm: self.pose.orientation.inverse() * shift,
+            rotation: turn,
+            log_size: [0.0; 3],
+        }
+        .apply(&self.pose)
+    }
+}
+
+/// How far from one's own estimate the weighted mean with others lies, which are so far from it.
+/// One that is never wrong stays.
+fn offset<'a>(
+    own: &Matrix3<f64>,
+    others: impl Iterator<Item = (Vector3<f64>, &'a Matrix3<f64>)>,
+) -> Vector3<f64> {
+    let Some(mut weights) = own.try_inverse() else { return Vector3::zeros() };
+    let mut sum = Vector3::zeros();
+    for (value, covariance) in others {
+        if let Some(weight) = covariance.try_inverse() {
+            weights += weight;
+            sum += weight * value;
+        }
+    }
+    weights.try_inverse().map_or(Vector3::zeros(), |covariance| covariance * sum)
+}
+
+impl Arc {
+    /// What the pose of `from` says of `to`.
+    fn opinion_forth(&self, from: &Measured) -> Option<Opinion> {
+        let pose = self.forth(&from.pose, from.pose.size_mm);
+        let (turn_from, axes) = (from.error.turn_covariance(), from.pose.axes());
+        let lever = self.lever();
+        let center = self.shift.covariance()?
+            + from.error.center_covariance()
+            + lever * turn_from * lever.transpose();
+        let relative = self.rotation.to_rotation_matrix().into_inner();
+        let turn = self.turn.covariance()? + relative.transpose() * turn_from * relative;
+        Some(Opinion { pose, center: axes * center * axes.transpose(), turn })
+    }
+
+    /// What the pose of `to` says of `from`.
+    fn opinion_back(&self, to: &Measured) -> Option<Opinion> {
+        let pose = self.back(&to.pose, to.pose.size_mm);
+        let relative = self.rotation.to_rotation_matrix().into_inner();
+        let turn = relative
+            * (self.turn.covariance()? + to.error.turn_covariance())
+            * relative.transpose();
+        let (lever, axes, axes_to) = (self.lever(), pose.axes(), to.pose.axes());
+        let shift =
+            axes * (self.shift.covariance()? + lever * turn * lever.transpose()) * axes.transpose();
+        let center = shift + axes_to * to.error.center_covariance() * axes_to.transpose();
+        Some(Opinion { pose, center, turn })
+    }
+
+    /// The matrix that takes a small rotation of `from` to the shift of `to`: the negative cross
+    /// product with the mean.
+    fn lever(&self) -> Matrix3<f64> {
+        -Vector3::from(self.shift.mean_mm).cross_matrix()
+    }
+}
+
+impl Gaussian {
+    /// `None` where some direction is not bounded.
+    fn covariance(&self) -> Option<Matrix3<f64>> {
+        Matrix3::from_fn(|r, c| self.precision[r][c]).try_inverse()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pose::prior::Prior;
+    use crate::random::Random;
+    use pbt_volume::{PointLps, rotation_from_vector};
+
+    const STEP_MM: f64 = 1.5;
+    const STEP_ANGLE: f64 = 0.05;
+    const ERROR: FinishError =
+        FinishError { center_mm: [0.5, 1.0, 2.0], angle: [0.06, 0.04, 0.04] };
+
+    /// Three structures in a row, each a little turned against the one before, about 35 mm apart.
+    fn row(random: &mut Random) -> Vec<Pose> {
+        let mut pose = Pose {
+            center: PointLps::new(0.0, 0.0, 0.0),
+            orientation: random.rotation_by(0.0, 0.5),
+            size_mm: [30.0; 3],
+        };
+        let mut row = vec![pose];
+        for _ in 0..2 {
+            let noise =
+                |random: &mut Random, size: f64| Vector3::from_fn(|_, _| size * random.normal());
+            let rotation = Vector3::new(0.1, 0.0, 0.0) + noise(random, STEP_ANGLE);
+            let shift_mm = Vector3::new(0.0, 5.0, 35.0) + noise(random, STEP_MM);
+            pose = Step { rotation, shift_mm, log_size: [0.0; 3] }.apply(&pose);
+            row.push(pose);
+        }
+        row
+    }
+
+    fn network(random: &mut Random) -> Network {
+        let cases: Vec<Vec<Pose>> = (0..60).map(|_| row(random)).collect();
+        let poses: Vec<Vec<Option<Pose>>> =
+            (0..3).map(|s| cases.iter().map(|case| Some(case[s])).collect()).collect();
+        let middles = vec![PointLps::new(0.0, 0.0, 0.0); cases.len()];
+        let prior = |s: usize| {
+            Prior::new(
+                &cases.iter().map(|case| case[s]).collect::<Vec<_>>(),
+                &middles,
+                crate::Orientations::Training,
+            )
+        };
+        let priors = [prior(0), prior(1), prior(2)];
+        Network::train(&poses, &middles, &priors.iter().collect::<Vec<_>>(), false).unwrap()
+    }
+
+    fn found(truth: &Pose, random: &mut Random) -> Measured {
+        let noise = |deviations: [f64; 3], random: &mut Random| {
+            Vector3::from_fn(|a, _| deviations[a] * random.normal())
+        };
+        let shift_mm = noise(ERROR.center_mm, random);
+        let rotation = noise(ERROR.angle, random);
+        Measured {
+            pose: Step { rotation, shift_mm, log_size: [0.0; 3] }.apply(truth),
+            error: ERROR,
+        }
+    }
+
+    /// Poses as they are, said to have these errors.
+    fn measured(truths: &[Pose], error: FinishError) -> Vec<Option<Measured>> {
+        truths.iter().map(|&pose| Some(Measured { pose, error })).collect()
+    }
+
+    #[test]
+    fn neighbours_make_errors_smaller() {
+        let mut random = Random::new(4, 0, 0);
+        let network = network(&mut random);
+        let (mut before, mut after) = ([0.0; 2], [0.0; 2]);
+        for _ in 0..300 {
+            let truths = row(&mut random);
+            let measured: Vec<Option<Measured>> =
+                truths.iter().map(|truth| Some(found(truth, &mut random))).collect();
+            for ((truth, own), fused) in truths.iter().zip(&measured).zip(network.fused(&measured))
+            {
+                for (sums, pose) in [(&mut before, own.unwrap().pose), (&mut after, fused.unwrap())]
+                {
+                    sums[0] += pose.center.distance_mm(&truth.center).powi(2);
+                    sums[1] += pose.angle_to(truth).powi(2);
+                }
+            }
+        }
+        assert!(after[0] < 0.8 * before[0] && after[1] < 0.85 * before[1], "{before:?} {after:?}");
+    }
+
+    #[test]
+    fn a_structure_that_is_turned_is_turned_back() {
+        let mut random = Random::new(4, 0, 0);
+        let network = network(&mut random);
+        let truths = row(&mut random);
+        let mut measured = measured(&truths, ERROR);
+        let off = truths[2].orientation * rotation_from_vector(Vector3::new(0.4, 0.0, 0.0));
+        measured[2] = Some(Measured { pose: Pose { orientation: off, ..truths[2] }, error: ERROR });
+        assert!(network.fused(&measured)[2].unwrap().angle_to(&truths[2]) < 0.33);
+    }
+
+    #[test]
+    fn who_doubts_follows_the_neighbours() {
+        let mut random = Random::new(4, 0, 0);
+        let network = network(&mut random);
+        let truths = row(&mut random);
+        let left = |probability: f64| {
+            let mut measured = measured(&truths, ERROR);
+            let step = Step {
+                rotation: Vector3::new(0.2, 0.0, 0.0),
+                shift_mm: Vector3::new(0.0, 3.0, 3.0),
+                log_size: [0.0; 3],
+            };
+            measured[1] =
+                Some(Measured { pose: step.apply(&truths[1]), error: ERROR.doubted(probability) });
+            let fused = network.fused(&measured)[1].unwrap();
+            (fused.center.distance_mm(&truths[1].center), fused.angle_to(&truths[1]))
+        };
+        let (sure, unsure) = (left(1.0), left(0.01));
+        assert!(unsure.0 < 0.6 * sure.0 && unsure.1 < 0.6 * sure.1, "{sure:?} {unsure:?}");
+    }
+
+    #[test]
+    fn a_neighbour_that_lies_on_its_side_is_not_asked() {
+        let mut random = Random::new(4, 0, 0);
+        let network = network(&mut random);
+        let truths = row(&mut random);
+        let mut measured = measured(&truths, ERROR);
+        let alone = network.fused(&[measured[0], measured[1], None])[1].unwrap();
+        let off = truths[2].orientation * rotation_from_vector(Vector3::new(0.0, 1.5, 0.0));
+        measured[2] = Some(Measured { pose: Pose { orientation: off, ..truths[2] }, error: ERROR });
+        assert_eq!(network.fused(&measured)[1].unwrap(), alone);
+    }
+
+    #[test]
+    fn who_is_missing_or_elsewhere_says_nothing() {
+        let mut random = Random::new(4, 0, 0);
+        let network = network(&mut random);
+        let alone = found(&row(&mut random)[1], &mut random);
+        let far = Measured {
+            pose: Pose { center: PointLps::new(500.0, 0.0, 0.0), ..alone.pose },
+            ..alone
+        };
+        for neighbour in [None, Some(far)] {
+            let fused = network.fused(&[neighbour, Some(alone), neighbour])[1].unwrap();
+            assert!(
+                fused.center.distance_mm(&alone.pose.center) < 1e-9
+                    && fused.angle_to(&alone.pose) < 1e-7
+            );
+        }
+        // A detector that is never wrong needs no advice.
+        let sure = FinishError { center_mm: [0.0; 3], angle: [0.0; 3] };
+        let truths = row(&mut random);
+        let fused = network.fused(&measured(&truths, sure));
+        assert!(
+            truths.iter().zip(fused).all(|(truth, fused)| fused
+                .unwrap()
+                .center
+                .distance_mm(&truth.center)
+                < 1e-9)
+        );
+    }
+}

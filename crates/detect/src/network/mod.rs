@@ -1,0 +1,6 @@
+//! What structures say about each other.
+
+pub(crate) mod fusion;
+pub(crate) mod graph;
+pub(crate) mod level_shift;
+pub(crate) mod level_shift_training;

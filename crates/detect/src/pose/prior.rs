@@ -1,0 +1,116 @@
+//! What the training poses say before any image is seen: mean size, how orientations spread, which
+//! orientations to try.
+
+use crate::config::{OrientationConfig, Orientations};
+use crate::pose::rotation_cover::rotation_cover;
+use nalgebra::UnitQuaternion;
+use pbt_volume::{PointLps, Pose, angle_between};
+use serde::{Deserialize, Serialize};
+
+/// The prior of one structure. Part of the model.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Prior {
+    /// Geometric mean of the training edge lengths by axis, mm.
+    pub mean_size_mm: [f64; 3],
+    /// The structure's mean size D: the geometric mean of `mean_size_mm`, mm.
+    pub scale_mm: f64,
+    /// Whether the structure may lie in any orientation.
+    pub any_orientation: bool,
+    /// The orientation with the smallest sum of angles to all others.
+    #[serde(with = "crate::pose::quaternion")]
+    pub middle: UnitQuaternion<f64>,
+    /// Root mean square angle of the training orientations to the middle one, radians.
+    pub spread: f64,
+    /// Standard deviation of the log edge lengths, the largest of the axes.
+    pub log_size_spread: f64,
+    /// Mean offset of the structure from the middle of the image, LPS mm: where to look without any
+    /// other cue.
+    pub center_offset_mm: [f64; 3],
+}
+
+/// Some training case is turned by more than this from the middle one: the structure may lie
+/// anyhow.
+const ANY_ORIENTATION_BEYOND_DEG: f64 = 75.0;
+
+impl Prior {
+    /// The prior of at least one training pose; `middles` are the middles of their images.
+    pub(crate) fn new(poses: &[Pose], middles: &[PointLps], orientations: Orientations) -> Self {
+        let n = poses.len() as f64;
+        let mean_log = |a: usize| poses.iter().map(|p| libm::log(p.size_mm[a])).sum::<f64>() / n;
+        let mean_size_mm: [f64; 3] = std::array::from_fn(|a| libm::exp(mean_log(a)));
+        let deviation = |a: usize| {
+            let mean = mean_log(a);
+            (poses.iter().map(|p| (libm::log(p.size_mm[a]) - mean).powi(2)).sum::<f64>() / n).sqrt()
+        };
+        let sum_of_angles = |q: &UnitQuaternion<f64>| {
+            poses.iter().map(|p| angle_between(q, &p.orientation)).sum::<f64>()
+        };
+        let middle = poses
+            .iter()
+            .map(|p| (sum_of_angles(&p.orientation), p.orientation))
+            .min_by(|a, b| a.0.total_cmp(&b.0))
+            .map_or(UnitQuaternion::identity(), |(_, q)| q);
+        let angles: Vec<f64> =
+            poses.iter().map(|p| angle_between(&middle, &p.orientation)).collect();
+        let widest = angles.iter().copied().fold(0.0, f64::max).to_degrees();
+        Self {
+            mean_size_mm,
+            scale_mm: libm::cbrt(mean_size_mm.iter().product()),
+            any_orientation: match orientations {
+                Orientations::Auto => widest > ANY_ORIENTATION_BEYOND_DEG,
+                Orientations::Any => true,
+                Orientations::Training => false,
+            },
+            middle,
+            spread: (angles.iter().map(|a| a * a).sum::<f64>() / n).sqrt(),
+            log_size_spread: (0..3).map(deviation).fold(0.0, f64::max),
+            center_offset_mm: std::array::from_fn(|a| {
+                poses.iter().zip(middles).map(|(p, m)| p.center.0[a] - m.0[a]).sum::<f64>() / n
+            }),
+        }
+    }
+
+    /// The pose that is expected before anything is seen, in an image with this middle; `None`
+    /// where any orientation is possible.
+    pub(crate) fn expected(&self, middle: PointLps) -> Option<Pose> {
+        let center = PointLps(middle.0 + nalgebra::Vector3::from(self.center_offset_mm));
+        (!self.any_orientation).then_some(Pose {
+            center,
+            orientation: self.middle,
+            size_mm: self.mean_size_mm,
+        })
+    }
+
+    /// The rotations that the orientation stage tries: an even cover, or the training orientations
+    /// themselves, the most distant ones first where there are too many.
+    pub(crate) fn rotations(
+        &self,
+        poses: &[Pose],
+        config: &OrientationConfig,
+    ) -> Vec<UnitQuaternion<f64>> {
+        if self.any_orientation {
+            return rotation_cover(config.rotations);
+        }
+        let mut chosen = vec![self.middle];
+        let mut distance: Vec<f64> =
+            poses.iter().map(|p| angle_between(&self.middle, &p.orientation)).collect();
+        // Orientations nearer than 2° to a chosen one add nothing.
+        while chosen.len() < config.rotations {
+            let Some((next, &far)) =
+                distance.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1).then(b.0.cmp(&a.0)))
+            else {
+                break;
+            };
+            if far < 2f64.to_radians() {
+                break;
+            }
+            let orientation = poses[next].orientation;
+            for (d, pose) in distance.iter_mut().zip(poses) {
+                *d = d.min(angle_between(&orientation, &pose.orientation));
+            }
+            chosen.push(orientation);
+        }
+        chosen
+    }
+}

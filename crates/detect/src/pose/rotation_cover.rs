@@ -1,0 +1,55 @@
+//! An even cover of SO(3): the rotations to try where any orientation is possible.
+
+use nalgebra::{Quaternion, UnitQuaternion};
+use pbt_volume::positive;
+
+/// `n` rotations spread evenly over SO(3): super-Fibonacci spirals (Alexa, CVPR 2022, algorithm 1).
+/// The nearest of 600 lies 14° away on average and 26° at most.
+pub fn rotation_cover(n: usize) -> Vec<UnitQuaternion<f64>> {
+    // φ = √2 and the positive root ψ of ψ⁴ = ψ + 4, section 4 of the paper.
+    const PHI: f64 = core::f64::consts::SQRT_2;
+    const PSI: f64 = 1.533_751_168_755_204_3;
+    (0..n)
+        .map(|i| {
+            let s = i as f64 + 0.5;
+            let (inner, outer) = ((s / n as f64).sqrt(), (1.0 - s / n as f64).sqrt());
+            let (sin_a, cos_a) = libm::sincos(core::f64::consts::TAU * s / PHI);
+            let (sin_b, cos_b) = libm::sincos(core::f64::consts::TAU * s / PSI);
+            positive(UnitQuaternion::new_normalize(Quaternion::new(
+                outer * cos_b,
+                inner * sin_a,
+                inner * cos_a,
+                outer * sin_b,
+            )))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Random;
+    use pbt_volume::angle_between;
+
+    /// The figures of `reference` for 600 and 2,000 rotations: 14°/26° and 9.6°/16°, measured with
+    /// random rotations.
+    #[test]
+    fn the_cover_is_as_dense_as_published() {
+        for (n, mean, most) in [(600, 14.5, 28.0), (2000, 10.0, 18.0)] {
+            let cover = rotation_cover(n);
+            let mut random = Random::new(1, 2, 3);
+            let mut distances: Vec<f64> = (0..500)
+                .map(|_| {
+                    let q = random.rotation();
+                    cover
+                        .iter()
+                        .map(|c| angle_between(c, &q).to_degrees())
+                        .fold(f64::INFINITY, f64::min)
+                })
+                .collect();
+            distances.sort_by(f64::total_cmp);
+            assert!(distances.iter().sum::<f64>() / 500.0 < mean);
+            assert!(distances[499] < most, "{}", distances[499]);
+        }
+    }
+}

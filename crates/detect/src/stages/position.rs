@@ -1,0 +1,279 @@
+//! The position stage: a Haar classifier at every voxel of a coarse level.
+
+use crate::DetectError;
+use crate::config::PositionConfig;
+use crate::data::case::{TrainingCase, groups};
+use crate::data::working::WorkingSpec;
+use crate::data::working::level_for;
+use crate::pose::prior::Prior;
+use crate::random::Random;
+use crate::stages::classifier::{HaarClassifier, Labelled};
+use nalgebra::Vector3;
+use pbt_features::haar_pool;
+use pbt_tree::{Backend, ClassifierParams, ImageLayout, Score, VoxelSite};
+use pbt_volume::{Geometry, PointLps, Volume, VoxelIndex, resample};
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+/// Where on the pyramid the stage works and what it keeps.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PositionSpec {
+    /// Pyramid level.
+    pub level: usize,
+    /// How far the features reach, voxels.
+    pub radius: usize,
+    /// Candidates that go on.
+    pub keep: usize,
+}
+
+/// The trained stage.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PositionStage {
+    /// Level and number of candidates.
+    pub spec: PositionSpec,
+    /// The classifier.
+    pub classifier: HaarClassifier,
+}
+
+/// A position with its score, LPS.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Candidate {
+    /// Position.
+    pub point: PointLps,
+    /// Score of the classifier.
+    pub score: Score,
+}
+
+impl PositionStage {
+    /// Trains the stage.
+    pub(crate) fn train<B: Backend>(
+        backend: &B,
+        cases: &[TrainingCase],
+        working: &WorkingSpec,
+        prior: &Prior,
+        config: &PositionConfig,
+        classifier: &ClassifierParams,
+        seed: u64,
+    ) -> Result<Self, DetectError> {
+        let level = level_for(prior.scale_mm, working.spacing_mm, config.voxels_across)
+            .min(working.levels - 1);
+        let spec = PositionSpec { level, radius: config.haar.radius, keep: config.keep };
+        let layout = spec.layout(working);
+        // Many cases need fewer copies each: about 600 in all show every orientation often enough.
+        let copies = (config.copies * groups(cases) / cases.len()).min(600 / cases.len()).max(1);
+        let copied: Vec<Copy> = (0..cases.len() * copies)
+            .into_par_iter()
+            .map(|n| {
+                let mut random = Random::new(seed, 1, n as u64);
+                Copy::new(
+                    &cases[n / copies],
+                    n / copies,
+                    n % copies,
+                    level,
+                    working,
+                    prior,
+                    &mut random,
+                )
+            })
+            .collect();
+        let images: Vec<B::Image> = copied
+            .iter()
+            .map(|c| backend.upload(std::slice::from_ref(&c.volume), &layout.at_level_0()))
+            .collect();
+        let references: Vec<&B::Image> = images.iter().collect();
+        let mut samples = Labelled::concat(
+            copied.par_iter().enumerate().map(|(n, c)| c.draw(n, config, seed)).collect::<Vec<_>>(),
+        );
+        let pool = haar_pool(&config.haar, seed);
+        let first = HaarClassifier::train(backend, &references, &pool, &samples, classifier, seed)?;
+        // The second classifier learns from what the first takes for the structure (Sofka et al.
+        // 2014, section III).
+        for (n, copy) in copied.iter().enumerate() {
+            let best = backend.best_voxels(
+                &images[n],
+                &first.features,
+                &first.classifier,
+                config.negatives,
+            );
+            samples.extend(copy.mistakes(n, &best, config));
+        }
+        let classifier = HaarClassifier::train(
+            backend,
+            &references,
+            &pool,
+            &samples,
+            classifier,
+            seed.wrapping_add(1),
+        )?;
+        Ok(Self { spec, classifier })
+    }
+
+    /// The candidates of an image, best first: half of them the best voxels, the others the best
+    /// that keep two voxels apart.
+    pub fn detect<B: Backend>(
+        &self,
+        backend: &B,
+        image: &B::Image,
+        level: &Geometry,
+    ) -> Vec<Candidate> {
+        let shape = level.shape();
+        let at = |n: usize| {
+            VoxelIndex::new(
+                (n % shape[0]) as f64,
+                (n / shape[0] % shape[1]) as f64,
+                (n / shape[0] / shape[1]) as f64,
+            )
+        };
+        // Only the best few can be chosen: each candidate excludes at most the 33 voxels within two
+        // voxels of it.
+        let HaarClassifier { features, classifier, .. } = &self.classifier;
+        let order = backend.best_voxels(image, features, classifier, self.spec.keep * 34);
+        let mut chosen: Vec<(usize, Score)> =
+            order.iter().copied().take(self.spec.keep / 2).collect();
+        for &(n, score) in &order {
+            if chosen.len() >= self.spec.keep {
+                break;
+            }
+            if chosen.iter().all(|&(c, _)| (at(c).0 - at(n).0).norm() > 2.0) {
+                chosen.push((n, score));
+            }
+        }
+        chosen
+            .into_iter()
+            .map(|(n, score)| Candidate { point: level.to_lps(at(n)), score })
+            .collect()
+    }
+}
+
+impl PositionSpec {
+    /// What a case needs for this stage.
+    pub(crate) fn layout(&self, working: &WorkingSpec) -> ImageLayout {
+        ImageLayout {
+            padding: working.padding,
+            haar: Some((self.level, self.radius)),
+            channels: Vec::new(),
+        }
+    }
+}
+
+trait AtLevel0 {
+    fn at_level_0(&self) -> ImageLayout;
+}
+
+impl AtLevel0 for ImageLayout {
+    /// The same for a pyramid that holds the stage's level alone.
+    fn at_level_0(&self) -> ImageLayout {
+        ImageLayout { haar: self.haar.map(|(_, radius)| (0, radius)), ..self.clone() }
+    }
+}
+
+/// A case resampled to another grid at the stage's level; the truth stays where it is in LPS.
+struct Copy {
+    case: usize,
+    volume: Volume<u16>,
+    truth: VoxelIndex,
+}
+
+impl Copy {
+    fn new(
+        case: &TrainingCase,
+        number: usize,
+        copy: usize,
+        level: usize,
+        working: &WorkingSpec,
+        prior: &Prior,
+        random: &mut Random,
+    ) -> Self {
+        let levels = case.pyramid.levels();
+        let stored = &levels[level];
+        let volume = if copy == 0 && !prior.any_orientation {
+            stored.clone()
+        } else {
+            // Turned about the middle of the image, shifted by part of a voxel, from the next finer
+            // level.
+            let rotation = if prior.any_orientation {
+                random.rotation()
+            } else {
+                random.rotation_by(0.0, prior.spread.max(5f64.to_radians()))
+            };
+            let geometry = stored.geometry();
+            let matrix = rotation.to_rotation_matrix().into_inner() * geometry.matrix();
+            let shift = Vector3::from_fn(|_, _| random.between(-0.5, 0.5));
+            let shape = if prior.any_orientation {
+                [geometry.shape().into_iter().max().unwrap_or(1); 3]
+            } else {
+                geometry.shape()
+            };
+            let half = Vector3::from_fn(|a, _| (shape[a] as f64 - 1.0) / 2.0);
+            let origin = PointLps(geometry.center().0 - matrix * (half + shift));
+            let grid = Geometry::new(shape, matrix, origin).unwrap_or_else(|_| geometry.clone());
+            resample(&levels[level.saturating_sub(1)], &grid, working.padding)
+        };
+        let truth = volume.geometry().to_index(case.pose.center);
+        Self { case: number, volume, truth }
+    }
+
+    fn distance(&self, voxel: [i32; 3]) -> f64 {
+        (VoxelIndex::new(f64::from(voxel[0]), f64::from(voxel[1]), f64::from(voxel[2])).0
+            - self.truth.0)
+            .norm()
+    }
+
+    fn inside(&self, voxel: [i32; 3]) -> bool {
+        (0..3).all(|a| voxel[a] >= 0 && voxel[a] < self.volume.shape()[a] as i32)
+    }
+
+    /// Voxels near the truth as positives; as negatives half from anywhere and half from the
+    /// surroundings.
+    fn draw(&self, image: usize, config: &PositionConfig, seed: u64) -> Labelled<VoxelSite> {
+        let mut samples = Labelled::new();
+        let site = |voxel| VoxelSite { image: image as u32, voxel };
+        let reach = config.positive_within.ceil() as i32 + 1;
+        let middle: [i32; 3] = std::array::from_fn(|a| libm::round(self.truth.0[a]) as i32);
+        for k in -reach..=reach {
+            for j in -reach..=reach {
+                for i in -reach..=reach {
+                    let voxel = [middle[0] + i, middle[1] + j, middle[2] + k];
+                    if self.inside(voxel) && self.distance(voxel) <= config.positive_within {
+                        samples.push(site(voxel), true, self.case);
+                    }
+                }
+            }
+        }
+        let mut random = Random::new(seed, 2, image as u64);
+        let shape = self.volume.shape();
+        for n in 0..config.negatives {
+            let voxel: [i32; 3] = if n % 2 == 0 {
+                std::array::from_fn(|a| random.below(shape[a]) as i32)
+            } else {
+                let beside = random.in_ball(6.0);
+                std::array::from_fn(|a| libm::round(self.truth.0[a] + beside[a]) as i32)
+            };
+            if self.inside(voxel) && self.distance(voxel) > config.negative_beyond {
+                samples.push(site(voxel), false, self.case);
+            }
+        }
+        samples
+    }
+
+    /// Of the voxels with the highest scores those that are no structure.
+    fn mistakes(
+        &self,
+        image: usize,
+        best: &[(usize, Score)],
+        config: &PositionConfig,
+    ) -> Labelled<VoxelSite> {
+        let [nx, ny, _] = self.volume.shape();
+        let mut samples = Labelled::new();
+        for &(n, _) in best {
+            let voxel = [n % nx, n / nx % ny, n / nx / ny].map(|v| v as i32);
+            if samples.sites.len() < config.negatives / 3
+                && self.distance(voxel) > config.negative_beyond
+            {
+                samples.push(VoxelSite { image: image as u32, voxel }, false, self.case);
+            }
+        }
+        samples
+    }
+}

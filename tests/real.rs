@@ -53,7 +53,7 @@ copies = 6
 haar.features = 1000
 [orientation]
 rotations = 400
-[finish]
+[refinement]
 points_across = 8.0
 perturbations = 120
 ";

@@ -116,7 +116,7 @@ depth = 2
 rounds_by_level = [15, 15]
 [orientation]
 points_across = 4.0
-[finish]
+[refinement]
 points_across = 6.0
 perturbations = 60
 ";

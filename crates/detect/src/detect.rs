@@ -6,8 +6,8 @@ use crate::data::working::check_window;
 use crate::explain::Explanation;
 use crate::model::{Model, StructureModel};
 use crate::network::fusion::Measured;
-use crate::network::graph::{Candidates, Choice, Network, sure};
-use crate::network::level_shift::{LevelTest, SHIFTS, ladder};
+use crate::network::graph::{Choice, Hypotheses, Network, sure};
+use crate::network::level_shift::{LevelShiftTest, SHIFTS, ladder};
 use crate::stages::position::Candidate;
 use pbt_tree::{Backend, ImageLayout, Score};
 use pbt_volume::{Geometry, PointLps, Pose, Volume};
@@ -64,7 +64,7 @@ pub struct Trace {
     pub modes: Vec<Pose>,
     /// Number of modes before the neighbours' proposals.
     pub own_modes: usize,
-    /// Where the finish brought each mode.
+    /// Where the refinement brought each mode.
     pub converged: Vec<Pose>,
     /// What verification says of each converged pose.
     pub scores: Vec<Score>,
@@ -74,7 +74,7 @@ pub struct Trace {
     pub settled: Option<Pose>,
     /// By how much the best joint choice of the network with this structure elsewhere is worse;
     /// infinite where there is none.
-    pub margin: f64,
+    pub lead: f64,
     /// Log of how much likelier the place is by where the chosen neighbours lie; 0 without
     /// neighbours.
     pub support: f64,
@@ -150,7 +150,7 @@ impl Model {
             None => searches.iter().map(|(_, trace)| Choice::best(&trace.scores)).collect(),
         };
         if let Some(network) = &self.network {
-            for test in &self.levels {
+            for test in &self.level_shifts {
                 let on = &prepared[searches[test.spec.members[0]].0].image;
                 self.settle_level(
                     backend,
@@ -209,7 +209,7 @@ impl Model {
         backend: &B,
         (on, view): (&B::Image, &Geometry),
         network: &Network,
-        test: &LevelTest,
+        test: &LevelShiftTest,
         searches: &mut [(usize, Trace)],
         choices: &mut [Choice],
     ) {
@@ -219,11 +219,11 @@ impl Model {
         };
         let chosen: Vec<Pose> = members.iter().map(|&s| pose(searches, choices, s)).collect();
         let rungs =
-            ladder(backend, on, network, &self.structures[members[0]].finish, members, &chosen);
+            ladder(backend, on, network, &self.structures[members[0]].refinement, members, &chosen);
         // What the image says decides whether there is doubt; the place only which level it is.
         let mut seen = test.log_odds(backend, on, &rungs);
         let mut places = vec![0.0; seen.len()];
-        // What members say is one opinion, not several: they learned from the same cases.
+        // What members say is one estimate, not several: they learned from the same cases.
         let share = 1.0 / members.len() as f64;
         for (n, &s) in members.iter().enumerate() {
             let here = &rungs[n..n + seen.len()];
@@ -233,7 +233,7 @@ impl Model {
                 if view.voxels_outside(pose.center) <= 0.0 {
                     seen[first] += share * sure(score.log_odds());
                 }
-                places[first] += share * network.place(s, pose, middle);
+                places[first] += share * network.center_log_density(s, pose, middle);
             }
         }
         let totals: Vec<f64> = seen.iter().zip(&places).map(|(a, b)| a + b).collect();
@@ -252,7 +252,7 @@ impl Model {
                 trace.modes.push(there);
                 trace.converged.push(there);
             }
-            choices[s].margin = seen[best].min(totals[best] - second);
+            choices[s].lead = seen[best].min(totals[best] - second);
         }
         let poses: Vec<Pose> = (0..searches.len()).map(|s| pose(searches, choices, s)).collect();
         for &s in members {
@@ -311,8 +311,8 @@ impl<'a, B: Backend> Prepared<'a, B> {
 }
 
 /// The converged poses as the network sees them.
-fn found(searches: &[(usize, Trace)]) -> Vec<Candidates> {
-    let candidates = |trace: &Trace| Candidates {
+fn found(searches: &[(usize, Trace)]) -> Vec<Hypotheses> {
+    let candidates = |trace: &Trace| Hypotheses {
         poses: trace.converged.clone(),
         log_odds: trace.scores.iter().map(|score| score.log_odds()).collect(),
     };
@@ -326,7 +326,7 @@ impl StructureModel {
         ImageLayout { channels: all, ..self.position.spec.layout(&self.working) }
     }
 
-    /// The structure by itself: position, orientation and finish.
+    /// The structure by itself: position, orientation and refinement.
     fn search<B: Backend>(
         &self,
         backend: &B,
@@ -341,7 +341,7 @@ impl StructureModel {
         clock.stop("orientation");
         let mut trace = Trace { candidates, own_modes: modes.len(), ..Trace::default() };
         self.converge(backend, &on.image, &modes, &mut trace);
-        clock.stop("finish");
+        clock.stop("refinement");
         if trace.scores.is_empty() {
             return Err(DetectError::image("voxels", "no candidate position in the image"));
         }
@@ -356,7 +356,7 @@ impl StructureModel {
         modes: &[Pose],
         trace: &mut Trace,
     ) {
-        let converged = self.finish.apply(backend, image, modes);
+        let converged = self.refinement.apply(backend, image, modes);
         trace.scores.extend(self.verification.score(backend, image, &converged));
         trace.modes.extend_from_slice(modes);
         trace.converged.extend(converged);
@@ -382,7 +382,7 @@ impl StructureModel {
         let trace = Trace {
             chosen: choice.index,
             settled: Some(pose),
-            margin: choice.margin,
+            lead: choice.lead,
             support: choice.support,
             ..trace
         };
@@ -390,7 +390,7 @@ impl StructureModel {
         let score = choice.probability(own);
         // Where the evidence against another joint choice is not strong, the best may be a guess.
         let status = match self.status(score) {
-            Status::Found if choice.margin < STRONG => Status::Doubtful,
+            Status::Found if choice.lead < STRONG => Status::Doubtful,
             status => status,
         };
         let detection = Detection {

@@ -121,8 +121,8 @@ impl StructureModel {
 /// The pose whose score counts: where the expectation has a say the resulting one, else the one
 /// that was chosen among the converged, of whose neighbours the result is the mean.
 fn verified(model: &StructureModel, trace: &Trace, detection: &Detection) -> Pose {
-    let tempered = model.verification.spec.trust.is_some() && !model.prior.any_orientation;
-    if tempered { trace.settled.unwrap_or(detection.pose) } else { trace.converged[trace.chosen] }
+    let shrunk = model.verification.spec.shrinkage.is_some() && !model.prior.any_orientation;
+    if shrunk { trace.settled.unwrap_or(detection.pose) } else { trace.converged[trace.chosen] }
 }
 
 /// Responses of all features of a classifier under a pose.

@@ -3,7 +3,7 @@
 //!
 //! An image is brought to a working pyramid ([`WorkingSpec`]). The position stage scores every
 //! voxel of a coarse level, the orientation stage position candidates × rotations; the best
-//! hypotheses are gathered into modes, the finish brings each mode to the structure, and the
+//! hypotheses are gathered into modes, the refinement brings each mode to the structure, and the
 //! verification stage picks one and says how sure it is.
 #![forbid(unsafe_code)]
 
@@ -29,10 +29,10 @@ mod train;
 pub use bootstrap::{CaseSum, Interval, RESAMPLES, pooled_mean, resampled_means};
 pub use confidence::{Bin, Confidence, Judged, RiskCoverage, RiskPoint};
 pub use config::augmentation::AugmentationConfig;
-pub use config::landmarks::{LandmarkPatchConfig, LandmarkRoundConfig, LandmarksConfig, View};
+pub use config::landmarks::{LandmarkPatchConfig, LandmarkRegressorConfig, LandmarksConfig, View};
 pub use config::{
-    FinishConfig, FinishKind, NetworkConfig, OrientationConfig, Orientations, PositionConfig,
-    RoundConfig, TrainConfig, VerificationConfig, WorkingConfig,
+    NetworkConfig, OrientationConfig, Orientations, PassConfig, PositionConfig, RefinementConfig,
+    RefinementKind, TrainConfig, VerificationConfig, WorkingConfig,
 };
 pub use data::training_data::{FEWEST_CASES, TrainingData};
 pub use data::working::WorkingSpec;
@@ -41,22 +41,24 @@ pub use error::DetectError;
 pub use explain::{Explanation, TreePath, Vote};
 pub use landmarks::close_up::CloseUp;
 pub use landmarks::regressors::{
-    FoundLandmark, LandmarkGroup, LandmarkPrior, LandmarkRound, LandmarkRoundSpec, LandmarkStage,
+    FoundLandmark, LandmarkGroup, LandmarkPrior, LandmarkRegressor, LandmarkRegressorSpec,
+    LandmarkStage,
 };
 pub use learning_curve::{Outlook, PowerLaw, Verdict};
-pub use linear::map::LinearMap;
+pub use linear::map::{LinearMap, Weight};
 pub use metrics::{BoxError, Summary, quantile, success_rates};
 pub use model::{Model, Provenance, StructureModel};
 pub use network::graph::{Arc, Gaussian, Network};
-pub use network::level_shift::{LevelSpec, LevelTest};
+pub use network::level_shift::{LevelShiftSpec, LevelShiftTest};
+pub use pose::error::PoseError;
 pub use pose::prior::Prior;
 pub use pose::rotation_cover::rotation_cover;
 pub use pose::step::{Reach, Step};
-pub use refine::classification::{Round, RoundSpec, Rounds};
-pub use refine::error::FinishError;
-pub use refine::refinement::Finish;
-pub use refine::regression::{Cascade, OUTPUTS, Regressor, RegressorSpec};
-pub use refine::shrinkage::Trust;
+pub use refine::cascade::Cascade;
+pub use refine::classification::{ClassificationPass, ClassificationPasses, PassSpec};
+pub use refine::refinement::Refinement;
+pub use refine::regressor::{OUTPUTS, Regressor, RegressorSpec};
+pub use refine::shrinkage::Shrinkage;
 pub use stages::calibration::Calibration;
 pub use stages::classifier::{HaarClassifier, PoseClassifier};
 pub use stages::orientation::{OrientationSpec, OrientationStage};

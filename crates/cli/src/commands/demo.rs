@@ -13,7 +13,7 @@ use crate::output::{print, say};
 use crate::progress::TrainingProgress;
 use clap::ValueEnum;
 use outcome::{Outcome, Unseen, picture, tables};
-use pbt_detect::{AugmentationConfig, FinishConfig, TrainConfig};
+use pbt_detect::{AugmentationConfig, RefinementConfig, TrainConfig};
 use pbt_io::{Dataset, write_atomically};
 use phantoms::{Subject, UNSEEN, write_dataset};
 use std::io::Write;
@@ -62,18 +62,18 @@ fn listed(modalities: &[DemoModality]) -> String {
     format!("{}{}", if names.len() > 1 { "each of " } else { "" }, names.join(", "))
 }
 
-/// A coarser and shorter finish than the default with nothing to choose, in half of its time: a
+/// A coarser and shorter refinement than the default with nothing to choose, in half of its time: a
 /// demo should take less than a minute.
 fn config() -> TrainConfig {
-    let finish = FinishConfig {
+    let refinement = RefinementConfig {
         points_across: 7.0,
         perturbations: 90,
-        margin: Some(-0.06),
+        border: Some(-0.06),
         ridge: Some(0.4),
-        ..FinishConfig::default()
+        ..RefinementConfig::default()
     };
     let augmentation = AugmentationConfig { copies: Some(0), ..AugmentationConfig::default() };
-    TrainConfig { finish, augmentation, ..TrainConfig::default() }
+    TrainConfig { refinement, augmentation, ..TrainConfig::default() }
 }
 
 /// Data set, training and detection of one modality.

@@ -10,7 +10,7 @@ use crate::device::{self, Listed};
 use crate::output::{print, say};
 use crate::table::{row, table};
 use pbt_detect::{
-    CloseUp, Finish, LandmarkPrior, Network, Prior, Provenance, StructureModel, WorkingSpec,
+    CloseUp, LandmarkPrior, Network, Prior, Provenance, Refinement, StructureModel, WorkingSpec,
 };
 use pbt_io::{IoError, is_dicom_path, is_image_path, write_atomically};
 use pbt_tree::{ALPHA_BITS, Classifier};
@@ -153,22 +153,22 @@ fn structure_info(s: &StructureModel) -> StructureInfo<'_> {
         .into_iter()
         .map(|(stage, c, features)| classifier_info(stage, c, &features))
         .collect();
-    if let Finish::Regression(cascade) = &s.finish {
-        // The finish is the last but one.
+    if let Refinement::Regression(cascade) = &s.refinement {
+        // The refinement is the last but one.
         let features = cascade.regressors.iter().map(|r| r.spec.patch.len()).sum();
-        let finish = StageInfo::Regression {
-            stage: "finish".to_owned(),
+        let refinement = StageInfo::Regression {
+            stage: "refinement".to_owned(),
             regressors: cascade.regressors.len(),
             features,
         };
-        stages.insert(stages.len() - 1, finish);
+        stages.insert(stages.len() - 1, refinement);
     }
     if let Some(landmarks) = &s.landmarks {
-        stages.extend(landmarks.rounds.iter().enumerate().map(|(n, round)| {
+        stages.extend(landmarks.regressors.iter().enumerate().map(|(n, regressor)| {
             StageInfo::Regression {
                 stage: format!("landmarks {}", n + 1),
-                regressors: round.groups.len(),
-                features: round.groups.iter().map(|g| g.map.means.len()).sum(),
+                regressors: regressor.groups.len(),
+                features: regressor.groups.iter().map(|g| g.map.means.len()).sum(),
             }
         }));
     }
@@ -298,7 +298,7 @@ fn structure_lines(s: &StructureInfo<'_>) -> Vec<Vec<String>> {
         true => "any".to_owned(),
         false => format!(
             "as in training, {:.1} degrees from the middle one (root mean square)",
-            prior.spread.to_degrees()
+            prior.spread_rad.to_degrees()
         ),
     };
     let [x, y, z] = prior.mean_size_mm;
@@ -317,7 +317,7 @@ fn structure_lines(s: &StructureInfo<'_>) -> Vec<Vec<String>> {
             let spacing_mm = close_up.working(s.working).spacing_mm;
             lines.push(row([
                 "close-up".to_owned(),
-                format!("{spacing_mm:.3} mm, {:.2} D about the box", close_up.margin),
+                format!("{spacing_mm:.3} mm, {:.2} D about the box", close_up.border),
             ]));
         }
     }

@@ -4,7 +4,7 @@ use crate::DetectError;
 use crate::config::range::within;
 use serde::{Deserialize, Serialize};
 
-/// What a round looks at.
+/// What a regressor looks at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum View {
@@ -21,7 +21,7 @@ pub(crate) const MOST_HALVINGS: u8 = 4;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LandmarksConfig {
-    /// Frames a case that a round learns from; their total stays within `most_samples`.
+    /// Frames a case that a regressor learns from; their total stays within `most_samples`.
     pub perturbations: usize,
     /// Most frames in all.
     pub most_samples: usize,
@@ -29,14 +29,14 @@ pub struct LandmarksConfig {
     /// finer. Automatic: as often as the finest patch asks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub halvings: Option<u8>,
-    /// The rounds in their order.
-    pub rounds: Vec<LandmarkRoundConfig>,
+    /// The regressors in their order.
+    pub regressors: Vec<LandmarkRegressorConfig>,
 }
 
-/// One round of landmark regression.
+/// One regressor of landmark regression.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct LandmarkRoundConfig {
+pub struct LandmarkRegressorConfig {
     /// The whole box, or a cube about each landmark.
     pub view: View,
     /// What is sampled there.
@@ -44,9 +44,9 @@ pub struct LandmarkRoundConfig {
     /// Whether edge strengths are seen beside intensities.
     pub edges: bool,
     /// Most distance to go, in units of the landmarks' spread about their mean places: 2½ standard
-    /// deviations of those along each axis that a round about points learns from.
+    /// deviations of those along each axis that a regressor about points learns from.
     pub reach: f64,
-    /// Noise on the held-out frames that the round learns from, in units of their own errors.
+    /// Noise on the held-out frames that the regressor learns from, in units of their own errors.
     pub jitter: f64,
     /// Ridge penalty as a share of the mean variance of a feature.
     pub ridge: f64,
@@ -56,9 +56,9 @@ pub struct LandmarkRoundConfig {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LandmarkPatchConfig {
-    /// Edge length: of a box round in units of the box, of a point round in units of the spread.
+    /// Edge length: of a box regressor in units of the box, of a point regressor in units of the spread.
     pub extent: f64,
-    /// Points across D of a box round, along an edge of a point round.
+    /// Points across D of a box regressor, along an edge of a point regressor.
     pub points: f64,
     /// Voxel sizes of the levels that are sampled, in units of the distance of points; the nearest
     /// levels are used.
@@ -72,7 +72,7 @@ impl Default for LandmarksConfig {
             points,
             levels: levels.to_vec(),
         };
-        let point = |patches, reach, ridge| LandmarkRoundConfig {
+        let point = |patches, reach, ridge| LandmarkRegressorConfig {
             view: View::Point,
             patches,
             edges: true,
@@ -84,8 +84,8 @@ impl Default for LandmarksConfig {
             perturbations: 30,
             most_samples: 4000,
             halvings: None,
-            rounds: vec![
-                LandmarkRoundConfig {
+            regressors: vec![
+                LandmarkRegressorConfig {
                     view: View::Box,
                     patches: vec![patch(0.94, 10.5, &[0.7])],
                     edges: true,
@@ -110,20 +110,19 @@ impl LandmarksConfig {
         if let Some(halvings) = self.halvings {
             within("landmarks.halvings", f64::from(halvings), 0.0, f64::from(MOST_HALVINGS))?;
         }
-        within("landmarks.rounds", self.rounds.len() as f64, 0.0, 20.0)?;
-        for round in &self.rounds {
-            within("landmarks.rounds.reach", round.reach, 0.01, 20.0)?;
-            within("landmarks.rounds.jitter", round.jitter, 0.0, 10.0)?;
-            within("landmarks.rounds.ridge", round.ridge, 1e-9, 1e3)?;
-            within("landmarks.rounds.patches", round.patches.len() as f64, 1.0, 8.0)?;
-            for patch in &round.patches {
-                within("landmarks.rounds.patches.extent", patch.extent, 0.05, 50.0)?;
-                within("landmarks.rounds.patches.points", patch.points, 2.0, 20.0)?;
-                within("landmarks.rounds.patches.levels", patch.levels.len() as f64, 1.0, 4.0)?;
-                patch
-                    .levels
-                    .iter()
-                    .try_for_each(|&l| within("landmarks.rounds.patches.levels", l, 0.01, 100.0))?;
+        within("landmarks.regressors", self.regressors.len() as f64, 0.0, 20.0)?;
+        for regressor in &self.regressors {
+            within("landmarks.regressors.reach", regressor.reach, 0.01, 20.0)?;
+            within("landmarks.regressors.jitter", regressor.jitter, 0.0, 10.0)?;
+            within("landmarks.regressors.ridge", regressor.ridge, 1e-9, 1e3)?;
+            within("landmarks.regressors.patches", regressor.patches.len() as f64, 1.0, 8.0)?;
+            for patch in &regressor.patches {
+                within("landmarks.regressors.patches.extent", patch.extent, 0.05, 50.0)?;
+                within("landmarks.regressors.patches.points", patch.points, 2.0, 20.0)?;
+                within("landmarks.regressors.patches.levels", patch.levels.len() as f64, 1.0, 4.0)?;
+                patch.levels.iter().try_for_each(|&l| {
+                    within("landmarks.regressors.patches.levels", l, 0.01, 100.0)
+                })?;
             }
         }
         Ok(())

@@ -35,7 +35,7 @@ pub struct TrainConfig {
     /// How it may be turned.
     pub orientation: OrientationConfig,
     /// How the found modes are brought to the structure.
-    pub finish: FinishConfig,
+    pub refinement: RefinementConfig,
     /// Which of the converged poses is right.
     pub verification: VerificationConfig,
     /// What structures say about each other.
@@ -78,7 +78,7 @@ pub struct PositionConfig {
     pub copies: usize,
     /// Negatives a copy; half of them near the structure.
     pub negatives: usize,
-    /// Candidates that go on.
+    /// Hypotheses that go on.
     pub keep: usize,
 }
 
@@ -147,7 +147,7 @@ impl Default for OrientationConfig {
 /// How modes are brought to the structure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum FinishKind {
+pub enum RefinementKind {
     /// A cascade of ridge regressors.
     #[default]
     Regression,
@@ -156,10 +156,10 @@ pub enum FinishKind {
     Classification,
 }
 
-/// One round of a finish: how far from the structure it works, and on which levels.
+/// One round of a refinement: how far from the structure it works, and on which levels.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct RoundConfig {
+pub struct PassConfig {
     /// Rotations up to this, degrees; for a regressor 2½ standard deviations of those about each
     /// axis that it learns from.
     pub degrees: f64,
@@ -171,7 +171,7 @@ pub struct RoundConfig {
     pub voxels_across: Vec<f64>,
     /// How often the round is run.
     pub repeats: usize,
-    /// Sample points across D of a regressor's grid, relative to `finish.points_across`.
+    /// Sample points across D of a regressor's grid, relative to `refinement.points_across`.
     #[serde(default = "one")]
     pub density: f64,
 }
@@ -180,7 +180,7 @@ fn one() -> f64 {
     1.0
 }
 
-impl RoundConfig {
+impl PassConfig {
     fn new(degrees: f64, shift: f64, size: f64, voxels_across: &[f64], repeats: usize) -> Self {
         Self { degrees, shift, size, voxels_across: voxels_across.to_vec(), repeats, density: 1.0 }
     }
@@ -193,9 +193,9 @@ impl RoundConfig {
 /// The finishing stage.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct FinishConfig {
+pub struct RefinementConfig {
     /// Regression or classification.
-    pub kind: FinishKind,
+    pub kind: RefinementKind,
     /// Sample points across D of the regressors' grid.
     pub points_across: f64,
     /// Whether regressors see edge strengths beside intensities.
@@ -203,7 +203,7 @@ pub struct FinishConfig {
     /// How far the grid reaches beyond the box on every side, in D. Automatic: of three the one
     /// that is best on held-out cases.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub margin: Option<f64>,
+    pub border: Option<f64>,
     /// Perturbed poses a case that a regressor learns from; their total stays within
     /// `most_samples`.
     pub perturbations: usize,
@@ -216,33 +216,33 @@ pub struct FinishConfig {
     /// Hypotheses a mode and round of classification.
     pub hypotheses: usize,
     /// The regressors of the cascade, each trained on its own perturbations of the truth.
-    pub regressors: Vec<RoundConfig>,
+    pub regressors: Vec<PassConfig>,
     /// The rounds of classification; the first is the size stage of marginal space learning.
-    pub rounds: Vec<RoundConfig>,
+    pub passes: Vec<PassConfig>,
 }
 
-impl Default for FinishConfig {
+impl Default for RefinementConfig {
     fn default() -> Self {
         Self {
-            kind: FinishKind::Regression,
+            kind: RefinementKind::Regression,
             points_across: 10.5,
             edges: true,
-            margin: None,
+            border: None,
             perturbations: 300,
             most_samples: 20_000,
             ridge: None,
             hypotheses: 800,
             regressors: vec![
                 // Few points where much is to be corrected, many for the last word.
-                RoundConfig::new(20.0, 0.115, 1.0, &[11.5, 23.0], 2).with_density(0.8),
-                RoundConfig::new(8.0, 0.054, 0.6, &[23.0], 1),
-                RoundConfig::new(5.0, 0.031, 0.4, &[23.0, 46.0], 3).with_density(1.25),
+                PassConfig::new(20.0, 0.115, 1.0, &[11.5, 23.0], 2).with_density(0.8),
+                PassConfig::new(8.0, 0.054, 0.6, &[23.0], 1),
+                PassConfig::new(5.0, 0.031, 0.4, &[23.0, 46.0], 3).with_density(1.25),
             ],
-            rounds: vec![
-                RoundConfig::new(12.0, 0.06, 1.0, &[11.5, 23.0], 1),
-                RoundConfig::new(20.0, 0.10, 0.8, &[11.5, 23.0], 2),
-                RoundConfig::new(10.0, 0.05, 0.5, &[23.0], 2),
-                RoundConfig::new(5.0, 0.03, 0.25, &[23.0, 46.0], 2),
+            passes: vec![
+                PassConfig::new(12.0, 0.06, 1.0, &[11.5, 23.0], 1),
+                PassConfig::new(20.0, 0.10, 0.8, &[11.5, 23.0], 2),
+                PassConfig::new(10.0, 0.05, 0.5, &[23.0], 2),
+                PassConfig::new(5.0, 0.03, 0.25, &[23.0, 46.0], 2),
             ],
         }
     }
@@ -270,14 +270,14 @@ impl Default for VerificationConfig {
 pub struct NetworkConfig {
     /// Whether the place of a structure in the image counts: right where all images are planned
     /// alike, wrong where they are not.
-    pub places: bool,
+    pub center_prior: bool,
     /// Whether chains of look-alikes (vertebrae) are tested for standing at the right level.
-    pub levels: bool,
+    pub level_shift: bool,
 }
 
 impl Default for NetworkConfig {
     fn default() -> Self {
-        Self { places: true, levels: true }
+        Self { center_prior: true, level_shift: true }
     }
 }
 
@@ -286,12 +286,13 @@ const HELD_OUT_PERTURBATIONS: usize = 100;
 const HELD_OUT_SAMPLES: usize = 5000;
 
 impl TrainConfig {
-    /// Where the errors of a finish are wanted and not the best one: fewer perturbations serve, and
+    /// Where the errors of a refinement are wanted and not the best one: fewer perturbations serve, and
     /// cost a fraction.
     pub(crate) fn for_held_out(&self) -> Self {
         let mut config = self.clone();
-        config.finish.perturbations = config.finish.perturbations.min(HELD_OUT_PERTURBATIONS);
-        config.finish.most_samples = config.finish.most_samples.min(HELD_OUT_SAMPLES);
+        config.refinement.perturbations =
+            config.refinement.perturbations.min(HELD_OUT_PERTURBATIONS);
+        config.refinement.most_samples = config.refinement.most_samples.min(HELD_OUT_SAMPLES);
         config
     }
 
@@ -346,34 +347,29 @@ impl TrainConfig {
         within("orientation.keep", self.orientation.keep as f64, 1.0, 1e5)?;
         within("orientation.modes", self.orientation.modes as f64, 1.0, 1000.0)?;
         within("orientation.bootstrap", self.orientation.bootstrap as f64, 0.0, 10.0)?;
-        within("finish.points_across", self.finish.points_across, 2.0, 20.0)?;
-        if let Some(margin) = self.finish.margin {
-            within("finish.margin", margin, -0.2, 2.0)?;
+        within("refinement.points_across", self.refinement.points_across, 2.0, 20.0)?;
+        if let Some(border) = self.refinement.border {
+            within("refinement.border", border, -0.2, 2.0)?;
         }
-        within("finish.perturbations", self.finish.perturbations as f64, 10.0, 1e5)?;
-        within("finish.most_samples", self.finish.most_samples as f64, 100.0, 1e6)?;
-        if let Some(ridge) = self.finish.ridge {
-            within("finish.ridge", ridge, 1e-9, 1e3)?;
+        within("refinement.perturbations", self.refinement.perturbations as f64, 10.0, 1e5)?;
+        within("refinement.most_samples", self.refinement.most_samples as f64, 100.0, 1e6)?;
+        if let Some(ridge) = self.refinement.ridge {
+            within("refinement.ridge", ridge, 1e-9, 1e3)?;
         }
-        within("finish.hypotheses", self.finish.hypotheses as f64, 10.0, 1e5)?;
-        for (key, rounds) in
-            [("finish.regressors", &self.finish.regressors), ("finish.rounds", &self.finish.rounds)]
-        {
-            within(key, rounds.len() as f64, 1.0, 20.0)?;
-            for round in rounds {
-                within(&format!("{key}.degrees"), round.degrees, 0.1, 50.0)?;
-                within(&format!("{key}.shift"), round.shift, 1e-3, 0.9)?;
-                within(&format!("{key}.size"), round.size, 0.0, 2.0)?;
-                within(&format!("{key}.repeats"), round.repeats as f64, 1.0, 100.0)?;
-                within(&format!("{key}.density"), round.density, 0.2, 3.0)?;
-                within(
-                    &format!("{key}.voxels_across"),
-                    round.voxels_across.len() as f64,
-                    1.0,
-                    4.0,
-                )?;
-                round
-                    .voxels_across
+        within("refinement.hypotheses", self.refinement.hypotheses as f64, 10.0, 1e5)?;
+        for (key, passes) in [
+            ("refinement.regressors", &self.refinement.regressors),
+            ("refinement.passes", &self.refinement.passes),
+        ] {
+            within(key, passes.len() as f64, 1.0, 20.0)?;
+            for pass in passes {
+                within(&format!("{key}.degrees"), pass.degrees, 0.1, 50.0)?;
+                within(&format!("{key}.shift"), pass.shift, 1e-3, 0.9)?;
+                within(&format!("{key}.size"), pass.size, 0.0, 2.0)?;
+                within(&format!("{key}.repeats"), pass.repeats as f64, 1.0, 100.0)?;
+                within(&format!("{key}.density"), pass.density, 0.2, 3.0)?;
+                within(&format!("{key}.voxels_across"), pass.voxels_across.len() as f64, 1.0, 4.0)?;
+                pass.voxels_across
                     .iter()
                     .try_for_each(|&v| within(&format!("{key}.voxels_across"), v, 1.0, 500.0))?;
             }
@@ -411,7 +407,7 @@ mod tests {
             .map(|text| TrainConfig::from_toml(text).unwrap_or_else(|e| panic!("{e} in {text}")))
             .collect();
         let rounds = |config: &TrainConfig| {
-            config.landmarks.rounds.iter().map(|round| round.patches.len()).collect::<Vec<_>>()
+            config.landmarks.regressors.iter().map(|round| round.patches.len()).collect::<Vec<_>>()
         };
         assert!(read.iter().any(|config| rounds(config) == [1, 2]));
     }
@@ -433,17 +429,20 @@ mod tests {
             ),
             ("position = 3", "line 1: position: invalid type: integer `3`, expected a table"),
             (
-                "[finish]\nedges = 1",
-                "line 2: finish.edges: invalid type: integer `1`, expected true or false",
+                "[refinement]\nedges = 1",
+                "line 2: refinement.edges: invalid type: integer `1`, expected true or false",
             ),
             (
-                "[finish]\nkind = \"x\"",
-                "line 2: finish.kind: unknown variant `x`, expected `regression` or `classification`",
+                "[refinement]\nkind = \"x\"",
+                "line 2: refinement.kind: unknown variant `x`, expected `regression` or `classification`",
             ),
-            ("[[finish.rounds]]\ndegrees = 3", "line 1: finish.rounds[0]: missing field `shift`"),
             (
-                "[[landmarks.rounds]]\nview = \"box\"\n[[landmarks.rounds.patches]]\nextent = 1\npoints = 9\nlevels = [0.7,\n\"x\"]",
-                "line 7: landmarks.rounds[0].patches[0].levels[1]: invalid type: string \"x\", expected a number",
+                "[[refinement.passes]]\ndegrees = 3",
+                "line 1: refinement.passes[0]: missing field `shift`",
+            ),
+            (
+                "[[landmarks.regressors]]\nview = \"box\"\n[[landmarks.regressors.patches]]\nextent = 1\npoints = 9\nlevels = [0.7,\n\"x\"]",
+                "line 7: landmarks.regressors[0].patches[0].levels[1]: invalid type: string \"x\", expected a number",
             ),
             (
                 "[classifier.pbt]\nrounds_by_level = 3",

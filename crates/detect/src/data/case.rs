@@ -1,6 +1,6 @@
 //! A case ready for training.
 
-use pbt_volume::{Pose, Pyramid};
+use pbt_volume::{PointLps, Pose, Pyramid};
 use std::sync::Arc;
 
 /// One annotated case ready for training.
@@ -10,12 +10,14 @@ pub(crate) struct TrainingCase {
     pub(crate) pyramid: Arc<Pyramid>,
     /// Truth.
     pub(crate) pose: Pose,
-    /// Cases of one group are copies of each other, so that what is held out is held out whole;
-    /// numbered from 0.
-    pub(crate) group: usize,
+    /// Cases of one subject are held out together, copies with what they are copies of; numbered
+    /// from 0.
+    pub(crate) subject: usize,
+    /// The case as annotated that this one is, or is a copy of; numbered from 0.
+    pub(crate) origin: usize,
     /// Not a case as annotated, but made from one.
     pub(crate) copy: bool,
-    /// Where structures of the same size and kind lie: the finish learns from them too.
+    /// Where structures of the same size and kind lie: the refinement learns from them too.
     pub(crate) look_alikes: Vec<Pose>,
 }
 
@@ -24,9 +26,19 @@ impl TrainingCase {
     pub(crate) fn all(&self) -> impl Iterator<Item = Pose> {
         std::iter::once(self.pose).chain(self.look_alikes.iter().copied())
     }
+
+    /// The middle of the image.
+    pub(crate) fn middle(&self) -> PointLps {
+        self.pyramid.levels()[0].geometry().center()
+    }
 }
 
-/// Number of groups.
-pub(crate) fn groups(cases: &[TrainingCase]) -> usize {
-    cases.iter().map(|case| case.group + 1).max().unwrap_or(0)
+/// Number of subjects.
+pub(crate) fn subjects(cases: &[TrainingCase]) -> usize {
+    cases.iter().map(|case| case.subject + 1).max().unwrap_or(0)
+}
+
+/// Number of cases without copies.
+pub(crate) fn originals(cases: &[TrainingCase]) -> usize {
+    cases.iter().map(|case| case.origin + 1).max().unwrap_or(0)
 }

@@ -1,139 +1,40 @@
-//! Whether mirrored copies of the training cases are worth their time.
-
-use crate::DetectError;
-use crate::config::TrainConfig;
-use crate::config::augmentation::AugmentationConfig;
-use crate::data::augmentation::Augmented;
-use crate::data::case::TrainingCase;
-use crate::data::training_data::{TrainingData, groups, look_alikes};
-use crate::data::working_choice::working_spec;
-use crate::pose::prior::Prior;
-use crate::refine::regression;
-use crate::refine::regression::FEWEST_TO_CHOOSE;
-use crate::stages::input::StageInput;
-use crate::train::StageFigure;
-use pbt_tree::{Backend, ImageLayout};
-use pbt_volume::{IntensityPolicy, PointLps, Pose};
-use rayon::prelude::*;
-use std::sync::Arc;
-use std::time::Instant;
+//! Whether mirrored copies of the training cases are worth their time: the decision.
 
 /// Mirrored copies are taken where they leave less than this share of the error: they double the
 /// time of training.
 const WORTH: f64 = 0.95;
 
-/// Whether to take mirrored copies.
-pub(crate) struct MirrorChoice {
+/// What a trial of mirrored copies decided.
+pub(crate) struct MirrorTrial {
     /// Whether they are worth their time.
     pub(crate) helps: bool,
-    /// What the trial said, where there was one.
-    pub(crate) figure: Option<StageFigure>,
+    /// What they bring, where it was measured.
+    pub(crate) gain: Option<Gain>,
 }
 
-impl MirrorChoice {
-    fn without_trial(helps: bool) -> Self {
-        Self { helps, figure: None }
+impl MirrorTrial {
+    /// A decision that needed no measurement.
+    pub(crate) fn without_gain(helps: bool) -> Self {
+        Self { helps, gain: None }
     }
 
-    /// Landmarks in left–right pairs say that a structure is symmetric; others may lie on one side,
-    /// where a mirrored copy would misplace them. Without landmarks a regressor is tried on the
-    /// first structure and its look-alikes, with mirrored copies and without: spines gain,
-    /// hippocampi of one side lose, and eight prostates cannot tell.
-    pub(crate) fn new<B: Backend, D: TrainingData>(
-        backend: &B,
-        data: &D,
-        config: &TrainConfig,
-        seed: u64,
-    ) -> Result<Self, D::Error> {
-        if !config.augmentation.flips {
-            return Ok(Self::without_trial(false));
-        }
-        let started = Instant::now();
-        let mirrored = Augmented::new(data, 1, &AugmentationConfig::default(), seed)?;
-        if let Some(symmetric) = mirrored.symmetric() {
-            return Ok(Self::without_trial(symmetric));
-        }
-        let structures = mirrored.structures();
-        let Some((_, annotated)) = structures.first() else {
-            return Ok(Self::without_trial(false));
-        };
-        let groups = groups(&mirrored, annotated);
-        if groups.iter().max().is_none_or(|&last| last + 1 < FEWEST_TO_CHOOSE) {
-            return Ok(Self::without_trial(false));
-        }
-        let originals: Vec<(usize, Pose)> =
-            annotated.iter().filter(|&&(case, _)| mirrored.origin(case) == case).copied().collect();
-        let poses: Vec<Pose> = originals.iter().map(|&(_, pose)| pose).collect();
-        let middles: Vec<PointLps> =
-            originals.iter().map(|&(case, _)| data.geometry(case).center()).collect();
-        let prior = Prior::new(&poses, &middles, config.orientation.orientations);
-        let working = working_spec(data, config, &originals, &prior)?;
-        let cases = annotated
-            .par_iter()
-            .zip(groups)
-            .map(|(&(case, pose), group)| {
-                let unusable = |e: DetectError| {
-                    DetectError::training(format!("case {}", mirrored.cases()[case]), e.to_string())
-                };
-                let pyramid = Arc::new(working.pyramid(&mirrored.image(case)?).map_err(unusable)?);
-                let look_alikes = look_alikes(&structures, 0, case);
-                Ok(TrainingCase {
-                    pyramid,
-                    pose,
-                    group,
-                    copy: mirrored.origin(case) != case,
-                    look_alikes,
-                })
-            })
-            .collect::<Result<Vec<_>, D::Error>>()?;
-        let layout = ImageLayout {
-            padding: working.padding,
-            haar: None,
-            channels: (0..working.levels).collect(),
-        };
-        let images: Vec<B::Image> =
-            cases.iter().map(|case| backend.upload(case.pyramid.levels(), &layout)).collect();
-        let images: Vec<&B::Image> = images.iter().collect();
-        let normalise = !matches!(working.intensity, IntensityPolicy::Window { .. });
-        let errors = |count: usize| {
-            let (cases, images) = (&cases[..count], &images[..count]);
-            regression::trial(
-                &StageInput {
-                    backend,
-                    cases,
-                    images,
-                    working: &working,
-                    prior: &prior,
-                    config,
-                    seed,
-                },
-                normalise,
-            )
-        };
-        let gain = Gain::new(&errors(originals.len()), &errors(cases.len()));
-        let figure = StageFigure {
-            stage: "mirrored copies".to_owned(),
-            seconds: started.elapsed().as_secs_f64(),
-            what: "share of the held-out error that is left with them, and one standard error more"
-                .to_owned(),
-            mean: gain.share,
-            max: gain.share_at_most,
-        };
-        Ok(Self { helps: gain.is_worth_it(), figure: Some(figure) })
+    /// The decision by what was measured.
+    pub(crate) fn of(gain: Gain) -> Self {
+        Self { helps: gain.is_worth_it(), gain: Some(gain) }
     }
 }
 
 /// What copies bring, by paired errors of the same cases.
-struct Gain {
+pub(crate) struct Gain {
     /// Share of the error that is left with copies.
-    share: f64,
+    pub(crate) share: f64,
     /// The share if the copies helped less than was seen by one standard error of the mean
     /// difference.
-    share_at_most: f64,
+    pub(crate) share_at_most: f64,
 }
 
 impl Gain {
-    fn new(without: &[f64], with: &[f64]) -> Self {
+    pub(crate) fn new(without: &[f64], with: &[f64]) -> Self {
         let n = without.len() as f64;
         let total: f64 = without.iter().sum();
         let gains: Vec<f64> =

@@ -2,6 +2,8 @@
 
 pub(crate) mod augmentation;
 pub(crate) mod case;
+pub(crate) mod folds;
+pub(crate) mod look_alikes;
 pub(crate) mod mirror_trial;
 pub(crate) mod symmetry;
 pub(crate) mod training_data;

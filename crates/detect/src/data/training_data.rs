@@ -1,8 +1,8 @@
-//! The data of a training: images, annotated structures and landmarks, copies and look-alikes.
+//! The data of a training: images, annotated structures and landmarks, copies and subjects.
 
 use crate::DetectError;
 use pbt_volume::{Geometry, PointLps, Pose, Volume};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Fewest annotated cases of a structure.
 pub const FEWEST_CASES: usize = 2;
@@ -46,6 +46,12 @@ pub trait TrainingData: Sync {
         None
     }
 
+    /// The person or animal of a case, where the data name one: its cases are never divided between
+    /// those that are learned from and those that are held out.
+    fn subject(&self, _case: usize) -> Option<&str> {
+        None
+    }
+
     /// The case that a case is a copy of, or itself.
     fn origin(&self, case: usize) -> usize {
         case
@@ -55,38 +61,57 @@ pub trait TrainingData: Sync {
 /// Name of a structure, and the cases that have it with its pose.
 pub(crate) type Annotated = (String, Vec<(usize, Pose)>);
 
-/// By annotated case, the number of the case that it is a copy of among those that have copies or
-/// are none.
-pub(crate) fn groups<D: TrainingData, T>(data: &D, annotated: &[(usize, T)]) -> Vec<usize> {
-    let origins: BTreeSet<usize> = annotated.iter().map(|&(case, _)| data.origin(case)).collect();
-    let numbers: BTreeMap<usize, usize> =
-        origins.into_iter().enumerate().map(|(n, origin)| (origin, n)).collect();
-    annotated.iter().map(|&(case, _)| numbers[&data.origin(case)]).collect()
+/// Which of the annotated cases of a structure belong together.
+pub(crate) struct Subjects {
+    /// By annotated case, the number of its subject.
+    subjects: Vec<usize>,
+    /// By annotated case, the number of the case that it is or is a copy of.
+    origins: Vec<usize>,
 }
 
-/// Mean edge lengths of look-alikes differ by less than this, |ln|.
-const ALIKE: f64 = 0.3;
+impl Subjects {
+    /// Copies belong to the subject of what they are copies of; a case without a named subject is
+    /// a subject of its own.
+    pub(crate) fn new<D: TrainingData, T>(data: &D, annotated: &[(usize, T)]) -> Self {
+        let origins: Vec<usize> = annotated.iter().map(|&(case, _)| data.origin(case)).collect();
+        // The first case with the same subject stands for it.
+        let first = |&origin: &usize| match data.subject(origin) {
+            None => origin,
+            Some(own) => origins
+                .iter()
+                .copied()
+                .filter(|&other| data.subject(other) == Some(own))
+                .min()
+                .unwrap_or(origin),
+        };
+        let firsts: Vec<usize> = origins.iter().map(first).collect();
+        Self { subjects: numbered(&firsts), origins: numbered(&origins) }
+    }
 
-/// Place of the first structure whose mean edge lengths are about those of structure `n`:
-/// vertebrae, ribs, teeth.
-pub(crate) fn leader(structures: &[Annotated], n: usize) -> usize {
-    let mean = |m: usize| -> [f64; 3] {
-        let poses = &structures[m].1;
-        std::array::from_fn(|a| {
-            poses.iter().map(|(_, p)| libm::log(p.size_mm[a])).sum::<f64>() / poses.len() as f64
-        })
-    };
-    let own = mean(n);
-    let alike = |m: usize| mean(m).iter().zip(&own).all(|(a, b)| (a - b).abs() < ALIKE);
-    // A leader leads itself, so that groups do not chain.
-    (0..n).find(|&m| alike(m) && leader(structures, m) == m).unwrap_or(n)
+    /// The subject of an annotated case, numbered from 0.
+    pub(crate) fn subject(&self, n: usize) -> usize {
+        self.subjects[n]
+    }
+
+    /// The case that an annotated case is or is a copy of, numbered from 0.
+    pub(crate) fn origin(&self, n: usize) -> usize {
+        self.origins[n]
+    }
+
+    /// Number of subjects.
+    pub(crate) fn count(&self) -> usize {
+        self.subjects.iter().max().map_or(0, |last| last + 1)
+    }
+
+    /// Number of cases without copies.
+    pub(crate) fn originals(&self) -> usize {
+        self.origins.iter().max().map_or(0, |last| last + 1)
+    }
 }
 
-/// The poses of other structures of a case that look like structure `n`.
-pub(crate) fn look_alikes(structures: &[Annotated], n: usize, case: usize) -> Vec<Pose> {
-    let first = leader(structures, n);
-    let others = (0..structures.len()).filter(|&m| m != n && leader(structures, m) == first);
-    others
-        .flat_map(|m| structures[m].1.iter().filter(|(c, _)| *c == case).map(|&(_, pose)| pose))
-        .collect()
+/// Each value's rank among the distinct values.
+fn numbered(values: &[usize]) -> Vec<usize> {
+    let mut ranks: BTreeMap<usize, usize> = values.iter().map(|&value| (value, 0)).collect();
+    ranks.values_mut().enumerate().for_each(|(n, rank)| *rank = n);
+    values.iter().map(|value| ranks[value]).collect()
 }

@@ -29,6 +29,12 @@ const MOST_VOXELS: f64 = 512.0 * 1024.0 * 1024.0;
 const MOST_ACROSS: usize = 65_000;
 
 impl WorkingSpec {
+    /// Whether patches must be brought to one mean and deviation: intensities have no absolute
+    /// scale.
+    pub(crate) fn is_relative(&self) -> bool {
+        !matches!(self.intensity, IntensityPolicy::Window { .. })
+    }
+
     /// The working pyramid of an image.
     ///
     /// # Errors

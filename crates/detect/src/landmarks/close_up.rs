@@ -14,11 +14,11 @@ pub struct CloseUp {
     /// How often the working spacing is halved.
     pub halvings: u8,
     /// How far it reaches beyond the box on each side, in D.
-    pub margin: f64,
+    pub border: f64,
 }
 
 /// In D.
-pub(crate) const MOST_MARGIN: f64 = 2.0;
+pub(crate) const MOST_BORDER: f64 = 2.0;
 
 impl CloseUp {
     /// How an image is prepared for it.
@@ -52,7 +52,7 @@ impl CloseUp {
         boxes: &[Pose],
     ) -> Result<Pyramid, DetectError> {
         let wider = |pose: &Pose| {
-            let more = 2.0 * self.margin * pose.mean_size_mm();
+            let more = 2.0 * self.border * pose.mean_size_mm();
             Pose { size_mm: pose.size_mm.map(|edge| edge + more), ..*pose }
         };
         self.working(of_box).pyramid_of(image, &boxes.iter().map(wider).collect::<Vec<_>>())
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn its_voxels_are_those_of_the_whole_image_and_hold_the_box() {
-        let (image, close_up) = (noise([41, 38, 35]), CloseUp { halvings: 1, margin: 0.2 });
+        let (image, close_up) = (noise([41, 38, 35]), CloseUp { halvings: 1, border: 0.2 });
         let whole = close_up.working(&spec()).pyramid(&image).unwrap();
         let mut random = Random::new(5, 0, 0);
         for _ in 0..20 {
@@ -124,14 +124,14 @@ mod tests {
         for spacing_mm in [1e-9, 1e-4, 1e9] {
             let spec = WorkingSpec { spacing_mm, ..spec() };
             assert!(spec.pyramid(&image).is_err());
-            assert!(CloseUp { halvings: 4, margin: 0.0 }.pyramid(&spec, &image, &[pose]).is_err());
+            assert!(CloseUp { halvings: 4, border: 0.0 }.pyramid(&spec, &image, &[pose]).is_err());
         }
     }
 
     #[test]
     fn a_box_beside_the_image_gives_what_is_nearest() {
         let mut random = Random::new(6, 0, 0);
-        let close_up = CloseUp { halvings: 1, margin: 0.0 };
+        let close_up = CloseUp { halvings: 1, border: 0.0 };
         let found = close_up
             .pyramid(&spec(), &noise([12, 12, 12]), &[pose(&mut random, [-500.0, 5.0, 900.0])])
             .unwrap();

@@ -1,6 +1,10 @@
 //! Landmarks in the frame of a box.
 
+pub(crate) mod annotated;
 pub(crate) mod close_up;
+pub(crate) mod contradicted;
+pub(crate) mod frame_errors;
+pub(crate) mod held_out;
 pub(crate) mod regressors;
 pub(crate) mod stacking;
 pub(crate) mod training;

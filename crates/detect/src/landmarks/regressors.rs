@@ -1,9 +1,9 @@
 //! Landmarks of a box: points found in its frame, so that a turned structure is no harder than an
 //! upright one.
 //!
-//! A landmark starts at its mean place in the box and is moved by rounds of linear maps. A round
+//! A landmark starts at its mean place in the box and is moved by regressors of linear maps. A regressor
 //! looks at the whole box and moves all landmarks together, or at the surroundings of each landmark
-//! and moves it alone; what all rounds say is blended. Lengths are in units of D, the box's mean
+//! and moves it alone; what all regressors say is blended. Lengths are in units of D, the box's mean
 //! size, or of the spread of the landmarks about their mean places, so that one configuration
 //! serves mouse skulls and hippocampi.
 
@@ -27,23 +27,23 @@ pub struct LandmarkPrior {
     /// Mean place in the box as shares of its edges; 0 is the centre, ½ a face.
     pub mean: [f64; 3],
     /// Root mean square distance from the mean place in the training cases, in D.
-    pub spread: f64,
+    pub spread_d: f64,
     /// The largest such distance, in D.
-    pub farthest: f64,
-    /// How often it came within 0.1 D in training cases that the rounds did not see, 0 to 1.
+    pub farthest_d: f64,
+    /// How often it came within 0.1 D in training cases that the regressors did not see, 0 to 1.
     pub right: f64,
-    /// Weights of the mean place and of where each round puts the landmark; they add up to 1.
-    pub blend: Vec<f64>,
+    /// Weights of the mean place and of where each regressor puts the landmark; they add up to 1.
+    pub stacking_weights: Vec<f64>,
 }
 
 /// A landmark is right within this, in D: the distance from which training calls boxes wrong, and a
 /// little more.
 pub(crate) const RIGHT_WITHIN: f64 = 0.1;
 
-/// A round without its tables.
+/// A regressor without its tables.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct LandmarkRoundSpec {
+pub struct LandmarkRegressorSpec {
     /// What it looks at.
     pub view: View,
     /// Samples, one patch after another. Extents are multiples of the box, or of its mean edge for
@@ -52,23 +52,23 @@ pub struct LandmarkRoundSpec {
     /// Whether patches are brought to one mean and deviation: for images without an absolute scale.
     pub normalise: bool,
     /// A step beyond is shortened; in D.
-    pub reach: f64,
+    pub reach_d: f64,
 }
 
-/// Landmarks that one map of a round moves.
+/// Landmarks that one map of a regressor moves.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LandmarkGroup {
-    /// Their places in the list of landmarks; one where the round looks at points.
+    /// Their places in the list of landmarks; one where the regressor looks at points.
     pub landmarks: Vec<usize>,
     /// Three outputs a landmark: the step in the box's frame, in D.
-    pub map: LinearMap,
+    pub map: LinearMap<i16>,
 }
 
-/// A trained round.
+/// A trained regressor.
 #[derive(Debug, Clone, PartialEq)]
-pub struct LandmarkRound {
+pub struct LandmarkRegressor {
     /// What it looks at.
-    pub spec: LandmarkRoundSpec,
+    pub spec: LandmarkRegressorSpec,
     /// Every landmark is in one of them.
     pub groups: Vec<LandmarkGroup>,
 }
@@ -78,11 +78,11 @@ pub struct LandmarkRound {
 pub struct LandmarkStage {
     /// Mean places, in the order of results.
     pub landmarks: Vec<LandmarkPrior>,
-    /// What rounds look at; absent where the working pyramid of the box is fine enough, or the
+    /// What regressors look at; absent where the working pyramid of the box is fine enough, or the
     /// images are no finer.
     pub close_up: Option<CloseUp>,
-    /// Rounds in their order.
-    pub rounds: Vec<LandmarkRound>,
+    /// Estimates in their order.
+    pub regressors: Vec<LandmarkRegressor>,
 }
 
 /// A landmark that was sought.
@@ -109,13 +109,13 @@ fn stepped(frame: &Pose, from: PointLps, step: Vector3<f64>) -> PointLps {
     PointLps(from.0 + frame.orientation * (step * frame.mean_size_mm()))
 }
 
-impl LandmarkRoundSpec {
+impl LandmarkRegressorSpec {
     /// Values a site.
     pub(crate) fn len(&self) -> usize {
         self.patches.iter().map(Patch::len).sum()
     }
 
-    /// Where the round looks: the box, or a cube of its mean size about a point; the patches'
+    /// Where the regressor looks: the box, or a cube of its mean size about a point; the patches'
     /// extents say how much of it.
     pub(crate) fn site(&self, frame: &Pose, point: PointLps) -> Pose {
         match self.view {
@@ -162,13 +162,14 @@ impl LandmarkStage {
         image: &B::Image,
         frame: &Pose,
     ) -> Vec<FoundLandmark> {
-        let rounds = self.rounds(backend, image, frame);
+        let regressors = self.estimates(backend, image, frame);
         let found = |(l, landmark): (usize, &LandmarkPrior)| {
-            let start = rounds[0][l];
+            let start = regressors[0][l];
             let step = |(weight, points): (&f64, &Vec<PointLps>)| {
                 step_between(frame, start, points[l]) * *weight
             };
-            let step: Vector3<f64> = landmark.blend.iter().zip(&rounds).map(step).sum();
+            let step: Vector3<f64> =
+                landmark.stacking_weights.iter().zip(&regressors).map(step).sum();
             FoundLandmark {
                 point: stepped(frame, start, step),
                 score: landmark.right * landmark.plausibility(step.norm()),
@@ -177,8 +178,8 @@ impl LandmarkStage {
         self.landmarks.iter().enumerate().map(found).collect()
     }
 
-    /// The mean places of all landmarks, then where they are after each round.
-    pub(crate) fn rounds<B: Backend>(
+    /// The mean places of all landmarks, then where they are after each regressor.
+    pub(crate) fn estimates<B: Backend>(
         &self,
         backend: &B,
         image: &B::Image,
@@ -186,21 +187,21 @@ impl LandmarkStage {
     ) -> Vec<Vec<PointLps>> {
         let mut all: Vec<Vec<PointLps>> =
             vec![self.landmarks.iter().map(|l| expected(frame, l.mean)).collect()];
-        for round in &self.rounds {
+        for regressor in &self.regressors {
             let mut points = all[all.len() - 1].clone();
-            let spec = &round.spec;
-            let sites: Vec<PoseSite> = round
+            let spec = &regressor.spec;
+            let sites: Vec<PoseSite> = regressor
                 .groups
                 .iter()
                 .map(|g| PoseSite { image: 0, pose: spec.site(frame, points[g.landmarks[0]]) })
                 .collect();
             let seen = spec.see(backend, &[image], &sites);
-            for (group, patch) in round.groups.iter().zip(seen.chunks_exact(spec.len())) {
+            for (group, patch) in regressor.groups.iter().zip(seen.chunks_exact(spec.len())) {
                 for (&l, step) in group.landmarks.iter().zip(group.map.apply(patch).chunks_exact(3))
                 {
                     let step = Vector3::new(step[0], step[1], step[2]);
-                    let step = if step.norm() > spec.reach {
-                        step * (spec.reach / step.norm())
+                    let step = if step.norm() > spec.reach_d {
+                        step * (spec.reach_d / step.norm())
                     } else {
                         step
                     };
@@ -217,7 +218,7 @@ impl LandmarkPrior {
     /// 1 within the training cases' distances from the mean place, falling like a normal density
     /// beyond.
     fn plausibility(&self, distance: f64) -> f64 {
-        let beyond = (distance - self.farthest).max(0.0) / self.spread.max(1e-6);
+        let beyond = (distance - self.farthest_d).max(0.0) / self.spread_d.max(1e-6);
         libm::exp(-0.5 * beyond * beyond)
     }
 }

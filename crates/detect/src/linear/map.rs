@@ -1,57 +1,66 @@
 //! A linear map from image samples to numbers: ridge regression, kept as integers so that it gives
 //! the same bits everywhere.
 
-use crate::linear::ridge;
+use crate::linear::ridge::{self, Equations, Samples};
 
 /// Fractional bits of targets.
 const TARGET_BITS: i32 = 20;
 
-/// Bits of the largest weight of an output. With thousands of samples the rounding of all others
-/// stays far below what they say together.
-const WEIGHT_BITS: i32 = 14;
+/// Targets lie within ±1 and stay clear of it.
+const LARGEST_TARGET: f64 = 0.99;
+
+/// An integer that holds a weight.
+pub trait Weight: Copy {
+    /// log₂ of the largest weight of an output: rounding stays below half of this fraction of it.
+    const BITS: i32;
+
+    /// The nearest integer.
+    fn nearest(value: f64) -> Self;
+
+    /// The same number in 64 bits.
+    fn wide(self) -> i64;
+}
+
+/// For maps with thousands of samples, whose rounding errors stay far below what all say together.
+impl Weight for i16 {
+    const BITS: i32 = 13;
+
+    fn nearest(value: f64) -> Self {
+        libm::round(value) as Self
+    }
+
+    fn wide(self) -> i64 {
+        i64::from(self)
+    }
+}
+
+/// For the pose, where the last regressor is applied several times.
+impl Weight for i32 {
+    const BITS: i32 = 24;
+
+    fn nearest(value: f64) -> Self {
+        libm::round(value) as Self
+    }
+
+    fn wide(self) -> i64 {
+        i64::from(self)
+    }
+}
 
 /// Numbers from a patch of 12-bit values.
 #[derive(Debug, Clone, PartialEq)]
-pub struct LinearMap {
+pub struct LinearMap<W> {
     /// Mean of every feature.
     pub means: Vec<i16>,
     /// `weights[o * means.len() + f]`.
-    pub weights: Vec<i16>,
+    pub weights: Vec<W>,
     /// Fractional bits of the weights by output.
     pub weight_bits: Vec<i32>,
     /// Mean target by output, 20 fractional bits.
     pub bias: Vec<i32>,
 }
 
-impl LinearMap {
-    /// The ridge solution for samples with their features side by side (`patches[s * length + f]`,
-    /// |value| ≤ 4095) and one list of targets an output, each within ±1.
-    pub(crate) fn fit(patches: &[i16], length: usize, targets: &[Vec<f64>], ridge: f64) -> Self {
-        let n = patches.len() / length;
-        let (means, features) = ridge::centred(patches, length);
-        let fixed = |v: &f64| libm::round(libm::ldexp(v.clamp(-0.99, 0.99), TARGET_BITS)) as i32;
-        let mut targets: Vec<Vec<i32>> =
-            targets.iter().map(|values| values.iter().map(fixed).collect()).collect();
-        let bias: Vec<i32> = targets
-            .iter()
-            .map(|values| {
-                values.iter().map(|&v| i64::from(v)).sum::<i64>().div_euclid(n as i64) as i32
-            })
-            .collect();
-        for (values, bias) in targets.iter_mut().zip(&bias) {
-            values.iter_mut().for_each(|v| *v -= bias);
-        }
-        let mut weight_bits = Vec::with_capacity(targets.len());
-        let mut weights = Vec::with_capacity(targets.len() * length);
-        for solution in ridge::fit(&ridge::Samples { features, targets, n }, ridge) {
-            let largest = solution.iter().fold(1e-12f64, |m, v| m.max(v.abs()));
-            let bits = (WEIGHT_BITS - 1 - libm::ilogb(largest)).clamp(0, 60);
-            weights.extend(solution.iter().map(|&v| libm::round(libm::ldexp(v, bits)) as i16));
-            weight_bits.push(bits);
-        }
-        Self { means, weights, weight_bits, bias }
-    }
-
+impl<W: Weight> LinearMap<W> {
     /// The outputs for a patch.
     pub(crate) fn apply(&self, patch: &[i16]) -> Vec<f64> {
         let length = self.means.len();
@@ -63,7 +72,7 @@ impl LinearMap {
                     .iter()
                     .zip(&self.means)
                     .zip(weights)
-                    .map(|((&x, &m), &w)| i64::from(x - m) * i64::from(w))
+                    .map(|((&x, &m), &w)| i64::from(x - m) * w.wide())
                     .sum();
                 libm::ldexp(sum as f64, -bits - TARGET_BITS)
                     + libm::ldexp(f64::from(bias), -TARGET_BITS)
@@ -72,22 +81,83 @@ impl LinearMap {
     }
 }
 
+/// Patches with their targets, both centred: what a linear map learns from.
+pub(crate) struct RegressionProblem {
+    means: Vec<i16>,
+    bias: Vec<i32>,
+    samples: Samples,
+}
+
+impl RegressionProblem {
+    /// Samples with their features side by side (`patches[s * length + f]`, |value| ≤ 4095) and one
+    /// list of targets an output, each within ±1.
+    pub(crate) fn new(patches: Vec<i16>, length: usize, targets: &[Vec<f64>]) -> Self {
+        let n = patches.len() / length;
+        let (means, features) = ridge::centred(&patches, length);
+        drop(patches);
+        let fixed = |v: &f64| {
+            let clamped = v.clamp(-LARGEST_TARGET, LARGEST_TARGET);
+            libm::round(libm::ldexp(clamped, TARGET_BITS)) as i32
+        };
+        let mut targets: Vec<Vec<i32>> =
+            targets.iter().map(|values| values.iter().map(fixed).collect()).collect();
+        let mean = |values: &Vec<i32>| {
+            values.iter().map(|&v| i64::from(v)).sum::<i64>().div_euclid(n as i64) as i32
+        };
+        let bias: Vec<i32> = targets.iter().map(mean).collect();
+        for (values, bias) in targets.iter_mut().zip(&bias) {
+            values.iter_mut().for_each(|v| *v -= bias);
+        }
+        Self { means, bias, samples: Samples { features, targets, n } }
+    }
+
+    /// The normal equations, which all penalties share.
+    pub(crate) fn equations(&self) -> Equations<'_> {
+        Equations::new(&self.samples)
+    }
+
+    /// The map of least squares with a penalty on its weights, a share of the mean variance of a
+    /// feature.
+    pub(crate) fn solve<W: Weight>(&self, ridge: f64) -> LinearMap<W> {
+        self.map(&self.equations().solve(ridge))
+    }
+
+    /// The map of a solution of [`RegressionProblem::equations`].
+    pub(crate) fn map<W: Weight>(&self, solution: &[Vec<f64>]) -> LinearMap<W> {
+        let mut weight_bits = Vec::with_capacity(solution.len());
+        let mut weights = Vec::with_capacity(solution.len() * self.means.len());
+        for output in solution {
+            let largest = output.iter().fold(1e-12f64, |m, v| m.max(v.abs()));
+            let bits = (W::BITS - libm::ilogb(largest)).clamp(0, 60);
+            weights.extend(output.iter().map(|&v| W::nearest(libm::ldexp(v, bits))));
+            weight_bits.push(bits);
+        }
+        LinearMap { means: self.means.clone(), weights, weight_bits, bias: self.bias.clone() }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::random::Random;
 
-    #[test]
-    fn a_noiseless_line_is_found() {
+    fn a_noiseless_line_is_found<W: Weight>(within: f64) {
         let mut random = Random::new(3, 0, 0);
         let (n, length) = (400, 20);
         let patches: Vec<i16> =
             (0..n * length).map(|_| random.between(0.0, 4095.0) as i16).collect();
         let line = |patch: &[i16]| 0.1 + 1e-4 * f64::from(patch[3]) - 5e-5 * f64::from(patch[7]);
         let targets = vec![patches.chunks_exact(length).map(line).collect::<Vec<f64>>()];
-        let map = LinearMap::fit(&patches, length, &targets, 1e-9);
+        let map: LinearMap<W> =
+            RegressionProblem::new(patches.clone(), length, &targets).solve(1e-9);
         for patch in patches.chunks_exact(length) {
-            assert!((map.apply(patch)[0] - line(patch)).abs() < 1e-3);
+            assert!((map.apply(patch)[0] - line(patch)).abs() < within);
         }
+    }
+
+    #[test]
+    fn lines_are_found_with_weights_of_either_width() {
+        a_noiseless_line_is_found::<i16>(1e-3);
+        a_noiseless_line_is_found::<i32>(1e-5);
     }
 }

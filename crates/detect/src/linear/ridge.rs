@@ -121,11 +121,6 @@ impl Samples {
     }
 }
 
-/// The weights for one penalty: see [`Equations::solve`].
-pub(crate) fn fit(samples: &Samples, lambda: f64) -> Vec<Vec<f64>> {
-    Equations::new(samples).solve(lambda)
-}
-
 /// Adds λ·trace/p to the diagonal of an n × n matrix. A floor keeps it positive definite where
 /// every feature is constant.
 fn add_ridge(matrix: &mut [f64], n: usize, p: usize, lambda: f64) {
@@ -163,7 +158,7 @@ mod tests {
         let gram = x.transpose() * &x;
         let ridge = 0.02 * gram.trace() / p as f64;
         let solver = (gram + nalgebra::DMatrix::identity(p, p) * ridge).cholesky().unwrap();
-        for (target, found) in samples.targets.iter().zip(fit(&samples, 0.02)) {
+        for (target, found) in samples.targets.iter().zip(Equations::new(&samples).solve(0.02)) {
             let y = nalgebra::DVector::from_fn(n, |s, _| f64::from(target[s]));
             let expected = solver.solve(&(x.transpose() * y));
             for f in 0..p {
@@ -190,7 +185,7 @@ mod tests {
                 .num_threads(threads)
                 .build()
                 .unwrap()
-                .install(|| fit(samples, 0.1))
+                .install(|| Equations::new(samples).solve(0.1))
         };
         let (one, three) = (run(1), run(3));
         assert!(

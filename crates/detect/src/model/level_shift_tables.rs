@@ -1,42 +1,28 @@
-//! Level tests in the model file.
+//! Level shift tests in the model file.
 
 use crate::DetectError;
-use crate::linear::map::LinearMap;
+use crate::model::map_tables::{put_maps, take_maps};
 use crate::model::tables::{TableReader, TableWriter};
-use crate::network::level_shift::{LevelSpec, LevelTest};
+use crate::model::validation::check_patch;
+use crate::network::level_shift::{LevelShiftSpec, LevelShiftTest};
 
-pub(crate) fn put(tables: &mut TableWriter, n: usize, test: &LevelTest) -> LevelSpec {
-    let (name, map) = (format!("levels{n}"), &test.map);
-    tables.put(format!("{name}.means"), map.means.len(), map.means.iter().copied());
-    tables.put(format!("{name}.weights"), map.means.len(), map.weights.iter().copied());
-    tables.put(format!("{name}.outputs"), 2, [map.weight_bits[0], map.bias[0]]);
+pub(super) fn put(tables: &mut TableWriter, n: usize, test: &LevelShiftTest) -> LevelShiftSpec {
+    let name = format!("level_shift{n}");
+    put_maps(tables, &name, test.map.means.len(), std::iter::once(&test.map));
     test.spec.clone()
 }
 
-pub(crate) fn take(
+pub(super) fn take(
     tables: &mut TableReader<'_>,
     n: usize,
-    spec: LevelSpec,
+    spec: LevelShiftSpec,
     levels: usize,
-) -> Result<LevelTest, DetectError> {
-    let name = format!("levels{n}");
+) -> Result<LevelShiftTest, DetectError> {
+    let name = format!("level_shift{n}");
     if spec.members.is_empty() {
         return Err(DetectError::model(name, "there are no members"));
     }
-    crate::model::file::check_patch(&name, &spec.patch, levels)?;
-    let length = spec.len();
-    let means: Vec<i16> = tables.take(&format!("{name}.means"), length)?;
-    let weights: Vec<i16> = tables.take(&format!("{name}.weights"), length)?;
-    let outputs: Vec<i32> = tables.take(&format!("{name}.outputs"), 2)?;
-    let (&[bits, bias], true) = (&outputs[..], means.len() == length && weights.len() == length)
-    else {
-        return Err(DetectError::model(name, "the tables do not fit the patch"));
-    };
-    if !(0..=60).contains(&bits) || means.iter().any(|m| !(-4095..=4095).contains(m)) {
-        return Err(DetectError::model(name, "fractional bits or means are out of range"));
-    }
-    Ok(LevelTest {
-        spec,
-        map: LinearMap { means, weights, weight_bits: vec![bits], bias: vec![bias] },
-    })
+    check_patch(&name, &spec.patch, levels)?;
+    let map = take_maps(tables, &name, spec.len(), &[1])?.remove(0);
+    Ok(LevelShiftTest { spec, map })
 }

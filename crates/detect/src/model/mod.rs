@@ -1,22 +1,27 @@
 //! A trained model: what detection needs of every structure, and where it came from.
 
+pub(crate) mod card;
+pub(crate) mod checkpoint;
+pub(crate) mod classifier_tables;
 pub(crate) mod file;
 pub(crate) mod landmark_tables;
 pub(crate) mod level_shift_tables;
+pub(crate) mod map_tables;
 pub(crate) mod seal;
+pub(crate) mod structure_tables;
 pub(crate) mod tables;
+pub(crate) mod validation;
 
 use crate::config::TrainConfig;
 use crate::data::working::WorkingSpec;
 use crate::landmarks::regressors::LandmarkStage;
 use crate::network::graph::Network;
-use crate::network::level_shift::LevelTest;
+use crate::network::level_shift::LevelShiftTest;
 use crate::pose::prior::Prior;
-use crate::refine::refinement::Finish;
+use crate::refine::refinement::Refinement;
 use crate::stages::orientation::OrientationStage;
 use crate::stages::position::PositionStage;
 use crate::stages::verification::VerificationStage;
-use pbt_volume::Pose;
 use serde::{Deserialize, Serialize};
 
 /// A model: one or more structures.
@@ -30,7 +35,7 @@ pub struct Model {
     /// too few cases.
     pub network: Option<Network>,
     /// Which level chains of look-alikes stand at.
-    pub levels: Vec<LevelTest>,
+    pub level_shifts: Vec<LevelShiftTest>,
 }
 
 /// Where a model came from: nothing that changes between two trainings on the same data,
@@ -73,85 +78,11 @@ pub struct StructureModel {
     /// How the structure may be turned.
     pub orientation: OrientationStage,
     /// What brings modes to the structure.
-    pub finish: Finish,
+    pub refinement: Refinement,
     /// Which converged pose is right.
     pub verification: VerificationStage,
     /// What is found in its frame.
     pub landmarks: Option<LandmarkStage>,
-}
-
-/// A structure in training: stages appear one after another.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Draft {
-    pub(crate) name: String,
-    pub(crate) cases: usize,
-    pub(crate) working: WorkingSpec,
-    pub(crate) prior: Prior,
-    pub(crate) position: Option<PositionStage>,
-    pub(crate) orientation: Option<OrientationStage>,
-    pub(crate) finish: Option<Finish>,
-    pub(crate) verification: Option<VerificationStage>,
-    /// Landmarks to train in its frame.
-    pub(crate) landmark_names: Vec<String>,
-    /// Poses as detection would find them, by training case; while landmarks are being trained.
-    pub(crate) frames: Option<Vec<Pose>>,
-    pub(crate) landmarks: Option<LandmarkStage>,
-}
-
-impl Draft {
-    /// The finished structure; `None` while a stage is missing.
-    pub(crate) fn complete(self) -> Option<StructureModel> {
-        let Self {
-            name,
-            cases,
-            working,
-            prior,
-            position,
-            orientation,
-            finish,
-            verification,
-            landmark_names,
-            landmarks,
-            ..
-        } = self;
-        if landmarks.is_none() && !landmark_names.is_empty() {
-            return None;
-        }
-        Some(StructureModel {
-            name,
-            cases,
-            working,
-            prior,
-            position: position?,
-            orientation: orientation?,
-            finish: finish?,
-            verification: verification?,
-            landmarks,
-        })
-    }
-}
-
-impl From<StructureModel> for Draft {
-    fn from(s: StructureModel) -> Self {
-        Self {
-            name: s.name,
-            cases: s.cases,
-            working: s.working,
-            prior: s.prior,
-            position: Some(s.position),
-            orientation: Some(s.orientation),
-            finish: Some(s.finish),
-            verification: Some(s.verification),
-            landmark_names: s
-                .landmarks
-                .iter()
-                .flat_map(|l| &l.landmarks)
-                .map(|l| l.name.clone())
-                .collect(),
-            frames: None,
-            landmarks: s.landmarks,
-        }
-    }
 }
 
 impl StructureModel {
@@ -178,12 +109,12 @@ impl StructureModel {
                 pose(&self.orientation.classifier),
             ),
         ];
-        if let Finish::Classification(rounds) = &self.finish {
-            for (n, round) in rounds.rounds.iter().enumerate() {
+        if let Refinement::Classification(passes) = &self.refinement {
+            for (n, pass) in passes.passes.iter().enumerate() {
                 all.push((
-                    format!("round {}", n + 1),
-                    &round.classifier.classifier,
-                    pose(&round.classifier),
+                    format!("pass {}", n + 1),
+                    &pass.classifier.classifier,
+                    pose(&pass.classifier),
                 ));
             }
         }
@@ -226,9 +157,9 @@ impl Model {
             config.working.spacing_mm = Some(s.working.spacing_mm);
             config.working.intensity = Some(s.working.intensity);
             config.working.padding = Some(s.working.padding);
-            if let Finish::Regression(cascade) = &s.finish {
-                config.finish.margin = cascade.regressors.first().map(|r| r.spec.margin);
-                config.finish.ridge = cascade.regressors.first().map(|r| r.spec.ridge);
+            if let Refinement::Regression(cascade) = &s.refinement {
+                config.refinement.border = cascade.regressors.first().map(|r| r.spec.border);
+                config.refinement.ridge = cascade.regressors.first().map(|r| r.spec.ridge);
             }
             if let Some(stage) = &s.landmarks {
                 config.landmarks.halvings =

@@ -1,15 +1,15 @@
 //! What neighbours say of a pose that was found: they know little of the place, but more than
 //! nothing, and more still of the orientation.
 //!
-//! The finish ends about the truth with the errors that [`FinishError`] has; a neighbour expects
+//! The refinement ends about the truth with the errors that [`PoseError`] has; a neighbour expects
 //! the structure with the errors of its own pose and those of the arc between them. All are taken
 //! as normal and independent, so the best estimate is the mean of what they say, weighted by the
 //! inverse covariances (generalised least squares: Aitken 1936). A pose that its own detector
 //! doubts weighs less.
 
 use crate::network::graph::{Arc, BROKEN, Gaussian, Network};
+use crate::pose::error::PoseError;
 use crate::pose::step::Step;
-use crate::refine::error::FinishError;
 use nalgebra::{Matrix3, Vector3};
 use pbt_volume::{Pose, rotation_to_vector};
 
@@ -17,12 +17,12 @@ use pbt_volume::{Pose, rotation_to_vector};
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Measured {
     pub(crate) pose: Pose,
-    pub(crate) error: FinishError,
+    pub(crate) error: PoseError,
 }
 
 /// A pose with the covariances of its centre in the image, mm², and of its rotation in its own
 /// frame, radians².
-struct Opinion {
+struct PoseEstimate {
     pose: Pose,
     center: Matrix3<f64>,
     turn: Matrix3<f64>,
@@ -36,40 +36,41 @@ impl Network {
     /// The poses of the structures that were found, each with what its neighbours say of it; by
     /// structure. Sizes stay.
     pub(crate) fn fused(&self, found: &[Option<Measured>]) -> Vec<Option<Pose>> {
-        let mut opinions: Vec<Vec<Opinion>> = found.iter().map(|_| Vec::new()).collect();
+        let mut estimates: Vec<Vec<PoseEstimate>> = found.iter().map(|_| Vec::new()).collect();
         for arc in &self.arcs {
             let (Some(from), Some(to)) = (&found[arc.from], &found[arc.to]) else { continue };
             if arc.log_density(&from.pose, &to.pose) > BROKEN {
-                let agree =
-                    |own: &Measured, opinion: &Opinion| own.pose.angle_to(&opinion.pose) < TURNED;
-                opinions[arc.to]
-                    .extend(arc.opinion_forth(from).filter(|opinion| agree(to, opinion)));
-                opinions[arc.from]
-                    .extend(arc.opinion_back(to).filter(|opinion| agree(from, opinion)));
+                let agree = |own: &Measured, estimate: &PoseEstimate| {
+                    own.pose.angle_to(&estimate.pose) < TURNED
+                };
+                estimates[arc.to]
+                    .extend(arc.estimate_forth(from).filter(|estimate| agree(to, estimate)));
+                estimates[arc.from]
+                    .extend(arc.estimate_back(to).filter(|estimate| agree(from, estimate)));
             }
         }
         found
             .iter()
-            .zip(&opinions)
-            .map(|(own, opinions)| Some(own.as_ref()?.with(opinions)))
+            .zip(&estimates)
+            .map(|(own, estimates)| Some(own.as_ref()?.with(estimates)))
             .collect()
     }
 }
 
 impl Measured {
     /// What the structure's own detector and its neighbours say together.
-    fn with(&self, opinions: &[Opinion]) -> Pose {
+    fn with(&self, estimates: &[PoseEstimate]) -> Pose {
         let axes = self.pose.axes();
         let own_center = axes * self.error.center_covariance() * axes.transpose();
         let shift = offset(
             &own_center,
-            opinions.iter().map(|o| (o.pose.center.0 - self.pose.center.0, &o.center)),
+            estimates.iter().map(|o| (o.pose.center.0 - self.pose.center.0, &o.center)),
         );
-        let turned = |o: &Opinion| {
+        let turned = |o: &PoseEstimate| {
             rotation_to_vector(&(self.pose.orientation.inverse() * o.pose.orientation))
         };
         let turn =
-            offset(&self.error.turn_covariance(), opinions.iter().map(|o| (turned(o), &o.turn)));
+            offset(&self.error.turn_covariance(), estimates.iter().map(|o| (turned(o), &o.turn)));
         Step {
             shift_mm: self.pose.orientation.inverse() * shift,
             rotation: turn,
@@ -98,36 +99,37 @@ fn offset<'a>(
 
 impl Arc {
     /// What the pose of `from` says of `to`.
-    fn opinion_forth(&self, from: &Measured) -> Option<Opinion> {
+    fn estimate_forth(&self, from: &Measured) -> Option<PoseEstimate> {
         let pose = self.forth(&from.pose, from.pose.size_mm);
         let (turn_from, axes) = (from.error.turn_covariance(), from.pose.axes());
         let lever = self.lever();
-        let center = self.shift.covariance()?
+        let center = self.shift_mm.covariance()?
             + from.error.center_covariance()
             + lever * turn_from * lever.transpose();
         let relative = self.rotation.to_rotation_matrix().into_inner();
-        let turn = self.turn.covariance()? + relative.transpose() * turn_from * relative;
-        Some(Opinion { pose, center: axes * center * axes.transpose(), turn })
+        let turn = self.turn_rad.covariance()? + relative.transpose() * turn_from * relative;
+        Some(PoseEstimate { pose, center: axes * center * axes.transpose(), turn })
     }
 
     /// What the pose of `to` says of `from`.
-    fn opinion_back(&self, to: &Measured) -> Option<Opinion> {
+    fn estimate_back(&self, to: &Measured) -> Option<PoseEstimate> {
         let pose = self.back(&to.pose, to.pose.size_mm);
         let relative = self.rotation.to_rotation_matrix().into_inner();
         let turn = relative
-            * (self.turn.covariance()? + to.error.turn_covariance())
+            * (self.turn_rad.covariance()? + to.error.turn_covariance())
             * relative.transpose();
         let (lever, axes, axes_to) = (self.lever(), pose.axes(), to.pose.axes());
-        let shift =
-            axes * (self.shift.covariance()? + lever * turn * lever.transpose()) * axes.transpose();
+        let shift = axes
+            * (self.shift_mm.covariance()? + lever * turn * lever.transpose())
+            * axes.transpose();
         let center = shift + axes_to * to.error.center_covariance() * axes_to.transpose();
-        Some(Opinion { pose, center, turn })
+        Some(PoseEstimate { pose, center, turn })
     }
 
     /// The matrix that takes a small rotation of `from` to the shift of `to`: the negative cross
     /// product with the mean.
     fn lever(&self) -> Matrix3<f64> {
-        -Vector3::from(self.shift.mean_mm).cross_matrix()
+        -Vector3::from(self.shift_mm.mean).cross_matrix()
     }
 }
 
@@ -147,8 +149,8 @@ mod tests {
 
     const STEP_MM: f64 = 1.5;
     const STEP_ANGLE: f64 = 0.05;
-    const ERROR: FinishError =
-        FinishError { center_mm: [0.5, 1.0, 2.0], angle: [0.06, 0.04, 0.04] };
+    const ERROR: PoseError =
+        PoseError { center_mm: [0.5, 1.0, 2.0], angle_rad: [0.06, 0.04, 0.04] };
 
     /// Three structures in a row, each a little turned against the one before, about 35 mm apart.
     fn row(random: &mut Random) -> Vec<Pose> {
@@ -190,7 +192,7 @@ mod tests {
             Vector3::from_fn(|a, _| deviations[a] * random.normal())
         };
         let shift_mm = noise(ERROR.center_mm, random);
-        let rotation = noise(ERROR.angle, random);
+        let rotation = noise(ERROR.angle_rad, random);
         Measured {
             pose: Step { rotation, shift_mm, log_size: [0.0; 3] }.apply(truth),
             error: ERROR,
@@ -198,7 +200,7 @@ mod tests {
     }
 
     /// Poses as they are, said to have these errors.
-    fn measured(truths: &[Pose], error: FinishError) -> Vec<Option<Measured>> {
+    fn measured(truths: &[Pose], error: PoseError) -> Vec<Option<Measured>> {
         truths.iter().map(|&pose| Some(Measured { pose, error })).collect()
     }
 
@@ -284,7 +286,7 @@ mod tests {
             );
         }
         // A detector that is never wrong needs no advice.
-        let sure = FinishError { center_mm: [0.0; 3], angle: [0.0; 3] };
+        let sure = PoseError { center_mm: [0.0; 3], angle_rad: [0.0; 3] };
         let truths = row(&mut random);
         let fused = network.fused(&measured(&truths, sure));
         assert!(

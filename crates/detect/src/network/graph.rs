@@ -18,15 +18,15 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields)]
 pub struct Gaussian {
     /// Mean.
-    pub mean_mm: [f64; 3],
+    pub mean: [f64; 3],
     /// Inverse covariance, row-major.
     pub precision: [[f64; 3]; 3],
 }
 
 impl Gaussian {
     /// Fits the points; the covariance of few points is too small by about n/(n − 4), and never
-    /// below `floor_mm`².
-    fn fit(points: &[Vector3<f64>], floor_mm: f64) -> Option<(Self, f64)> {
+    /// below `floor`².
+    fn fit(points: &[Vector3<f64>], floor: f64) -> Option<(Self, f64)> {
         let n = points.len() as f64;
         if points.len() < FEWEST {
             return None;
@@ -34,17 +34,17 @@ impl Gaussian {
         let mean = points.iter().sum::<Vector3<f64>>() / n;
         let scatter =
             points.iter().map(|p| (p - mean) * (p - mean).transpose()).sum::<Matrix3<f64>>();
-        let covariance = scatter / (n - 4.0) + Matrix3::identity() * (floor_mm * floor_mm);
+        let covariance = scatter / (n - 4.0) + Matrix3::identity() * (floor * floor);
         let precision = covariance.try_inverse()?;
         let entropy = 0.5 * libm::log(covariance.determinant());
         let row = |r: usize| [precision[(r, 0)], precision[(r, 1)], precision[(r, 2)]];
-        Some((Self { mean_mm: mean.into(), precision: [row(0), row(1), row(2)] }, entropy))
+        Some((Self { mean: mean.into(), precision: [row(0), row(1), row(2)] }, entropy))
     }
 
     /// Log density relative to the mean's, not below [`FARTHEST`]: beyond, one position says
     /// nothing about the other.
     fn log_density(&self, point: &Vector3<f64>) -> f64 {
-        let d = point - Vector3::from(self.mean_mm);
+        let d = point - Vector3::from(self.mean);
         let p = &self.precision;
         let squared: f64 =
             (0..3).map(|r| d[r] * (p[r][0] * d.x + p[r][1] * d.y + p[r][2] * d.z)).sum();
@@ -62,7 +62,7 @@ impl Gaussian {
     pub(crate) fn is_valid(&self) -> bool {
         let precision = Matrix3::from_fn(|r, c| self.precision[r][c]);
         let small =
-            self.mean_mm.iter().chain(self.precision.iter().flatten()).all(|v| v.abs() <= MOST);
+            self.mean.iter().chain(self.precision.iter().flatten()).all(|v| v.abs() <= MOST);
         let scale = (0..3).map(|a| precision[(a, a)]).fold(0.0, f64::max);
         let symmetric = (precision - precision.transpose()).abs().max() <= 1e-6 * scale;
         let minors = [
@@ -99,12 +99,12 @@ pub struct Arc {
     /// Place of the other structure.
     pub to: usize,
     /// Where the centre of `to` lies in the frame of `from`, mm.
-    pub shift: Gaussian,
+    pub shift_mm: Gaussian,
     /// The orientation of `to` in the frame of `from`.
     #[serde(with = "crate::pose::quaternion")]
     pub rotation: UnitQuaternion<f64>,
     /// How orientations of `to` vary about that one: rotation vectors in the frame of `to`.
-    pub turn: Gaussian,
+    pub turn_rad: Gaussian,
 }
 
 /// The trained network. Part of the model.
@@ -115,7 +115,7 @@ pub struct Network {
     pub arcs: Vec<Arc>,
     /// Where the centre of a structure lies from the middle of the image, LPS mm, by structure;
     /// none where it may lie anywhere.
-    pub places: Vec<Option<Gaussian>>,
+    pub center_priors: Vec<Option<Gaussian>>,
     /// Mean size by structure, mm.
     pub sizes_mm: Vec<[f64; 3]>,
 }
@@ -123,7 +123,7 @@ pub struct Network {
 /// Poses that a structure may have, each with the log-odds of being right as its own detector sees
 /// them.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Candidates {
+pub(crate) struct Hypotheses {
     pub(crate) poses: Vec<Pose>,
     pub(crate) log_odds: Vec<f64>,
 }
@@ -135,7 +135,7 @@ pub(crate) struct Choice {
     pub(crate) index: usize,
     /// By how much the best joint choice with this structure elsewhere is worse; infinite where
     /// there is none. Negative where even the best is less likely than not.
-    pub(crate) margin: f64,
+    pub(crate) lead: f64,
     /// Log of how much likelier the place is by where the chosen neighbours lie than anywhere in
     /// [`ANYWHERE`]; 0 without neighbours.
     pub(crate) support: f64,
@@ -146,7 +146,7 @@ impl Choice {
     pub(crate) fn best(scores: &[Score]) -> Self {
         Self {
             index: best_indices(scores, 1).first().copied().unwrap_or(0),
-            margin: f64::INFINITY,
+            lead: f64::INFINITY,
             support: 0.0,
         }
     }
@@ -155,7 +155,7 @@ impl Choice {
     /// support, times the probability of this joint choice against the best one elsewhere.
     pub(crate) fn probability(&self, own: f64) -> f64 {
         let odds = own / (1.0 - own).max(1e-12) * libm::exp(self.support);
-        odds / (1.0 + odds) / (1.0 + libm::exp(-self.margin))
+        odds / (1.0 + odds) / (1.0 + libm::exp(-self.lead))
     }
 }
 
@@ -166,7 +166,7 @@ impl Network {
         poses: &[Vec<Option<Pose>>],
         middles: &[PointLps],
         priors: &[&Prior],
-        use_places: bool,
+        use_center_priors: bool,
     ) -> Option<Self> {
         let count = poses.len();
         let pair = |a: usize, b: usize| -> Option<(Arc, f64)> {
@@ -185,7 +185,7 @@ impl Network {
             };
             let (turn, _) =
                 Gaussian::fit(&turns.iter().map(about).collect::<Vec<_>>(), TURN_FLOOR)?;
-            Some((Arc { from: a, to: b, shift, rotation, turn }, entropy))
+            Some((Arc { from: a, to: b, shift_mm: shift, rotation, turn_rad: turn }, entropy))
         };
         let pairs: Vec<Vec<Option<(Arc, f64)>>> = (0..count)
             .map(|a| (0..count).map(|b| if a == b { None } else { pair(a, b) }).collect())
@@ -213,13 +213,13 @@ impl Network {
         if arcs.is_empty() {
             return None;
         }
-        let place = |s: usize| {
+        let center_prior = |s: usize| {
             let offsets: Vec<Vector3<f64>> = poses[s]
                 .iter()
                 .zip(middles)
                 .filter_map(|(p, m)| Some(p.as_ref()?.center.0 - m.0))
                 .collect();
-            let usable = use_places && !priors[s].any_orientation;
+            let usable = use_center_priors && !priors[s].any_orientation;
             if usable {
                 Gaussian::fit(&offsets, FLOOR * priors[s].scale_mm).map(|(g, _)| g)
             } else {
@@ -228,13 +228,13 @@ impl Network {
         };
         Some(Self {
             arcs,
-            places: (0..count).map(place).collect(),
+            center_priors: (0..count).map(center_prior).collect(),
             sizes_mm: priors.iter().map(|p| p.mean_size_mm).collect(),
         })
     }
 
     /// Where the best few candidates of each structure's neighbours expect it.
-    pub(crate) fn proposals(&self, found: &[Candidates]) -> Vec<Vec<Pose>> {
+    pub(crate) fn proposals(&self, found: &[Hypotheses]) -> Vec<Vec<Pose>> {
         let mut proposed = vec![Vec::new(); found.len()];
         let best = |s: usize| {
             let mut order: Vec<usize> = (0..found[s].poses.len()).collect();
@@ -255,7 +255,7 @@ impl Network {
 
     /// The candidates that agree best: the sum of their log-odds and of the log densities of places
     /// and relative poses. Every structure must have a candidate.
-    pub(crate) fn choose(&self, found: &[Candidates], middle: PointLps) -> Vec<Choice> {
+    pub(crate) fn choose(&self, found: &[Hypotheses], middle: PointLps) -> Vec<Choice> {
         let unary: Vec<Vec<f64>> = found
             .iter()
             .enumerate()
@@ -263,7 +263,7 @@ impl Network {
                 c.poses
                     .iter()
                     .zip(&c.log_odds)
-                    .map(|(p, odds)| sure(*odds) + self.place(s, p, middle))
+                    .map(|(p, odds)| sure(*odds) + self.center_log_density(s, p, middle))
                     .collect()
             })
             .collect();
@@ -325,7 +325,7 @@ impl Network {
                     .filter(|&n| found[s].poses[n].center.distance_mm(&chosen.center) > apart);
                 Choice {
                     index,
-                    margin: total[s][index] - best_of(elsewhere.map(|n| total[s][n])),
+                    lead: total[s][index] - best_of(elsewhere.map(|n| total[s][n])),
                     support,
                 }
             })
@@ -340,7 +340,7 @@ impl Network {
         let arcs = || self.arcs.iter().filter(|arc| arc.from == s || arc.to == s);
         let supports = arcs().map(|arc| {
             arc.log_density(pose(arc.from), pose(arc.to))
-                + arc.shift.log_peak()
+                + arc.shift_mm.log_peak()
                 + 3.0 * libm::log(ANYWHERE * d)
         });
         (supports.sum::<f64>() / arcs().count().max(1) as f64).clamp(-SUREST, SUREST)
@@ -368,8 +368,8 @@ impl Network {
 
     /// Log density of a structure's place in the image against that of the mean's; 0 where it may
     /// lie anywhere.
-    pub(crate) fn place(&self, s: usize, pose: &Pose, middle: PointLps) -> f64 {
-        self.places[s]
+    pub(crate) fn center_log_density(&self, s: usize, pose: &Pose, middle: PointLps) -> f64 {
+        self.center_priors[s]
             .as_ref()
             .map_or(0.0, |g| g.log_density(&(pose.center.0 - middle.0)).max(OUT_OF_PLACE))
     }
@@ -384,12 +384,12 @@ impl Network {
             let from = n == 0 || inside[arc.from];
             inside[arc.from] = true;
             from && !std::mem::replace(&mut inside[arc.to], true)
-                && arc.shift.is_valid()
-                && arc.turn.is_valid()
+                && arc.shift_mm.is_valid()
+                && arc.turn_rad.is_valid()
         });
-        tree && self.places.len() == structures
+        tree && self.center_priors.len() == structures
             && self.sizes_mm.len() == structures
-            && self.places.iter().flatten().all(Gaussian::is_valid)
+            && self.center_priors.iter().flatten().all(Gaussian::is_valid)
             && self.sizes_mm.iter().flatten().all(|s| s.is_finite() && *s > 0.0)
     }
 }
@@ -400,7 +400,7 @@ const TURN_FLOOR: f64 = 0.06;
 /// Least standard deviation of a relative position, in D.
 const FLOOR: f64 = 0.06;
 
-/// Candidates of a structure that propose poses of its neighbours.
+/// Hypotheses of a structure that propose poses of its neighbours.
 const PROPOSERS: usize = 4;
 
 /// Neighbours whose relative position is less likely than this, as a log density against the
@@ -425,7 +425,7 @@ fn best_of(values: impl Iterator<Item = f64>) -> f64 {
 impl Arc {
     /// The position's alone.
     pub(crate) fn log_density(&self, from: &Pose, to: &Pose) -> f64 {
-        self.shift.log_density(&Step::between(from, to).shift_mm)
+        self.shift_mm.log_density(&Step::between(from, to).shift_mm)
     }
 
     /// The position's and the orientation's.
@@ -433,13 +433,13 @@ impl Arc {
         let step = Step::between(from, to);
         let turn =
             rotation_to_vector(&(self.rotation.inverse() * rotation_from_vector(step.rotation)));
-        self.shift.log_density(&step.shift_mm) + self.turn.log_density(&turn)
+        self.shift_mm.log_density(&step.shift_mm) + self.turn_rad.log_density(&turn)
     }
 
     /// Where `to` is expected of a pose of `from`.
     pub(crate) fn forth(&self, from: &Pose, size_mm: [f64; 3]) -> Pose {
         Pose {
-            center: PointLps(from.center.0 + from.orientation * Vector3::from(self.shift.mean_mm)),
+            center: PointLps(from.center.0 + from.orientation * Vector3::from(self.shift_mm.mean)),
             orientation: positive(from.orientation * self.rotation),
             size_mm,
         }
@@ -449,7 +449,7 @@ impl Arc {
     pub(crate) fn back(&self, to: &Pose, size_mm: [f64; 3]) -> Pose {
         let orientation = to.orientation * self.rotation.inverse();
         Pose {
-            center: PointLps(to.center.0 - orientation * Vector3::from(self.shift.mean_mm)),
+            center: PointLps(to.center.0 - orientation * Vector3::from(self.shift_mm.mean)),
             orientation: positive(orientation),
             size_mm,
         }
@@ -505,8 +505,8 @@ mod tests {
         Network::train(&poses, &middles, &priors.iter().collect::<Vec<_>>(), places).unwrap()
     }
 
-    fn candidates(list: &[(Pose, f64)]) -> Candidates {
-        Candidates {
+    fn candidates(list: &[(Pose, f64)]) -> Hypotheses {
+        Hypotheses {
             poses: list.iter().map(|l| l.0).collect(),
             log_odds: list.iter().map(|l| l.1).collect(),
         }
@@ -536,7 +536,7 @@ mod tests {
         assert_eq!(choices.iter().map(|c| c.index).collect::<Vec<_>>(), [0, 1, 1]);
         // Elsewhere: the whole column one level further, 1 + 1 + 1 against -1 + 1.5 + 0.
         assert!(
-            choices.iter().all(|c| (c.margin - 2.5).abs() < 0.3 && c.support > 3.0),
+            choices.iter().all(|c| (c.lead - 2.5).abs() < 0.3 && c.support > 3.0),
             "{choices:?}"
         );
         // Sure neighbours make up for a doubtful detector, but not for a joint choice that has a
@@ -552,7 +552,7 @@ mod tests {
             pose(0.0, 0.0, 70.0),
             pose(0.0, 0.0, 105.0),
         ];
-        let found: Vec<Candidates> =
+        let found: Vec<Hypotheses> =
             (0..3).map(|s| candidates(&[(column[s + 1], 0.1), (column[s], 0.0)])).collect();
         for (places, expected) in [(false, 0), (true, 1)] {
             let choices = trained(places).choose(&found, PointLps::new(0.0, 0.0, 0.0));
@@ -566,7 +566,7 @@ mod tests {
         let network = trained(true);
         let mut random = Random::new(9, 0, 0);
         for _ in 0..50 {
-            let found: Vec<Candidates> = (0..3)
+            let found: Vec<Hypotheses> = (0..3)
                 .map(|s| {
                     let near = |random: &mut Random| {
                         pose(
@@ -585,7 +585,7 @@ mod tests {
             let total = |choice: [usize; 3]| -> f64 {
                 let unary: f64 = (0..3)
                     .map(|s| {
-                        let (c, place) = (&found[s], network.places[s].as_ref().unwrap());
+                        let (c, place) = (&found[s], network.center_priors[s].as_ref().unwrap());
                         let density = place
                             .log_density(&c.poses[choice[s]].center.0.coords)
                             .max(OUT_OF_PLACE);
@@ -612,7 +612,7 @@ mod tests {
     #[test]
     fn proposals_lie_where_neighbours_expect_them() {
         let network = trained(false);
-        let found: Vec<Candidates> =
+        let found: Vec<Hypotheses> =
             (0..3).map(|s| candidates(&[(pose(0.0, 0.0, 35.0 * s as f64), 1.0)])).collect();
         for (s, proposed) in network.proposals(&found).iter().enumerate() {
             assert!(!proposed.is_empty());

@@ -9,7 +9,7 @@
 
 use crate::linear::map::LinearMap;
 use crate::network::graph::{BROKEN, Network};
-use crate::refine::refinement::Finish;
+use crate::refine::refinement::Refinement;
 use crate::stages::calibration::Calibration;
 use crate::stages::sampling::normalise;
 use pbt_tree::{Backend, Patch, PoseSite};
@@ -22,7 +22,7 @@ pub(crate) const SHIFTS: usize = 2;
 /// Fewest structures of a chain.
 const FEWEST: usize = 3;
 
-/// A pose that the finish moves farther than this from where its neighbour expects it, in D, has
+/// A pose that the refinement moves farther than this from where its neighbour expects it, in D, has
 /// gone elsewhere.
 const ASTRAY: f64 = 0.35;
 
@@ -32,7 +32,7 @@ const RAW: f64 = 16.0;
 /// What the test looks at.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct LevelSpec {
+pub struct LevelShiftSpec {
     /// Places of the structures, from one end of the chain to the other.
     pub members: Vec<usize>,
     /// Context about a structure; extents are multiples of D.
@@ -47,22 +47,24 @@ pub struct LevelSpec {
 
 /// The trained test of a chain.
 #[derive(Debug, Clone, PartialEq)]
-pub struct LevelTest {
+pub struct LevelShiftTest {
     /// What it looks at.
-    pub spec: LevelSpec,
+    pub spec: LevelShiftSpec,
     /// One output, about ½ where the names are right and −½ where they are shifted.
-    pub map: LinearMap,
+    pub map: LinearMap<i16>,
 }
 
 /// Structures of each group of look-alikes that follow one another along the network's arcs, from
-/// end to end. `leaders[s]` is the first structure that looks like `s`.
-pub(crate) fn chains(network: &Network, leaders: &[usize]) -> Vec<Vec<usize>> {
-    let group = |leader: usize| {
-        (0..leaders.len()).filter(move |&s| leaders[s] == leader).collect::<Vec<_>>()
+/// end to end. `representatives[s]` is the first structure that looks like `s`.
+pub(crate) fn chains(network: &Network, representatives: &[usize]) -> Vec<Vec<usize>> {
+    let group = |representative: usize| {
+        (0..representatives.len())
+            .filter(move |&s| representatives[s] == representative)
+            .collect::<Vec<_>>()
     };
-    (0..leaders.len())
-        .filter(|&s| leaders[s] == s)
-        .filter_map(|leader| chain(network, &group(leader)))
+    (0..representatives.len())
+        .filter(|&s| representatives[s] == s)
+        .filter_map(|representative| chain(network, &group(representative)))
         .collect()
 }
 
@@ -103,12 +105,12 @@ fn longest_run(network: &Network, members: &[usize], poses: &[Pose]) -> std::ops
 
 /// The poses of a chain's longest run, continued at both ends to [`SHIFTS`] places beyond the whole
 /// chain. Each new one starts where its neighbour expects it and is brought to the image by the
-/// finish.
+/// refinement.
 pub(crate) fn ladder<B: Backend>(
     backend: &B,
     image: &B::Image,
     network: &Network,
-    finish: &Finish,
+    refinement: &Refinement,
     members: &[usize],
     poses: &[Pose],
 ) -> Vec<Pose> {
@@ -117,7 +119,7 @@ pub(crate) fn ladder<B: Backend>(
     let link = |place: usize| place.saturating_sub(SHIFTS).min(members.len() - 2);
     let next = |from: usize, to: usize, pose: &Pose| {
         let expected = network.beside(from, to, pose).unwrap_or(*pose);
-        let end = finish.apply(backend, image, &[expected])[0];
+        let end = refinement.apply(backend, image, &[expected])[0];
         let d = libm::cbrt(expected.size_mm.iter().product());
         if end.center.distance_mm(&expected.center) < ASTRAY * d { end } else { expected }
     };
@@ -137,7 +139,7 @@ pub(crate) fn ladder<B: Backend>(
     rungs
 }
 
-impl LevelSpec {
+impl LevelShiftSpec {
     /// The members that are looked at: both ends and the middle.
     fn views(&self) -> [usize; 3] {
         let last = self.members.len() - 1;
@@ -180,7 +182,7 @@ impl LevelSpec {
     }
 }
 
-impl LevelTest {
+impl LevelShiftTest {
     /// Log-odds that the names are right where the chain starts at each place of a ladder, from 0
     /// to twice [`SHIFTS`].
     pub(crate) fn log_odds<B: Backend>(
@@ -200,7 +202,7 @@ impl LevelTest {
     /// Whether a file's numbers make sense for so many structures and levels of the working
     /// pyramid.
     pub(crate) fn is_valid(&self, structures: usize, levels: usize) -> bool {
-        let LevelSpec { members, patch, scale_mm, calibration, .. } = &self.spec;
+        let LevelShiftSpec { members, patch, scale_mm, calibration, .. } = &self.spec;
         let mut seen = vec![false; structures];
         members.len() >= FEWEST
             && members.iter().all(|&s| s < structures && !std::mem::replace(&mut seen[s], true))
@@ -214,7 +216,7 @@ impl LevelTest {
 }
 
 /// The linear classifier's output on the scale that is calibrated.
-pub(crate) fn raw(map: &LinearMap, values: &[i16]) -> f64 {
+pub(crate) fn raw(map: &LinearMap<i16>, values: &[i16]) -> f64 {
     RAW * map.apply(values)[0]
 }
 

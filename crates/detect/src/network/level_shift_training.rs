@@ -1,18 +1,19 @@
-//! Training of the level test: true chains against the same chains with their names shifted.
+//! Training of the level shift test: true chains against the same chains with their names shifted.
 
 use crate::DetectError;
-use crate::data::training_data::{Annotated, TrainingData, groups};
-use crate::linear::map::LinearMap;
-use crate::model::Draft;
+use crate::data::folds::Folds;
+use crate::data::training_data::{Annotated, Subjects, TrainingData};
+use crate::data::working::WorkingSpec;
+use crate::linear::map::{LinearMap, RegressionProblem};
 use crate::network::graph::Network;
-use crate::network::level_shift::{LevelSpec, LevelTest, SHIFTS, chains, ladder, raw};
+use crate::network::level_shift::{LevelShiftSpec, LevelShiftTest, SHIFTS, chains, ladder, raw};
 use crate::pose::step::{Reach, spread};
 use crate::random::Random;
-use crate::refine::refinement::Finish;
+use crate::refine::refinement::Refinement;
 use crate::stages::calibration::Calibration;
 use pbt_features::BoxGrid;
 use pbt_tree::{Backend, ImageLayout, Patch, PoseSite};
-use pbt_volume::{IntensityPolicy, Pose};
+use pbt_volume::Pose;
 use rayon::prelude::*;
 
 /// Context: a cube of this edge, in D, with so many points along it: what lies beyond the chain is
@@ -29,9 +30,9 @@ const RIDGE: f64 = 0.5;
 /// many as all shifted ones together.
 const COPIES: usize = 8;
 
-/// Jitter of 0.4 of this as standard deviation: what the finish leaves on cases that it has not
+/// Jitter of 0.4 of this as standard deviation: what the refinement leaves on cases that it has not
 /// seen.
-const JITTER: Reach = Reach { angle: 0.17, center_mm: 0.12, log_size: 0.0 };
+const JITTER: Reach = Reach { angle_rad: 0.17, center_mm: 0.12, log_size: 0.0 };
 
 /// Fewest cases with all members of a chain.
 const FEWEST_CASES: usize = 6;
@@ -39,23 +40,31 @@ const FEWEST_CASES: usize = 6;
 /// Parts that the cases are divided into for calibration.
 const FOLDS: usize = 4;
 
-/// The tests of all chains among the structures, one for each.
+/// What the test needs of the detector of a chain's first member; the others have the same.
+pub(crate) struct ChainDetector<'a> {
+    pub(crate) refinement: &'a Refinement,
+    pub(crate) working: &'a WorkingSpec,
+    /// D, mm.
+    pub(crate) scale_mm: f64,
+}
+
+/// The tests of all chains among the structures, one for each; `detector` is asked by structure.
 ///
 /// # Errors
 /// Whatever reading an image gives.
-pub(crate) fn train<B: Backend, D: TrainingData>(
+pub(crate) fn train<'d, B: Backend, D: TrainingData>(
     backend: &B,
     data: &D,
     network: &Network,
     structures: &[Annotated],
-    leaders: &[usize],
-    drafts: &[Draft],
+    representatives: &[usize],
+    detector: &dyn Fn(usize) -> Option<ChainDetector<'d>>,
     seed: u64,
-) -> Result<Vec<LevelTest>, D::Error> {
+) -> Result<Vec<LevelShiftTest>, D::Error> {
     let mut tests = Vec::new();
-    for members in chains(network, leaders) {
-        let draft = &drafts[members[0]];
-        let (Some(finish), working) = (&draft.finish, &draft.working) else { continue };
+    for members in chains(network, representatives) {
+        let Some(detector) = detector(members[0]) else { continue };
+        let working = detector.working;
         let pose = |s: usize, case: usize| {
             structures[s].1.iter().find(|(c, _)| *c == case).map(|&(_, pose)| pose)
         };
@@ -63,6 +72,10 @@ pub(crate) fn train<B: Backend, D: TrainingData>(
             Some((case, members.iter().map(|&s| pose(s, case)).collect::<Option<Vec<Pose>>>()?))
         };
         let whole: Vec<(usize, Vec<Pose>)> = (0..data.cases().len()).filter_map(whole).collect();
+        let subjects = Subjects::new(data, &whole);
+        if subjects.count() < FEWEST_CASES {
+            continue;
+        }
         let layout = ImageLayout {
             padding: working.padding,
             haar: None,
@@ -79,30 +92,83 @@ pub(crate) fn train<B: Backend, D: TrainingData>(
             .collect::<Result<Vec<_>, D::Error>>()?;
         let images: Vec<B::Image> =
             pyramids.iter().map(|pyramid| backend.upload(pyramid.levels(), &layout)).collect();
-        let cases: Vec<ChainCase<'_, B>> = images
-            .iter()
-            .zip(&whole)
-            .zip(groups(data, &whole))
-            .map(|((image, (_, poses)), group)| ChainCase { image, poses: poses.clone(), group })
-            .collect();
-        let normalise = !matches!(working.intensity, IntensityPolicy::Window { .. });
-        let view = (draft.prior.scale_mm, working.levels - 1, normalise);
-        tests.extend(LevelTest::train(backend, network, finish, members, &cases, view, seed));
+        let chain = Chain {
+            backend,
+            network,
+            refinement: detector.refinement,
+            images: images.iter().collect(),
+            poses: whole.iter().map(|(_, poses)| poses.as_slice()).collect(),
+            each: (COPIES * subjects.originals() / whole.len()).max(1),
+            subjects,
+        };
+        let spec = LevelShiftSpec {
+            members,
+            patch: Patch {
+                grid: BoxGrid { points: [POINTS; 3], extent: [EXTENT; 3] },
+                levels: vec![(working.levels - 1).min(usize::from(u8::MAX)) as u8],
+                edges: true,
+            },
+            normalise: working.is_relative(),
+            scale_mm: detector.scale_mm,
+            calibration: Calibration { slope: 1.0, intercept: 0.0 },
+        };
+        tests.push(chain.train(spec, seed));
     }
     Ok(tests)
 }
 
-/// A case with all members of a chain.
-pub(crate) struct ChainCase<'a, B: Backend> {
-    pub(crate) image: &'a B::Image,
-    /// One for each member.
-    pub(crate) poses: Vec<Pose>,
-    /// Copies of a case have one number.
-    pub(crate) group: usize,
+/// The cases that have all members of a chain.
+struct Chain<'a, B: Backend> {
+    backend: &'a B,
+    network: &'a Network,
+    refinement: &'a Refinement,
+    /// By case.
+    images: Vec<&'a B::Image>,
+    /// By case, one for each member.
+    poses: Vec<&'a [Pose]>,
+    subjects: Subjects,
+    /// Jittered copies of each shifted chain and case.
+    each: usize,
 }
 
-fn groups_of<B: Backend>(cases: &[ChainCase<'_, B>]) -> usize {
-    cases.iter().map(|case| case.group + 1).max().unwrap_or(0)
+impl<B: Backend> Chain<'_, B> {
+    fn train(&self, mut spec: LevelShiftSpec, seed: u64) -> LevelShiftTest {
+        let samples = self.draw(&spec, seed);
+        let folds = Folds::new(self.subjects.count(), FOLDS);
+        let held_out: Vec<(f64, bool)> = (0..folds.count())
+            .flat_map(|fold| {
+                let is_out = |case: usize| folds.holds_out(fold, self.subjects.subject(case));
+                let map = samples.fit(&spec, |case| !is_out(case));
+                let judged = samples.of(&spec, is_out);
+                judged.map(|(values, right)| (raw(&map, values), right)).collect::<Vec<_>>()
+            })
+            .collect();
+        spec.calibration = Calibration::fit(&held_out);
+        let map = samples.fit(&spec, |_| true);
+        LevelShiftTest { spec, map }
+    }
+
+    fn draw(&self, spec: &LevelShiftSpec, seed: u64) -> Samples {
+        let jitter = Reach { center_mm: JITTER.center_mm * spec.scale_mm, ..JITTER };
+        let mut sites: Vec<PoseSite> = Vec::new();
+        let (mut right, mut cases) = (Vec::new(), Vec::new());
+        for (n, (image, poses)) in self.images.iter().zip(&self.poses).enumerate() {
+            let rungs =
+                ladder(self.backend, *image, self.network, self.refinement, &spec.members, poses);
+            let mut random = Random::new(seed, 9, n as u64);
+            for first in 0..=2 * SHIFTS {
+                let copies = if first == SHIFTS { 2 * SHIFTS * self.each } else { self.each };
+                for _ in 0..copies {
+                    let jittered: Vec<Pose> =
+                        rungs.iter().map(|pose| spread(pose, &jitter, &mut random)).collect();
+                    sites.extend(spec.sites(n as u32, &jittered, first));
+                    right.push(first == SHIFTS);
+                    cases.push(n);
+                }
+            }
+        }
+        Samples { seen: spec.see(self.backend, &self.images, &sites), right, cases }
+    }
 }
 
 /// What a chain looks like with right and with shifted names, case after case.
@@ -112,96 +178,22 @@ struct Samples {
     cases: Vec<usize>,
 }
 
-impl LevelTest {
-    /// `None` with too few cases. `coarsest` is the coarsest level of the working pyramid.
-    pub(crate) fn train<B: Backend>(
-        backend: &B,
-        network: &Network,
-        finish: &Finish,
-        members: Vec<usize>,
-        cases: &[ChainCase<'_, B>],
-        view: (f64, usize, bool),
-        seed: u64,
-    ) -> Option<Self> {
-        let groups = groups_of(cases);
-        if groups < FEWEST_CASES {
-            return None;
-        }
-        let (scale_mm, coarsest, normalise) = view;
-        let mut spec = LevelSpec {
-            members,
-            patch: Patch {
-                grid: BoxGrid { points: [POINTS; 3], extent: [EXTENT; 3] },
-                levels: vec![coarsest.min(usize::from(u8::MAX)) as u8],
-                edges: true,
-            },
-            normalise,
-            scale_mm,
-            calibration: Calibration { slope: 1.0, intercept: 0.0 },
-        };
-        let samples = draw(backend, network, finish, &spec, cases, seed);
-        let folds = groups.min(FOLDS);
-        let held_out: Vec<(f64, bool)> = (0..folds)
-            .flat_map(|fold| {
-                let map = samples.fit(&spec, |case| cases[case].group % folds != fold);
-                samples
-                    .of(&spec, move |case| cases[case].group % folds == fold)
-                    .map(move |(values, right)| (raw(&map, values), right))
-                    .collect::<Vec<_>>()
-            })
-            .collect();
-        spec.calibration = Calibration::fit(&held_out);
-        let map = samples.fit(&spec, |_| true);
-        Some(Self { spec, map })
-    }
-}
-
-fn draw<B: Backend>(
-    backend: &B,
-    network: &Network,
-    finish: &Finish,
-    spec: &LevelSpec,
-    cases: &[ChainCase<'_, B>],
-    seed: u64,
-) -> Samples {
-    let jitter = Reach { center_mm: JITTER.center_mm * spec.scale_mm, ..JITTER };
-    let mut sites: Vec<PoseSite> = Vec::new();
-    let (mut right, mut numbers) = (Vec::new(), Vec::new());
-    let each = (COPIES * groups_of(cases) / cases.len()).max(1);
-    for (n, case) in cases.iter().enumerate() {
-        let rungs = ladder(backend, case.image, network, finish, &spec.members, &case.poses);
-        let mut random = Random::new(seed, 9, n as u64);
-        for first in 0..=2 * SHIFTS {
-            let copies = if first == SHIFTS { 2 * SHIFTS * each } else { each };
-            for _ in 0..copies {
-                let jittered: Vec<Pose> =
-                    rungs.iter().map(|pose| spread(pose, &jitter, &mut random)).collect();
-                sites.extend(spec.sites(n as u32, &jittered, first));
-                right.push(first == SHIFTS);
-                numbers.push(n);
-            }
-        }
-    }
-    let images: Vec<&B::Image> = cases.iter().map(|case| case.image).collect();
-    Samples { seen: spec.see(backend, &images, &sites), right, cases: numbers }
-}
-
 impl Samples {
     /// The samples of some of the cases, each with whether its names are right.
     fn of<'a>(
         &'a self,
-        spec: &LevelSpec,
+        spec: &LevelShiftSpec,
         wanted: impl Fn(usize) -> bool + 'a,
     ) -> impl Iterator<Item = (&'a [i16], bool)> {
         let all = self.seen.chunks_exact(spec.len()).zip(&self.right).zip(&self.cases);
         all.filter(move |&(_, &case)| wanted(case)).map(|((values, &right), _)| (values, right))
     }
 
-    fn fit(&self, spec: &LevelSpec, wanted: impl Fn(usize) -> bool + Copy) -> LinearMap {
+    fn fit(&self, spec: &LevelShiftSpec, wanted: impl Fn(usize) -> bool + Copy) -> LinearMap<i16> {
         let seen: Vec<i16> =
             self.of(spec, wanted).flat_map(|(values, _)| values).copied().collect();
         let targets: Vec<f64> =
             self.of(spec, wanted).map(|(_, right)| if right { 0.5 } else { -0.5 }).collect();
-        LinearMap::fit(&seen, spec.len(), &[targets], RIDGE)
+        RegressionProblem::new(seen, spec.len(), &[targets]).solve(RIDGE)
     }
 }

@@ -1,5 +1,6 @@
 //! Poses: steps between them, modes, the prior, orientations to try.
 
+pub(crate) mod error;
 pub(crate) mod modes;
 pub(crate) mod prior;
 pub(crate) mod quaternion;

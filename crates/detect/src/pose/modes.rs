@@ -9,7 +9,7 @@ use pbt_volume::{PointLps, Pose, positive};
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ModeRule {
     /// Modes differ by more than this angle, radians, or
-    pub(crate) apart: f64,
+    pub(crate) apart_rad: f64,
     /// by more than this distance, mm.
     pub(crate) apart_mm: f64,
     /// Hypotheses that are looked at: the best ones.
@@ -19,12 +19,12 @@ pub(crate) struct ModeRule {
 }
 
 /// Greedy modes of the best hypotheses: the best one that is not near a mode yet founds the next;
-/// each mode becomes the mean of the hypotheses within 6/7 of the distance that keeps modes apart.
+/// each mode becomes the mean of the hypotheses within 6/7 of the distance that keeps modes apart_rad.
 /// The mean of the best quarter is added as a last mode.
 pub(crate) fn modes(poses: &[Pose], scores: &[Score], rule: &ModeRule) -> Vec<Pose> {
     let order = pbt_tree::best_indices(scores, rule.keep);
     let near = |a: &Pose, b: &Pose, part: f64| {
-        a.angle_to(b) <= rule.apart * part
+        a.angle_to(b) <= rule.apart_rad * part
             && a.center.distance_mm(&b.center) <= rule.apart_mm * part
     };
     let mut founders: Vec<&Pose> = Vec::new();
@@ -118,16 +118,16 @@ mod tests {
             orientation: random.rotation(),
             size_mm: [10.0, 20.0, 30.0],
         };
-        let near = Reach { angle: 0.01, center_mm: 0.1, log_size: 0.01 };
+        let near = Reach { angle_rad: 0.01, center_mm: 0.1, log_size: 0.01 };
         let mut poses: Vec<Pose> = (0..9).map(|_| perturbed(&truth, &near, &mut random)).collect();
         poses.push(perturbed(
             &truth,
-            &Reach { angle: 0.4, center_mm: 10.0, log_size: 0.3 },
+            &Reach { angle_rad: 0.4, center_mm: 10.0, log_size: 0.3 },
             &mut random,
         ));
         let found = median(&poses[9], poses.iter());
         assert!(
-            Reach { angle: 0.02, center_mm: 0.1, log_size: 0.01 }.holds(&truth, &found),
+            Reach { angle_rad: 0.02, center_mm: 0.1, log_size: 0.01 }.holds(&truth, &found),
             "{found:?}"
         );
         assert!(median(&truth, std::iter::empty()).center.distance_mm(&truth.center) < 1e-12);
@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn two_clusters_give_two_modes_near_their_middles() {
         let mut random = Random::new(3, 0, 0);
-        let reach = Reach { angle: 0.2, center_mm: 1.0, log_size: 0.0 };
+        let reach = Reach { angle_rad: 0.2, center_mm: 1.0, log_size: 0.0 };
         let truth =
             |q| Pose { center: PointLps::new(5.0, 6.0, 7.0), orientation: q, size_mm: [10.0; 3] };
         let (a, b) = (truth(random.rotation()), truth(random.rotation()));
@@ -145,7 +145,7 @@ mod tests {
             .map(|n| perturbed(if n % 2 == 0 { &a } else { &b }, &reach, &mut random))
             .collect();
         let scores: Vec<Score> = (0..200).map(|n| Score(n * 7919 % 1009)).collect();
-        let rule = ModeRule { apart: 0.6, apart_mm: 4.0, keep: 200, modes: 8 };
+        let rule = ModeRule { apart_rad: 0.6, apart_mm: 4.0, keep: 200, modes: 8 };
         let found = modes(&poses, &scores, &rule);
         assert_eq!(found.len(), 3);
         for truth in [a, b] {

@@ -21,7 +21,7 @@ pub struct Prior {
     #[serde(with = "crate::pose::quaternion")]
     pub middle: UnitQuaternion<f64>,
     /// Root mean square angle of the training orientations to the middle one, radians.
-    pub spread: f64,
+    pub spread_rad: f64,
     /// Standard deviation of the log edge lengths, the largest of the axes.
     pub log_size_spread: f64,
     /// Mean offset of the structure from the middle of the image, LPS mm: where to look without any
@@ -63,7 +63,7 @@ impl Prior {
                 Orientations::Training => false,
             },
             middle,
-            spread: (angles.iter().map(|a| a * a).sum::<f64>() / n).sqrt(),
+            spread_rad: (angles.iter().map(|a| a * a).sum::<f64>() / n).sqrt(),
             log_size_spread: (0..3).map(deviation).fold(0.0, f64::max),
             center_offset_mm: std::array::from_fn(|a| {
                 poses.iter().zip(middles).map(|(p, m)| p.center.0[a] - m.0[a]).sum::<f64>() / n

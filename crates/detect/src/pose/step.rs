@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields)]
 pub struct Reach {
     /// Rotation angle, radians.
-    pub angle: f64,
+    pub angle_rad: f64,
     /// Distance of the centres, mm.
     pub center_mm: f64,
     /// |ln| of the ratio of edge lengths.
@@ -21,7 +21,7 @@ impl Reach {
     /// All three multiplied.
     pub fn scaled(&self, by: f64) -> Self {
         Self {
-            angle: self.angle * by,
+            angle_rad: self.angle_rad * by,
             center_mm: self.center_mm * by,
             log_size: self.log_size * by,
         }
@@ -30,7 +30,7 @@ impl Reach {
     /// Whether two poses are within reach of each other.
     pub fn holds(&self, a: &Pose, b: &Pose) -> bool {
         a.center.distance_mm(&b.center) <= self.center_mm
-            && a.angle_to(b) <= self.angle
+            && a.angle_to(b) <= self.angle_rad
             && (0..3).all(|i| libm::log(a.size_mm[i] / b.size_mm[i]).abs() <= self.log_size)
     }
 }
@@ -66,13 +66,13 @@ impl Step {
         }
     }
 
-    /// The step shortened, where need be, to stay within a reach: the trust region of whatever
+    /// The step shortened, where need be, to stay within a reach: the shrinkage region of whatever
     /// proposed it.
     pub fn limited(&self, reach: &Reach) -> Self {
         let shorten =
             |v: Vector3<f64>, most: f64| if v.norm() > most { v * (most / v.norm()) } else { v };
         Self {
-            rotation: shorten(self.rotation, reach.angle),
+            rotation: shorten(self.rotation, reach.angle_rad),
             shift_mm: shorten(self.shift_mm, reach.center_mm),
             log_size: self.log_size.map(|s| s.clamp(-reach.log_size, reach.log_size)),
         }
@@ -83,7 +83,7 @@ impl Step {
 /// a common change of size and a smaller one by axis.
 pub(crate) fn perturbed(truth: &Pose, reach: &Reach, random: &mut Random) -> Pose {
     let rotation = {
-        let angle = random.between(0.0, reach.angle);
+        let angle = random.between(0.0, reach.angle_rad);
         random.direction() * angle
     };
     let shift_mm = random.in_ball(reach.center_mm);
@@ -98,7 +98,7 @@ pub(crate) fn perturbed(truth: &Pose, reach: &Reach, random: &mut Random) -> Pos
 pub(crate) fn spread(truth: &Pose, reach: &Reach, random: &mut Random) -> Pose {
     let mut three = |reach: f64| Vector3::from_fn(|_, _| 0.4 * reach * random.normal());
     let (rotation, shift_mm, log_size) =
-        (three(reach.angle), three(reach.center_mm), three(reach.log_size));
+        (three(reach.angle_rad), three(reach.center_mm), three(reach.log_size));
     Step { rotation, shift_mm, log_size: log_size.into() }.apply(truth)
 }
 
@@ -111,7 +111,7 @@ mod tests {
         #[test]
         fn steps_lead_where_they_should(seed in 0u64..1000) {
             let mut random = Random::new(seed, 0, 0);
-            let reach = Reach { angle: 1.0, center_mm: 5.0, log_size: 0.2 };
+            let reach = Reach { angle_rad: 1.0, center_mm: 5.0, log_size: 0.2 };
             let truth = Pose {
                 center: PointLps::new(1.0, 2.0, 3.0),
                 orientation: random.rotation(),

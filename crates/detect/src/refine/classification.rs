@@ -1,5 +1,5 @@
-//! The classification finish, the patent's way: size hypotheses, then rounds of finer and finer
-//! pose hypotheses round every mode.
+//! The classification refinement, the patent's way: size hypotheses, then passes of finer and finer
+//! pose hypotheses pass every mode.
 
 use crate::DetectError;
 use crate::pose::modes::mean;
@@ -13,60 +13,60 @@ use pbt_tree::{Backend, PoseSite, best_indices};
 use pbt_volume::Pose;
 use serde::{Deserialize, Serialize};
 
-/// Which hypotheses a round draws round each mode.
+/// Which hypotheses a pass draws pass each mode.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct RoundSpec {
+pub struct PassSpec {
     /// How far hypotheses lie from the mode.
     pub reach: Reach,
     /// Hypotheses a mode.
     pub hypotheses: usize,
     /// Share of them, the best, whose mean goes on.
     pub best: f64,
-    /// How often the round is run.
+    /// How often the pass is run.
     pub repeats: usize,
     /// Seed of the draw, so that a model always tries the same steps.
     pub seed: u64,
 }
 
-/// One round: draw, score, average.
+/// One pass: draw, score, average.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Round {
+pub struct ClassificationPass {
     /// What it draws.
-    pub spec: RoundSpec,
+    pub spec: PassSpec,
     /// What scores the hypotheses.
     pub classifier: PoseClassifier,
 }
 
-/// The trained rounds; the first varies mostly the size, the size stage of marginal space learning.
+/// The trained passes; the first varies mostly the size, the size stage of marginal space learning.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Rounds {
+pub struct ClassificationPasses {
     /// In the order in which they are run.
-    pub rounds: Vec<Round>,
+    pub passes: Vec<ClassificationPass>,
 }
 
-impl Rounds {
-    /// Trains rounds of shrinking reach.
+impl ClassificationPasses {
+    /// Trains passes of shrinking reach.
     pub(crate) fn train<B: Backend>(input: &StageInput<'_, B>) -> Result<Self, DetectError> {
         let &StageInput { backend, cases, images, working, prior, .. } = input;
         let (config, orientation, classifier) =
-            (&input.config.finish, &input.config.orientation, &input.config.classifier);
+            (&input.config.refinement, &input.config.orientation, &input.config.classifier);
         let seed = input.seed ^ 0x30;
         let d = prior.scale_mm;
         // Structures beyond the training sizes must be within reach too.
         let size = (4.0 * prior.log_size_spread).clamp(0.15, 0.4);
         let grid = grid_for(prior, orientation.points_across * 1.2, 0.1 * d);
-        let mut rounds = Vec::new();
-        for (n, round) in config.rounds.iter().enumerate() {
+        let mut passes = Vec::new();
+        for (n, pass) in config.passes.iter().enumerate() {
             let reach = Reach {
-                angle: round.degrees.to_radians(),
-                center_mm: round.shift * d,
-                log_size: size * round.size,
+                angle_rad: pass.degrees.to_radians(),
+                center_mm: pass.shift * d,
+                log_size: size * pass.size,
             };
             let pool = steerable_pool(
                 &grid,
                 orientation.features,
-                &levels_for(prior, working, &round.voxels_across),
+                &levels_for(prior, working, &pass.voxels_across),
             );
             let seed = seed.wrapping_add(n as u64);
             let samples = Labelled::concat(
@@ -77,32 +77,32 @@ impl Rounds {
             );
             let classifier =
                 PoseClassifier::train(backend, images, grid, &pool, &samples, classifier, seed)?;
-            rounds.push(Round {
-                spec: RoundSpec {
+            passes.push(ClassificationPass {
+                spec: PassSpec {
                     reach,
                     hypotheses: config.hypotheses,
                     best: 0.125,
-                    repeats: round.repeats,
+                    repeats: pass.repeats,
                     seed,
                 },
                 classifier,
             });
         }
-        Ok(Self { rounds })
+        Ok(Self { passes })
     }
 
-    /// Each pose brought to the mean of the best hypotheses round it, round by round.
+    /// Each pose brought to the mean of the best hypotheses pass it, pass by pass.
     pub fn apply<B: Backend>(&self, backend: &B, image: &B::Image, poses: &[Pose]) -> Vec<Pose> {
-        let run = |pose: &Pose, round: &Round| {
-            (0..round.spec.repeats).fold(*pose, |p, _| round.apply(backend, image, &p))
+        let run = |pose: &Pose, pass: &ClassificationPass| {
+            (0..pass.spec.repeats).fold(*pose, |p, _| pass.apply(backend, image, &p))
         };
-        self.rounds
+        self.passes
             .iter()
-            .fold(poses.to_vec(), |poses, round| poses.iter().map(|p| run(p, round)).collect())
+            .fold(poses.to_vec(), |poses, pass| poses.iter().map(|p| run(p, pass)).collect())
     }
 }
 
-impl Round {
+impl ClassificationPass {
     fn apply<B: Backend>(&self, backend: &B, image: &B::Image, pose: &Pose) -> Pose {
         let mut random = Random::new(self.spec.seed, 6, 0);
         // Beyond the outer hypotheses there is nothing to average on their far side: draw a little

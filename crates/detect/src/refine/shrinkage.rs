@@ -1,36 +1,37 @@
 //! How far the image is to be trusted against the expectation, measured on training cases that the
-//! finish did not see.
+//! refinement did not see.
 //!
 //! With a handful of cases or hardly visible borders, a regressor overshoots: the best estimate
-//! lies between the expected pose and where the finish ends. The share is the least-squares one
+//! lies between the expected pose and where the refinement ends. The share is the least-squares one
 //! over held-out cases, plus its standard error, so that only what is sure is drawn back. With many
 //! cases the share is close to 1 and what is measured on a part of them is too pessimistic, so it
 //! is not used there.
 
 use crate::DetectError;
-use crate::data::case::{TrainingCase, groups};
+use crate::data::case::{TrainingCase, originals};
+use crate::data::folds::Folds;
 use crate::pose::modes::middle_of;
 use crate::pose::step::Step;
-use crate::refine::refinement::Finish;
+use crate::refine::refinement::RefinementTrainer;
 use crate::stages::input::StageInput;
 use pbt_tree::Backend;
 use pbt_volume::Pose;
 use serde::{Deserialize, Serialize};
 
-/// From so many annotated structures on the finish is trusted as it is.
+/// From so many annotated structures on the refinement is trusted as it is.
 const MANY_CASES: usize = 40;
 
 /// Structures that were annotated, without copies of cases.
 fn annotated(cases: &[TrainingCase]) -> usize {
     let all: usize = cases.iter().map(|case| case.all().count()).sum();
-    all * groups(cases) / cases.len().max(1)
+    all * originals(cases) / cases.len().max(1)
 }
 
 /// Shares of the way from the expected pose to the found one, and the errors that are left, both
 /// from held-out cases.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Trust {
+pub struct Shrinkage {
     /// Share of the shift, 0 to 1.
     pub shift: f64,
     /// Share of the rotation, 0 to 1.
@@ -40,12 +41,12 @@ pub struct Trust {
     /// Root mean square distance of the centres that is left, mm.
     pub rms_mm: f64,
     /// Root mean square angle that is left, radians.
-    pub rms_angle: f64,
+    pub rms_angle_rad: f64,
 }
 
-impl Trust {
+impl Shrinkage {
     /// The found pose, drawn towards the expected one.
-    pub fn temper(&self, found: &Pose, expected: &Pose) -> Pose {
+    pub fn shrink(&self, found: &Pose, expected: &Pose) -> Pose {
         let step = Step::between(expected, found);
         Step {
             rotation: step.rotation * self.rotation,
@@ -55,26 +56,26 @@ impl Trust {
         .apply(expected)
     }
 
-    /// Trains the finish without each part of the cases in turn and sees where it ends in them.
+    /// Trains the refinement without each part of the cases in turn and sees where it ends in them.
     /// `None` where any orientation is possible, since then nothing is expected.
     pub(crate) fn measure<B: Backend>(
         input: &StageInput<'_, B>,
         modes: &[Vec<Pose>],
-        train: impl Fn(&StageInput<'_, B>) -> Result<Finish, DetectError>,
+        trainer: &RefinementTrainer<'_, B>,
     ) -> Result<Option<Self>, DetectError> {
         let &StageInput { backend, cases, images, prior, .. } = input;
         if prior.any_orientation || annotated(cases) >= MANY_CASES {
             return Ok(None);
         }
-        let expected = |n: usize| prior.expected(cases[n].pyramid.levels()[0].geometry().center());
+        let expected = |n: usize| prior.expected(cases[n].middle());
         // Leaving out few cases, what is left resembles the whole.
-        let folds = groups(cases).min(4);
+        let folds = Folds::of(cases, 4);
         let mut steps = Vec::with_capacity(cases.len());
-        for fold in 0..folds {
-            let fold = input.fold(fold, folds);
-            let finish = train(&fold.input(input))?;
+        for fold in 0..folds.count() {
+            let fold = input.fold(folds, fold);
+            let refinement = trainer.train(&fold.input(input))?;
             for n in fold.held_out {
-                let ends = finish.apply(backend, images[n], &modes[n]);
+                let ends = refinement.apply(backend, images[n], &modes[n]);
                 if let (Some(expected), Some(end)) = (expected(n), middle_of(&ends)) {
                     steps.push((
                         Step::between(&expected, &end),
@@ -110,7 +111,7 @@ impl Trust {
             rotation,
             size,
             rms_mm: rms(&|f, t| (t.shift_mm - f.shift_mm * shift).norm_squared()),
-            rms_angle: rms(&|f, t| (t.rotation - f.rotation * rotation).norm_squared()),
+            rms_angle_rad: rms(&|f, t| (t.rotation - f.rotation * rotation).norm_squared()),
         }))
     }
 
@@ -118,6 +119,6 @@ impl Trust {
     pub(crate) fn is_valid(&self) -> bool {
         [self.shift, self.rotation, self.size].iter().all(|s| (0.0..=1.0).contains(s))
             && self.rms_mm.is_finite()
-            && self.rms_angle.is_finite()
+            && self.rms_angle_rad.is_finite()
     }
 }

@@ -1,6 +1,7 @@
 //! What every stage after the first is trained on.
 
 use crate::data::case::TrainingCase;
+use crate::data::folds::Folds;
 
 use crate::config::TrainConfig;
 use crate::data::working::WorkingSpec;
@@ -32,10 +33,10 @@ pub(crate) struct Fold<'a, B: Backend> {
 }
 
 impl<'a, B: Backend> StageInput<'a, B> {
-    /// Holds out one of so many parts of the cases; copies of a case are in one part.
-    pub(crate) fn fold(&self, part: usize, parts: usize) -> Fold<'a, B> {
+    /// Holds out one part of the cases.
+    pub(crate) fn fold(&self, folds: Folds, fold: usize) -> Fold<'a, B> {
         let (held_out, inside): (Vec<usize>, Vec<usize>) =
-            (0..self.cases.len()).partition(|&n| self.cases[n].group % parts == part);
+            (0..self.cases.len()).partition(|&n| folds.holds_out(fold, self.cases[n].subject));
         let cases = inside.iter().map(|&n| self.cases[n].clone()).collect();
         let images = inside.iter().map(|&n| self.images[n]).collect();
         Fold { inside, held_out, cases, images }

@@ -15,7 +15,7 @@ use pbt_tree::{Backend, PoseSite, best_indices};
 use pbt_volume::{PointLps, Pose};
 use serde::{Deserialize, Serialize};
 
-/// What the stage keeps and how far its modes are apart.
+/// What the stage keeps and how far its modes are apart_rad.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OrientationSpec {
@@ -24,7 +24,7 @@ pub struct OrientationSpec {
     /// Most modes.
     pub modes: usize,
     /// Modes differ by more than this angle, radians, or
-    pub apart: f64,
+    pub apart_rad: f64,
     /// by more than this distance, mm.
     pub apart_mm: f64,
 }
@@ -42,8 +42,8 @@ pub struct OrientationStage {
 
 /// Within these a hypothesis is a positive, beyond the others a negative. Angles in radians.
 struct Limits {
-    positive_angle: f64,
-    negative_angle: f64,
+    positive_angle_rad: f64,
+    negative_angle_rad: f64,
     positive_mm: f64,
     negative_mm: f64,
 }
@@ -52,21 +52,24 @@ impl Limits {
     fn new(prior: &Prior) -> Self {
         // Any orientation: 25° covers the gaps of 600 rotations, 45° leaves a margin. Otherwise in
         // proportion to the spread.
-        let (positive_angle, negative_angle) = if prior.any_orientation {
+        let (positive_angle_rad, negative_angle_rad) = if prior.any_orientation {
             (25f64.to_radians(), 45f64.to_radians())
         } else {
-            (prior.spread.max(5f64.to_radians()), (1.8 * prior.spread).max(10f64.to_radians()))
+            (
+                prior.spread_rad.max(5f64.to_radians()),
+                (1.8 * prior.spread_rad).max(10f64.to_radians()),
+            )
         };
         Self {
-            positive_angle,
-            negative_angle,
+            positive_angle_rad,
+            negative_angle_rad,
             positive_mm: 0.09 * prior.scale_mm,
             negative_mm: 0.25 * prior.scale_mm,
         }
     }
 
     fn is_negative(&self, truth: &Pose, pose: &Pose) -> bool {
-        truth.angle_to(pose) > self.negative_angle
+        truth.angle_to(pose) > self.negative_angle_rad
             || truth.center.distance_mm(&pose.center) > self.negative_mm
     }
 }
@@ -82,15 +85,15 @@ impl OrientationStage {
             (&input.config.orientation, &input.config.classifier, input.seed ^ 0x20);
         let poses: Vec<Pose> = cases.iter().map(|c| c.pose).collect();
         let rotations = prior.rotations(&poses, config);
-        let apart = if prior.any_orientation {
+        let apart_rad = if prior.any_orientation {
             35f64.to_radians()
         } else {
-            prior.spread.max(10f64.to_radians())
+            prior.spread_rad.max(10f64.to_radians())
         };
         let spec = OrientationSpec {
             keep: config.keep,
             modes: config.modes,
-            apart,
+            apart_rad,
             apart_mm: 0.25 * prior.scale_mm,
         };
         let levels = levels_for(prior, working, &[11.5, 23.0]);
@@ -165,9 +168,9 @@ impl OrientationStage {
         let hypotheses = self.hypotheses(candidates, prior);
         let c = &self.classifier;
         let scores = backend.score_poses(image, &c.grid, &c.features, &c.classifier, &hypotheses);
-        let OrientationSpec { keep, modes: most, apart, apart_mm } = self.spec;
+        let OrientationSpec { keep, modes: most, apart_rad, apart_mm } = self.spec;
         let mut found =
-            modes(&hypotheses, &scores, &ModeRule { apart, apart_mm, keep, modes: most });
+            modes(&hypotheses, &scores, &ModeRule { apart_rad, apart_mm, keep, modes: most });
         found.extend(prior.expected(middle));
         found
     }
@@ -192,7 +195,7 @@ fn draw<B: Backend>(
     let mut push = |pose: Pose, label| samples.push(PoseSite { image: n as u32, pose }, label, n);
     let positives = (6000 / input.cases.len()).clamp(20, 200);
     for _ in 0..positives {
-        let angle = random.between(0.0, limits.positive_angle);
+        let angle = random.between(0.0, limits.positive_angle_rad);
         let axis = random.direction();
         push(
             Pose {
@@ -219,7 +222,7 @@ fn draw<B: Backend>(
                 0 | 3 => random.rotation(),
                 1 => {
                     truth.orientation
-                        * random.rotation_by(limits.negative_angle, 80f64.to_radians())
+                        * random.rotation_by(limits.negative_angle_rad, 80f64.to_radians())
                 }
                 _ => {
                     truth.orientation
@@ -231,7 +234,8 @@ fn draw<B: Backend>(
                 0 => rotations[random.below(rotations.len())],
                 _ => {
                     truth.orientation
-                        * random.rotation_by(limits.negative_angle, 2.0 * limits.negative_angle)
+                        * random
+                            .rotation_by(limits.negative_angle_rad, 2.0 * limits.negative_angle_rad)
                 }
             }
         };

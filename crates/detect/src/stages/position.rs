@@ -2,7 +2,7 @@
 
 use crate::DetectError;
 use crate::config::PositionConfig;
-use crate::data::case::{TrainingCase, groups};
+use crate::data::case::{TrainingCase, originals};
 use crate::data::working::WorkingSpec;
 use crate::data::working::level_for;
 use crate::pose::prior::Prior;
@@ -23,7 +23,7 @@ pub struct PositionSpec {
     pub level: usize,
     /// How far the features reach, voxels.
     pub radius: usize,
-    /// Candidates that go on.
+    /// Hypotheses that go on.
     pub keep: usize,
 }
 
@@ -61,7 +61,7 @@ impl PositionStage {
         let spec = PositionSpec { level, radius: config.haar.radius, keep: config.keep };
         let layout = spec.layout(working);
         // Many cases need fewer copies each: about 600 in all show every orientation often enough.
-        let copies = (config.copies * groups(cases) / cases.len()).min(600 / cases.len()).max(1);
+        let copies = (config.copies * originals(cases) / cases.len()).min(600 / cases.len()).max(1);
         let copied: Vec<Copy> = (0..cases.len() * copies)
             .into_par_iter()
             .map(|n| {
@@ -195,7 +195,7 @@ impl Copy {
             let rotation = if prior.any_orientation {
                 random.rotation()
             } else {
-                random.rotation_by(0.0, prior.spread.max(5f64.to_radians()))
+                random.rotation_by(0.0, prior.spread_rad.max(5f64.to_radians()))
             };
             let geometry = stored.geometry();
             let matrix = rotation.to_rotation_matrix().into_inner() * geometry.matrix();

@@ -6,9 +6,9 @@ use pbt_features::BoxGrid;
 use pbt_tree::Patch;
 
 /// Points along each axis in proportion to the edge lengths, about `across` along D; the grid
-/// reaches `margin_mm` beyond the box.
-pub(crate) fn grid_for(prior: &Prior, across: f64, margin_mm: f64) -> BoxGrid {
-    let longer = prior.mean_size_mm.map(|s| s + 2.0 * margin_mm);
+/// reaches `border_mm` beyond the box.
+pub(crate) fn grid_for(prior: &Prior, across: f64, border_mm: f64) -> BoxGrid {
+    let longer = prior.mean_size_mm.map(|s| s + 2.0 * border_mm);
     let scale = libm::cbrt(longer.iter().product());
     BoxGrid {
         // The power below 1 keeps thin directions sampled.

@@ -2,13 +2,12 @@
 
 use crate::DetectError;
 use crate::config::VerificationConfig;
-use crate::data::case::groups;
+use crate::data::folds::Folds;
+use crate::pose::error::PoseError;
 use crate::pose::modes::median;
 use crate::pose::step::{Reach, perturbed};
 use crate::random::Random;
-use crate::refine::error::FinishError;
-use crate::refine::refinement::Finish;
-use crate::refine::shrinkage::Trust;
+use crate::refine::shrinkage::Shrinkage;
 use crate::stages::calibration::Calibration;
 use crate::stages::classifier::{Labelled, PoseClassifier};
 use crate::stages::input::StageInput;
@@ -31,10 +30,10 @@ pub struct VerificationSpec {
     /// How far the image is trusted against the expectation; absent where any orientation is
     /// possible.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub trust: Option<Trust>,
-    /// What the finish leaves; absent in a model of one structure.
+    pub shrinkage: Option<Shrinkage>,
+    /// What the refinement leaves; absent in a model of one structure.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub error: Option<FinishError>,
+    pub error: Option<PoseError>,
     /// Probability that a pose is right, by the classifier's log-odds.
     pub calibration: Calibration,
 }
@@ -52,14 +51,14 @@ pub struct VerificationStage {
 }
 
 impl VerificationStage {
-    /// Trains on where the finish ends: from the modes found in the training cases and from random
+    /// Trains on where the refinement ends: from the modes found in the training cases and from random
     /// starts.
     pub(crate) fn train<B: Backend>(
         input: &StageInput<'_, B>,
         found: &[Vec<Pose>],
-        finish: &Finish,
-        trust: Option<Trust>,
-        error: Option<FinishError>,
+        refine: &dyn Fn(&B::Image, &[Pose]) -> Vec<Pose>,
+        shrinkage: Option<Shrinkage>,
+        error: Option<PoseError>,
     ) -> Result<Self, DetectError> {
         let &StageInput { backend, cases, images, working, prior, .. } = input;
         let (config, orientation, classifier) =
@@ -67,23 +66,23 @@ impl VerificationStage {
         let seed = input.seed ^ 0x40;
         let d = prior.scale_mm;
         let size = (2.5 * prior.log_size_spread).clamp(0.06, 0.4);
-        // The truth jittered by about the finish's held-out error; well beyond that a pose is
+        // The truth jittered by about the refinement's held-out error; well beyond that a pose is
         // wrong.
-        let (left_mm, left_angle) = trust.map_or((0.0, 0.0), |t| (t.rms_mm, t.rms_angle));
+        let (left_mm, left_angle) = shrinkage.map_or((0.0, 0.0), |t| (t.rms_mm, t.rms_angle_rad));
         let right = Reach {
-            angle: left_angle.max(2f64.to_radians()),
+            angle_rad: left_angle.max(2f64.to_radians()),
             center_mm: left_mm.max(0.025 * d),
             log_size: size * 0.4,
         };
         let wrong = Reach {
-            angle: (2.5 * left_angle).clamp(8f64.to_radians(), core::f64::consts::FRAC_PI_2),
+            angle_rad: (2.5 * left_angle).clamp(8f64.to_radians(), core::f64::consts::FRAC_PI_2),
             center_mm: (2.5 * left_mm).clamp(0.08 * d, 0.5 * d),
             log_size: f64::INFINITY,
         };
         let wide = if prior.any_orientation {
             60f64.to_radians()
         } else {
-            (2.0 * prior.spread).max(15f64.to_radians())
+            (2.0 * prior.spread_rad).max(15f64.to_radians())
         };
         let each = (6000 / cases.len()).clamp(30, 200);
         let grid = grid_for(prior, orientation.points_across * 1.2, 0.1 * d);
@@ -105,12 +104,12 @@ impl VerificationStage {
                 let center = PointLps(case.pose.center.0 + random.in_ball(0.4 * d));
                 starts.push(Pose { center, orientation, size_mm: prior.mean_size_mm });
             }
-            let ends = finish.apply(backend, images[n], &starts);
-            // Near misses and places far off, which the finish never reaches in the training cases.
+            let ends = refine(images[n], &starts);
+            // Near misses and places far off, which the refinement never reaches in the training cases.
             let near = (0..each).map(|_| {
                 perturbed(
                     &case.pose,
-                    &Reach { angle: 0.5, center_mm: 0.3 * d, log_size: size },
+                    &Reach { angle_rad: 0.5, center_mm: 0.3 * d, log_size: size },
                     &mut random,
                 )
             });
@@ -134,15 +133,15 @@ impl VerificationStage {
         let train = |samples: &Labelled<PoseSite>, seed| {
             PoseClassifier::train(backend, images, grid, &pool, samples, classifier, seed)
         };
-        let folds = groups(cases).min(FOLDS);
+        let folds = Folds::of(cases, FOLDS);
         let mut held_out = Vec::new();
-        for fold in 0..folds {
+        for fold in 0..folds.count() {
             let part = |inside: bool| {
                 Labelled::concat(
                     by_case
                         .iter()
                         .enumerate()
-                        .filter(|(n, _)| (cases[*n].group % folds == fold) == inside)
+                        .filter(|(n, _)| folds.holds_out(fold, cases[*n].subject) == inside)
                         .map(|(_, s)| s.clone()),
                 )
             };
@@ -168,17 +167,18 @@ impl VerificationStage {
         }
         let classifier = train(&Labelled::concat(by_case), seed)?;
         let VerificationConfig { doubtful_below, absent_below } = *config;
-        // From different starts the finish ends within about its own error; where there is one
+        // From different starts the refinement ends within about its own error; where there is one
         // basin, all starts belong to it.
         let (angle, center) = if prior.any_orientation { (8.0, 0.1) } else { (25.0, 0.3) };
-        let same = Reach { angle: f64::to_radians(angle), center_mm: center * d, log_size: 0.5 };
+        let same =
+            Reach { angle_rad: f64::to_radians(angle), center_mm: center * d, log_size: 0.5 };
         let calibration = Calibration::fit(&held_out);
         Ok(Self {
             spec: VerificationSpec {
                 doubtful_below,
                 absent_below,
                 same,
-                trust,
+                shrinkage,
                 error,
                 calibration,
             },
@@ -220,10 +220,10 @@ impl VerificationStage {
             &poses[chosen],
             poses.iter().filter(|p| self.spec.same.holds(&poses[chosen], p)),
         );
-        if let (Some(trust), Some(expected)) = (self.spec.trust, expected) {
-            let tempered = trust.temper(&found, expected);
-            if let Some(&score) = self.score(backend, image, &[tempered]).first() {
-                return (tempered, score);
+        if let (Some(shrinkage), Some(expected)) = (self.spec.shrinkage, expected) {
+            let shrunk = shrinkage.shrink(&found, expected);
+            if let Some(&score) = self.score(backend, image, &[shrunk]).first() {
+                return (shrunk, score);
             }
         }
         (found, scores[chosen])

@@ -136,7 +136,7 @@ struct ThresholdRecord {
 struct NetworkRecord {
     /// By how much the best choice with this structure elsewhere is worse; null where there is
     /// none.
-    margin: Option<f64>,
+    lead: Option<f64>,
     /// Log of how much likelier the place is by where its neighbours lie.
     support: f64,
 }
@@ -211,7 +211,7 @@ impl<'a> Explained<'a> {
             scores,
             own_modes,
             chosen,
-            margin,
+            lead,
             support,
             settled: _,
         } = &detection.trace;
@@ -253,7 +253,7 @@ impl<'a> Explained<'a> {
             },
             verification: Verification::new(explanation),
             network: network.then(|| NetworkRecord {
-                margin: Some(*margin).filter(|m| m.is_finite()),
+                lead: Some(*lead).filter(|m| m.is_finite()),
                 support: *support,
             }),
             landmarks: detection

@@ -13,13 +13,13 @@ pub(super) fn text(model: &Model, network: &Network) -> String {
     if let Some(root) = network.arcs.first() {
         branch(model, network, root.from, 1, None, &mut text);
     }
-    let placed = network.places.iter().flatten().count();
+    let placed = network.center_priors.iter().flatten().count();
     let _ = writeln!(
         text,
-        "  places in the image count for {placed} of {} structures",
-        network.places.len()
+        "  centre priors count for {placed} of {} structures",
+        network.center_priors.len()
     );
-    for test in &model.levels {
+    for test in &model.level_shifts {
         let names: Vec<&str> =
             test.spec.members.iter().map(|&s| model.structures[s].name.as_str()).collect();
         let _ = writeln!(text, "  tested for standing at the right level: {}", names.join(" - "));
@@ -52,12 +52,12 @@ fn branch(
 }
 
 fn distance_mm(arc: &Arc) -> f64 {
-    Vector3::from(arc.shift.mean_mm).norm()
+    Vector3::from(arc.shift_mm.mean).norm()
 }
 
 /// Standard deviation of the relative position along an axis, the root mean square of the three.
 fn spread_mm(arc: &Arc) -> f64 {
-    let precision = Matrix3::from_fn(|r, c| arc.shift.precision[r][c]);
+    let precision = Matrix3::from_fn(|r, c| arc.shift_mm.precision[r][c]);
     precision.try_inverse().map_or(0.0, |covariance| (covariance.trace() / 3.0).max(0.0).sqrt())
 }
 
@@ -113,7 +113,7 @@ fn means(model: &Model, network: &Network) -> Vec<Vector3<f64>> {
     for arc in &network.arcs {
         let (center, orientation) = at[arc.from];
         at[arc.to] =
-            (center + orientation * Vector3::from(arc.shift.mean_mm), orientation * arc.rotation);
+            (center + orientation * Vector3::from(arc.shift_mm.mean), orientation * arc.rotation);
     }
     at.into_iter().map(|(center, _)| center).collect()
 }

@@ -1,0 +1,276 @@
+//! A structure in the model file.
+
+use crate::DetectError;
+use crate::model::card::{RefinementCard, StageCard, StructureCard};
+use crate::model::checkpoint::StructureCheckpoint;
+use crate::model::classifier_tables::{put_haar, put_pose, take_haar, take_pose};
+use crate::model::landmark_tables;
+use crate::model::map_tables::{put_maps, take_maps};
+use crate::model::tables::{TableReader, TableWriter};
+use crate::model::validation::{MOST_LEVELS, check_patch};
+use crate::pose::quaternion;
+use crate::refine::cascade::Cascade;
+use crate::refine::classification::{ClassificationPass, ClassificationPasses};
+use crate::refine::refinement::Refinement;
+use crate::refine::regressor::{OUTPUTS, Regressor, RegressorSpec};
+use crate::stages::calibration::Calibration;
+use crate::stages::orientation::OrientationStage;
+use crate::stages::position::PositionStage;
+use crate::stages::verification::VerificationStage;
+use pbt_volume::{PointLps, Pose};
+
+pub(super) fn structure_card(
+    tables: &mut TableWriter,
+    prefix: &str,
+    checkpoint: &StructureCheckpoint,
+) -> StructureCard {
+    let position = checkpoint.position.as_ref().map(|stage| StageCard {
+        spec: stage.spec.clone(),
+        classifier: put_haar(tables, &format!("{prefix}.position"), &stage.classifier),
+    });
+    let orientation = checkpoint.orientation.as_ref().map(|stage| {
+        let name = format!("{prefix}.orientation");
+        tables.put(
+            format!("{name}.rotations"),
+            4,
+            stage.rotations.iter().flat_map(|q| [q.w, q.i, q.j, q.k]),
+        );
+        StageCard {
+            spec: stage.spec.clone(),
+            classifier: put_pose(tables, &name, &stage.classifier),
+        }
+    });
+    let refinement = checkpoint.refinement.as_ref().map(|refinement| match refinement {
+        Refinement::Regression(cascade) => RefinementCard::Regression(
+            cascade
+                .regressors
+                .iter()
+                .enumerate()
+                .map(|(n, r)| {
+                    let name = format!("{prefix}.regressor{n}");
+                    put_maps(tables, &name, r.spec.patch.len(), std::iter::once(&r.map));
+                    r.spec.clone()
+                })
+                .collect(),
+        ),
+        Refinement::Classification(passes) => RefinementCard::Classification(
+            passes
+                .passes
+                .iter()
+                .enumerate()
+                .map(|(n, round)| StageCard {
+                    spec: round.spec.clone(),
+                    classifier: put_pose(tables, &format!("{prefix}.pass{n}"), &round.classifier),
+                })
+                .collect(),
+        ),
+    });
+    let verification = checkpoint.verification.as_ref().map(|stage| StageCard {
+        spec: stage.spec.clone(),
+        classifier: put_pose(tables, &format!("{prefix}.verification"), &stage.classifier),
+    });
+    let landmarks =
+        checkpoint.landmarks.as_ref().map(|stage| landmark_tables::put(tables, prefix, stage));
+    let frames = checkpoint.frames.as_ref().map(|frames| {
+        let numbers = |pose: &Pose| {
+            let (c, q, [x, y, z]) = (pose.center.0, pose.orientation, pose.size_mm);
+            [c.x, c.y, c.z, q.w, q.i, q.j, q.k, x, y, z]
+        };
+        tables.put(format!("{prefix}.frames"), 10, frames.iter().flat_map(numbers));
+        frames.len()
+    });
+    StructureCard {
+        name: checkpoint.name.clone(),
+        kind: "box".to_owned(),
+        cases: checkpoint.cases,
+        working: checkpoint.working.clone(),
+        prior: checkpoint.prior.clone(),
+        position,
+        orientation,
+        refinement,
+        verification,
+        landmark_names: checkpoint.landmark_names.clone(),
+        landmarks,
+        frames,
+    }
+}
+
+pub(super) fn read_structure(
+    tables: &mut TableReader<'_>,
+    prefix: &str,
+    card: StructureCard,
+) -> Result<StructureCheckpoint, DetectError> {
+    let StructureCard {
+        name,
+        kind,
+        cases,
+        working,
+        prior,
+        position,
+        orientation,
+        refinement,
+        verification,
+        landmark_names,
+        landmarks,
+        frames,
+    } = card;
+    let wrong = |field: &str, what: &str| {
+        Err(DetectError::model(format!("structure {name}: {field}"), what))
+    };
+    if kind != "box" {
+        return wrong("kind", "only boxes are known to this version");
+    }
+    if !(working.spacing_mm > 0.0 && working.spacing_mm.is_finite())
+        || working.levels == 0
+        || working.levels > MOST_LEVELS
+    {
+        return wrong("working", "spacing or levels are out of range");
+    }
+    let [x, y, z] = prior.mean_size_mm;
+    if ![x, y, z, prior.scale_mm].iter().all(|&s| s > 0.0 && s.is_finite())
+        || !prior.spread_rad.is_finite()
+        || !prior.log_size_spread.is_finite()
+    {
+        return wrong("prior", "a size is not positive and finite");
+    }
+    let levels = working.levels;
+    let position = match position {
+        None => None,
+        Some(StageCard { spec, classifier }) => {
+            if spec.level >= levels || spec.radius > 1000 || spec.keep == 0 || spec.keep > 1_000_000
+            {
+                return wrong("position", "level, radius or number of candidates is out of range");
+            }
+            let classifier =
+                take_haar(tables, &format!("{prefix}.position"), &classifier, spec.radius)?;
+            Some(PositionStage { spec, classifier })
+        }
+    };
+    let orientation = match orientation {
+        None => None,
+        Some(StageCard { spec, classifier }) => {
+            let name = format!("{prefix}.orientation");
+            let values: Vec<f64> = tables.take(&format!("{name}.rotations"), 4)?;
+            let rotations: Option<Vec<_>> = values
+                .chunks_exact(4)
+                .map(|q| quaternion::checked(q[0], q[1], q[2], q[3]))
+                .collect();
+            match rotations {
+                Some(rotations) if !rotations.is_empty() && spec.keep > 0 && spec.modes > 0 => {
+                    Some(OrientationStage {
+                        spec,
+                        rotations,
+                        classifier: take_pose(tables, &name, &classifier, levels)?,
+                    })
+                }
+                _ => return wrong("orientation", "no rotations, or one that is none"),
+            }
+        }
+    };
+    let refinement = match refinement {
+        None => None,
+        Some(RefinementCard::Regression(specs)) => Some(Refinement::Regression(Cascade {
+            regressors: specs
+                .into_iter()
+                .enumerate()
+                .map(|(n, spec)| {
+                    take_regressor(tables, &format!("{prefix}.regressor{n}"), spec, levels)
+                })
+                .collect::<Result<_, _>>()?,
+        })),
+        Some(RefinementCard::Classification(passes)) => {
+            Some(Refinement::Classification(ClassificationPasses {
+                passes: passes
+                    .into_iter()
+                    .enumerate()
+                    .map(|(n, StageCard { spec, classifier })| {
+                        let name = format!("{prefix}.pass{n}");
+                        if spec.repeats > 1000
+                            || spec.hypotheses == 0
+                            || spec.hypotheses > 10_000_000
+                            || !(0.0..=1.0).contains(&spec.best)
+                        {
+                            return Err(DetectError::model(
+                                name,
+                                "the number of hypotheses is out of range",
+                            ));
+                        }
+                        Ok(ClassificationPass {
+                            spec,
+                            classifier: take_pose(tables, &name, &classifier, levels)?,
+                        })
+                    })
+                    .collect::<Result<_, _>>()?,
+            }))
+        }
+    };
+    let verification = match verification {
+        None => None,
+        Some(StageCard { spec, classifier }) => {
+            let Calibration { slope, intercept } = spec.calibration;
+            let invalid = spec.shrinkage.is_some_and(|t| !t.is_valid())
+                || spec.error.is_some_and(|e| !e.is_valid());
+            if invalid || !(slope >= 0.0 && slope.is_finite() && intercept.is_finite()) {
+                return wrong("verification", "shrinkage, error or calibration is out of range");
+            }
+            let classifier =
+                take_pose(tables, &format!("{prefix}.verification"), &classifier, levels)?;
+            Some(VerificationStage { spec, classifier })
+        }
+    };
+    let landmarks =
+        landmarks.map(|card| landmark_tables::take(tables, prefix, card, levels)).transpose()?;
+    if landmarks
+        .as_ref()
+        .is_some_and(|stage| !stage.landmarks.iter().map(|l| &l.name).eq(&landmark_names))
+    {
+        return wrong("landmarks", "the names disagree");
+    }
+    let frames = match frames {
+        None => None,
+        Some(count) => {
+            let values: Vec<f64> = tables.take(&format!("{prefix}.frames"), 10)?;
+            let pose = |v: &[f64]| {
+                let orientation = quaternion::checked(v[3], v[4], v[5], v[6])?;
+                let positive = v[7..].iter().all(|&s| s > 0.0 && s.is_finite())
+                    && v[..3].iter().all(|c| c.is_finite());
+                positive.then(|| Pose {
+                    center: PointLps::new(v[0], v[1], v[2]),
+                    orientation,
+                    size_mm: [v[7], v[8], v[9]],
+                })
+            };
+            match values.chunks_exact(10).map(pose).collect::<Option<Vec<Pose>>>() {
+                Some(frames) if frames.len() == count => Some(frames),
+                _ => return wrong("frames", "a pose that is none"),
+            }
+        }
+    };
+    Ok(StructureCheckpoint {
+        name,
+        cases,
+        working,
+        prior,
+        position,
+        orientation,
+        refinement,
+        verification,
+        landmark_names,
+        frames,
+        landmarks,
+    })
+}
+
+fn take_regressor(
+    tables: &mut TableReader<'_>,
+    name: &str,
+    spec: RegressorSpec,
+    levels: usize,
+) -> Result<Regressor, DetectError> {
+    check_patch(name, &spec.patch, levels)?;
+    if spec.repeats > 1000 || !(spec.scale_mm > 0.0 && spec.scale_mm.is_finite()) {
+        return Err(DetectError::model(name, "repeats or scale are out of range"));
+    }
+    let map = take_maps(tables, name, spec.patch.len(), &[OUTPUTS])?.remove(0);
+    Ok(Regressor { spec, map })
+}

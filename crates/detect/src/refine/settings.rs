@@ -1,0 +1,138 @@
+//! How far a cascade looks beyond the box and how stiff it is: chosen on held-out cases.
+
+use crate::config::{PassConfig, RefinementConfig};
+use crate::data::case::subjects;
+use crate::data::folds::Folds;
+use crate::pose::step::{Step, spread};
+use crate::random::Random;
+use crate::refine::cascade::{CascadeSettings, specify};
+use crate::refine::regressor::{Regressor, RegressorSpec};
+use crate::stages::input::StageInput;
+use nalgebra::Vector3;
+use pbt_tree::Backend;
+use pbt_volume::Pose;
+
+/// Borders to choose from, in D: inside the box, where what surrounds it varies; or beyond, where
+/// neighbours help (vertebrae).
+const BORDERS: [f64; 3] = [-0.06, 0.1, 0.25];
+
+/// Ridge penalties to choose from; the first is for those who cannot choose. What varies much from
+/// case to case asks for more.
+const RIDGES: [f64; 3] = [0.4, 1.0, 2.5];
+
+/// Fewest cases of which a third is held out to choose.
+pub(crate) const FEWEST_TO_CHOOSE: usize = 6;
+
+/// What the configuration sets, and the first value to choose from where it leaves a choice.
+fn first(config: &RefinementConfig) -> CascadeSettings {
+    CascadeSettings {
+        border: config.border.unwrap_or(BORDERS[0]),
+        ridge: config.ridge.unwrap_or(RIDGES[0]),
+    }
+}
+
+/// Border and penalty, chosen where the configuration leaves them open: first the one, then the
+/// other, by the error of a single regressor that is trained on two thirds of the cases and applied
+/// to the others.
+pub(crate) fn choose<B: Backend>(input: &StageInput<'_, B>) -> CascadeSettings {
+    let config = &input.config.refinement;
+    let mut settings = first(config);
+    // The middle regressor stands for all.
+    if let Some(pass) = config.regressors.get(config.regressors.len() / 2)
+        && subjects(input.cases) >= FEWEST_TO_CHOOSE
+    {
+        let least = |errors: &[f64]| {
+            (1..errors.len()).fold(0, |best, n| if errors[n] < errors[best] { n } else { best })
+        };
+        let errors = |settings: CascadeSettings, ridges: &[f64]| -> Vec<f64> {
+            let by_ridge = held_out_errors(input, pass, settings, ridges, FOLDS - 1);
+            by_ridge.iter().map(|errors| errors.iter().map(|(_, error)| error).sum()).collect()
+        };
+        if config.border.is_none() {
+            settings.border = BORDERS[least(&BORDERS.map(|border| {
+                errors(CascadeSettings { border, ..settings }, &[settings.ridge])[0]
+            }))];
+        }
+        if config.ridge.is_none() {
+            settings.ridge = RIDGES[least(&errors(settings, &RIDGES))];
+        }
+    }
+    settings
+}
+
+/// By case that is no copy, what the middle regressor of a cascade with few points leaves when it
+/// did not see the case: enough to compare training sets. Empty without regressors, or where a part
+/// of the cases has no other to learn from.
+pub(crate) fn trial<B: Backend>(input: &StageInput<'_, B>) -> Vec<f64> {
+    let config = &input.config.refinement;
+    let Some(pass) = config.regressors.get(config.regressors.len() / 2) else { return Vec::new() };
+    if subjects(input.cases) < FOLDS {
+        return Vec::new();
+    }
+    let settings = first(config);
+    let pass = PassConfig { density: TRIAL_DENSITY * pass.density, ..pass.clone() };
+    let mut errors: Vec<(usize, f64)> = (0..FOLDS)
+        .flat_map(|fold| {
+            held_out_errors(input, &pass, settings, &[settings.ridge], fold).swap_remove(0)
+        })
+        .collect();
+    errors.sort_by_key(|&(case, _)| case);
+    errors.into_iter().map(|(_, error)| error).collect()
+}
+
+/// Share of the points along an edge that a trial has.
+const TRIAL_DENSITY: f64 = 0.75;
+
+/// A stiff regressor falls short in one step and gets there in some, so that one step would not
+/// compare them fairly.
+const REPEATS_TO_CHOOSE: usize = 3;
+
+/// Parts of the cases of which one is held out to choose.
+const FOLDS: usize = 3;
+
+/// By penalty, the held-out cases that are no copies, each with what is left there, in units of D
+/// and radians, where a regressor ends that did not see them.
+fn held_out_errors<B: Backend>(
+    input: &StageInput<'_, B>,
+    pass: &PassConfig,
+    settings: CascadeSettings,
+    ridges: &[f64],
+    fold: usize,
+) -> Vec<Vec<(usize, f64)>> {
+    let &StageInput { backend, cases, images, .. } = input;
+    let config = &input.config.refinement;
+    let fold = input.fold(Folds::of(cases, FOLDS), fold);
+    let rest = fold.input(input);
+    let fewer = RefinementConfig { most_samples: config.most_samples / 3, ..config.clone() };
+    let spec = specify(input, &PassConfig { repeats: REPEATS_TO_CHOOSE, ..pass.clone() }, settings);
+    let problem = spec.problem(backend, rest.cases, rest.images, &fewer, input.seed ^ 0x31);
+    let equations = problem.equations();
+    let left = |truth: &Pose, end: &Pose| {
+        let step = Step::between(end, truth);
+        step.shift_mm.norm() / input.prior.scale_mm
+            + step.rotation.norm()
+            + Vector3::from(step.log_size).norm()
+    };
+    let error = |regressor: &Regressor, n: usize| -> f64 {
+        let mut random = Random::new(input.seed, 8, n as u64);
+        let truths: Vec<Pose> = cases[n].all().flat_map(|pose| [pose; 8]).collect();
+        let starts: Vec<Pose> =
+            truths.iter().map(|truth| spread(truth, &regressor.spec.reach, &mut random)).collect();
+        let ends = regressor.apply(backend, images[n], &starts);
+        truths.iter().zip(&ends).map(|(truth, end)| left(truth, end)).sum()
+    };
+    let by_case = |regressor: &Regressor| {
+        fold.held_out
+            .iter()
+            .filter(|&&n| !cases[n].copy)
+            .map(|&n| (n, error(regressor, n)))
+            .collect()
+    };
+    ridges
+        .iter()
+        .map(|&ridge| {
+            let spec = RegressorSpec { ridge, ..spec.clone() };
+            by_case(&Regressor { spec, map: problem.map(&equations.clone().solve(ridge)) })
+        })
+        .collect()
+}

@@ -1,0 +1,134 @@
+//! Training of the landmarks of a structure, in frames as detection finds them.
+
+use super::structure::StructureTraining;
+use crate::DetectError;
+use crate::data::training_data::TrainingData;
+use crate::data::working::WorkingSpec;
+use crate::data::working_choice::smallest_spacing_mm;
+use crate::landmarks::annotated::AnnotatedLandmark;
+use crate::landmarks::close_up::CloseUp;
+use crate::landmarks::regressors::LandmarkStage;
+use crate::landmarks::training;
+use crate::metrics::BoxError;
+use crate::model::checkpoint::StructureCheckpoint;
+use crate::refine::held_out;
+use crate::refine::refinement::RefinementTrainer;
+use crate::stages::input::StageInput;
+use crate::stages::verification::VerificationStage;
+use pbt_tree::Backend;
+use pbt_volume::{PointLps, Pose};
+use std::time::Instant;
+
+impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
+    /// Trains the landmarks, where the structure has any.
+    pub(super) fn landmarks(
+        &mut self,
+        checkpoints: &mut [StructureCheckpoint],
+        input: &StageInput<'_, B>,
+        trainer: &RefinementTrainer<'_, B>,
+        verification: &VerificationStage,
+        modes: &[Vec<Pose>],
+    ) -> Result<(), D::Error> {
+        let landmarks = self.annotated_landmarks();
+        if landmarks.is_empty() {
+            return Ok(());
+        }
+        let cases = input.cases;
+        let frames = self.get_or_train(
+            checkpoints,
+            ("frames", 0.85),
+            |checkpoint| &mut checkpoint.frames,
+            || held_out::frames(input, trainer, verification, modes),
+        )?;
+        let errors = frames
+            .iter()
+            .zip(cases)
+            .map(|(frame, case)| BoxError::new(frame, &case.pose).center_mm)
+            .collect();
+        self.figure("frames", Instant::now(), "held-out pose, mm", errors);
+        self.begin("landmarks", 0.93)?;
+        let (_, annotated) = &self.structures[self.index];
+        let close_up = training::close_up(
+            input,
+            &self.config.landmarks,
+            &landmarks,
+            &frames,
+            smallest_spacing_mm(self.data, annotated),
+        );
+        let near_working = close_up.as_ref().map(|close_up| close_up.working(input.working));
+        let near_images: Vec<B::Image> = match &close_up {
+            Some(close_up) => self.close_ups(close_up, input.working, &frames)?,
+            None => Vec::new(),
+        };
+        let near_images: Vec<&B::Image> = near_images.iter().collect();
+        let input = match &near_working {
+            Some(working) => StageInput { images: &near_images, working, ..*input },
+            None => StageInput { ..*input },
+        };
+        let (stage, contradicted) =
+            LandmarkStage::train(&input, &self.config.landmarks, &landmarks, &frames);
+        let stage = LandmarkStage { close_up, ..stage };
+        for c in contradicted.iter().filter(|c| !cases[c.case].copy) {
+            self.warnings.push(format!(
+                "{}: landmark {}: {:.2} mm from where the other cases expect it; not learned from \
+                 (check the annotation)",
+                self.data.cases()[annotated[c.case].0],
+                landmarks[c.landmark].0,
+                c.distance_d * cases[c.case].pose.mean_size_mm()
+            ));
+        }
+        let started = Instant::now();
+        let found: Vec<_> = input
+            .images
+            .iter()
+            .zip(&frames)
+            .map(|(image, frame)| stage.detect(self.backend, image, frame))
+            .collect();
+        let errors = landmarks.iter().enumerate().flat_map(|(l, (_, points))| {
+            let found = &found;
+            points.iter().map(move |&(case, truth)| found[case][l].point.distance_mm(&truth))
+        });
+        self.figure("landmarks", started, "landmarks, mm", errors.collect());
+        checkpoints[self.index].frames = None;
+        checkpoints[self.index].landmarks = Some(stage);
+        self.keep(checkpoints)
+    }
+
+    /// Close-ups of the boxes, uploaded. One image is read after the other, since all of them would
+    /// need as much memory again.
+    fn close_ups(
+        &self,
+        close_up: &CloseUp,
+        working: &WorkingSpec,
+        frames: &[Pose],
+    ) -> Result<Vec<B::Image>, D::Error> {
+        let layout = close_up.layout(working);
+        let (_, annotated) = &self.structures[self.index];
+        let mut images = Vec::with_capacity(frames.len());
+        for (&(case, pose), &frame) in annotated.iter().zip(frames) {
+            if self.observer.interrupted() {
+                return Err(DetectError::Interrupted.into());
+            }
+            let unusable = |e: DetectError| {
+                DetectError::training(format!("case {}", self.data.cases()[case]), e.to_string())
+            };
+            // Regressors learn from points about the truth, and are judged where detection begins.
+            let pyramid = close_up
+                .pyramid(working, &self.data.image(case)?, &[pose, frame])
+                .map_err(unusable)?;
+            images.push(self.backend.upload(pyramid.levels(), &layout));
+        }
+        Ok(images)
+    }
+
+    /// The landmarks of the structure, by the numbers of its own cases.
+    fn annotated_landmarks(&self) -> Vec<AnnotatedLandmark> {
+        let (name, annotated) = &self.structures[self.index];
+        let number = |case: usize| annotated.iter().position(|&(c, _)| c == case);
+        let own = |points: Vec<(usize, PointLps)>| {
+            points.into_iter().filter_map(|(case, point)| Some((number(case)?, point))).collect()
+        };
+        let landmarks = self.data.landmarks(name).into_iter();
+        landmarks.map(|(name, points)| (name, own(points))).collect()
+    }
+}

@@ -1,0 +1,55 @@
+//! Where a model comes from, so that a checkpoint is taken up only by the training that made it.
+
+use crate::config::TrainConfig;
+use crate::data::training_data::{Annotated, TrainingData};
+use crate::model::Provenance;
+use sha2::{Digest, Sha256};
+
+/// The provenance of a training.
+pub(super) fn provenance<D: TrainingData>(
+    data: &D,
+    structures: &[Annotated],
+    config: &TrainConfig,
+    copies: usize,
+    seed: u64,
+) -> Provenance {
+    Provenance {
+        pbt_version: env!("CARGO_PKG_VERSION").to_owned(),
+        dataset: data.name().to_owned(),
+        modality: data.modality().to_owned(),
+        training_sha256: training_sha256(data, structures),
+        cases: data.cases().len(),
+        copies,
+        seed,
+        config: config.clone(),
+    }
+}
+
+/// Hash over names, images and poses of the training cases.
+fn training_sha256<D: TrainingData>(data: &D, structures: &[Annotated]) -> String {
+    let mut hash = Sha256::new();
+    for (n, case) in data.cases().iter().enumerate() {
+        hash.update(format!("case {case} {}\n", data.image_sha256(n)));
+    }
+    for (name, cases) in structures {
+        hash.update(format!("structure {name}\n"));
+        for (case, pose) in cases {
+            let numbers = pose
+                .center
+                .0
+                .iter()
+                .chain(pose.orientation.coords.iter())
+                .chain(&pose.size_mm)
+                .copied()
+                .collect::<Vec<f64>>();
+            hash.update(format!("{case} {numbers:?}\n"));
+        }
+        for (landmark, points) in data.landmarks(name) {
+            hash.update(format!("landmark {landmark}\n"));
+            for (case, point) in points {
+                hash.update(format!("{case} {:?}\n", point.0.coords.as_slice()));
+            }
+        }
+    }
+    hash.finalize().iter().map(|b| format!("{b:02x}")).collect()
+}

@@ -1,0 +1,307 @@
+//! Training of one structure: position, orientation, refinement, verification, landmarks.
+
+use super::{Observer, StageFigure};
+use crate::DetectError;
+use crate::config::{RefinementKind, TrainConfig};
+use crate::data::case::TrainingCase;
+use crate::data::look_alikes::look_alikes;
+use crate::data::training_data::{Annotated, Subjects, TrainingData};
+use crate::data::working::{WorkingSpec, check_window};
+use crate::data::working_choice::working_spec;
+use crate::metrics::BoxError;
+use crate::model::Provenance;
+use crate::model::checkpoint::StructureCheckpoint;
+use crate::model::file::write_checkpoints;
+use crate::pose::prior::Prior;
+use crate::refine::held_out;
+use crate::refine::refinement::{Refinement, RefinementTrainer};
+use crate::refine::shrinkage::Shrinkage;
+use crate::stages::input::StageInput;
+use crate::stages::orientation::OrientationStage;
+use crate::stages::position::PositionStage;
+use crate::stages::verification::VerificationStage;
+use pbt_tree::{Backend, ImageLayout};
+use pbt_volume::{PointLps, Pose};
+use rayon::prelude::*;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// The training of one structure among those of a data set.
+pub(super) struct StructureTraining<'a, B, D> {
+    pub(super) backend: &'a B,
+    pub(super) data: &'a D,
+    pub(super) config: &'a TrainConfig,
+    pub(super) seed: u64,
+    pub(super) observer: &'a dyn Observer,
+    pub(super) provenance: &'a Provenance,
+    pub(super) structures: &'a [Annotated],
+    /// Index of the structure.
+    pub(super) index: usize,
+    /// Index of the first structure that this one looks like, or its own.
+    pub(super) representative: usize,
+    pub(super) figures: &'a mut Vec<StageFigure>,
+    pub(super) warnings: &'a mut Vec<String>,
+}
+
+impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
+    /// Trains the stages that the checkpoints do not have yet.
+    pub(super) fn run(
+        &mut self,
+        checkpoints: &mut Vec<StructureCheckpoint>,
+    ) -> Result<(), D::Error> {
+        if checkpoints.get(self.index).is_some_and(StructureCheckpoint::is_complete) {
+            return Ok(());
+        }
+        self.begin("reading", 0.0)?;
+        let (_, annotated) = &self.structures[self.index];
+        let subjects = Subjects::new(self.data, annotated);
+        if checkpoints.len() == self.index {
+            checkpoints.push(self.start(&subjects, checkpoints)?);
+        }
+        let (working, prior) =
+            (checkpoints[self.index].working.clone(), checkpoints[self.index].prior.clone());
+        let cases = self.cases(&subjects, &working)?;
+        let (config, seed) = (self.config, self.seed);
+
+        let position = self.get_or_train(
+            checkpoints,
+            ("position", 0.15),
+            |checkpoint| &mut checkpoint.position,
+            || {
+                PositionStage::train(
+                    self.backend,
+                    &cases,
+                    &working,
+                    &prior,
+                    &config.position,
+                    &config.classifier,
+                    seed ^ 0x10,
+                )
+            },
+        )?;
+        self.begin("batch detection of positions", 0.4)?;
+        let layout = ImageLayout {
+            channels: (0..working.levels).collect(),
+            ..position.spec.layout(&working)
+        };
+        let images: Vec<B::Image> =
+            cases.iter().map(|c| self.backend.upload(c.pyramid.levels(), &layout)).collect();
+        let images: Vec<&B::Image> = images.iter().collect();
+        let started = Instant::now();
+        let candidates: Vec<_> = cases
+            .iter()
+            .zip(&images)
+            .map(|(case, image)| {
+                let level = case.pyramid.levels()[position.spec.level].geometry();
+                position.detect(self.backend, image, level)
+            })
+            .collect();
+        let nearest = cases.iter().zip(&candidates).map(|(case, found)| {
+            found
+                .iter()
+                .map(|c| c.point.distance_mm(&case.pose.center))
+                .fold(f64::INFINITY, f64::min)
+        });
+        self.figure("position", started, "nearest candidate, mm", nearest.collect());
+
+        let input = StageInput {
+            backend: self.backend,
+            cases: &cases,
+            images: &images,
+            working: &working,
+            prior: &prior,
+            config,
+            seed,
+        };
+        let orientation = self.get_or_train(
+            checkpoints,
+            ("orientation", 0.45),
+            |checkpoint| &mut checkpoint.orientation,
+            || OrientationStage::train(&input, &candidates),
+        )?;
+        self.begin("batch detection of modes", 0.6)?;
+        let started = Instant::now();
+        let modes: Vec<Vec<Pose>> = images
+            .iter()
+            .zip(&candidates)
+            .zip(&cases)
+            .map(|((image, found), case)| {
+                orientation.detect(self.backend, image, found, &prior, case.middle())
+            })
+            .collect();
+        let turned = nearest_pose(&cases, &modes, |e| e.angle_deg);
+        self.figure("orientation", started, "nearest mode, degrees", turned);
+
+        let trainer = RefinementTrainer::new(&input);
+        // Look-alikes share a cascade, which has learned from all of them.
+        let shared = match config.refinement.kind {
+            RefinementKind::Regression => checkpoints[self.representative].refinement.clone(),
+            RefinementKind::Classification => None,
+        };
+        let refinement = self.get_or_train(
+            checkpoints,
+            ("refinement", 0.65),
+            |checkpoint| &mut checkpoint.refinement,
+            || shared.map_or_else(|| trainer.train(&input), Ok),
+        )?;
+        let started = Instant::now();
+        let converged: Vec<Vec<Pose>> = images
+            .iter()
+            .zip(&modes)
+            .map(|(image, modes)| refinement.apply(self.backend, image, modes))
+            .collect();
+        let left = nearest_pose(&cases, &converged, |e| e.center_mm);
+        self.figure("refinement", started, "nearest converged pose, mm", left);
+
+        let verification = self.verification(checkpoints, &input, &trainer, &refinement, &modes)?;
+        let started = Instant::now();
+        let errors =
+            images.iter().zip(&converged).zip(&cases).filter_map(|((image, poses), case)| {
+                let expected = prior.expected(case.middle());
+                let (pose, _) = verification.best(self.backend, image, poses, expected.as_ref())?;
+                Some(BoxError::new(&pose, &case.pose).center_mm)
+            });
+        let errors = errors.collect();
+        self.figure("verification", started, "chosen pose, mm", errors);
+        self.landmarks(checkpoints, &input, &trainer, &verification, &modes)
+    }
+
+    /// The structure before any stage is trained: how images are prepared, and what its poses say.
+    fn start(
+        &self,
+        subjects: &Subjects,
+        checkpoints: &[StructureCheckpoint],
+    ) -> Result<StructureCheckpoint, D::Error> {
+        let (name, annotated) = &self.structures[self.index];
+        let poses: Vec<Pose> = annotated.iter().map(|&(_, pose)| pose).collect();
+        let middles: Vec<PointLps> =
+            annotated.iter().map(|&(case, _)| self.data.geometry(case).center()).collect();
+        let prior = Prior::new(&poses, &middles, self.config.orientation.orientations);
+        let working = match checkpoints.get(self.representative) {
+            Some(representative) => representative.working.clone(),
+            None => working_spec(self.data, self.config, annotated, &prior)?,
+        };
+        let landmarks = self.data.landmarks(name).into_iter().map(|(name, _)| name).collect();
+        Ok(StructureCheckpoint::new(name, subjects.originals(), working, prior, landmarks))
+    }
+
+    /// The annotated cases on the working grid.
+    fn cases(
+        &self,
+        subjects: &Subjects,
+        working: &WorkingSpec,
+    ) -> Result<Vec<TrainingCase>, D::Error> {
+        let (_, annotated) = &self.structures[self.index];
+        annotated
+            .par_iter()
+            .enumerate()
+            .map(|(n, &(case, pose))| {
+                if self.observer.interrupted() {
+                    return Err(DetectError::Interrupted.into());
+                }
+                let id = &self.data.cases()[case];
+                let image = self.data.image(case)?;
+                let unusable =
+                    |e: DetectError| DetectError::training(format!("case {id}"), e.to_string());
+                let pyramid = working.pyramid(&image).map_err(unusable)?;
+                let level = pyramid.levels()[working.levels - 1].geometry();
+                let radius = self.config.position.haar.radius;
+                check_window(level.shape(), radius, level.spacing_mm()[0]).map_err(unusable)?;
+                Ok(TrainingCase {
+                    pyramid: Arc::new(pyramid),
+                    pose,
+                    subject: subjects.subject(n),
+                    origin: subjects.origin(n),
+                    copy: self.data.origin(case) != case,
+                    look_alikes: look_alikes(self.structures, self.index, case),
+                })
+            })
+            .collect()
+    }
+
+    fn verification(
+        &self,
+        checkpoints: &mut [StructureCheckpoint],
+        input: &StageInput<'_, B>,
+        trainer: &RefinementTrainer<'_, B>,
+        refinement: &Refinement,
+        modes: &[Vec<Pose>],
+    ) -> Result<VerificationStage, D::Error> {
+        // Neighbours are weighed by it; without any it is not needed.
+        let shared = checkpoints[self.representative]
+            .verification
+            .as_ref()
+            .and_then(|representative| representative.spec.error);
+        let alone = self.structures.len() == 1;
+        self.get_or_train(
+            checkpoints,
+            ("verification", 0.7),
+            |checkpoint| &mut checkpoint.verification,
+            || {
+                let shrinkage = Shrinkage::measure(input, modes, trainer)?;
+                let error = match shared {
+                    None if !alone => held_out::pose_error(input, trainer)?,
+                    shared => shared,
+                };
+                let refine =
+                    |image: &B::Image, poses: &[Pose]| refinement.apply(self.backend, image, poses);
+                VerificationStage::train(input, modes, &refine, shrinkage, error)
+            },
+        )
+    }
+
+    /// The stage that the checkpoint has, or the one that `train` gives, which the checkpoint then
+    /// keeps. `begins` is the name of the stage and the share of this structure's training that
+    /// lies behind it.
+    pub(super) fn get_or_train<T: Clone>(
+        &self,
+        checkpoints: &mut [StructureCheckpoint],
+        begins: (&str, f64),
+        stage: impl Fn(&mut StructureCheckpoint) -> &mut Option<T>,
+        train: impl FnOnce() -> Result<T, DetectError>,
+    ) -> Result<T, D::Error> {
+        if let Some(trained) = stage(&mut checkpoints[self.index]) {
+            return Ok(trained.clone());
+        }
+        self.begin(begins.0, begins.1)?;
+        let trained = train()?;
+        *stage(&mut checkpoints[self.index]) = Some(trained.clone());
+        self.keep(checkpoints)?;
+        Ok(trained)
+    }
+
+    pub(super) fn begin(&self, stage: &str, done: f64) -> Result<(), DetectError> {
+        if self.observer.interrupted() {
+            return Err(DetectError::Interrupted);
+        }
+        let share = (self.index as f64 + done) / self.structures.len() as f64;
+        self.observer.stage(&self.structures[self.index].0, stage, share);
+        Ok(())
+    }
+
+    /// Hands a checkpoint to the observer.
+    pub(super) fn keep(&self, checkpoints: &[StructureCheckpoint]) -> Result<(), D::Error> {
+        let bytes = write_checkpoints(self.provenance, checkpoints, None, &[])?;
+        Ok(self.observer.checkpoint(&bytes)?)
+    }
+
+    pub(super) fn figure(&mut self, stage: &str, started: Instant, what: &str, values: Vec<f64>) {
+        let stage = format!("{}: {stage}", self.structures[self.index].0);
+        self.figures.push(StageFigure::new(stage, started, what, &values));
+    }
+}
+
+/// By case, the smallest error among the poses that were found.
+fn nearest_pose(
+    cases: &[TrainingCase],
+    found: &[Vec<Pose>],
+    measure: impl Fn(&BoxError) -> f64,
+) -> Vec<f64> {
+    let best = |(case, poses): (&TrainingCase, &Vec<Pose>)| {
+        poses
+            .iter()
+            .map(|pose| measure(&BoxError::new(pose, &case.pose)))
+            .fold(f64::INFINITY, f64::min)
+    };
+    cases.iter().zip(found).map(best).collect()
+}

@@ -50,7 +50,7 @@ pub fn pooled_mean(cases: &[CaseSum]) -> Option<f64> {
 /// between them are paired. The same bits on every machine.
 pub fn resampled_means(measures: &[Vec<CaseSum>], seed: u64) -> Vec<Vec<Option<f64>>> {
     let cases = measures.first().map_or(0, Vec::len);
-    let mut random = Random::new(seed, 11, 0);
+    let mut random = Random::from_seed(seed);
     let mut means = vec![Vec::with_capacity(RESAMPLES); measures.len()];
     let mut drawn = vec![0usize; cases];
     for _ in 0..RESAMPLES {
@@ -128,7 +128,7 @@ mod tests {
     /// standard errors.
     #[test]
     fn agrees_with_the_normal_distribution() {
-        let mut random = Random::new(5, 0, 0);
+        let mut random = Random::for_test(5);
         let values: Vec<(f64, usize)> =
             (0..400).map(|_| (3.0 + 2.0 * random.normal(), 1)).collect();
         let mean = values.iter().map(|v| v.0).sum::<f64>() / 400.0;

@@ -70,8 +70,6 @@ pub struct Trace {
     pub scores: Vec<Score>,
     /// Place of the chosen one among them.
     pub chosen: usize,
-    /// Where the chosen one was settled; neighbours may have moved the result from there.
-    pub settled: Option<Pose>,
     /// By how much the best joint choice of the network with this structure elsewhere is worse;
     /// infinite where there is none.
     pub lead: f64,
@@ -166,7 +164,7 @@ impl Model {
         let (mut settled, mut measured) =
             (Vec::with_capacity(searches.len()), Vec::with_capacity(searches.len()));
         for ((structure, (n, trace)), choice) in self.structures.iter().zip(searches).zip(choices) {
-            let (detection, own) = structure.settle(backend, &prepared[n], trace, choice);
+            let (detection, own) = structure.settle(trace, choice);
             settled.push((n, detection));
             measured.push(own);
         }
@@ -363,29 +361,11 @@ impl StructureModel {
     }
 
     /// The chosen pose with its score, without landmarks; and what neighbours may go by.
-    fn settle<B: Backend>(
-        &self,
-        backend: &B,
-        on: &Prepared<'_, B>,
-        trace: Trace,
-        choice: Choice,
-    ) -> (Detection, Option<Measured>) {
-        let expected = self.prior.expected(on.middle());
-        let (pose, score) = self.verification.settle(
-            backend,
-            &on.image,
-            &trace.converged,
-            &trace.scores,
-            choice.index,
-            expected.as_ref(),
-        );
-        let trace = Trace {
-            chosen: choice.index,
-            settled: Some(pose),
-            lead: choice.lead,
-            support: choice.support,
-            ..trace
-        };
+    fn settle(&self, trace: Trace, choice: Choice) -> (Detection, Option<Measured>) {
+        let score = trace.scores[choice.index];
+        let pose = self.verification.settle(&trace.converged, choice.index, &self.prior);
+        let trace =
+            Trace { chosen: choice.index, lead: choice.lead, support: choice.support, ..trace };
         let own = self.verification.probability(score);
         let score = choice.probability(own);
         // Where the evidence against another joint choice is not strong, the best may be a guess.

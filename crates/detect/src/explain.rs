@@ -1,7 +1,7 @@
 //! Why a detection came out as it did: the way of its pose through the verification trees, and the
 //! features that decided.
 
-use crate::detect::{Detection, Trace};
+use crate::detect::Detection;
 use crate::landmarks::regressors::expected;
 use crate::model::StructureModel;
 use crate::stages::classifier::PoseClassifier;
@@ -74,7 +74,8 @@ impl StructureModel {
     ) -> Explanation {
         let classifier = &self.verification.classifier;
         let trace = &detection.trace;
-        let verified = verified(self, trace, detection);
+        // The result is a median about it, drawn towards the training mean.
+        let verified = trace.converged[trace.chosen];
         let responses = responses(backend, image, classifier, verified);
         let mut respond = |feature: u32| responses[feature as usize];
         let PoseClassifier { grid, features, classifier } = classifier;
@@ -116,13 +117,6 @@ impl StructureModel {
             landmark_starts: landmarks.map(|l| expected(&detection.pose, l.mean)).collect(),
         }
     }
-}
-
-/// The pose whose score counts: where the expectation has a say the resulting one, else the one
-/// that was chosen among the converged, of whose neighbours the result is the mean.
-fn verified(model: &StructureModel, trace: &Trace, detection: &Detection) -> Pose {
-    let shrunk = model.verification.spec.shrinkage.is_some() && !model.prior.any_orientation;
-    if shrunk { trace.settled.unwrap_or(detection.pose) } else { trace.converged[trace.chosen] }
 }
 
 /// Responses of all features of a classifier under a pose.

@@ -32,7 +32,7 @@ pub use config::augmentation::AugmentationConfig;
 pub use config::landmarks::{LandmarkPatchConfig, LandmarkRegressorConfig, LandmarksConfig, View};
 pub use config::{
     NetworkConfig, OrientationConfig, Orientations, PassConfig, PositionConfig, RefinementConfig,
-    RefinementKind, TrainConfig, VerificationConfig, WorkingConfig,
+    RefinementKind, ShrinkageConfig, TrainConfig, VerificationConfig, WorkingConfig,
 };
 pub use data::training_data::{FEWEST_CASES, TrainingData};
 pub use data::working::WorkingSpec;
@@ -53,12 +53,12 @@ pub use network::level_shift::{LevelShiftSpec, LevelShiftTest};
 pub use pose::error::PoseError;
 pub use pose::prior::Prior;
 pub use pose::rotation_cover::rotation_cover;
+pub use pose::shrinkage::Shrinkage;
 pub use pose::step::{Reach, Step};
 pub use refine::cascade::Cascade;
 pub use refine::classification::{ClassificationPass, ClassificationPasses, PassSpec};
 pub use refine::refinement::Refinement;
 pub use refine::regressor::{OUTPUTS, Regressor, RegressorSpec};
-pub use refine::shrinkage::Shrinkage;
 pub use stages::calibration::Calibration;
 pub use stages::classifier::{HaarClassifier, PoseClassifier};
 pub use stages::orientation::{OrientationSpec, OrientationStage};

@@ -17,6 +17,7 @@ use crate::model::{Model, Provenance};
 use crate::network::graph::Network;
 use crate::network::level_shift_training;
 use crate::pose::prior::Prior;
+use crate::random::Seeds;
 use pbt_tree::Backend;
 use pbt_volume::{PointLps, Pose};
 use std::time::Instant;
@@ -176,7 +177,7 @@ fn train_on<B: Backend, D: TrainingData>(
             backend,
             data,
             config,
-            seed: seed.wrapping_add((index as u64).wrapping_mul(0x5851_F42D_4C95_7F2D)),
+            seeds: Seeds::of_structure(seed, index),
             observer,
             provenance: &provenance,
             structures: &structures,
@@ -196,7 +197,7 @@ fn train_on<B: Backend, D: TrainingData>(
             &structures,
             &representatives,
             &|s| checkpoints[s].chain_detector(),
-            seed ^ 0x60,
+            Seeds::of_all(seed),
         )?,
         _ => Vec::new(),
     };

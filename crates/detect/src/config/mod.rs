@@ -38,6 +38,8 @@ pub struct TrainConfig {
     pub refinement: RefinementConfig,
     /// Which of the converged poses is right.
     pub verification: VerificationConfig,
+    /// How far orientation and size are drawn towards the training mean.
+    pub shrinkage: ShrinkageConfig,
     /// What structures say about each other.
     pub network: NetworkConfig,
     /// How landmarks are found in a box.
@@ -264,6 +266,21 @@ impl Default for VerificationConfig {
     }
 }
 
+/// Shrinkage towards the training mean, where cases are few.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ShrinkageConfig {
+    /// Most that a pose is drawn, as a multiple of the refinement's error in held-out cases; 0
+    /// leaves it as found.
+    pub most: f64,
+}
+
+impl Default for ShrinkageConfig {
+    fn default() -> Self {
+        Self { most: 1.0 }
+    }
+}
+
 /// The network of several structures.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -281,17 +298,14 @@ impl Default for NetworkConfig {
     }
 }
 
-/// Perturbed poses a case, and in all, that cascades for held-out cases learn from.
-const HELD_OUT_PERTURBATIONS: usize = 100;
+/// Most perturbed poses that a cascade for held-out cases learns from.
 const HELD_OUT_SAMPLES: usize = 5000;
 
 impl TrainConfig {
-    /// Where the errors of a refinement are wanted and not the best one: fewer perturbations serve, and
-    /// cost a fraction.
+    /// Where the errors of a refinement are wanted and not the best one: fewer perturbed poses serve,
+    /// and cost a fraction.
     pub(crate) fn for_held_out(&self) -> Self {
         let mut config = self.clone();
-        config.refinement.perturbations =
-            config.refinement.perturbations.min(HELD_OUT_PERTURBATIONS);
         config.refinement.most_samples = config.refinement.most_samples.min(HELD_OUT_SAMPLES);
         config
     }
@@ -383,6 +397,7 @@ impl TrainConfig {
             0.0,
             self.verification.doubtful_below,
         )?;
+        within("shrinkage.most", self.shrinkage.most, 0.0, 100.0)?;
         Ok(())
     }
 }

@@ -8,7 +8,7 @@ use crate::DetectError;
 use crate::config::augmentation::AugmentationConfig;
 use crate::data::symmetry::{Symmetry, across, mutual};
 use crate::data::training_data::{Annotated, TrainingData};
-use crate::random::Random;
+use crate::random::{Seeds, Stream};
 use nalgebra::{Matrix3, Rotation3, UnitQuaternion, Vector3};
 use pbt_volume::{Geometry, IntensityPolicy, PointLps, Pose, Volume, positive};
 
@@ -45,7 +45,7 @@ impl Copy {
         config: &AugmentationConfig,
         seed: u64,
     ) -> Self {
-        let mut random = Random::new(seed, 11 + number as u64, origin as u64);
+        let mut random = Seeds::of_all(seed).random(Stream::Augmentation { copy: number }, origin);
         let mut power = |most: f64| libm::exp(libm::log(1.0 + most) * random.between(-1.0, 1.0));
         let (scale, gamma) = (power(config.scale), power(config.gamma));
         Self {

@@ -1,6 +1,10 @@
-//! Cases divided into parts of which one is held out: subjects are never divided.
+//! Cases divided into parts of which one after the other is held out; subjects are never divided.
 
 use crate::data::case::{TrainingCase, subjects};
+
+/// Parts, where there are so many subjects: what is left when one is held out resembles the whole,
+/// and training two or three times more is bearable.
+const PARTS: usize = 3;
 
 /// The parts that cases are divided into.
 #[derive(Debug, Clone, Copy)]
@@ -9,14 +13,14 @@ pub(crate) struct Folds {
 }
 
 impl Folds {
-    /// So many parts, or one a subject where there are fewer subjects.
-    pub(crate) fn new(subjects: usize, most: usize) -> Self {
-        Self { count: subjects.min(most) }
+    /// The parts of so many subjects.
+    pub(crate) fn new(subjects: usize) -> Self {
+        Self { count: subjects.min(PARTS) }
     }
 
-    /// The same for the subjects of these cases.
-    pub(crate) fn of(cases: &[TrainingCase], most: usize) -> Self {
-        Self::new(subjects(cases), most)
+    /// The parts of the subjects of these cases.
+    pub(crate) fn of(cases: &[TrainingCase]) -> Self {
+        Self::new(subjects(cases))
     }
 
     /// Number of parts.

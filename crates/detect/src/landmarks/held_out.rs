@@ -1,7 +1,7 @@
 //! Where landmark regressors end in cases that they have not seen.
 
 use crate::config::landmarks::LandmarksConfig;
-use crate::data::case::{TrainingCase, subjects};
+use crate::data::case::TrainingCase;
 use crate::data::folds::Folds;
 use crate::landmarks::annotated::AnnotatedLandmark;
 use crate::landmarks::regressors::{LandmarkStage, step_between};
@@ -44,7 +44,7 @@ pub(super) fn held_out_errors<B: Backend>(
     frames: &[Pose],
 ) -> Vec<Vec<Option<Estimates>>> {
     let &StageInput { backend, cases, images, .. } = input;
-    let folds = Folds::of(cases, if subjects(cases) < 40 { 3 } else { 2 });
+    let folds = Folds::of(cases);
     let mut errors: Vec<Vec<Option<Estimates>>> =
         landmarks.iter().map(|(_, points)| vec![None; points.len()]).collect();
     for fold in 0..folds.count() {

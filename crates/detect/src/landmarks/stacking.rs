@@ -89,7 +89,7 @@ mod tests {
 
     /// Errors of estimates with these standard deviations, independent of each other.
     fn independent(count: usize, deviations: &[f64]) -> Vec<Vec<Vector3<f64>>> {
-        let mut random = Random::new(2, 0, 0);
+        let mut random = Random::for_test(2);
         let mut error = |deviation: f64| Vector3::from_fn(|_, _| deviation * random.normal());
         (0..count).map(|_| deviations.iter().map(|&d| error(d)).collect()).collect()
     }

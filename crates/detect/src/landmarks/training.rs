@@ -15,7 +15,7 @@ use crate::landmarks::regressors::{
 };
 use crate::landmarks::stacking;
 use crate::linear::map::RegressionProblem;
-use crate::random::Random;
+use crate::random::{Random, Stream};
 use crate::stages::input::StageInput;
 use crate::stages::sampling::grid_for;
 use nalgebra::Vector3;
@@ -96,7 +96,6 @@ impl LandmarkStage {
         frames: &[Pose],
     ) -> Self {
         let errors = FrameErrors::new(input.cases, frames);
-        let seed = input.seed ^ 0x50;
         let (priors, spread) = priors(input.cases, kept, frames);
         let regressors = config
             .regressors
@@ -112,7 +111,7 @@ impl LandmarkStage {
                     errors: &errors,
                     priors: &priors,
                     spread,
-                    seed: seed.wrapping_add(n as u64),
+                    number: n,
                 };
                 let groups = match regressor.view {
                     View::Box => alike(landmarks)
@@ -286,7 +285,8 @@ struct Sampler<'a, 'b, B: Backend> {
     errors: &'a FrameErrors,
     priors: &'a [LandmarkPrior],
     spread: f64,
-    seed: u64,
+    /// Index of the regressor.
+    number: usize,
 }
 
 impl<B: Backend> Sampler<'_, '_, B> {
@@ -297,7 +297,8 @@ impl<B: Backend> Sampler<'_, '_, B> {
         let mut sites = Vec::with_capacity(cases.len() * each);
         let mut targets = vec![Vec::with_capacity(cases.len() * each); 3 * group.len()];
         for (place, &n) in cases.iter().enumerate() {
-            let mut random = Random::new(self.seed, 100 + group[0] as u64, n as u64);
+            let stream = Stream::LandmarkPoses { regressor: self.number, landmark: group[0] };
+            let mut random = self.input.seeds.random(stream, n);
             for _ in 0..each {
                 let frame = self.errors.draw(
                     n,

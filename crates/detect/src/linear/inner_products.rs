@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn integers_are_exact() {
-        let mut random = Random::new(9, 0, 0);
+        let mut random = Random::for_test(9);
         for n in LENGTHS {
             let mut vector = || -> Vec<i16> {
                 (0..n).map(|_| random.between(-4095.99, 4095.99) as i16).collect()
@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn reals_have_the_same_bits_with_any_instructions() {
-        let mut random = Random::new(9, 1, 0);
+        let mut random = Random::for_test(9);
         for n in LENGTHS {
             let mut vector = || -> Vec<f64> { (0..n).map(|_| random.normal()).collect() };
             let (a, b) = ([vector(), vector(), vector()], [vector(), vector()]);

@@ -142,7 +142,7 @@ mod tests {
     use crate::random::Random;
 
     fn a_noiseless_line_is_found<W: Weight>(within: f64) {
-        let mut random = Random::new(3, 0, 0);
+        let mut random = Random::for_test(3);
         let (n, length) = (400, 20);
         let patches: Vec<i16> =
             (0..n * length).map(|_| random.between(0.0, 4095.0) as i16).collect();

@@ -137,7 +137,7 @@ mod tests {
     use crate::random::Random;
 
     fn random_samples(n: usize, p: usize) -> Samples {
-        let mut random = Random::new(5, 0, 0);
+        let mut random = Random::for_test(5);
         let features = (0..n * p).map(|_| random.between(-4095.0, 4095.0) as i16).collect();
         let targets =
             (0..2).map(|_| (0..n).map(|_| random.between(-1e6, 1e6) as i32).collect()).collect();

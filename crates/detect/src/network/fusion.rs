@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn neighbours_make_errors_smaller() {
-        let mut random = Random::new(4, 0, 0);
+        let mut random = Random::for_test(4);
         let network = network(&mut random);
         let (mut before, mut after) = ([0.0; 2], [0.0; 2]);
         for _ in 0..300 {
@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn a_structure_that_is_turned_is_turned_back() {
-        let mut random = Random::new(4, 0, 0);
+        let mut random = Random::for_test(4);
         let network = network(&mut random);
         let truths = row(&mut random);
         let mut measured = measured(&truths, ERROR);
@@ -238,7 +238,7 @@ mod tests {
 
     #[test]
     fn who_doubts_follows_the_neighbours() {
-        let mut random = Random::new(4, 0, 0);
+        let mut random = Random::for_test(4);
         let network = network(&mut random);
         let truths = row(&mut random);
         let left = |probability: f64| {
@@ -259,7 +259,7 @@ mod tests {
 
     #[test]
     fn a_neighbour_that_lies_on_its_side_is_not_asked() {
-        let mut random = Random::new(4, 0, 0);
+        let mut random = Random::for_test(4);
         let network = network(&mut random);
         let truths = row(&mut random);
         let mut measured = measured(&truths, ERROR);
@@ -271,7 +271,7 @@ mod tests {
 
     #[test]
     fn who_is_missing_or_elsewhere_says_nothing() {
-        let mut random = Random::new(4, 0, 0);
+        let mut random = Random::for_test(4);
         let network = network(&mut random);
         let alone = found(&row(&mut random)[1], &mut random);
         let far = Measured {

@@ -488,7 +488,7 @@ mod tests {
     }
 
     fn trained(places: bool) -> Network {
-        let mut random = Random::new(3, 0, 0);
+        let mut random = Random::for_test(3);
         let cases: Vec<Vec<Pose>> = (0..30).map(|_| column(&mut random, 8.0)).collect();
         let poses: Vec<Vec<Option<Pose>>> =
             (0..3).map(|s| cases.iter().map(|c| Some(c[s])).collect()).collect();
@@ -564,7 +564,7 @@ mod tests {
     #[test]
     fn the_choice_is_the_best_of_all_combinations() {
         let network = trained(true);
-        let mut random = Random::new(9, 0, 0);
+        let mut random = Random::for_test(9);
         for _ in 0..50 {
             let found: Vec<Hypotheses> = (0..3)
                 .map(|s| {

@@ -8,7 +8,7 @@ use crate::linear::map::{LinearMap, RegressionProblem};
 use crate::network::graph::Network;
 use crate::network::level_shift::{LevelShiftSpec, LevelShiftTest, SHIFTS, chains, ladder, raw};
 use crate::pose::step::{Reach, spread};
-use crate::random::Random;
+use crate::random::{Seeds, Stream};
 use crate::refine::refinement::Refinement;
 use crate::stages::calibration::Calibration;
 use pbt_features::BoxGrid;
@@ -37,9 +37,6 @@ const JITTER: Reach = Reach { angle_rad: 0.17, center_mm: 0.12, log_size: 0.0 };
 /// Fewest cases with all members of a chain.
 const FEWEST_CASES: usize = 6;
 
-/// Parts that the cases are divided into for calibration.
-const FOLDS: usize = 4;
-
 /// What the test needs of the detector of a chain's first member; the others have the same.
 pub(crate) struct ChainDetector<'a> {
     pub(crate) refinement: &'a Refinement,
@@ -59,7 +56,7 @@ pub(crate) fn train<'d, B: Backend, D: TrainingData>(
     structures: &[Annotated],
     representatives: &[usize],
     detector: &dyn Fn(usize) -> Option<ChainDetector<'d>>,
-    seed: u64,
+    seeds: Seeds,
 ) -> Result<Vec<LevelShiftTest>, D::Error> {
     let mut tests = Vec::new();
     for members in chains(network, representatives) {
@@ -112,7 +109,7 @@ pub(crate) fn train<'d, B: Backend, D: TrainingData>(
             scale_mm: detector.scale_mm,
             calibration: Calibration { slope: 1.0, intercept: 0.0 },
         };
-        tests.push(chain.train(spec, seed));
+        tests.push(chain.train(spec, seeds));
     }
     Ok(tests)
 }
@@ -132,9 +129,9 @@ struct Chain<'a, B: Backend> {
 }
 
 impl<B: Backend> Chain<'_, B> {
-    fn train(&self, mut spec: LevelShiftSpec, seed: u64) -> LevelShiftTest {
-        let samples = self.draw(&spec, seed);
-        let folds = Folds::new(self.subjects.count(), FOLDS);
+    fn train(&self, mut spec: LevelShiftSpec, seeds: Seeds) -> LevelShiftTest {
+        let samples = self.draw(&spec, seeds);
+        let folds = Folds::new(self.subjects.count());
         let held_out: Vec<(f64, bool)> = (0..folds.count())
             .flat_map(|fold| {
                 let is_out = |case: usize| folds.holds_out(fold, self.subjects.subject(case));
@@ -148,14 +145,14 @@ impl<B: Backend> Chain<'_, B> {
         LevelShiftTest { spec, map }
     }
 
-    fn draw(&self, spec: &LevelShiftSpec, seed: u64) -> Samples {
+    fn draw(&self, spec: &LevelShiftSpec, seeds: Seeds) -> Samples {
         let jitter = Reach { center_mm: JITTER.center_mm * spec.scale_mm, ..JITTER };
         let mut sites: Vec<PoseSite> = Vec::new();
         let (mut right, mut cases) = (Vec::new(), Vec::new());
         for (n, (image, poses)) in self.images.iter().zip(&self.poses).enumerate() {
             let rungs =
                 ladder(self.backend, *image, self.network, self.refinement, &spec.members, poses);
-            let mut random = Random::new(seed, 9, n as u64);
+            let mut random = seeds.random(Stream::LevelShiftPoses, n);
             for first in 0..=2 * SHIFTS {
                 let copies = if first == SHIFTS { 2 * SHIFTS * self.each } else { self.each };
                 for _ in 0..copies {

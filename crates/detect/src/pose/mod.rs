@@ -5,4 +5,5 @@ pub(crate) mod modes;
 pub(crate) mod prior;
 pub(crate) mod quaternion;
 pub(crate) mod rotation_cover;
+pub(crate) mod shrinkage;
 pub(crate) mod step;

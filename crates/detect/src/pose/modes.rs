@@ -97,13 +97,6 @@ pub(crate) fn median<'a>(about: &Pose, poses: impl Iterator<Item = &'a Pose>) ->
     .apply(about)
 }
 
-/// The pose with the smallest sum of distances to the others: a few that ended far off do not move
-/// it. `None` of no poses.
-pub(crate) fn middle_of(poses: &[Pose]) -> Option<Pose> {
-    let sum = |p: &Pose| poses.iter().map(|q| p.center.distance_mm(&q.center)).sum::<f64>();
-    poses.iter().map(|p| (sum(p), *p)).min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, p)| p)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -112,7 +105,7 @@ mod tests {
 
     #[test]
     fn a_median_is_not_moved_by_one_that_went_astray() {
-        let mut random = Random::new(4, 0, 0);
+        let mut random = Random::for_test(4);
         let truth = Pose {
             center: PointLps::new(5.0, 6.0, 7.0),
             orientation: random.rotation(),
@@ -135,7 +128,7 @@ mod tests {
 
     #[test]
     fn two_clusters_give_two_modes_near_their_middles() {
-        let mut random = Random::new(3, 0, 0);
+        let mut random = Random::for_test(3);
         let reach = Reach { angle_rad: 0.2, center_mm: 1.0, log_size: 0.0 };
         let truth =
             |q| Pose { center: PointLps::new(5.0, 6.0, 7.0), orientation: q, size_mm: [10.0; 3] };

@@ -37,7 +37,7 @@ mod tests {
     fn the_cover_is_as_dense_as_published() {
         for (n, mean, most) in [(600, 14.5, 28.0), (2000, 10.0, 18.0)] {
             let cover = rotation_cover(n);
-            let mut random = Random::new(1, 2, 3);
+            let mut random = Random::for_test(1);
             let mut distances: Vec<f64> = (0..500)
                 .map(|_| {
                     let q = random.rotation();

@@ -110,7 +110,7 @@ mod tests {
     proptest! {
         #[test]
         fn steps_lead_where_they_should(seed in 0u64..1000) {
-            let mut random = Random::new(seed, 0, 0);
+            let mut random = Random::for_test(seed);
             let reach = Reach { angle_rad: 1.0, center_mm: 5.0, log_size: 0.2 };
             let truth = Pose {
                 center: PointLps::new(1.0, 2.0, 3.0),

@@ -2,6 +2,7 @@
 
 use crate::config::PassConfig;
 use crate::pose::step::Reach;
+use crate::random::Stream;
 use crate::refine::regressor::{Regressor, RegressorSpec};
 use crate::stages::input::StageInput;
 use crate::stages::sampling::{grid_for, levels_for};
@@ -29,10 +30,11 @@ impl Cascade {
     /// which fits the training cases far better than others.
     pub(crate) fn train<B: Backend>(input: &StageInput<'_, B>, settings: CascadeSettings) -> Self {
         let &StageInput { backend, cases, images, .. } = input;
-        let (config, seed) = (&input.config.refinement, input.seed ^ 0x30);
+        let config = &input.config.refinement;
         let regressors = config.regressors.iter().enumerate().map(|(n, pass)| {
             let spec = specify(input, pass, settings);
-            Regressor::train(backend, cases, images, spec, config, seed.wrapping_add(n as u64))
+            let stream = Stream::RegressorPoses { regressor: n };
+            Regressor::train(backend, cases, images, spec, config, (input.seeds, stream))
         });
         Self { regressors: regressors.collect() }
     }

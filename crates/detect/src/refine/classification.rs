@@ -4,7 +4,7 @@
 use crate::DetectError;
 use crate::pose::modes::mean;
 use crate::pose::step::{Reach, perturbed};
-use crate::random::Random;
+use crate::random::{Random, Stream};
 use crate::stages::classifier::{Labelled, PoseClassifier};
 use crate::stages::input::StageInput;
 use crate::stages::sampling::{grid_for, levels_for};
@@ -51,7 +51,6 @@ impl ClassificationPasses {
         let &StageInput { backend, cases, images, working, prior, .. } = input;
         let (config, orientation, classifier) =
             (&input.config.refinement, &input.config.orientation, &input.config.classifier);
-        let seed = input.seed ^ 0x30;
         let d = prior.scale_mm;
         // Structures beyond the training sizes must be within reach too.
         let size = (4.0 * prior.log_size_spread).clamp(0.15, 0.4);
@@ -68,13 +67,11 @@ impl ClassificationPasses {
                 orientation.features,
                 &levels_for(prior, working, &pass.voxels_across),
             );
-            let seed = seed.wrapping_add(n as u64);
-            let samples = Labelled::concat(
-                cases
-                    .iter()
-                    .enumerate()
-                    .map(|(n, case)| draw(n, &case.pose, &reach, cases.len(), seed)),
-            );
+            let seed = input.seeds.derive(Stream::PassClassifier, n);
+            let poses = Stream::PassPoses { pass: n };
+            let samples = Labelled::concat(cases.iter().enumerate().map(|(n, case)| {
+                draw(n, &case.pose, &reach, cases.len(), &mut input.seeds.random(poses, n))
+            }));
             let classifier =
                 PoseClassifier::train(backend, images, grid, &pool, &samples, classifier, seed)?;
             passes.push(ClassificationPass {
@@ -83,7 +80,7 @@ impl ClassificationPasses {
                     hypotheses: config.hypotheses,
                     best: 0.125,
                     repeats: pass.repeats,
-                    seed,
+                    seed: input.seeds.derive(Stream::PassHypotheses, n),
                 },
                 classifier,
             });
@@ -104,7 +101,7 @@ impl ClassificationPasses {
 
 impl ClassificationPass {
     fn apply<B: Backend>(&self, backend: &B, image: &B::Image, pose: &Pose) -> Pose {
-        let mut random = Random::new(self.spec.seed, 6, 0);
+        let mut random = Random::from_seed(self.spec.seed);
         // Beyond the outer hypotheses there is nothing to average on their far side: draw a little
         // wider than trained.
         let hypotheses: Vec<Pose> = (0..self.spec.hypotheses)
@@ -118,21 +115,22 @@ impl ClassificationPass {
 }
 
 /// Positives within a third of the reach, negatives from there out to its whole.
-fn draw(n: usize, truth: &Pose, reach: &Reach, cases: usize, seed: u64) -> Labelled<PoseSite> {
-    let mut random = Random::new(seed, 5, n as u64);
+fn draw(
+    n: usize,
+    truth: &Pose,
+    reach: &Reach,
+    cases: usize,
+    random: &mut Random,
+) -> Labelled<PoseSite> {
     let mut samples = Labelled::new();
     let each = (6000 / cases).clamp(20, 200);
     let inner = reach.scaled(0.35);
     for _ in 0..each {
-        samples.push(
-            PoseSite { image: n as u32, pose: perturbed(truth, &inner, &mut random) },
-            true,
-            n,
-        );
+        samples.push(PoseSite { image: n as u32, pose: perturbed(truth, &inner, random) }, true, n);
     }
     for m in 0..4 * each {
         let outer = reach.scaled(if m % 2 == 0 { 1.0 } else { 1.6 });
-        let pose = perturbed(truth, &outer, &mut random);
+        let pose = perturbed(truth, &outer, random);
         if !reach.scaled(0.5).holds(truth, &pose) {
             samples.push(PoseSite { image: n as u32, pose }, false, n);
         }

@@ -1,21 +1,28 @@
-//! Where refinements end in cases that they have not seen.
+//! Where the refinement ends in cases that it has not seen.
 //!
 //! A refinement fits its training cases far better than others. So it is trained again without each
-//! part of the cases in turn, and where it ends in the part left out says what detection will offer.
+//! part of the cases in turn, and where it ends in the part left out says what detection will offer:
+//! how far orientation and size overshoot, what neighbours may expect of a pose, and in which frames
+//! landmarks will be sought.
 
 use crate::DetectError;
-use crate::data::case::subjects;
+use crate::data::case::{TrainingCase, originals};
 use crate::data::folds::Folds;
 use crate::metrics::BoxError;
 use crate::pose::error::PoseError;
-use crate::pose::modes::median;
+use crate::pose::shrinkage::{Shrinkage, end_at, upper_median};
 use crate::pose::step::{Reach, Step, spread};
-use crate::random::Random;
+use crate::random::Stream;
 use crate::refine::refinement::RefinementTrainer;
 use crate::stages::input::StageInput;
 use crate::stages::verification::VerificationStage;
 use pbt_tree::Backend;
 use pbt_volume::Pose;
+use std::cell::OnceCell;
+
+/// From so many annotated structures on the pose stays as found: what is measured on a part of
+/// them is too pessimistic.
+const MANY: usize = 40;
 
 /// Starts a structure and held-out case, with 0.4 of this as standard deviation: what the search
 /// leaves, D being the unit of shifts.
@@ -26,71 +33,179 @@ const START: Reach = Reach { angle_rad: 0.15, center_mm: 0.1, log_size: 0.1 };
 /// gross errors, which are no errors of the refinement.
 const MEDIAN_TO_DEVIATION: f64 = 1.4826;
 
-/// How far from the truth refinements end that start near it, look-alikes among them. `None` with a
-/// single subject.
-pub(crate) fn pose_error<B: Backend>(
-    input: &StageInput<'_, B>,
-    trainer: &RefinementTrainer<'_, B>,
-) -> Result<Option<PoseError>, DetectError> {
-    let &StageInput { backend, cases, images, prior, .. } = input;
-    let config = input.config.for_held_out();
-    let folds = Folds::of(cases, 2);
-    if folds.count() < 2 {
-        return Ok(None);
-    }
-    let reach = Reach { center_mm: START.center_mm * prior.scale_mm, ..START };
-    let mut steps = Vec::new();
-    for fold in 0..folds.count() {
-        let fold = input.fold(folds, fold);
-        let refinement = trainer.train(&StageInput { config: &config, ..fold.input(input) })?;
-        for n in fold.held_out.into_iter().filter(|&n| !cases[n].copy) {
-            let mut random = Random::new(input.seed ^ 0x70, 12, n as u64);
-            let truths: Vec<Pose> = cases[n].all().flat_map(|truth| [truth; STARTS]).collect();
-            let starts: Vec<Pose> =
-                truths.iter().map(|truth| spread(truth, &reach, &mut random)).collect();
-            let ends = refinement.apply(backend, images[n], &starts);
-            steps.extend(ends.iter().zip(&truths).map(|(end, truth)| Step::between(end, truth)));
-        }
-    }
-    let deviation = |value: &dyn Fn(&Step) -> f64| {
-        let mut sizes: Vec<f64> = steps.iter().map(|step| value(step).abs()).collect();
-        sizes.sort_by(f64::total_cmp);
-        MEDIAN_TO_DEVIATION * sizes[sizes.len() / 2]
-    };
-    Ok(Some(PoseError {
-        center_mm: std::array::from_fn(|a| deviation(&|step| step.shift_mm[a])),
-        angle_rad: std::array::from_fn(|a| deviation(&|step| step.rotation[a])),
-    }))
+/// Where refinements end that have not seen the case.
+pub(crate) struct HeldOut {
+    /// By case, where its modes end.
+    ends: Vec<Vec<Pose>>,
+    /// Of starts near the truth, look-alikes among them: from where they end to the truth.
+    left: Vec<Step>,
 }
 
-/// Where detection would put the box of each training case if it did not know the case.
-pub(crate) fn frames<B: Backend>(
-    input: &StageInput<'_, B>,
-    trainer: &RefinementTrainer<'_, B>,
-    verification: &VerificationStage,
-    modes: &[Vec<Pose>],
-) -> Result<Vec<Pose>, DetectError> {
-    let &StageInput { backend, cases, images, prior, .. } = input;
-    let config = input.config.for_held_out();
-    // Leaving out few cases, what is left resembles the whole; with many cases half of them do.
-    let folds = Folds::of(cases, if subjects(cases) < 40 { 3 } else { 2 });
-    let mut frames: Vec<Pose> = cases.iter().map(|c| c.pose).collect();
-    for fold in 0..folds.count() {
-        let fold = input.fold(folds, fold);
-        let refinement = trainer.train(&StageInput { config: &config, ..fold.input(input) })?;
-        for n in fold.held_out {
-            let ends = refinement.apply(backend, images[n], &modes[n]);
-            // Verification picks the right one; here the truth stands in for it.
-            let distance = |p: &Pose| BoxError::new(p, &cases[n].pose).corner_mm;
-            let Some(best) = ends.iter().min_by(|a, b| distance(a).total_cmp(&distance(b))) else {
-                continue;
-            };
-            let found = median(best, ends.iter().filter(|p| verification.spec.same.holds(best, p)));
-            frames[n] = match (verification.spec.shrinkage, prior.expected(cases[n].middle())) {
-                (Some(shrinkage), Some(expected)) => shrinkage.shrink(&found, &expected),
-                _ => found,
-            };
+/// [`HeldOut`], measured when it is first asked for: not every structure needs it.
+pub(crate) struct HeldOutOnce<'a, B: Backend> {
+    pub(crate) input: &'a StageInput<'a, B>,
+    trainer: &'a RefinementTrainer<'a, B>,
+    /// By case, what the orientation stage found.
+    pub(crate) modes: &'a [Vec<Pose>],
+    measured: OnceCell<Option<HeldOut>>,
+}
+
+impl<'a, B: Backend> HeldOutOnce<'a, B> {
+    pub(crate) fn new(
+        input: &'a StageInput<'a, B>,
+        trainer: &'a RefinementTrainer<'a, B>,
+        modes: &'a [Vec<Pose>],
+    ) -> Self {
+        Self { input, trainer, modes, measured: OnceCell::new() }
+    }
+
+    /// `None` with a single subject.
+    pub(crate) fn get(&self) -> Result<Option<&HeldOut>, DetectError> {
+        if let Some(measured) = self.measured.get() {
+            return Ok(measured.as_ref());
+        }
+        let measured = HeldOut::measure(self.input, self.trainer, self.modes)?;
+        Ok(self.measured.get_or_init(|| measured).as_ref())
+    }
+}
+
+/// How far off a refinement found held-out cases and how far off it leaves them.
+pub(crate) struct BeforeAndAfter {
+    /// Median error of the corners of the mode nearest to the truth, mm.
+    pub(crate) before_mm: f64,
+    /// The same of where the refinement brought it.
+    pub(crate) after_mm: f64,
+}
+
+impl HeldOut {
+    /// Trains the refinement without each part of the cases and applies it there. `None` with a
+    /// single subject.
+    fn measure<B: Backend>(
+        input: &StageInput<'_, B>,
+        trainer: &RefinementTrainer<'_, B>,
+        modes: &[Vec<Pose>],
+    ) -> Result<Option<Self>, DetectError> {
+        let &StageInput { backend, cases, images, prior, .. } = input;
+        let folds = Folds::of(cases);
+        if folds.count() < 2 {
+            return Ok(None);
+        }
+        let config = input.config.for_held_out();
+        let reach = Reach { center_mm: START.center_mm * prior.scale_mm, ..START };
+        let mut ends = vec![Vec::new(); cases.len()];
+        let mut left = Vec::new();
+        for fold in 0..folds.count() {
+            let fold = input.fold(folds, fold);
+            let refinement = trainer.train(&StageInput { config: &config, ..fold.input(input) })?;
+            for n in fold.held_out {
+                ends[n] = refinement.apply(backend, images[n], &modes[n]);
+                if cases[n].copy {
+                    continue;
+                }
+                let mut random = input.seeds.random(Stream::HeldOutStarts, n);
+                let truths: Vec<Pose> = cases[n].all().flat_map(|truth| [truth; STARTS]).collect();
+                let starts: Vec<Pose> =
+                    truths.iter().map(|truth| spread(truth, &reach, &mut random)).collect();
+                let near = refinement.apply(backend, images[n], &starts);
+                left.extend(near.iter().zip(&truths).map(|(end, truth)| Step::between(end, truth)));
+            }
+        }
+        Ok(Some(Self { ends, left }))
+    }
+
+    /// Whether shrinkage is measured: not where any orientation is possible, since then there is no
+    /// mean, nor with many cases.
+    pub(crate) fn tells_shrinkage<B: Backend>(input: &StageInput<'_, B>) -> bool {
+        !input.prior.any_orientation && annotated(input.cases) < MANY
+    }
+
+    /// How far orientation and size overshoot. `None` where it is not
+    /// measured.
+    pub(crate) fn shrinkage<B: Backend>(&self, input: &StageInput<'_, B>) -> Option<Shrinkage> {
+        let &StageInput { cases, prior, .. } = input;
+        if !Self::tells_shrinkage(input) {
+            return None;
+        }
+        let pair = |(case, ends): (&TrainingCase, &Vec<Pose>)| {
+            Some((end_at(&case.pose, ends, prior.scale_mm)?, case.pose))
+        };
+        let pairs: Vec<(Pose, Pose)> = cases.iter().zip(&self.ends).filter_map(pair).collect();
+        Some(Shrinkage::fit(&pairs, prior, &input.config.shrinkage))
+    }
+
+    /// Standard deviations of the errors about the structure.
+    pub(crate) fn pose_error(&self) -> PoseError {
+        let deviation = |value: &dyn Fn(&Step) -> f64| {
+            MEDIAN_TO_DEVIATION * upper_median(self.left.iter().map(|step| value(step).abs()))
+        };
+        PoseError {
+            center_mm: std::array::from_fn(|a| deviation(&|step| step.shift_mm[a])),
+            angle_rad: std::array::from_fn(|a| deviation(&|step| step.rotation[a])),
         }
     }
-    Ok(frames)
+
+    /// What the refinement does to the mode nearest to the truth.
+    pub(crate) fn before_and_after(
+        &self,
+        cases: &[TrainingCase],
+        modes: &[Vec<Pose>],
+    ) -> BeforeAndAfter {
+        let nearest = |((case, modes), ends): ((&TrainingCase, &Vec<Pose>), &Vec<Pose>)| {
+            let corner_mm = |pose: &Pose| BoxError::new(pose, &case.pose).corner_mm;
+            modes
+                .iter()
+                .zip(ends)
+                .map(|(mode, end)| (corner_mm(mode), corner_mm(end)))
+                .min_by(|a, b| a.0.total_cmp(&b.0))
+                .filter(|_| !case.copy)
+        };
+        let both: Vec<(f64, f64)> =
+            cases.iter().zip(modes).zip(&self.ends).filter_map(nearest).collect();
+        BeforeAndAfter {
+            before_mm: upper_median(both.iter().map(|pair| pair.0)),
+            after_mm: upper_median(both.iter().map(|pair| pair.1)),
+        }
+    }
+
+    /// Where detection would put the box of each training case if it did not know the case.
+    pub(crate) fn frames<B: Backend>(
+        &self,
+        input: &StageInput<'_, B>,
+        verification: &VerificationStage,
+    ) -> Vec<Pose> {
+        let frame = |(case, ends): (&TrainingCase, &Vec<Pose>)| {
+            // Verification picks the right one; here the truth stands in for it.
+            let distance = |pose: &Pose| BoxError::new(pose, &case.pose).corner_mm;
+            (0..ends.len())
+                .min_by(|&a, &b| distance(&ends[a]).total_cmp(&distance(&ends[b])))
+                .map_or(case.pose, |best| verification.settle(ends, best, input.prior))
+        };
+        input.cases.iter().zip(&self.ends).map(frame).collect()
+    }
+}
+
+/// Structures that were annotated, without copies of cases.
+fn annotated(cases: &[TrainingCase]) -> usize {
+    let all: usize = cases.iter().map(|case| case.all().count()).sum();
+    all * originals(cases) / cases.len().max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_median_stands_for_a_deviation() {
+        let step = |x: f64| Step {
+            rotation: nalgebra::Vector3::new(x, 0.0, 0.0),
+            shift_mm: nalgebra::Vector3::new(0.0, 2.0 * x, 0.0),
+            log_size: [0.0; 3],
+        };
+        // One gross error among errors of one size.
+        let left = (0..9).map(|n| step(if n == 8 { 50.0 } else { 1.0 })).collect();
+        let error = HeldOut { ends: Vec::new(), left }.pose_error();
+        assert!((error.angle_rad[0] - MEDIAN_TO_DEVIATION).abs() < 1e-12);
+        assert!((error.center_mm[1] - 2.0 * MEDIAN_TO_DEVIATION).abs() < 1e-12);
+        assert_eq!(error.center_mm[0], 0.0);
+    }
 }

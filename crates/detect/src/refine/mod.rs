@@ -6,4 +6,3 @@ pub(crate) mod held_out;
 pub(crate) mod refinement;
 pub(crate) mod regressor;
 pub(crate) mod settings;
-pub(crate) mod shrinkage;

@@ -4,7 +4,7 @@ use crate::config::RefinementConfig;
 use crate::data::case::TrainingCase;
 use crate::linear::map::{LinearMap, RegressionProblem};
 use crate::pose::step::{Reach, Step, spread};
-use crate::random::Random;
+use crate::random::{Seeds, Stream};
 use crate::stages::sampling::normalise;
 use nalgebra::Vector3;
 use pbt_tree::{Backend, Patch, PoseSite};
@@ -53,9 +53,9 @@ impl Regressor {
         images: &[&B::Image],
         spec: RegressorSpec,
         config: &RefinementConfig,
-        seed: u64,
+        (seeds, stream): (Seeds, Stream),
     ) -> Self {
-        let map = spec.problem(backend, cases, images, config, seed).solve(spec.ridge);
+        let map = spec.problem(backend, cases, images, config, (seeds, stream)).solve(spec.ridge);
         Self { spec, map }
     }
 
@@ -88,7 +88,7 @@ impl RegressorSpec {
         cases: &[TrainingCase],
         images: &[&B::Image],
         config: &RefinementConfig,
-        seed: u64,
+        (seeds, stream): (Seeds, Stream),
     ) -> RegressionProblem {
         let truths: Vec<(usize, Pose)> = cases
             .iter()
@@ -100,7 +100,7 @@ impl RegressorSpec {
             .iter()
             .enumerate()
             .flat_map(|(index, &(n, truth))| {
-                let mut random = Random::new(seed, 4, index as u64);
+                let mut random = seeds.random(stream, index);
                 (0..each).map(move |_| {
                     let start = spread(&truth, &self.reach, &mut random);
                     (PoseSite { image: n as u32, pose: start }, Step::between(&start, &truth))

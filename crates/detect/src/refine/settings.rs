@@ -4,7 +4,7 @@ use crate::config::{PassConfig, RefinementConfig};
 use crate::data::case::subjects;
 use crate::data::folds::Folds;
 use crate::pose::step::{Step, spread};
-use crate::random::Random;
+use crate::random::Stream;
 use crate::refine::cascade::{CascadeSettings, specify};
 use crate::refine::regressor::{Regressor, RegressorSpec};
 use crate::stages::input::StageInput;
@@ -45,7 +45,7 @@ pub(crate) fn choose<B: Backend>(input: &StageInput<'_, B>) -> CascadeSettings {
             (1..errors.len()).fold(0, |best, n| if errors[n] < errors[best] { n } else { best })
         };
         let errors = |settings: CascadeSettings, ridges: &[f64]| -> Vec<f64> {
-            let by_ridge = held_out_errors(input, pass, settings, ridges, FOLDS - 1);
+            let by_ridge = held_out_errors(input, pass, settings, ridges, LAST_FOLD);
             by_ridge.iter().map(|errors| errors.iter().map(|(_, error)| error).sum()).collect()
         };
         if config.border.is_none() {
@@ -66,12 +66,13 @@ pub(crate) fn choose<B: Backend>(input: &StageInput<'_, B>) -> CascadeSettings {
 pub(crate) fn trial<B: Backend>(input: &StageInput<'_, B>) -> Vec<f64> {
     let config = &input.config.refinement;
     let Some(pass) = config.regressors.get(config.regressors.len() / 2) else { return Vec::new() };
-    if subjects(input.cases) < FOLDS {
+    let folds = Folds::of(input.cases);
+    if folds.count() < 2 {
         return Vec::new();
     }
     let settings = first(config);
     let pass = PassConfig { density: TRIAL_DENSITY * pass.density, ..pass.clone() };
-    let mut errors: Vec<(usize, f64)> = (0..FOLDS)
+    let mut errors: Vec<(usize, f64)> = (0..folds.count())
         .flat_map(|fold| {
             held_out_errors(input, &pass, settings, &[settings.ridge], fold).swap_remove(0)
         })
@@ -87,8 +88,8 @@ const TRIAL_DENSITY: f64 = 0.75;
 /// compare them fairly.
 const REPEATS_TO_CHOOSE: usize = 3;
 
-/// Parts of the cases of which one is held out to choose.
-const FOLDS: usize = 3;
+/// The part of the cases that is held out to choose; there are three.
+const LAST_FOLD: usize = 2;
 
 /// By penalty, the held-out cases that are no copies, each with what is left there, in units of D
 /// and radians, where a regressor ends that did not see them.
@@ -101,11 +102,17 @@ fn held_out_errors<B: Backend>(
 ) -> Vec<Vec<(usize, f64)>> {
     let &StageInput { backend, cases, images, .. } = input;
     let config = &input.config.refinement;
-    let fold = input.fold(Folds::of(cases, FOLDS), fold);
+    let fold = input.fold(Folds::of(cases), fold);
     let rest = fold.input(input);
     let fewer = RefinementConfig { most_samples: config.most_samples / 3, ..config.clone() };
     let spec = specify(input, &PassConfig { repeats: REPEATS_TO_CHOOSE, ..pass.clone() }, settings);
-    let problem = spec.problem(backend, rest.cases, rest.images, &fewer, input.seed ^ 0x31);
+    let problem = spec.problem(
+        backend,
+        rest.cases,
+        rest.images,
+        &fewer,
+        (input.seeds, Stream::SettingsPoses),
+    );
     let equations = problem.equations();
     let left = |truth: &Pose, end: &Pose| {
         let step = Step::between(end, truth);
@@ -114,7 +121,7 @@ fn held_out_errors<B: Backend>(
             + Vector3::from(step.log_size).norm()
     };
     let error = |regressor: &Regressor, n: usize| -> f64 {
-        let mut random = Random::new(input.seed, 8, n as u64);
+        let mut random = input.seeds.random(Stream::SettingsStarts, n);
         let truths: Vec<Pose> = cases[n].all().flat_map(|pose| [pose; 8]).collect();
         let starts: Vec<Pose> =
             truths.iter().map(|truth| spread(truth, &regressor.spec.reach, &mut random)).collect();

@@ -6,6 +6,7 @@ use crate::data::folds::Folds;
 use crate::config::TrainConfig;
 use crate::data::working::WorkingSpec;
 use crate::pose::prior::Prior;
+use crate::random::Seeds;
 use pbt_tree::Backend;
 
 /// Training cases, uploaded, with what their poses say and how to train.
@@ -18,8 +19,8 @@ pub(crate) struct StageInput<'a, B: Backend> {
     pub(crate) working: &'a WorkingSpec,
     pub(crate) prior: &'a Prior,
     pub(crate) config: &'a TrainConfig,
-    /// The structure's seed; each stage adds its own number.
-    pub(crate) seed: u64,
+    /// Of the structure.
+    pub(crate) seeds: Seeds,
 }
 
 /// The cases divided into some to learn from and some to be judged by.

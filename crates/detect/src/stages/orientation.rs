@@ -4,7 +4,7 @@
 use crate::DetectError;
 use crate::pose::modes::{ModeRule, modes};
 use crate::pose::prior::Prior;
-use crate::random::Random;
+use crate::random::Stream;
 use crate::stages::classifier::{Labelled, PoseClassifier};
 use crate::stages::input::StageInput;
 use crate::stages::position::Candidate;
@@ -81,8 +81,7 @@ impl OrientationStage {
         candidates: &[Vec<Candidate>],
     ) -> Result<Self, DetectError> {
         let &StageInput { backend, cases, images, working, prior, .. } = input;
-        let (config, classifier, seed) =
-            (&input.config.orientation, &input.config.classifier, input.seed ^ 0x20);
+        let (config, classifier) = (&input.config.orientation, &input.config.classifier);
         let poses: Vec<Pose> = cases.iter().map(|c| c.pose).collect();
         let rotations = prior.rotations(&poses, config);
         let apart_rad = if prior.any_orientation {
@@ -101,9 +100,9 @@ impl OrientationStage {
         let pool = steerable_pool(&grid, config.features, &levels);
         let limits = Limits::new(prior);
         let mut samples = Labelled::concat(
-            (0..cases.len()).map(|n| draw(n, input, &candidates[n], &limits, &rotations, seed)),
+            (0..cases.len()).map(|n| draw(n, input, &candidates[n], &limits, &rotations)),
         );
-        let train = |samples: &Labelled<PoseSite>, round: u64| {
+        let train = |samples: &Labelled<PoseSite>, index: usize| {
             let classifier = PoseClassifier::train(
                 backend,
                 images,
@@ -111,7 +110,7 @@ impl OrientationStage {
                 &pool,
                 samples,
                 classifier,
-                seed.wrapping_add(round),
+                input.seeds.derive(Stream::OrientationClassifier, index),
             )?;
             Ok::<_, DetectError>(Self {
                 spec: spec.clone(),
@@ -120,7 +119,7 @@ impl OrientationStage {
             })
         };
         let mut stage = train(&samples, 0)?;
-        for round in 0..config.bootstrap {
+        for repetition in 0..config.bootstrap {
             for (n, case) in cases.iter().enumerate() {
                 let hypotheses = stage.hypotheses(&candidates[n], prior);
                 let scores = backend.score_poses(
@@ -137,7 +136,7 @@ impl OrientationStage {
                     samples.push(PoseSite { image: n as u32, pose: hypotheses[h] }, false, n);
                 }
             }
-            stage = train(&samples, 1 + round as u64)?;
+            stage = train(&samples, 1 + repetition)?;
         }
         Ok(stage)
     }
@@ -187,10 +186,9 @@ fn draw<B: Backend>(
     candidates: &[Candidate],
     limits: &Limits,
     rotations: &[UnitQuaternion<f64>],
-    seed: u64,
 ) -> Labelled<PoseSite> {
     let (truth, prior) = (&input.cases[n].pose, input.prior);
-    let mut random = Random::new(seed, 3, n as u64);
+    let mut random = input.seeds.random(Stream::OrientationHypotheses, n);
     let mut samples = Labelled::new();
     let mut push = |pose: Pose, label| samples.push(PoseSite { image: n as u32, pose }, label, n);
     let positives = (6000 / input.cases.len()).clamp(20, 200);

@@ -6,7 +6,7 @@ use crate::data::case::{TrainingCase, originals};
 use crate::data::working::WorkingSpec;
 use crate::data::working::level_for;
 use crate::pose::prior::Prior;
-use crate::random::Random;
+use crate::random::{Random, Seeds, Stream};
 use crate::stages::classifier::{HaarClassifier, Labelled};
 use nalgebra::Vector3;
 use pbt_features::haar_pool;
@@ -54,7 +54,7 @@ impl PositionStage {
         prior: &Prior,
         config: &PositionConfig,
         classifier: &ClassifierParams,
-        seed: u64,
+        seeds: Seeds,
     ) -> Result<Self, DetectError> {
         let level = level_for(prior.scale_mm, working.spacing_mm, config.voxels_across)
             .min(working.levels - 1);
@@ -65,7 +65,7 @@ impl PositionStage {
         let copied: Vec<Copy> = (0..cases.len() * copies)
             .into_par_iter()
             .map(|n| {
-                let mut random = Random::new(seed, 1, n as u64);
+                let mut random = seeds.random(Stream::PositionCopies, n);
                 Copy::new(
                     &cases[n / copies],
                     n / copies,
@@ -83,10 +83,18 @@ impl PositionStage {
             .collect();
         let references: Vec<&B::Image> = images.iter().collect();
         let mut samples = Labelled::concat(
-            copied.par_iter().enumerate().map(|(n, c)| c.draw(n, config, seed)).collect::<Vec<_>>(),
+            copied
+                .par_iter()
+                .enumerate()
+                .map(|(n, c)| c.draw(n, config, seeds))
+                .collect::<Vec<_>>(),
         );
-        let pool = haar_pool(&config.haar, seed);
-        let first = HaarClassifier::train(backend, &references, &pool, &samples, classifier, seed)?;
+        let pool = haar_pool(&config.haar, seeds.derive(Stream::HaarPool, 0));
+        let train = |samples: &Labelled<VoxelSite>, index| {
+            let seed = seeds.derive(Stream::PositionClassifier, index);
+            HaarClassifier::train(backend, &references, &pool, samples, classifier, seed)
+        };
+        let first = train(&samples, 0)?;
         // The second classifier learns from what the first takes for the structure (Sofka et al.
         // 2014, section III).
         for (n, copy) in copied.iter().enumerate() {
@@ -98,14 +106,7 @@ impl PositionStage {
             );
             samples.extend(copy.mistakes(n, &best, config));
         }
-        let classifier = HaarClassifier::train(
-            backend,
-            &references,
-            &pool,
-            &samples,
-            classifier,
-            seed.wrapping_add(1),
-        )?;
+        let classifier = train(&samples, 1)?;
         Ok(Self { spec, classifier })
     }
 
@@ -226,7 +227,7 @@ impl Copy {
 
     /// Voxels near the truth as positives; as negatives half from anywhere and half from the
     /// surroundings.
-    fn draw(&self, image: usize, config: &PositionConfig, seed: u64) -> Labelled<VoxelSite> {
+    fn draw(&self, image: usize, config: &PositionConfig, seeds: Seeds) -> Labelled<VoxelSite> {
         let mut samples = Labelled::new();
         let site = |voxel| VoxelSite { image: image as u32, voxel };
         let reach = config.positive_within.ceil() as i32 + 1;
@@ -241,7 +242,7 @@ impl Copy {
                 }
             }
         }
-        let mut random = Random::new(seed, 2, image as u64);
+        let mut random = seeds.random(Stream::PositionNegatives, image);
         let shape = self.volume.shape();
         for n in 0..config.negatives {
             let voxel: [i32; 3] = if n % 2 == 0 {

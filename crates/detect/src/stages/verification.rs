@@ -5,9 +5,10 @@ use crate::config::VerificationConfig;
 use crate::data::folds::Folds;
 use crate::pose::error::PoseError;
 use crate::pose::modes::median;
+use crate::pose::prior::Prior;
+use crate::pose::shrinkage::Shrinkage;
 use crate::pose::step::{Reach, perturbed};
-use crate::random::Random;
-use crate::refine::shrinkage::Shrinkage;
+use crate::random::Stream;
 use crate::stages::calibration::Calibration;
 use crate::stages::classifier::{Labelled, PoseClassifier};
 use crate::stages::input::StageInput;
@@ -27,8 +28,8 @@ pub struct VerificationSpec {
     pub absent_below: f64,
     /// Poses within this of each other are one detection.
     pub same: Reach,
-    /// How far the image is trusted against the expectation; absent where any orientation is
-    /// possible.
+    /// How far orientation and size are drawn towards the training mean; absent where any
+    /// orientation is possible, and with many training cases.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub shrinkage: Option<Shrinkage>,
     /// What the refinement leaves; absent in a model of one structure.
@@ -37,9 +38,6 @@ pub struct VerificationSpec {
     /// Probability that a pose is right, by the classifier's log-odds.
     pub calibration: Calibration,
 }
-
-/// Parts that the training cases are divided into for calibration.
-const FOLDS: usize = 3;
 
 /// The trained stage.
 #[derive(Debug, Clone, PartialEq)]
@@ -63,12 +61,12 @@ impl VerificationStage {
         let &StageInput { backend, cases, images, working, prior, .. } = input;
         let (config, orientation, classifier) =
             (&input.config.verification, &input.config.orientation, &input.config.classifier);
-        let seed = input.seed ^ 0x40;
         let d = prior.scale_mm;
         let size = (2.5 * prior.log_size_spread).clamp(0.06, 0.4);
         // The truth jittered by about the refinement's held-out error; well beyond that a pose is
         // wrong.
-        let (left_mm, left_angle) = shrinkage.map_or((0.0, 0.0), |t| (t.rms_mm, t.rms_angle_rad));
+        let (left_mm, left_angle) =
+            shrinkage.map_or((0.0, 0.0), |s| (s.error.center_mm, s.error.angle_rad));
         let right = Reach {
             angle_rad: left_angle.max(2f64.to_radians()),
             center_mm: left_mm.max(0.025 * d),
@@ -89,7 +87,7 @@ impl VerificationStage {
         let mut by_case = Vec::with_capacity(cases.len());
         for (n, case) in cases.iter().enumerate() {
             let mut samples = Labelled::new();
-            let mut random = Random::new(seed, 7, n as u64);
+            let mut random = input.seeds.random(Stream::VerificationPoses, n);
             let site = |pose| PoseSite { image: n as u32, pose };
             for _ in 0..each {
                 samples.push(site(perturbed(&case.pose, &right, &mut random)), true, n);
@@ -130,10 +128,11 @@ impl VerificationStage {
         }
         let pool =
             steerable_pool(&grid, orientation.features, &levels_for(prior, working, &[11.5, 23.0]));
-        let train = |samples: &Labelled<PoseSite>, seed| {
+        let train = |samples: &Labelled<PoseSite>, index| {
+            let seed = input.seeds.derive(Stream::VerificationClassifier, index);
             PoseClassifier::train(backend, images, grid, &pool, samples, classifier, seed)
         };
-        let folds = Folds::of(cases, FOLDS);
+        let folds = Folds::of(cases);
         let mut held_out = Vec::new();
         for fold in 0..folds.count() {
             let part = |inside: bool| {
@@ -146,7 +145,7 @@ impl VerificationStage {
                 )
             };
             let (test, rest) = (part(true), part(false));
-            let c = train(&rest, seed.wrapping_add(1 + fold as u64))?;
+            let c = train(&rest, 1 + fold)?;
             let mut labels = test.labels.iter();
             for sites in test.sites.chunk_by(|a, b| a.image == b.image) {
                 let poses: Vec<Pose> = sites.iter().map(|s| s.pose).collect();
@@ -165,7 +164,7 @@ impl VerificationStage {
                 );
             }
         }
-        let classifier = train(&Labelled::concat(by_case), seed)?;
+        let classifier = train(&Labelled::concat(by_case), 0)?;
         let VerificationConfig { doubtful_below, absent_below } = *config;
         // From different starts the refinement ends within about its own error; where there is one
         // basin, all starts belong to it.
@@ -197,36 +196,20 @@ impl VerificationStage {
         backend: &B,
         image: &B::Image,
         poses: &[Pose],
-        expected: Option<&Pose>,
+        prior: &Prior,
     ) -> Option<(Pose, Score)> {
         let scores = self.score(backend, image, poses);
         let best = *best_indices(&scores, 1).first()?;
-        Some(self.settle(backend, image, poses, &scores, best, expected))
+        Some((self.settle(poses, best, prior), scores[best]))
     }
 
     /// The median of those that converged to about the same place as the chosen one (some did not
-    /// quite, and a mean would follow them), drawn towards the expected pose as far as held-out
-    /// cases say; and its score.
-    pub(crate) fn settle<B: Backend>(
-        &self,
-        backend: &B,
-        image: &B::Image,
-        poses: &[Pose],
-        scores: &[Score],
-        chosen: usize,
-        expected: Option<&Pose>,
-    ) -> (Pose, Score) {
-        let found = median(
-            &poses[chosen],
-            poses.iter().filter(|p| self.spec.same.holds(&poses[chosen], p)),
-        );
-        if let (Some(shrinkage), Some(expected)) = (self.spec.shrinkage, expected) {
-            let shrunk = shrinkage.shrink(&found, expected);
-            if let Some(&score) = self.score(backend, image, &[shrunk]).first() {
-                return (shrunk, score);
-            }
-        }
-        (found, scores[chosen])
+    /// quite, and a mean would follow them), drawn towards the training mean as far as held-out
+    /// cases say. The score stays that of the chosen one.
+    pub(crate) fn settle(&self, poses: &[Pose], chosen: usize, prior: &Prior) -> Pose {
+        let same = poses.iter().filter(|p| self.spec.same.holds(&poses[chosen], p));
+        let found = median(&poses[chosen], same);
+        self.spec.shrinkage.map_or(found, |shrinkage| shrinkage.shrink(&found, prior))
     }
 
     /// Scores of poses.

@@ -11,8 +11,7 @@ use crate::landmarks::regressors::LandmarkStage;
 use crate::landmarks::training;
 use crate::metrics::BoxError;
 use crate::model::checkpoint::StructureCheckpoint;
-use crate::refine::held_out;
-use crate::refine::refinement::RefinementTrainer;
+use crate::refine::held_out::HeldOutOnce;
 use crate::stages::input::StageInput;
 use crate::stages::verification::VerificationStage;
 use pbt_tree::Backend;
@@ -24,21 +23,26 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
     pub(super) fn landmarks(
         &mut self,
         checkpoints: &mut [StructureCheckpoint],
-        input: &StageInput<'_, B>,
-        trainer: &RefinementTrainer<'_, B>,
+        held_out: &HeldOutOnce<'_, B>,
         verification: &VerificationStage,
-        modes: &[Vec<Pose>],
     ) -> Result<(), D::Error> {
         let landmarks = self.annotated_landmarks();
         if landmarks.is_empty() {
             return Ok(());
         }
+        let input = held_out.input;
         let cases = input.cases;
         let frames = self.get_or_train(
             checkpoints,
             ("frames", 0.85),
             |checkpoint| &mut checkpoint.frames,
-            || held_out::frames(input, trainer, verification, modes),
+            || {
+                Ok(match held_out.get()? {
+                    Some(measured) => measured.frames(input, verification),
+                    // A single subject: there is nothing to hold out.
+                    None => cases.iter().map(|case| case.pose).collect(),
+                })
+            },
         )?;
         let errors = frames
             .iter()

@@ -10,6 +10,7 @@ use crate::data::mirror_trial::{Gain, MirrorTrial};
 use crate::data::training_data::{Subjects, TrainingData};
 use crate::data::working_choice::working_spec;
 use crate::pose::prior::Prior;
+use crate::random::Seeds;
 use crate::refine::settings::{self, FEWEST_TO_CHOOSE};
 use crate::stages::input::StageInput;
 use pbt_tree::{Backend, ImageLayout};
@@ -84,7 +85,7 @@ pub(super) fn trial<B: Backend, D: TrainingData>(
             working: &working,
             prior: &prior,
             config,
-            seed,
+            seeds: Seeds::of_structure(seed, 0),
         })
     };
     Ok(MirrorTrial::of(Gain::new(&errors(originals.len()), &errors(cases.len()))))

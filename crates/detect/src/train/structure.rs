@@ -13,9 +13,9 @@ use crate::model::Provenance;
 use crate::model::checkpoint::StructureCheckpoint;
 use crate::model::file::write_checkpoints;
 use crate::pose::prior::Prior;
-use crate::refine::held_out;
+use crate::random::Seeds;
+use crate::refine::held_out::{BeforeAndAfter, HeldOut, HeldOutOnce};
 use crate::refine::refinement::{Refinement, RefinementTrainer};
-use crate::refine::shrinkage::Shrinkage;
 use crate::stages::input::StageInput;
 use crate::stages::orientation::OrientationStage;
 use crate::stages::position::PositionStage;
@@ -31,7 +31,7 @@ pub(super) struct StructureTraining<'a, B, D> {
     pub(super) backend: &'a B,
     pub(super) data: &'a D,
     pub(super) config: &'a TrainConfig,
-    pub(super) seed: u64,
+    pub(super) seeds: Seeds,
     pub(super) observer: &'a dyn Observer,
     pub(super) provenance: &'a Provenance,
     pub(super) structures: &'a [Annotated],
@@ -61,7 +61,7 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
         let (working, prior) =
             (checkpoints[self.index].working.clone(), checkpoints[self.index].prior.clone());
         let cases = self.cases(&subjects, &working)?;
-        let (config, seed) = (self.config, self.seed);
+        let (config, seeds) = (self.config, self.seeds);
 
         let position = self.get_or_train(
             checkpoints,
@@ -75,7 +75,7 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
                     &prior,
                     &config.position,
                     &config.classifier,
-                    seed ^ 0x10,
+                    seeds,
                 )
             },
         )?;
@@ -111,7 +111,7 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
             working: &working,
             prior: &prior,
             config,
-            seed,
+            seeds,
         };
         let orientation = self.get_or_train(
             checkpoints,
@@ -153,17 +153,17 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
         let left = nearest_pose(&cases, &converged, |e| e.center_mm);
         self.figure("refinement", started, "nearest converged pose, mm", left);
 
-        let verification = self.verification(checkpoints, &input, &trainer, &refinement, &modes)?;
+        let held_out = HeldOutOnce::new(&input, &trainer, &modes);
+        let verification = self.verification(checkpoints, &held_out, &refinement)?;
         let started = Instant::now();
         let errors =
             images.iter().zip(&converged).zip(&cases).filter_map(|((image, poses), case)| {
-                let expected = prior.expected(case.middle());
-                let (pose, _) = verification.best(self.backend, image, poses, expected.as_ref())?;
+                let (pose, _) = verification.best(self.backend, image, poses, &prior)?;
                 Some(BoxError::new(&pose, &case.pose).center_mm)
             });
         let errors = errors.collect();
         self.figure("verification", started, "chosen pose, mm", errors);
-        self.landmarks(checkpoints, &input, &trainer, &verification, &modes)
+        self.landmarks(checkpoints, &held_out, &verification)
     }
 
     /// The structure before any stage is trained: how images are prepared, and what its poses say.
@@ -220,12 +220,10 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
     }
 
     fn verification(
-        &self,
+        &mut self,
         checkpoints: &mut [StructureCheckpoint],
-        input: &StageInput<'_, B>,
-        trainer: &RefinementTrainer<'_, B>,
+        held_out: &HeldOutOnce<'_, B>,
         refinement: &Refinement,
-        modes: &[Vec<Pose>],
     ) -> Result<VerificationStage, D::Error> {
         // Neighbours are weighed by it; without any it is not needed.
         let shared = checkpoints[self.representative]
@@ -233,21 +231,42 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
             .as_ref()
             .and_then(|representative| representative.spec.error);
         let alone = self.structures.len() == 1;
-        self.get_or_train(
+        let mut warning = None;
+        let stage = self.get_or_train(
             checkpoints,
             ("verification", 0.7),
             |checkpoint| &mut checkpoint.verification,
             || {
-                let shrinkage = Shrinkage::measure(input, modes, trainer)?;
-                let error = match shared {
-                    None if !alone => held_out::pose_error(input, trainer)?,
-                    shared => shared,
-                };
+                let input = held_out.input;
+                let (mut shrinkage, mut error) = (None, shared);
+                // With many cases shrinkage is not measured, and look-alikes share the error.
+                if shared.is_none() && (!alone || HeldOut::tells_shrinkage(input)) {
+                    let measured = held_out.get()?;
+                    shrinkage = measured.and_then(|measured| measured.shrinkage(input));
+                    error = measured.filter(|_| !alone).map(HeldOut::pose_error);
+                    warning = measured.and_then(|measured| self.worse(held_out, measured));
+                }
                 let refine =
                     |image: &B::Image, poses: &[Pose]| refinement.apply(self.backend, image, poses);
-                VerificationStage::train(input, modes, &refine, shrinkage, error)
+                VerificationStage::train(input, held_out.modes, &refine, shrinkage, error)
             },
-        )
+        )?;
+        self.warnings.extend(warning);
+        Ok(stage)
+    }
+
+    /// A warning where the refinement leaves held-out cases farther off than it found them.
+    fn worse(&self, held_out: &HeldOutOnce<'_, B>, measured: &HeldOut) -> Option<String> {
+        let BeforeAndAfter { before_mm, after_mm } =
+            measured.before_and_after(held_out.input.cases, held_out.modes);
+        (after_mm > before_mm).then(|| {
+            format!(
+                "{}: the refinement makes cases worse that it did not see: corners {before_mm:.2} mm \
+                 off before, {after_mm:.2} mm after (median; annotate more cases, or check the \
+                 annotations)",
+                self.structures[self.index].0
+            )
+        })
     }
 
     /// The stage that the checkpoint has, or the one that `train` gives, which the checkpoint then

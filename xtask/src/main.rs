@@ -3,11 +3,11 @@
 
 mod figures;
 mod kernels;
+mod modules;
 mod steps;
 mod test;
 
 use anyhow::bail;
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 const HELP: &str = "\
@@ -19,6 +19,8 @@ Tasks:
   test           Everything that CI runs, in order: format, lints, documentation, the oracles'
                  Python environment, all tests. Stops at the first failure.
   test --fast    Format, lints and unit tests only.
+  modules        Fails where more than two files of a crate name each other in a circle, and where a
+                 crate depends on one that is not below it.
   kernels        Compiles kernels/*.cu to crates/gpu/kernels with a pinned compiler from PyPI;
                  neither a GPU nor a CUDA toolkit is needed. Commit what it writes.
   kernels --check
@@ -50,6 +52,7 @@ fn run(arguments: &[&str]) -> anyhow::Result<()> {
     match arguments {
         ["test"] => test::run(test::Extent::Everything),
         ["test", "--fast"] => test::run(test::Extent::Fast),
+        ["modules"] => modules::check(),
         ["kernels"] => kernels::build(),
         ["kernels", "--check"] => kernels::check(),
         ["figures", names @ ..] => figures::run(names),
@@ -59,11 +62,4 @@ fn run(arguments: &[&str]) -> anyhow::Result<()> {
         }
         other => bail!("`{}` is not a task (see `cargo xtask help`)", other.join(" ")),
     }
-}
-
-/// The root of the checkout.
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .map_or_else(|| PathBuf::from("."), Path::to_path_buf)
 }

@@ -1,7 +1,6 @@
 //! `cargo xtask test`: what CI runs, as named and timed steps.
 
-use crate::root;
-use crate::steps::{cargo, data_folder, in_ci, step, target_folder};
+use crate::steps::{cargo, data_folder, in_ci, root, step, target_folder};
 use anyhow::{Context, bail};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -42,6 +41,7 @@ pub(crate) fn run(extent: Extent) -> anyhow::Result<()> {
     if let Some(folder) = data {
         tests.env("PBT_DATA", folder);
     }
+    crate::modules::check()?;
     crate::kernels::check()?;
     match extent {
         Extent::Fast => {

@@ -9,7 +9,7 @@ mod slicer;
 use crate::support::{numbers, pbt, read_json, scratch, tiny};
 use nalgebra::{Matrix3, Quaternion, UnitQuaternion, Vector3};
 use pbt_io::{RawImage, VoxelType, read_raw, write_image};
-use pbt_volume::phantom::{PhantomModality, PhantomSettings, phantom};
+use pbt_phantom::{PhantomModality, PhantomSettings, phantom};
 use pbt_volume::{Geometry, PointLps, VoxelIndex, rotation_from_vector};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};

@@ -1,7 +1,7 @@
 //! What all tests of the command line need: the program, a tiny data set, a small model, made once.
 
 use pbt_io::{RawImage, VoxelType, write_image, write_markups};
-use pbt_volume::phantom::{PhantomModality, PhantomSettings, phantom};
+use pbt_phantom::{PhantomModality, PhantomSettings, phantom};
 use serde_json::{Value, json};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};

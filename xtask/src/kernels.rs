@@ -1,8 +1,7 @@
 //! `cargo xtask kernels`: CUDA sources in `kernels/` to the PTX that lies in `crates/gpu/kernels/`,
 //! with a pinned compiler from PyPI.
 
-use crate::root;
-use crate::steps::{in_ci, step, target_folder};
+use crate::steps::{in_ci, root, step, target_folder};
 use anyhow::{Context, bail};
 use sha2::{Digest, Sha256};
 use std::fmt::Write;

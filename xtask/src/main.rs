@@ -3,11 +3,11 @@
 
 mod figures;
 mod kernels;
+mod modules;
 mod steps;
 mod test;
 
 use anyhow::bail;
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 const HELP: &str = "\
@@ -16,9 +16,11 @@ Tasks for developers of pbt.
 Usage: cargo xtask <TASK>
 
 Tasks:
-  test           Everything that CI runs, in order: format, lints, documentation, the oracles'
-                 Python environment, all tests. Stops at the first failure.
-  test --fast    Format, lints and unit tests only.
+  test           Everything that CI runs, in order: format, modules, lints, kernels, documentation,
+                 the oracles' Python environment, all tests. Stops at the first failure.
+  test --fast    Format, modules, lints, kernels and unit tests only.
+  modules        Fails where more than two files of a crate name each other in a circle, and where a
+                 crate depends on one that is not below it.
   kernels        Compiles kernels/*.cu to crates/gpu/kernels with a pinned compiler from PyPI;
                  neither a GPU nor a CUDA toolkit is needed. Commit what it writes.
   kernels --check
@@ -33,7 +35,10 @@ Environment:
                  when it is not set; with CI=true they fail. `figures` needs it.
   PROPTEST_RNG_SEED
                  Seed of the property tests' random cases; `test` sets 1 where it is not set.
-  CI             `true` turns everything that would be skipped into a failure.";
+  CI             `true` turns everything that would be skipped into a failure. Then the tests need
+                 PBT_DATA, Python 3 with venv and pip, PyPI or what target/ keeps of it, and a C++
+                 compiler. Tests on a GPU alone are skipped where there is none; PBT_REQUIRE_GPU=1
+                 makes that a failure, too.";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -50,6 +55,7 @@ fn run(arguments: &[&str]) -> anyhow::Result<()> {
     match arguments {
         ["test"] => test::run(test::Extent::Everything),
         ["test", "--fast"] => test::run(test::Extent::Fast),
+        ["modules"] => modules::check(),
         ["kernels"] => kernels::build(),
         ["kernels", "--check"] => kernels::check(),
         ["figures", names @ ..] => figures::run(names),
@@ -59,11 +65,4 @@ fn run(arguments: &[&str]) -> anyhow::Result<()> {
         }
         other => bail!("`{}` is not a task (see `cargo xtask help`)", other.join(" ")),
     }
-}
-
-/// The root of the checkout.
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .map_or_else(|| PathBuf::from("."), Path::to_path_buf)
 }

@@ -1,11 +1,17 @@
 //! What the tasks share: the folders, and commands run as named and timed steps.
 
-use crate::root;
 use anyhow::{Context, bail};
 use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
+
+/// The root of the checkout.
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .map_or_else(|| PathBuf::from("."), Path::to_path_buf)
+}
 
 /// The folder in `PBT_DATA` as an absolute path: tests run in the folder of their crate, where a
 /// relative one would point elsewhere.

@@ -1,7 +1,7 @@
 //! Reading images of any known format.
 
 use crate::IoError;
-use crate::raw::RawImage;
+use crate::loaded::{Loaded, ReadOptions};
 use crate::{dicom, metaimage, nifti, nrrd};
 use pbt_volume::Volume;
 use rayon::prelude::*;
@@ -22,32 +22,11 @@ pub struct Image {
     pub warnings: Vec<String>,
 }
 
-/// An image as its file holds it.
-#[derive(Debug, Clone)]
-pub struct Loaded {
-    /// Stored voxels, scaling and geometry.
-    pub raw: RawImage,
-    /// As [`Image::sha256`].
-    pub sha256: String,
-    /// As [`Image::warnings`].
-    pub warnings: Vec<String>,
-}
-
 /// File name extensions of images, longest first where one ends another.
 const EXTENSIONS: [&str; 8] = ["nii.gz", "nii", "hdr.gz", "hdr", "mha", "mhd", "nrrd", "nhdr"];
 
 /// What [`case_name`] takes off a file name (`INTERFACES.md`).
 const CASE_EXTENSIONS: [&str; 7] = ["nii", "gz", "mha", "mhd", "nrrd", "nhdr", "zip"];
-
-/// Which of the volumes of a file or folder is meant, where there are several.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ReadOptions {
-    /// DICOM: the label that [`crate::list_series`] gives a series, or its UID.
-    pub series: Option<String>,
-    /// The time point, from 0, of a 4D NIfTI, MetaImage or NRRD file or of a DICOM series with
-    /// several images at each place.
-    pub frame: Option<usize>,
-}
 
 /// Reads an image: NIfTI-1 or -2 (`.nii`, `.nii.gz`, `.hdr` with `.img`), MetaImage (`.mha`,
 /// `.mhd`), NRRD (`.nrrd`, `.nhdr`) or DICOM (a file, a folder with all below it, or a zip

@@ -7,16 +7,19 @@
 //! never as a panic or as an allocation that the file's own size does not justify.
 #![forbid(unsafe_code)]
 
+mod annotation_file;
 mod annotations;
 mod atomic;
 mod bids;
 mod box_from_labels;
 mod dataset;
+mod dataset_file;
 mod dicom;
 mod error;
 mod image;
 mod json;
 mod label_map;
+mod loaded;
 mod markups;
 mod metaimage;
 mod nifti;
@@ -31,17 +34,19 @@ mod stored;
 mod text_header;
 mod write_image;
 
-pub use annotations::{Annotations, Landmark, LandmarkState, check_annotations, read_annotations};
+pub use annotation_file::read_annotations;
+pub use annotations::{Annotations, Landmark, LandmarkState, check_annotations};
 pub use atomic::{check_writable, write_atomically};
 pub use box_from_labels::box_from_labels;
 pub use dataset::{CaseSpec, Dataset, Modality, StructureKind, StructureSpec};
 pub use dicom::{SeriesInfo, list_series};
 pub use error::IoError;
 pub use image::{
-    Image, Loaded, ReadOptions, case_name, is_dicom_path, is_image_path, read_image,
-    read_image_with, read_labels, read_raw, read_raw_with,
+    Image, case_name, is_dicom_path, is_image_path, read_image, read_image_with, read_labels,
+    read_raw, read_raw_with,
 };
 pub use label_map::write_label_map;
+pub use loaded::{Loaded, ReadOptions};
 pub use markups::{read_markups, write_markups};
 pub use points::read_points;
 pub use raw::{RawImage, Scaling, VoxelType};

@@ -2,7 +2,7 @@
 //! are LPS millimetres, as in ITK, which wrote nearly all such files.
 
 use crate::IoError;
-use crate::image::Loaded;
+use crate::loaded::Loaded;
 use crate::raw::VoxelType;
 use crate::source::Compression;
 use crate::stored::{FileBytes, Frame, Start, Stored};

@@ -1,7 +1,7 @@
 //! NIfTI files: `.nii`, `.nii.gz`, and pairs of `.hdr` and `.img`, each with or without gzip.
 
 use crate::IoError;
-use crate::image::Loaded;
+use crate::loaded::Loaded;
 use crate::nifti_header::{Header, MAX_HEADER_BYTES};
 use crate::source::{Compression, start_of};
 use crate::stored::{FileBytes, Frame, Start, Stored};

@@ -2,7 +2,7 @@
 //! gzip encoding.
 
 use crate::IoError;
-use crate::image::Loaded;
+use crate::loaded::Loaded;
 use crate::raw::VoxelType;
 use crate::source::Compression;
 use crate::stored::{FileBytes, Frame, Start, Stored};

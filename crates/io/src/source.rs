@@ -82,9 +82,11 @@ pub(crate) fn start_of(
     let mut out = Vec::new();
     match compression {
         Compression::None => out.extend_from_slice(&bytes[..limit.min(bytes.len())]),
-        Compression::Gzip => drop(GzDecoder::new(bytes).take(limit as u64).read_to_end(&mut out)?),
+        Compression::Gzip => {
+            GzDecoder::new(bytes).take(limit as u64).read_to_end(&mut out)?;
+        }
         Compression::Zlib => {
-            drop(ZlibDecoder::new(bytes).take(limit as u64).read_to_end(&mut out)?)
+            ZlibDecoder::new(bytes).take(limit as u64).read_to_end(&mut out)?;
         }
     }
     Ok(out)

@@ -1,7 +1,7 @@
 //! The last step of every reader: from the place of the voxels in their file to an image.
 
 use crate::IoError;
-use crate::image::Loaded;
+use crate::loaded::Loaded;
 use crate::raw::{RawImage, Scaling, VoxelType, swap_bytes};
 use crate::source::{Compression, read_file, sha256_hex, voxel_bytes};
 use pbt_volume::Geometry;

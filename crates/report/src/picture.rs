@@ -354,7 +354,7 @@ fn halo(svg: &mut String, at: [f64; 2], style: &str, content: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pbt_volume::phantom::{PhantomModality, PhantomSettings, phantom};
+    use pbt_phantom::{PhantomModality, PhantomSettings, phantom};
 
     fn picture(title: &str) -> String {
         let settings = PhantomSettings {

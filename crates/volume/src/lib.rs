@@ -9,7 +9,6 @@ mod geometry;
 mod gradient;
 mod integral;
 mod intensity;
-pub mod phantom;
 mod pose;
 mod pyramid;
 mod resample;

@@ -2,6 +2,7 @@
 //! only the first thing.
 
 mod dataset;
+mod finding;
 mod images;
 mod near_duplicates;
 
@@ -11,10 +12,11 @@ use crate::commands::batch::images_below;
 use crate::commands::detect::LoadedModel;
 use crate::device;
 use crate::output::print;
-use images::ImageFacts;
+use finding::{Finding, Severity};
+use images::{Examination, ImageFacts};
 use pbt_io::{Dataset, ReadOptions, is_image_path, read_markups, read_result};
 use serde::Serialize;
-use std::fmt::{Display, Write};
+use std::fmt::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -29,44 +31,6 @@ struct Validation {
     warnings: usize,
     findings: Vec<Finding>,
     /// The images that could be read.
-    images: Vec<ImageFacts>,
-}
-
-/// How bad a finding is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-enum Severity {
-    /// Training, detection or evaluation would refuse it, or give figures that mean nothing.
-    Error,
-    /// It can be used; a person should look at it.
-    Warning,
-}
-
-/// Something that is wrong: `FILE: FIELD: what is wrong (what to do)`.
-#[derive(Debug, Clone, Serialize)]
-struct Finding {
-    severity: Severity,
-    message: String,
-}
-
-impl Finding {
-    fn error(message: impl Display) -> Self {
-        Self { severity: Severity::Error, message: message.to_string() }
-    }
-
-    fn warning(message: impl Display) -> Self {
-        Self { severity: Severity::Warning, message: message.to_string() }
-    }
-
-    fn of(path: &Path, text: impl Display) -> String {
-        format!("{}: {text}", path.display())
-    }
-}
-
-/// All that was found out about a path.
-struct Examination {
-    kind: &'static str,
-    findings: Vec<Finding>,
     images: Vec<ImageFacts>,
 }
 

@@ -5,6 +5,7 @@
 //! module: names, identifiers and dates are not even read.
 
 mod codestream;
+mod content;
 mod file;
 mod functional_groups;
 mod mosaic;
@@ -18,9 +19,10 @@ mod values;
 mod walk;
 
 use crate::IoError;
-use crate::image::{Loaded, ReadOptions};
+use crate::loaded::{Loaded, ReadOptions};
 use crate::source::sha256;
-use plane::{Content, LeftOut, Plane};
+use content::{Content, LeftOut};
+use plane::Plane;
 use rayon::prelude::*;
 use series::Series;
 use source::Source;
@@ -131,7 +133,7 @@ pub(crate) fn read(path: &Path, options: &ReadOptions) -> Result<Loaded, IoError
 fn find(source: &Source) -> Result<Found, IoError> {
     let contents: Vec<Result<Content, IoError>> = (0..source.len())
         .into_par_iter()
-        .map(|n| plane::read(source.path(n), n, &source.bytes(n)?))
+        .map(|n| content::read(source.path(n), n, &source.bytes(n)?))
         .collect();
     let (mut planes, mut left_out, mut unusable) = (Vec::new(), BTreeMap::new(), Vec::new());
     for content in contents {

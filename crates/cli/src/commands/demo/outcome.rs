@@ -5,8 +5,8 @@ use crate::Failure;
 use crate::table::{row, table};
 use pbt_detect::{BoxError, Summary};
 use pbt_io::{CaseSpec, ResultFile, Status};
+use pbt_phantom::PhantomModality;
 use pbt_report::{Case, DrawnBox, Mark, sheet};
-use pbt_volume::phantom::PhantomModality;
 use pbt_volume::{IntensityPolicy, Pose, Volume};
 use std::time::Duration;
 

@@ -3,7 +3,7 @@
 use crate::Failure;
 use crate::args::DemoModality;
 use pbt_io::{RawImage, Scaling, VoxelType, write_atomically, write_image, write_markups};
-use pbt_volume::phantom::{PhantomModality, PhantomSettings, phantom};
+use pbt_phantom::{PhantomModality, PhantomSettings, phantom};
 use pbt_volume::{MAX_INTENSITY, Volume};
 use rayon::prelude::*;
 use serde_json::json;

@@ -1,8 +1,8 @@
 //! A data set: its file, every image and annotation, and what they are together.
 
-use super::images::{ImageFacts, duplicates, few, look_at, unlike_the_rest};
+use super::finding::Finding;
+use super::images::{Examination, ImageFacts, duplicates, few, look_at, unlike_the_rest};
 use super::near_duplicates::near_duplicates;
-use super::{Examination, Finding};
 use pbt_detect::FEWEST_CASES;
 use pbt_io::{Annotations, CaseSpec, Dataset, LandmarkState, check_annotations};
 use rayon::prelude::*;

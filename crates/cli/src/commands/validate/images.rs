@@ -1,7 +1,7 @@
 //! Images: readable, usable, and alike.
 
+use super::finding::Finding;
 use super::near_duplicates::Thumbnail;
-use super::{Examination, Finding};
 use crate::commands::batch::BatchCase;
 use pbt_io::{ReadOptions, read_image_with};
 use pbt_volume::{Geometry, IntensityError, IntensityPolicy};
@@ -41,6 +41,13 @@ impl fmt::Display for ImageFacts {
             self.axes, self.sha256
         )
     }
+}
+
+/// All that was found out about a path.
+pub(super) struct Examination {
+    pub(super) kind: &'static str,
+    pub(super) findings: Vec<Finding>,
+    pub(super) images: Vec<ImageFacts>,
 }
 
 /// Reads an image and looks at it alone. The facts are missing when it cannot be read.
@@ -237,6 +244,7 @@ fn axes(geometry: &Geometry) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::commands::validate::finding::Severity;
     use nalgebra::{Matrix3, Rotation3, Vector3};
     use pbt_volume::PointLps;
 
@@ -291,9 +299,9 @@ mod tests {
         let twice = messages(duplicates(&images));
         assert_eq!(twice.len(), 2, "{twice:?}");
         assert!(
-            twice[0].0 == super::super::Severity::Error
+            twice[0].0 == Severity::Error
                 && twice[0].1.starts_with("2.nii: image: the same bytes as 0.nii")
         );
-        assert!(twice[1].0 == super::super::Severity::Warning && twice[1].1.starts_with("3.nii"));
+        assert!(twice[1].0 == Severity::Warning && twice[1].1.starts_with("3.nii"));
     }
 }

@@ -1,7 +1,7 @@
 //! Images that are nearly the same: one scan exported twice, in another format, with other
 //! intensities or a little noise. In two splits such a pair makes tests too good.
 
-use super::Finding;
+use super::finding::Finding;
 use super::images::{ImageFacts, few};
 use pbt_volume::Volume;
 use rayon::prelude::*;

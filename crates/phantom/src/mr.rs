@@ -1,12 +1,15 @@
 //! The MR phantom: a bent, tapering grey structure beside a dark horn, in textured white matter,
 //! with a bias field.
 
-use super::random::{Draws, gaussian, hash, smooth_noise};
-use super::scene::{Part, Scene, distractor_frames};
-use super::solid::{Scaled, Solid};
-use super::{Frame, Phantom, PhantomSettings, edge_mm, render};
-use crate::Geometry;
+use crate::frame::Frame;
+use crate::image::{edge_mm, render};
+use crate::phantom::Phantom;
+use crate::random::{Draws, gaussian, hash, smooth_noise};
+use crate::scene::{Part, Scene, distractor_frames};
+use crate::settings::PhantomSettings;
+use crate::solid::{Scaled, Solid};
 use nalgebra::Vector3;
+use pbt_volume::Geometry;
 
 // Signal relative to bright white matter, as in T1 weighting.
 const SKULL: f64 = 0.06;

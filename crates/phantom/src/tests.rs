@@ -1,6 +1,7 @@
-use super::solid::Scaled;
 use super::*;
-use crate::VoxelIndex;
+use crate::solid::{Scaled, Solid};
+use nalgebra::{Matrix3, Vector3};
+use pbt_volume::{PointLps, Volume, VoxelIndex};
 use proptest::prelude::*;
 
 fn clean(modality: PhantomModality) -> PhantomSettings {

@@ -61,7 +61,7 @@ impl Draws {
 
     /// A rotation by at most `radians`, its rotation vector uniform in the ball.
     pub(super) fn rotation_within(&mut self, radians: f64) -> UnitQuaternion<f64> {
-        crate::rotation_from_vector(self.in_ball(radians))
+        pbt_volume::rotation_from_vector(self.in_ball(radians))
     }
 }
 

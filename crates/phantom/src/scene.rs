@@ -1,10 +1,11 @@
 //! A scene: parts in their own frames, painted one over the other.
 
-use super::random::Draws;
-use super::solid::Solid;
-use super::{Frame, PhantomSettings};
-use crate::Geometry;
+use crate::frame::Frame;
+use crate::random::Draws;
+use crate::settings::PhantomSettings;
+use crate::solid::Solid;
 use nalgebra::{Isometry3, Point3, Translation3, Vector3};
+use pbt_volume::Geometry;
 
 /// A solid filled with one tissue.
 #[derive(Debug, Clone, Copy)]

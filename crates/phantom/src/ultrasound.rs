@@ -1,12 +1,15 @@
 //! The ultrasound phantom: a pear-shaped gland with a bright capsule, seen by a probe through
 //! speckle, attenuation and shadow.
 
-use super::random::{Draws, smooth_noise};
-use super::scene::{Part, Scene, distractor_frames};
-use super::solid::{Scaled, Solid};
-use super::{Frame, Phantom, PhantomSettings, edge_mm, render};
-use crate::{Geometry, PointLps};
+use crate::frame::Frame;
+use crate::image::{edge_mm, render};
+use crate::phantom::Phantom;
+use crate::random::{Draws, smooth_noise};
+use crate::scene::{Part, Scene, distractor_frames};
+use crate::settings::PhantomSettings;
+use crate::solid::{Scaled, Solid};
 use nalgebra::{Point3, Vector3};
+use pbt_volume::{Geometry, PointLps};
 
 // Echo strength relative to a bright interface.
 const FLUID: f64 = 0.03;

@@ -1,12 +1,15 @@
 //! The CT phantom: a head with skull, jaw, ear bones, airways and neck, on a table, with limbs and
 //! a hollow bone nearby.
 
-use super::random::{Draws, gaussian, hash};
-use super::scene::{Part, Scene, distractor_frames};
-use super::solid::{Scaled, Solid};
-use super::{Frame, Phantom, PhantomSettings, edge_mm, render};
-use crate::Geometry;
+use crate::frame::Frame;
+use crate::image::{edge_mm, render};
+use crate::phantom::Phantom;
+use crate::random::{Draws, gaussian, hash};
+use crate::scene::{Part, Scene, distractor_frames};
+use crate::settings::PhantomSettings;
+use crate::solid::{Scaled, Solid};
 use nalgebra::{UnitQuaternion, Vector3};
+use pbt_volume::Geometry;
 
 // Hounsfield units, rounded from what CT of a head shows.
 const AIR: f64 = -1000.0;

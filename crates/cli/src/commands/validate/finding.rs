@@ -1,0 +1,36 @@
+//! What is wrong, and how bad it is.
+
+use serde::Serialize;
+use std::fmt::Display;
+use std::path::Path;
+
+/// How bad a finding is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Severity {
+    /// Training, detection or evaluation would refuse it, or give figures that mean nothing.
+    Error,
+    /// It can be used; a person should look at it.
+    Warning,
+}
+
+/// Something that is wrong: `FILE: FIELD: what is wrong (what to do)`.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Finding {
+    pub(super) severity: Severity,
+    pub(super) message: String,
+}
+
+impl Finding {
+    pub(super) fn error(message: impl Display) -> Self {
+        Self { severity: Severity::Error, message: message.to_string() }
+    }
+
+    pub(super) fn warning(message: impl Display) -> Self {
+        Self { severity: Severity::Warning, message: message.to_string() }
+    }
+
+    pub(super) fn of(path: &Path, text: impl Display) -> String {
+        format!("{}: {text}", path.display())
+    }
+}

@@ -1,0 +1,463 @@
+//! Reads data sets: `dataset.json`, schema `pbt-dataset/1`, and the folders of nnU-Net and BIDS.
+
+use crate::dataset::{CaseSpec, Dataset, Modality, StructureKind, StructureSpec};
+use crate::json::{Node, parse};
+use crate::{IoError, ReadOptions, bids, is_dicom_path, is_image_path, nnunet};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+const SCHEMA: &str = "pbt-dataset/1";
+
+impl Dataset {
+    /// Reads a data set from a folder with `dataset.json`, or from such a file under any name. The
+    /// paths in it are relative to the file. An nnU-Net folder is one, too, and a folder in the
+    /// layout of BIDS with label maps.
+    ///
+    /// # Errors
+    /// [`IoError`] naming file and field (`cases[3].image`): unknown schema or kind, missing field,
+    /// a name twice, a parent or partner that is no structure, a file that does not exist.
+    pub fn load(path: &Path) -> Result<Self, IoError> {
+        let (dataset, faults) = Self::load_with_faults(path)?;
+        faults.into_iter().next().map_or(Ok(dataset), Err)
+    }
+
+    /// As [`Dataset::load`], but goes on after a fault: the data set without what is wrong, and all
+    /// that is wrong, in the file's order.
+    ///
+    /// # Errors
+    /// [`IoError`] when the file cannot be read at all or is no data set.
+    pub fn load_with_faults(path: &Path) -> Result<(Self, Vec<IoError>), IoError> {
+        let path = match Self::file_in(path) {
+            Some(file) => file,
+            None if path.is_dir() => {
+                return Err(IoError::input(
+                    path,
+                    "folder",
+                    "holds no dataset.json",
+                    "give the folder of a data set, or the file that describes it",
+                ));
+            }
+            None if path.is_file() && (is_image_path(path) || is_dicom_path(path)) => {
+                return Err(IoError::input(
+                    path,
+                    "file",
+                    "is an image, not a data set",
+                    "give the data set's folder or its dataset.json",
+                ));
+            }
+            None => path.to_path_buf(),
+        };
+        let value = parse(&path)?;
+        let root = Node::root(&path, &value);
+        if nnunet::is_nnunet(&value) {
+            return Ok((nnunet::load(&path, &root)?, Vec::new()));
+        }
+        if bids::is_bids(&value) {
+            return Ok((bids::load(&path, &root)?, Vec::new()));
+        }
+        let schema = root.get("schema")?;
+        if schema.text()? != SCHEMA {
+            let found = schema.text()?;
+            return Err(schema.error(
+                format!("is `{found}`, not `{SCHEMA}`"),
+                "convert the data set, or use a pbt that knows this schema",
+            ));
+        }
+        let (mut warnings, mut faults) = (Vec::new(), Vec::new());
+        root.warn_unknown(
+            &["$schema", "schema", "name", "modality", "structures", "labels", "cases"],
+            &mut warnings,
+        )?;
+        let name = kept(root.get("name").and_then(|name| name.text()), &mut faults)
+            .unwrap_or_default()
+            .to_owned();
+        let structures = structures(&root.get("structures")?, &mut warnings, &mut faults)?;
+        let label_names = match root.optional("labels")? {
+            Some(labels) => kept(label_names(&labels), &mut faults).unwrap_or_default(),
+            None => BTreeMap::new(),
+        };
+        let modality = match root.get("modality")?.text()? {
+            "CT" => Modality::Ct,
+            "MR" => Modality::Mr,
+            "US" => Modality::Us,
+            other => Modality::Other(other.to_owned()),
+        };
+        let folder = path.parent().unwrap_or(Path::new("")).to_path_buf();
+        let cases = cases(&root.get("cases")?, &folder, &mut warnings, &mut faults)?;
+        Ok((Self { name, modality, structures, label_names, cases, path, warnings }, faults))
+    }
+
+    /// Whether a folder is a data set: it has `dataset.json`, or it is one of BIDS with label maps.
+    pub fn is_in(folder: &Path) -> bool {
+        Self::file_in(folder)
+            .is_some_and(|file| !file.ends_with(bids::DESCRIPTION) || bids::has_label_maps(folder))
+    }
+
+    fn file_in(folder: &Path) -> Option<PathBuf> {
+        ["dataset.json", bids::DESCRIPTION]
+            .map(|name| folder.join(name))
+            .into_iter()
+            .find(|file| file.is_file())
+    }
+}
+
+/// The value, or none and one fault more.
+fn kept<T>(result: Result<T, IoError>, faults: &mut Vec<IoError>) -> Option<T> {
+    result.map_err(|fault| faults.push(fault)).ok()
+}
+
+fn structures(
+    list: &Node,
+    warnings: &mut Vec<String>,
+    faults: &mut Vec<IoError>,
+) -> Result<Vec<StructureSpec>, IoError> {
+    let (mut structures, mut nodes): (Vec<StructureSpec>, Vec<Node>) = (Vec::new(), Vec::new());
+    for node in list.items()? {
+        let Some(spec) = kept(structure(&node, &structures, warnings), faults) else { continue };
+        structures.push(spec);
+        nodes.push(node);
+    }
+    if list.items()?.is_empty() {
+        return Err(list.error("is empty", "list what is annotated"));
+    }
+    for (node, spec) in nodes.iter().zip(&structures) {
+        kept(check_relations(node, spec, &structures), faults);
+    }
+    Ok(structures)
+}
+
+fn structure(
+    node: &Node,
+    before: &[StructureSpec],
+    warnings: &mut Vec<String>,
+) -> Result<StructureSpec, IoError> {
+    node.warn_unknown(&["name", "kind", "parent", "partner"], warnings)?;
+    let name = node.get("name")?;
+    let kind = node.get("kind")?;
+    let spec = StructureSpec {
+        name: name.text()?.to_owned(),
+        kind: match kind.text()? {
+            "box" => StructureKind::Box,
+            "landmark" => StructureKind::Landmark,
+            other => return Err(kind.error(format!("is `{other}`"), "write `box` or `landmark`")),
+        },
+        parent: optional_text(node, "parent")?,
+        partner: optional_text(node, "partner")?,
+    };
+    if let Some(n) = before.iter().position(|s| s.name == spec.name) {
+        return Err(name.error(
+            format!("`{}` is the name of structures[{n}], too", spec.name),
+            "give each structure its own name",
+        ));
+    }
+    Ok(spec)
+}
+
+/// Parents and partners must be structures, and parents must not go in a circle.
+fn check_relations(
+    node: &Node,
+    spec: &StructureSpec,
+    structures: &[StructureSpec],
+) -> Result<(), IoError> {
+    for (key, other) in [("parent", &spec.parent), ("partner", &spec.partner)] {
+        let Some(other) = other else { continue };
+        if *other == spec.name || !structures.iter().any(|s| s.name == *other) {
+            return Err(node.child_error(
+                key,
+                format!("`{other}` is no other structure of the data set"),
+                "name one of the structures",
+            ));
+        }
+    }
+    // Following parents longer than there are structures means going in a circle.
+    let parent_of =
+        |name: &String| structures.iter().find(|s| s.name == *name).and_then(|s| s.parent.clone());
+    if std::iter::successors(spec.parent.clone(), parent_of).take(structures.len()).count()
+        == structures.len()
+    {
+        return Err(node.child_error(
+            "parent",
+            "goes in a circle",
+            "leave one structure of the circle without a parent",
+        ));
+    }
+    Ok(())
+}
+
+fn label_names(labels: &Node) -> Result<BTreeMap<u16, String>, IoError> {
+    let mut names = BTreeMap::new();
+    for (key, node) in labels.entries()? {
+        let value: u16 = key
+            .parse()
+            .map_err(|_| node.error("is no label value", "use integers from 0 to 65535 as keys"))?;
+        names.insert(value, node.text()?.to_owned());
+    }
+    Ok(names)
+}
+
+fn cases(
+    list: &Node,
+    folder: &Path,
+    warnings: &mut Vec<String>,
+    faults: &mut Vec<IoError>,
+) -> Result<Vec<CaseSpec>, IoError> {
+    let items = list.items()?;
+    if items.is_empty() {
+        return Err(list.error("is empty", "list the cases"));
+    }
+    let mut seen = BTreeMap::new();
+    let read = items.iter().enumerate().map(|(n, node)| case(n, node, folder, &mut seen, warnings));
+    Ok(read.filter_map(|result| kept(result, faults)).collect())
+}
+
+fn case(
+    n: usize,
+    node: &Node,
+    folder: &Path,
+    seen: &mut BTreeMap<String, usize>,
+    warnings: &mut Vec<String>,
+) -> Result<CaseSpec, IoError> {
+    node.warn_unknown(
+        &["id", "image", "series", "frame", "split", "annotations", "labels"],
+        warnings,
+    )?;
+    let id = node.get("id")?;
+    let name = id.text()?;
+    // The name of a case becomes the name of its result files.
+    if name.contains(['/', '\\']) || name.contains(char::is_control) || name == "." || name == ".."
+    {
+        return Err(id.error(
+            format!("`{name}` is no file name"),
+            "leave out slashes and control characters",
+        ));
+    }
+    if let Some(first) = seen.insert(name.to_owned(), n) {
+        return Err(id.error(
+            format!("`{name}` is the id of cases[{first}], too"),
+            "give each case its own id",
+        ));
+    }
+    let optional_file =
+        |key| node.optional(key)?.map(|value| existing_file(&value, folder)).transpose();
+    Ok(CaseSpec {
+        id: name.to_owned(),
+        image: existing_image(&node.get("image")?, folder)?,
+        options: ReadOptions {
+            series: optional_text(node, "series")?,
+            frame: optional_frame(node)?,
+        },
+        split: node.get("split")?.text()?.to_owned(),
+        annotations: existing_files(node, "annotations", folder)?,
+        labels: optional_file("labels")?,
+    })
+}
+
+fn existing_file(node: &Node, folder: &Path) -> Result<PathBuf, IoError> {
+    let path = folder.join(node.text()?);
+    if !path.is_file() {
+        let what = if path.is_dir() { "is a folder, not a file" } else { "does not exist" };
+        return Err(node.error(
+            format!("`{}` {what}", path.display()),
+            "paths are relative to the data set's file",
+        ));
+    }
+    Ok(path)
+}
+
+/// A file, several in a list, or none.
+fn existing_files(node: &Node, key: &str, folder: &Path) -> Result<Vec<PathBuf>, IoError> {
+    let Some(value) = node.optional(key)? else { return Ok(Vec::new()) };
+    let files = if value.raw().is_array() { value.items()? } else { vec![value] };
+    files.iter().map(|file| existing_file(file, folder)).collect()
+}
+
+/// A file, or a folder, which then is a DICOM series.
+fn existing_image(node: &Node, folder: &Path) -> Result<PathBuf, IoError> {
+    let path = folder.join(node.text()?);
+    if path.is_dir() { Ok(path) } else { existing_file(node, folder) }
+}
+
+fn optional_frame(node: &Node) -> Result<Option<usize>, IoError> {
+    let Some(frame) = node.optional("frame")? else { return Ok(None) };
+    let number = frame.raw().as_u64().and_then(|n| usize::try_from(n).ok());
+    number.map(Some).ok_or_else(|| frame.error("is no time point", "count time points from 0"))
+}
+
+fn optional_text(node: &Node, key: &str) -> Result<Option<String>, IoError> {
+    match node.optional(key)? {
+        Some(value) if value.raw() == &Value::String(String::new()) => Ok(None),
+        Some(value) => Ok(Some(value.text()?.to_owned())),
+        None => Ok(None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::LandmarkState;
+
+    fn load(text: &str) -> Result<Dataset, IoError> {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("a.nii"), "").unwrap();
+        std::fs::write(folder.path().join("dataset.json"), text).unwrap();
+        Dataset::load(folder.path())
+    }
+
+    const GOOD: &str = r#"{"schema": "pbt-dataset/1", "name": "set", "modality": "PET",
+        "structures": [{"name": "skull", "kind": "box"}, {"name": "nose", "kind": "landmark", "parent": "skull"}],
+        "labels": {"3": "skull"},
+        "cases": [{"id": "a", "image": "a.nii", "split": "train"}, {"id": "b", "image": "a.nii", "split": "test"}]}"#;
+
+    #[test]
+    fn reads_what_is_there() {
+        let set = load(GOOD).unwrap();
+        assert!(set.warnings.is_empty());
+        assert_eq!(set.modality.to_string(), "PET");
+        assert_eq!(set.label_names[&3], "skull");
+        assert_eq!(set.structures[1].parent.as_deref(), Some("skull"));
+        assert_eq!(set.split("test").map(|c| c.id.as_str()).collect::<Vec<_>>(), ["b"]);
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        for (from, to, field) in [
+            ("dataset/1", "dataset/9", "schema"),
+            ("\"name\": \"set\",", "", "name"),
+            ("\"box\"", "\"cube\"", "structures[0].kind"),
+            ("\"nose\"", "\"skull\"", "structures[1].name"),
+            ("\"parent\": \"skull\"", "\"parent\": \"scull\"", "structures[1].parent"),
+            (
+                "\"kind\": \"box\"",
+                "\"kind\": \"box\", \"parent\": \"nose\"",
+                "structures[0].parent",
+            ),
+            ("\"3\"", "\"-3\"", "labels.-3"),
+            ("\"id\": \"b\"", "\"id\": \"a\"", "cases[1].id"),
+            ("\"id\": \"b\"", "\"id\": \"../b\"", "cases[1].id"),
+            ("\"id\": \"b\", ", "", "cases[1].id"),
+            ("a.nii\", \"split\": \"test\"", "b.nii\", \"split\": \"test\"", "cases[1].image"),
+            ("\"split\": \"test\"", "\"split\": 4", "cases[1].split"),
+            ("\"split\": \"test\"", "\"split\": \"test\", \"frame\": -1", "cases[1].frame"),
+            (
+                "\"split\": \"test\"",
+                "\"split\": \"test\", \"labels\": \"x.nii\"",
+                "cases[1].labels",
+            ),
+        ] {
+            assert!(GOOD.contains(from), "{from}");
+            let error = load(&GOOD.replacen(from, to, 1)).unwrap_err();
+            assert!(error.is_input() && error.to_string().contains("dataset.json: "), "{error}");
+            assert_eq!(error.field(), field, "{error}");
+        }
+        let folder = tempfile::tempdir().unwrap();
+        assert!(
+            Dataset::load(folder.path())
+                .unwrap_err()
+                .to_string()
+                .contains("folder: holds no dataset.json (give")
+        );
+    }
+
+    #[test]
+    fn all_mistakes_are_found_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("a.nii"), "").unwrap();
+        let text = GOOD
+            .replacen("\"box\"", "\"cube\"", 1)
+            .replacen("\"id\": \"a\"", "\"id\": \"a/b\"", 1)
+            .replacen("\"test\"", "4", 1);
+        std::fs::write(folder.path().join("dataset.json"), text).unwrap();
+        let (set, faults) = Dataset::load_with_faults(folder.path()).unwrap();
+        let fields: Vec<&str> = faults.iter().map(IoError::field).collect();
+        // The landmark's parent is gone with the box that could not be read.
+        assert_eq!(
+            fields,
+            ["structures[0].kind", "structures[1].parent", "cases[0].id", "cases[1].split"]
+        );
+        assert!(set.cases.is_empty() && set.structures.len() == 1);
+    }
+
+    #[test]
+    fn a_missing_point_puts_its_box_out_of_view() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("a.nii"), "").unwrap();
+        let text = GOOD.replacen(
+            "\"split\": \"train\"",
+            "\"split\": \"train\", \"annotations\": \"a.mrk.json\"",
+            1,
+        );
+        std::fs::write(folder.path().join("dataset.json"), text).unwrap();
+        let annotated = |status: &str| {
+            let points = format!(
+                r#"[{{"label": "skull", "position": [1, 2, 3], "positionStatus": "{status}"}}]"#
+            );
+            let markups = format!(
+                r#"{{"markups": [{{"type": "Fiducial", "coordinateSystem": "LPS", "controlPoints": {points}}}]}}"#
+            );
+            std::fs::write(folder.path().join("a.mrk.json"), markups).unwrap();
+            let set = Dataset::load(folder.path()).unwrap();
+            set.load_annotations(&set.cases[0])
+        };
+        let out = annotated("missing").unwrap();
+        assert!(
+            out.pose("skull").is_none() && out.landmark("skull") == Some(LandmarkState::OutOfView)
+        );
+        assert!(
+            annotated("defined")
+                .unwrap_err()
+                .to_string()
+                .contains("skull: is a point here and a box in the data set")
+        );
+    }
+
+    /// As Slicer saves them: a file for each markup, with no names inside.
+    #[test]
+    fn boxes_without_names_are_named_by_their_files() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("a.nii"), "").unwrap();
+        let roi = r#"{"markups": [{"type": "ROI", "coordinateSystem": "LPS", "center": [1, 2, 3], "size": [4, 5, 6]}]}"#;
+        for file in ["p01.mrk.json", "skull.mrk.json", "Jaw.MRK.JSON"] {
+            std::fs::write(folder.path().join(file), roi).unwrap();
+        }
+        let read = |structures: &str, annotations: &str| {
+            let text = GOOD.replacen("\"name\": \"skull\", \"kind\": \"box\"", structures, 1);
+            let text = text.replacen(
+                "\"split\": \"train\"",
+                &format!("\"split\": \"train\", \"annotations\": {annotations}"),
+                1,
+            );
+            std::fs::write(folder.path().join("dataset.json"), text).unwrap();
+            let set = Dataset::load(folder.path())?;
+            set.load_annotations(&set.cases[0])
+                .map(|found| found.boxes.into_iter().map(|(name, _)| name).collect::<Vec<_>>())
+        };
+        let (one, two) = (
+            r#""name": "skull", "kind": "box""#,
+            r#""name": "skull", "kind": "box"}, {"name": "Jaw", "kind": "box""#,
+        );
+        assert_eq!(read(one, r#""p01.mrk.json""#).unwrap(), ["skull"]);
+        assert_eq!(read(two, r#"["skull.mrk.json", "Jaw.MRK.JSON"]"#).unwrap(), ["skull", "Jaw"]);
+        // Which of the two it is, nobody says.
+        assert!(read(two, r#""p01.mrk.json""#).unwrap().is_empty());
+        let error = read(one, r#"["skull.mrk.json", "p01.mrk.json"]"#).unwrap_err().to_string();
+        assert!(error.contains("p01.mrk.json: skull: is in another file"), "{error}");
+        assert_eq!(
+            read(one, r#"["skull.mrk.json", "no.mrk.json"]"#).unwrap_err().field(),
+            "cases[0].annotations[1]"
+        );
+        assert_eq!(read(one, "[4]").unwrap_err().field(), "cases[0].annotations[0]");
+    }
+
+    #[test]
+    fn unknown_keys_are_warnings() {
+        let set = load(&GOOD.replacen(
+            "\"split\": \"test\"",
+            "\"split\": \"test\", \"anotations\": \"x\"",
+            1,
+        ))
+        .unwrap();
+        assert_eq!(set.warnings.len(), 1);
+        assert!(set.warnings[0].contains("cases[1].anotations"), "{:?}", set.warnings);
+    }
+}

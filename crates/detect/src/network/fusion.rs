@@ -7,7 +7,8 @@
 //! inverse covariances (generalised least squares: Aitken 1936). A pose that its own detector
 //! doubts weighs less.
 
-use crate::network::graph::{Arc, BROKEN, Gaussian, Network};
+use crate::network::gaussian::Gaussian;
+use crate::network::graph::{Arc, BROKEN, Network};
 use crate::pose::error::PoseError;
 use crate::pose::step::Step;
 use nalgebra::{Matrix3, Vector3};

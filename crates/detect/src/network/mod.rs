@@ -1,6 +1,8 @@
 //! What structures say about each other.
 
+pub(crate) mod choice;
 pub(crate) mod fusion;
+pub(crate) mod gaussian;
 pub(crate) mod graph;
 pub(crate) mod level_shift;
 pub(crate) mod level_shift_training;

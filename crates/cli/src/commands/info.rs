@@ -10,7 +10,7 @@ use crate::device::{self, Listed};
 use crate::output::{print, say};
 use crate::table::{row, table};
 use pbt_detect::{
-    CloseUp, LandmarkPrior, Network, Prior, Provenance, Refinement, StructureModel, WorkingSpec,
+    CloseUp, LandmarkPrior, Network, Prior, Provenance, Shrinkage, Refinement, StructureModel, WorkingSpec,
 };
 use pbt_io::{IoError, is_dicom_path, is_image_path, write_atomically};
 use pbt_tree::{ALPHA_BITS, Classifier};
@@ -55,6 +55,9 @@ struct StructureInfo<'a> {
     cases: usize,
     working: &'a WorkingSpec,
     prior: &'a Prior,
+    /// Where cases were few.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shrinkage: Option<Shrinkage>,
     stages: Vec<StageInfo>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     landmarks: &'a [LandmarkPrior],
@@ -178,6 +181,7 @@ fn structure_info(s: &StructureModel) -> StructureInfo<'_> {
         cases: s.cases,
         working: &s.working,
         prior: &s.prior,
+        shrinkage: s.verification.spec.shrinkage,
         stages,
         landmarks: s.landmarks(),
         close_up: s.landmarks.as_ref().and_then(|l| l.close_up.as_ref()),
@@ -311,6 +315,19 @@ fn structure_lines(s: &StructureInfo<'_>) -> Vec<Vec<String>> {
         row(["mean size".to_owned(), format!("{x:.1} x {y:.1} x {z:.1} mm")]),
         row(["orientation".to_owned(), orientation]),
     ];
+    if let Some(s) = &s.shrinkage {
+        lines.push(row([
+            "shrinkage".to_owned(),
+            format!(
+                "keeps {:.0} % of the rotation and {:.0} % of the size change from the mean; \
+                 draws by {:.1} degrees and {:.0} % at most",
+                100.0 * s.rotation,
+                100.0 * s.size,
+                s.most * s.error.angle_rad.to_degrees(),
+                100.0 * s.most * s.error.log_size,
+            ),
+        ]));
+    }
     if !s.landmarks.is_empty() {
         lines.push(row(["landmarks".to_owned(), landmark_names(s.landmarks)]));
         if let Some(close_up) = s.close_up {

@@ -213,7 +213,6 @@ impl<'a> Explained<'a> {
             chosen,
             lead,
             support,
-            settled: _,
         } = &detection.trace;
         let expected = !structure.prior.any_orientation;
         let from = |n: usize| match n {

@@ -11,7 +11,7 @@
 
 #pragma once
 
-#include "common.cuh"
+#include "branch.cuh"
 
 #define MAX_DEPTH 24
 #define DOMINANT 0x80000000u
@@ -153,25 +153,14 @@ __device__ __forceinline__ void waves(const Forest &forest, const Samples &sampl
                     sums.margins[index] = 0;
                     u32 at = place & ~DOMINANT;
                     if (place & DOMINANT) sums.dominant[at] += margin;
+                    Shares shares = shares_of(forest, margin, weight, visit.slot == 2);
+                    right_likelier = shares.right;
+                    to_left = right_likelier ? shares.other : shares.likelier;
+                    to_right = right_likelier ? shares.likelier : shares.other;
+                    go_left = shares.visited || !right_likelier;
+                    go_right = shares.visited || right_likelier;
                     u64 settled = 0;
-                    if (margin >= forest.hard_right) {
-                        go_right = right_likelier = true;
-                        to_right = weight;
-                    } else if (margin <= forest.hard_left) {
-                        go_left = true;
-                        to_left = weight;
-                    } else {
-                        // The weight at a root is 1.
-                        u64 probability = minor_probability(forest.minor, margin);
-                        u64 minor = visit.slot == 2 ? probability : mass_product(weight, probability);
-                        bool soft = margin <= forest.soft && margin >= -forest.soft;
-                        right_likelier = margin >= 0;
-                        to_left = right_likelier ? minor : weight - minor;
-                        to_right = right_likelier ? weight - minor : minor;
-                        go_left = soft || !right_likelier;
-                        go_right = soft || right_likelier;
-                        if (!soft) settled += positive_mass(minor, right_likelier ? left.positive : right.positive);
-                    }
+                    if (!shares.visited && shares.other > 0) settled = positive_mass(shares.other, right_likelier ? left.positive : right.positive);
                     if (go_left && left.weak_count == 0) {
                         settled += positive_mass(to_left, left.positive);
                         go_left = false;
@@ -225,22 +214,16 @@ __device__ __forceinline__ void walk(const Forest &forest, const Samples &sample
             samples.template margins<1>(forest, node.first_weak, node.first_weak + node.weak_count, places, margins);
             int margin = margins[0];
             if (dominant) *dominant_margin += margin;
-            u32 flag = dominant ? DOMINANT : 0;
-            if (margin >= forest.hard_right || margin <= forest.hard_left) {
-                nodes[waiting] = (margin >= forest.hard_right ? node.right : node.left) | flag;
-                weights[waiting++] = weight;
-            } else {
-                u64 minor = mass_product(weight, minor_probability(forest.minor, margin));
-                u32 likelier = margin >= 0 ? node.right : node.left, other = margin >= 0 ? node.left : node.right;
-                if (margin > forest.soft || margin < -forest.soft) {
-                    *positive += positive_mass(minor, forest.nodes[other].positive);
-                } else {
-                    nodes[waiting] = other;
-                    weights[waiting++] = minor;
-                }
-                nodes[waiting] = likelier | flag;
-                weights[waiting++] = weight - minor;
+            Shares shares = shares_of(forest, margin, weight);
+            u32 likelier = shares.right ? node.right : node.left, other = shares.right ? node.left : node.right;
+            if (shares.visited) {
+                nodes[waiting] = other;
+                weights[waiting++] = shares.other;
+            } else if (shares.other > 0) {
+                *positive += positive_mass(shares.other, forest.nodes[other].positive);
             }
+            nodes[waiting] = likelier | (dominant ? DOMINANT : 0);
+            weights[waiting++] = shares.likelier;
         }
     }
 }

@@ -9,6 +9,7 @@ mod backend;
 mod bins;
 mod block;
 mod boost;
+mod branch;
 mod classifier;
 mod draw;
 pub mod fixed;
@@ -29,13 +30,14 @@ pub use boost::{
     BoostParams, BoostTask, Booster, Candidate, WEIGHT_TOTAL, WeakKind, accepts, adaboost,
     alpha_of_error, best_of_feature, output_bins, reweight,
 };
+pub use branch::Branch;
 pub use classifier::{
     Classifier, ClassifierError, ClassifierKind, ClassifierParams, Grower, MAX_TREES,
     PbtForestParams, TrainingSet, train_classifier,
 };
 pub use grow::{PbtParams, TrainError, grow_pbt};
 pub use node::{MAX_ALPHA_SUM, MAX_DEPTH, Node, Tree, TreeError, used_features};
-pub use path::{Branch, PathStep};
+pub use path::PathStep;
 pub use posterior::{EvalParams, Evaluator, Masses};
 pub use random_forest::{RandomForestParams, grow_random_tree};
 pub use reference::ReferenceBooster;

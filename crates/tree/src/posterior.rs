@@ -5,7 +5,8 @@
 //! close to 0 or 1. A path's weight is split between the two sides of a node without loss: the less
 //! likely side gets its rounded product, the other one the rest.
 
-use crate::fixed::{MASS_ONE, margin_of_probability, mass_product, minor_probability};
+use crate::branch::Other;
+use crate::fixed::{MASS_ONE, margin_of_probability};
 use crate::node::{MAX_DEPTH, Node, Tree};
 use crate::score::Score;
 use serde::{Deserialize, Serialize};
@@ -169,31 +170,23 @@ impl Evaluator {
             let margin = if EARLY_EXIT {
                 self.margin_early_exit(tree, node, respond)
             } else {
-                margin(tree, node, respond)
+                tree.margin(node, respond)
             };
             if dominant && !EARLY_EXIT {
                 total.margin += margin as i64;
             }
-            let mut push = |child: u32, likelier: bool, weight: u64| {
-                stack[waiting] = Visit { node: child, dominant: dominant && likelier, weight };
+            let shares = self.shares(margin, weight);
+            let (likelier, other) = node.children(shares.right);
+            let mut push = |node: u32, dominant: bool, weight: u64| {
+                stack[waiting] = Visit { node, dominant, weight };
                 waiting += 1;
             };
-            if margin >= self.hard_right {
-                push(node.right, true, weight);
-            } else if margin <= self.hard_left {
-                push(node.left, true, weight);
-            } else {
-                let minor = mass_product(weight, minor_probability(margin));
-                let major = weight - minor;
-                let (likelier, other) =
-                    if margin >= 0 { (node.right, node.left) } else { (node.left, node.right) };
-                if margin > self.soft || margin < -self.soft {
-                    total.add(minor, &tree.nodes[other as usize]);
-                } else {
-                    push(other, false, minor);
-                }
-                push(likelier, true, major);
+            match shares.other {
+                Other::Nothing => {}
+                Other::Settled(minor) => total.add(minor, &tree.nodes[other as usize]),
+                Other::Visited(minor) => push(other, false, minor),
             }
+            push(likelier, dominant, shares.likelier);
         }
         total
     }
@@ -217,11 +210,6 @@ impl Evaluator {
         }
         margin
     }
-}
-
-/// H = Σ α·h of a node, in units of 2⁻¹⁶.
-fn margin(tree: &Tree, node: &Node, respond: &mut impl FnMut(u32) -> i32) -> i32 {
-    tree.weaks_of(node).iter().map(|weak| weak.signed_alpha(respond(weak.feature))).sum()
 }
 
 #[cfg(test)]

@@ -62,8 +62,7 @@ pub struct Masses {
     pub positive: u64,
     /// Mass of the class −1.
     pub negative: u64,
-    /// Sum of the margins along the path that a hard tree would take, in units of 2⁻¹⁶; 0 when it
-    /// was not asked for.
+    /// Sum of the margins along the path that a hard tree would take, in units of 2⁻¹⁶.
     pub margin: i64,
 }
 
@@ -138,21 +137,6 @@ impl Evaluator {
     /// The masses of a tree for the sample whose responses `respond` gives by feature. The tree
     /// must be valid.
     pub fn masses(&self, tree: &Tree, respond: &mut impl FnMut(u32) -> i32) -> Masses {
-        self.walk::<false>(tree, respond)
-    }
-
-    /// [`Evaluator::masses`] with the margin left at 0: the masses are the same bits, and in
-    /// branches that take one side only the sum over weak classifiers ends as soon as those that
-    /// remain cannot change the side.
-    pub fn masses_early_exit(&self, tree: &Tree, respond: &mut impl FnMut(u32) -> i32) -> Masses {
-        self.walk::<true>(tree, respond)
-    }
-
-    fn walk<const EARLY_EXIT: bool>(
-        &self,
-        tree: &Tree,
-        respond: &mut impl FnMut(u32) -> i32,
-    ) -> Masses {
         let mut total = Masses::default();
         // Depth first: a visited node leaves the stack and brings at most two, so a level needs one
         // place and the last one two.
@@ -167,12 +151,8 @@ impl Evaluator {
                 total.add(weight, node);
                 continue;
             }
-            let margin = if EARLY_EXIT {
-                self.margin_early_exit(tree, node, respond)
-            } else {
-                tree.margin(node, respond)
-            };
-            if dominant && !EARLY_EXIT {
+            let margin = tree.margin(node, respond);
+            if dominant {
                 total.margin += margin as i64;
             }
             let shares = self.shares(margin, weight);
@@ -189,26 +169,6 @@ impl Evaluator {
             push(likelier, dominant, shares.likelier);
         }
         total
-    }
-
-    /// The margin, or a partial sum on the same side of `hard_right` or `hard_left`.
-    fn margin_early_exit(
-        &self,
-        tree: &Tree,
-        node: &Node,
-        respond: &mut impl FnMut(u32) -> i32,
-    ) -> i32 {
-        let weaks = tree.weaks_of(node);
-        let mut remaining: i32 = weaks.iter().map(|w| w.alpha).sum();
-        let mut margin = 0;
-        for weak in weaks {
-            margin += weak.signed_alpha(respond(weak.feature));
-            remaining -= weak.alpha;
-            if margin - remaining >= self.hard_right || margin + remaining <= self.hard_left {
-                break;
-            }
-        }
-        margin
     }
 }
 
@@ -336,16 +296,6 @@ mod tests {
             let log_odds = (expected / (1.0 - expected)).ln();
             prop_assert!((masses.score().log_odds() - log_odds).abs() < 1e-4, "{} {log_odds}", masses.score().log_odds());
         }
-
-        #[test]
-        fn early_exit_changes_no_bit(tree in tree(), params in params(), responses in prop::collection::vec(-100i32..100, FEATURES)) {
-            let evaluator = Evaluator::new(params);
-            let (mut all, mut asked) = (0, 0);
-            let full = evaluator.masses(&tree, &mut |f| { all += 1; responses[f as usize] });
-            let early = evaluator.masses_early_exit(&tree, &mut |f| { asked += 1; responses[f as usize] });
-            prop_assert_eq!(Masses { margin: 0, ..full }, early);
-            prop_assert!(asked <= all);
-        }
     }
 
     proptest! {
@@ -390,20 +340,6 @@ mod tests {
             .posterior();
         let p = 1.0 / (1.0 + 2f64.exp());
         assert!((posterior - ((1.0 - p) * 0.25 + p * 0.75)).abs() < 1e-5);
-    }
-
-    #[test]
-    fn early_exit_saves_work_in_a_hard_tree() {
-        let mut tree = stump(65536);
-        tree.weaks = vec![tree.weaks[0]; 9];
-        tree.nodes[0].weak_count = 9;
-        let mut asked = 0;
-        let masses = Evaluator::new(EvalParams::HARD).masses_early_exit(&tree, &mut |_| {
-            asked += 1;
-            5
-        });
-        assert_eq!(asked, 5);
-        assert!((masses.score().posterior() - 0.75).abs() < 1e-5);
     }
 
     #[test]

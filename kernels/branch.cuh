@@ -3,20 +3,20 @@
 
 #pragma once
 
-#include "common.cuh"
+#include "forest.cuh"
 
 // How a node shares the weight of a sample between its children. A hard tree would visit the
 // likelier child alone.
 struct Shares {
-    bool right;    // whether the right child is the likelier
-    bool visited;  // whether the other child is visited too; else its own distribution stands for it
+    bool right;  // whether the right child is the likelier
+    bool
+        visited;  // whether the other child is visited too; else its own distribution stands for it
     u64 likelier, other;
 };
 
 // At a root every weight is 1.
-__device__ __forceinline__ Shares shares_of(
-    const Forest &forest, int margin, u64 weight, bool root = false
-) {
+__device__ __forceinline__ Shares
+shares_of(const Forest &forest, int margin, u64 weight, bool root = false) {
     if (margin >= forest.hard_right) return Shares{true, false, weight, 0};
     if (margin <= forest.hard_left) return Shares{false, false, weight, 0};
     u64 probability = minor_probability(forest.minor, margin);

@@ -57,6 +57,7 @@ mod tests {
     use crate::node::Node;
     use crate::posterior::EvalParams;
     use crate::weak::Weak;
+    use approx::assert_abs_diff_eq;
 
     /// A complete tree of depth 3; each inner node has one weak classifier, a threshold at 0 of a
     /// feature of its own.
@@ -100,7 +101,11 @@ mod tests {
                     masses.margin
                 );
                 if params == EvalParams::HARD {
-                    assert!((masses.score().posterior() - path[3].empirical).abs() < 1e-5);
+                    assert_abs_diff_eq!(
+                        masses.score().posterior(),
+                        path[3].empirical,
+                        epsilon = 1e-5
+                    );
                 }
             }
         }
@@ -109,8 +114,8 @@ mod tests {
     #[test]
     fn probabilities_are_those_of_the_margins() {
         let step = Evaluator::new(EvalParams::default()).path(&tree(65536), &mut |_| -5)[0];
-        assert!((step.probability - 1.0 / (1.0 + 2f64.exp())).abs() < 1e-6);
+        assert_abs_diff_eq!(step.probability, 1.0 / (1.0 + 2f64.exp()), epsilon = 1e-6);
         assert_eq!((step.margin, step.branch), (-65536, Branch::MostlyLeft));
-        assert!((step.empirical - 1.0 / 32.0).abs() < 1e-12);
+        assert_abs_diff_eq!(step.empirical, 1.0 / 32.0, epsilon = 1e-12);
     }
 }

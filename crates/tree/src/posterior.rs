@@ -177,6 +177,7 @@ mod tests {
     use super::*;
     use crate::bins::Bounds;
     use crate::weak::Weak;
+    use approx::assert_abs_diff_eq;
     use proptest::prelude::*;
 
     const SCALE: f64 = 65536.0;
@@ -326,9 +327,9 @@ mod tests {
     fn a_zero_margin_goes_both_ways_and_right_in_a_hard_tree() {
         let posterior =
             |params| Evaluator::new(params).masses(&stump(0), &mut |_| 5).score().posterior();
-        assert!((posterior(EvalParams::default()) - 0.5).abs() < 1e-9);
-        assert!((posterior(EvalParams { e1: 0.0, e2: 0.0 }) - 0.5).abs() < 1e-9);
-        assert!((posterior(EvalParams::HARD) - 0.75).abs() < 1e-5);
+        assert_abs_diff_eq!(posterior(EvalParams::default()), 0.5, epsilon = 1e-9);
+        assert_abs_diff_eq!(posterior(EvalParams { e1: 0.0, e2: 0.0 }), 0.5, epsilon = 1e-9);
+        assert_abs_diff_eq!(posterior(EvalParams::HARD), 0.75, epsilon = 1e-5);
     }
 
     #[test]
@@ -339,7 +340,7 @@ mod tests {
             .score()
             .posterior();
         let p = 1.0 / (1.0 + 2f64.exp());
-        assert!((posterior - ((1.0 - p) * 0.25 + p * 0.75)).abs() < 1e-5);
+        assert_abs_diff_eq!(posterior, (1.0 - p) * 0.25 + p * 0.75, epsilon = 1e-5);
     }
 
     #[test]

@@ -57,6 +57,7 @@ pub fn best_indices(scores: &[Score], k: usize) -> Vec<usize> {
 mod tests {
     use super::*;
     use crate::fixed::MASS_ONE;
+    use approx::assert_abs_diff_eq;
     use proptest::prelude::*;
 
     fn score(positive: u64, margin: i64) -> Score {
@@ -97,7 +98,7 @@ mod tests {
     fn known_values() {
         assert_eq!(score(MASS_ONE / 2, 0), Score(1 << 31));
         assert_eq!(score(MASS_ONE / 2, 0).posterior(), 0.5);
-        assert!((score(MASS_ONE / 4 * 3, 0).log_odds() - 3f64.ln()).abs() < 2e-5);
+        assert_abs_diff_eq!(score(MASS_ONE / 4 * 3, 0).log_odds(), 3f64.ln(), epsilon = 2e-5);
         // One part in 2⁴⁰ is told from two.
         assert!(
             (score(1 << 12, 0).log_odds() - score(2 << 12, 0).log_odds() + 2f64.ln()).abs() < 4e-5

@@ -9,7 +9,7 @@ use crate::orientation::{grid_for, levels_for};
 use crate::perturb::{Reach, perturbed};
 use crate::stage_input::StageInput;
 use pbt_features::steerable_pool;
-use pbt_tree::{Backend, PoseSite, best_indices};
+use pbt_tree::{Backend, PoseSite, Steerable, best_indices};
 use pbt_volume::Pose;
 use serde::{Deserialize, Serialize};
 
@@ -75,8 +75,15 @@ impl Rounds {
                     .enumerate()
                     .map(|(n, case)| draw(n, &case.pose, &reach, cases.len(), seed)),
             );
-            let classifier =
-                PoseClassifier::train(backend, images, grid, &pool, &samples, classifier, seed)?;
+            let classifier = PoseClassifier::train(
+                backend,
+                images,
+                Steerable { grid },
+                &pool,
+                &samples,
+                classifier,
+                seed,
+            )?;
             rounds.push(Round {
                 spec: RoundSpec {
                     reach,
@@ -110,8 +117,7 @@ impl Round {
         let hypotheses: Vec<Pose> = (0..self.spec.hypotheses)
             .map(|_| perturbed(pose, &self.spec.reach, &mut random))
             .collect();
-        let c = &self.classifier;
-        let scores = backend.score_poses(image, &c.grid, &c.features, &c.classifier, &hypotheses);
+        let scores = self.classifier.score(backend, image, &hypotheses);
         let best = ((self.spec.hypotheses as f64 * self.spec.best) as usize).max(1);
         mean(best_indices(&scores, best).into_iter().map(|n| &hypotheses[n])).unwrap_or(*pose)
     }

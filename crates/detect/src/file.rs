@@ -21,7 +21,9 @@ use crate::tensors::{TableReader, TableWriter};
 use crate::verification::{VerificationSpec, VerificationStage};
 use crate::{DetectError, quaternion, seal};
 use pbt_features::{BoxGrid, Channel, Cuboid, HaarFeature, Modifier, SteerableFeature};
-use pbt_tree::{Bounds, Classifier, EvalParams, Evaluator, Node, Patch, Tree, Weak};
+use pbt_tree::{
+    Bounds, Classifier, EvalParams, Evaluator, Haar, Node, Patch, Steerable, Tree, Weak,
+};
 use pbt_volume::{PointLps, Pose};
 use serde::{Deserialize, Serialize};
 
@@ -540,7 +542,7 @@ fn take_haar(
         })
         .collect::<Result<Vec<_>, _>>()?;
     let classifier = take_trees(tables, name, card, features.len())?;
-    Ok(HaarClassifier { features, classifier })
+    Ok(HaarClassifier { family: Haar, features, classifier })
 }
 
 fn put_pose(tables: &mut TableWriter, name: &str, c: &PoseClassifier) -> ClassifierCard {
@@ -550,7 +552,7 @@ fn put_pose(tables: &mut TableWriter, name: &str, c: &PoseClassifier) -> Classif
     };
     tables.put(format!("{name}.features"), 6, c.features.iter().flat_map(row));
     put_trees(tables, name, &c.classifier);
-    ClassifierCard { eval: c.classifier.eval.params(), grid: Some(c.grid) }
+    ClassifierCard { eval: c.classifier.eval.params(), grid: Some(c.family.grid) }
 }
 
 fn take_pose(
@@ -582,7 +584,7 @@ fn take_pose(
         })
         .collect::<Result<Vec<_>, _>>()?;
     let classifier = take_trees(tables, name, card, features.len())?;
-    Ok(PoseClassifier { grid, features, classifier })
+    Ok(PoseClassifier { family: Steerable { grid }, features, classifier })
 }
 
 fn check_grid(name: &str, grid: &BoxGrid) -> Result<(), DetectError> {

@@ -64,7 +64,7 @@ pub use bootstrap::{CaseSum, Interval, RESAMPLES, pooled_mean, resampled_means};
 pub use calibration::Calibration;
 pub use case::WorkingSpec;
 pub use classification::{Round, RoundSpec, Rounds};
-pub use classifier::{HaarClassifier, PoseClassifier};
+pub use classifier::{FamilyClassifier, HaarClassifier, PoseClassifier};
 pub use close_up::CloseUp;
 pub use confidence::{Bin, Confidence, Judged, RiskCoverage, RiskPoint};
 pub use config::{

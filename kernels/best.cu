@@ -1,29 +1,35 @@
-// The best of many scores: the highest first, the lower index first where scores tie; the twin of `pbt_tree::best_indices`.
+// The best of many scores: the highest first, the lower index first where scores tie; the twin of
+// `pbt_tree::best_indices`.
 //
-// `best_draw` looks at a few scores, one at a place drawn from each of many equal parts, and `best_threshold` takes one of the highest of
-// them: a score that with near certainty is reached by at least as many as are wanted and by few more. `best_filter` reads all scores once and
-// lists those that reach it. `best_select` takes the best of the list, in order. Whether the threshold was low enough and the list long enough
-// is seen from the number that reach it; the host deals with the rest. The threshold, the list's order and the number of threads leave no
-// trace in the result.
+// `best_draw` looks at a few scores, one at a place drawn from each of many equal parts, and
+// `best_threshold` takes one of the highest of them: a score that with near certainty is reached by
+// at least as many as are wanted and by few more. `best_filter` reads all scores once and lists
+// those that reach it. `best_select` takes the best of the list, in order. Whether the threshold
+// was low enough and the list long enough is seen from the number that reach it; the host deals
+// with the rest. The threshold, the list's order and the number of threads leave no trace in the
+// result.
 
-#include "common.cuh"
+#include "constants.cuh"
 
-#define THREADS 1024
-#define DRAWN 128    // blocks that draw
-#define SORTED 2048  // scores that are sorted at the end, at most
+#define THREADS BEST_THREADS
 #define DIGIT_BITS 11
 #define DIGITS (1 << DIGIT_BITS)
 
-// A score that sorts as a number without sign, and the complement of its index: the larger, the better.
+// A score that sorts as a number without sign, and the complement of its index: the larger, the
+// better.
 struct Key {
     u64 score;
     u32 order;
     u32 unused;
 };
 
-__device__ __forceinline__ Key key_of(s64 score, u32 index) { return Key{(u64)score ^ 1ull << 63, ~index}; }
+__device__ __forceinline__ Key key_of(s64 score, u32 index) {
+    return Key{(u64)score ^ 1ull << 63, ~index};
+}
 
-__device__ __forceinline__ bool is_less(const Key &a, const Key &b) { return a.score < b.score || (a.score == b.score && a.order < b.order); }
+__device__ __forceinline__ bool is_less(const Key &a, const Key &b) {
+    return a.score < b.score || (a.score == b.score && a.order < b.order);
+}
 
 // Sorts `size` keys, a power of two, the best first.
 __device__ __forceinline__ void sort(u64 *scores, u32 *orders, u32 size) {
@@ -45,7 +51,8 @@ __device__ __forceinline__ void sort(u64 *scores, u32 *orders, u32 size) {
     __syncthreads();
 }
 
-// A place of part `part` of `parts` equal ones, drawn by a hash, so that no regularity of a volume meets it.
+// A place of part `part` of `parts` equal ones, drawn by a hash, so that no regularity of a volume
+// meets it.
 __device__ __forceinline__ u32 drawn_place(u32 part, u32 parts, u32 count) {
     u32 hash = part * 0x9e3779b1u;
     hash = (hash ^ hash >> 15) * 0x85ebca77u;
@@ -56,9 +63,11 @@ __device__ __forceinline__ u32 drawn_place(u32 part, u32 parts, u32 count) {
 
 __device__ __forceinline__ Key better(const Key &a, const Key &b) { return is_less(a, b) ? b : a; }
 
-// Draws a score from each of `parts` parts, no more than there are scores, and keeps the best of THREADS groups of them, of parts far from each
-// other. DRAWN blocks.
-extern "C" __global__ __launch_bounds__(THREADS) void best_draw(const s64 *scores, u32 count, u32 parts, Key *drawn) {
+// Draws a score from each of `parts` parts, no more than there are scores, and keeps the best of
+// THREADS groups of them, of parts far from each other. DRAWN blocks.
+extern "C" __global__ __launch_bounds__(THREADS) void best_draw(
+    const s64 *scores, u32 count, u32 parts, Key *drawn
+) {
     __shared__ Key of_warp[THREADS / 32];
     const u32 threads = DRAWN * THREADS, kept = THREADS / DRAWN, warps_each = THREADS / 32 / kept;
     // An odd factor puts neighbours far apart.
@@ -70,20 +79,26 @@ extern "C" __global__ __launch_bounds__(THREADS) void best_draw(const s64 *score
         best = better(best, key_of(__ldg(scores + place), place));
     }
     for (int step = 16; step > 0; step /= 2) {
-        Key other = {__shfl_xor_sync(~0u, best.score, step), __shfl_xor_sync(~0u, best.order, step)};
+        Key other = {
+            __shfl_xor_sync(~0u, best.score, step), __shfl_xor_sync(~0u, best.order, step)
+        };
         best = better(best, other);
     }
     if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = best;
     __syncthreads();
     if (threadIdx.x < kept) {
         best = of_warp[threadIdx.x * warps_each];
-        for (u32 w = 1; w < warps_each; w++) best = better(best, of_warp[threadIdx.x * warps_each + w]);
+        for (u32 w = 1; w < warps_each; w++)
+            best = better(best, of_warp[threadIdx.x * warps_each + w]);
         drawn[blockIdx.x * kept + threadIdx.x] = best;
     }
 }
 
-// The key of rank `rank`, from 1, of what `best_draw` kept; with rank 0 one that all scores reach. Sets the number that reach it to 0. One block.
-extern "C" __global__ __launch_bounds__(THREADS) void best_threshold(const Key *drawn, u32 rank, Key *threshold, u32 *reached) {
+// The key of rank `rank`, from 1, of what `best_draw` kept; with rank 0 one that all scores reach.
+// Sets the number that reach it to 0. One block.
+extern "C" __global__ __launch_bounds__(THREADS) void best_threshold(
+    const Key *drawn, u32 rank, Key *threshold, u32 *reached
+) {
     __shared__ u64 scores[THREADS];
     __shared__ u32 orders[THREADS];
     if (rank > 0) {
@@ -97,14 +112,17 @@ extern "C" __global__ __launch_bounds__(THREADS) void best_threshold(const Key *
     }
 }
 
-__device__ __forceinline__ void list(s64 score, u32 index, const Key &threshold, u32 capacity, Key *listed, u32 *reached) {
+__device__ __forceinline__ void list(
+    s64 score, u32 index, const Key &threshold, u32 capacity, Key *listed, u32 *reached
+) {
     Key key = key_of(score, index);
     if (is_less(key, threshold)) return;
     u32 slot = atomicAdd(reached, 1);
     if (slot < capacity) listed[slot] = key;
 }
 
-// Lists the scores that reach the threshold, in any order; `scores` begins at a multiple of 16 bytes.
+// Lists the scores that reach the threshold, in any order; `scores` begins at a multiple of 16
+// bytes.
 extern "C" __global__ __launch_bounds__(256) void best_filter(
     const s64 *scores, u32 count, const Key *threshold_at, u32 capacity, Key *listed, u32 *reached
 ) {
@@ -130,7 +148,8 @@ extern "C" __global__ __launch_bounds__(256) void best_filter(
         list(pair.x, 2 * i, threshold, capacity, listed, reached);
         list(pair.y, 2 * i + 1, threshold, capacity, listed, reached);
     }
-    if (first == 0 && count % 2) list(scores[count - 1], count - 1, threshold, capacity, listed, reached);
+    if (first == 0 && count % 2)
+        list(scores[count - 1], count - 1, threshold, capacity, listed, reached);
 }
 
 // What `narrow` found of a digit.
@@ -157,10 +176,13 @@ __device__ __forceinline__ void find_digit(const u32 *counts, u32 needed, Digit 
     }
 }
 
-// Raises `cut` from 0, digit by digit, as long as at least `wanted` listed reach it, until no more than SORTED do: true then. `above` are
-// certain to reach it already; of the others `number(i, &value)` says which take part, with a value of at most `bits` bits.
+// Raises `cut` from 0, digit by digit, as long as at least `wanted` listed reach it, until no more
+// than SORTED do: true then. `above` are certain to reach it already; of the others `number(i,
+// &value)` says which take part, with a value of at most `bits` bits.
 template <class Number>
-__device__ __forceinline__ bool narrow(u32 listed, u32 wanted, int bits, u32 *counts, Digit *digit, u32 &above, u64 &cut, Number number) {
+__device__ __forceinline__ bool narrow(
+    u32 listed, u32 wanted, int bits, u32 *counts, Digit *digit, u32 &above, u64 &cut, Number number
+) {
     u64 found = 0;
     for (int done = 0; done < bits;) {
         int width = min(DIGIT_BITS, bits - done), shift = bits - done - width;
@@ -169,7 +191,8 @@ __device__ __forceinline__ bool narrow(u32 listed, u32 wanted, int bits, u32 *co
 #pragma unroll 4
         for (u32 i = threadIdx.x; i < listed; i += THREADS) {
             u64 value;
-            if (number(i, value) && (value >> shift) >> width == found) atomicAdd(counts + (u32)((value >> shift) & ((1u << width) - 1)), 1);
+            if (number(i, value) && (value >> shift) >> width == found)
+                atomicAdd(counts + (u32)((value >> shift) & ((1u << width) - 1)), 1);
         }
         __syncthreads();
         if (threadIdx.x < 32) find_digit(counts, wanted - above, digit);
@@ -185,9 +208,12 @@ __device__ __forceinline__ bool narrow(u32 listed, u32 wanted, int bits, u32 *co
     return false;
 }
 
-// The `wanted` best of the listed, in order; at most SORTED. Only where the list holds all that reached the threshold, and as many as are wanted.
-// Otherwise zeros. One block. `best` is the number that reached the threshold, then the scores, then the indices.
-extern "C" __global__ __launch_bounds__(THREADS) void best_select(const Key *listed, u32 capacity, const u32 *reached, u32 wanted, s64 *best) {
+// The `wanted` best of the listed, in order; at most SORTED. Only where the list holds all that
+// reached the threshold, and as many as are wanted. Otherwise zeros. One block. `best` is the
+// number that reached the threshold, then the scores, then the indices.
+extern "C" __global__ __launch_bounds__(THREADS) void best_select(
+    const Key *listed, u32 capacity, const u32 *reached, u32 wanted, s64 *best
+) {
     __shared__ u64 scores[SORTED];
     __shared__ u32 orders[SORTED];
     __shared__ u64 bounds[2];
@@ -232,7 +258,9 @@ extern "C" __global__ __launch_bounds__(THREADS) void best_select(const Key *lis
             value = listed[i].score - low;
             return true;
         };
-        bool few = narrow(count, wanted, 64 - __clzll(bounds[1] - low), counts, &digit, above, part, distance);
+        bool few = narrow(
+            count, wanted, 64 - __clzll(bounds[1] - low), counts, &digit, above, part, distance
+        );
         cut.score = low + part;
         if (!few) {
             // Too many of one score: those of low index.

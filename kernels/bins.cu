@@ -1,15 +1,16 @@
-// Bounds and bins of responses, and the tiled matrix that boosting reads: the twin of `pbt_tree::{Bounds, BinnedMatrix}`.
+// Bounds and bins of responses, and the tiled matrix that boosting reads: the twin of
+// `pbt_tree::{Bounds, BinnedMatrix}`.
 
-typedef unsigned char u8;
-typedef unsigned int u32;
-typedef unsigned long long u64;
+#include "constants.cuh"
 
-#define TILE 128
 #define DIGIT_BITS 8
 #define DIGITS (1 << DIGIT_BITS)
 
-// The digit of the value of rank `rank` among the counted, and the rank that is left within that digit. One warp.
-__device__ __forceinline__ void find_digit(const u32 *counts, u32 rank, u32 *digit, u32 *rank_within) {
+// The digit of the value of rank `rank` among the counted, and the rank that is left within that
+// digit. One warp.
+__device__ __forceinline__ void find_digit(
+    const u32 *counts, u32 rank, u32 *digit, u32 *rank_within
+) {
     u32 lane = threadIdx.x % 32;
     u32 of_lane = 0;
 #pragma unroll
@@ -28,12 +29,16 @@ __device__ __forceinline__ void find_digit(const u32 *counts, u32 rank, u32 *dig
     }
 }
 
-// Bounds of each feature, a block a feature: the responses of rank `rank` from below and from above (0: the smallest and the largest),
-// moved apart by one where they coincide; and the multipliers ⌊2³⁸/(hi − lo + 1)⌋. `responses` is [feature][sample]; `samples` is not 0
-// and rank is at most (samples − 1)/2. With `cached`, the row is kept in dynamic shared memory (4 bytes a sample).
+// Bounds of each feature, a block a feature: the responses of rank `rank` from below and from above
+// (0: the smallest and the largest), moved apart by one where they coincide; and the multipliers
+// ⌊2³⁸/(hi − lo + 1)⌋. `responses` is [feature][sample]; `samples` is not 0 and rank is at most
+// (samples − 1)/2. With `cached`, the row is kept in dynamic shared memory (4 bytes a sample).
 //
-// The order statistics are found digit by digit, from the highest that the range of the responses has.
-extern "C" __global__ void bins_bounds(const int *responses, u32 samples, u32 rank, u32 cached, int2 *bounds, u64 *multipliers) {
+// The order statistics are found digit by digit, from the highest that the range of the responses
+// has.
+extern "C" __global__ void bins_bounds(
+    const int *responses, u32 samples, u32 rank, u32 cached, int2 *bounds, u64 *multipliers
+) {
     extern __shared__ int cache[];
     __shared__ int warp_low[32], warp_high[32];
     __shared__ u32 counts[2][DIGITS];
@@ -64,7 +69,8 @@ extern "C" __global__ void bins_bounds(const int *responses, u32 samples, u32 ra
 
     if (rank > 0 && low < high) {
         const int *values = cached ? cache : row;
-        // Distances from the smallest, as unsigned numbers of `bits` bits; what is found so far of the two that are sought.
+        // Distances from the smallest, as unsigned numbers of `bits` bits; what is found so far of
+        // the two that are sought.
         u32 found[2] = {0, 0};
         u32 ranks[2] = {rank, samples - 1 - rank};
         int bits = 32 - __clz((u32)high - (u32)low);
@@ -82,7 +88,11 @@ extern "C" __global__ void bins_bounds(const int *responses, u32 samples, u32 ra
                 if (!same && prefix == found[1]) atomicAdd(&counts[1][d], 1);
             }
             __syncthreads();
-            if (warp < 2) find_digit(counts[same ? 0 : warp], warp == 0 ? ranks[0] : ranks[1], &digit[warp], &rank_left[warp]);
+            if (warp < 2)
+                find_digit(
+                    counts[same ? 0 : warp], warp == 0 ? ranks[0] : ranks[1], &digit[warp],
+                    &rank_left[warp]
+                );
             __syncthreads();
             for (int side = 0; side < 2; side++) {
                 found[side] = found[side] << width | digit[side];
@@ -96,14 +106,19 @@ extern "C" __global__ void bins_bounds(const int *responses, u32 samples, u32 ra
     }
     if (threadIdx.x == 0) {
         if (low == high) {
-            if (high == 0x7fffffff) low--; else high++;
+            if (high == 0x7fffffff)
+                low--;
+            else
+                high++;
         }
         bounds[blockIdx.x] = make_int2(low, high);
-        multipliers[blockIdx.x] = (1ull << 38) / (u64)((long long)high - (long long)low + 1);
+        multipliers[blockIdx.x] =
+            (1ull << BIN_MULTIPLIER_BITS) / (u64)((long long)high - (long long)low + 1);
     }
 }
 
-// Writes 32 samples of a tile, a warp 16 features of them: `word` gives the bins of four features of a sample, a byte each.
+// Writes 32 samples of a tile, a warp 16 features of them: `word` gives the bins of four features
+// of a sample, a byte each.
 template <typename Word>
 __device__ __forceinline__ void write_tile(u32 samples, u8 *tiles, Word word) {
     // A word more a row: lanes that write the same column of different rows use different banks.
@@ -113,15 +128,19 @@ __device__ __forceinline__ void write_tile(u32 samples, u8 *tiles, Word word) {
     u32 tile = blockIdx.x / sample_blocks, first = blockIdx.x % sample_blocks * 32;
     u32 sample = min(first + lane, samples - 1);
 #pragma unroll
-    for (u32 i = 0; i < 4; i++) block[lane][warp * 4 + i] = word(tile * TILE + (warp * 4 + i) * 4, sample);
+    for (u32 i = 0; i < 4; i++)
+        block[lane][warp * 4 + i] = word(tile * TILE + (warp * 4 + i) * 4, sample);
     __syncthreads();
     u32 *out = (u32 *)(tiles + ((u64)tile * samples + first) * TILE);
-    for (u32 s = warp; s < 32 && first + s < samples; s += 8) out[s * (TILE / 4) + lane] = block[s][lane];
+    for (u32 s = warp; s < 32 && first + s < samples; s += 8)
+        out[s * (TILE / 4) + lane] = block[s][lane];
 }
 
-// Bins of responses `[feature][sample]` into tiles. Blocks of 256 threads, one for each 32 samples of each tile.
+// Bins of responses `[feature][sample]` into tiles. Blocks of 256 threads, one for each 32 samples
+// of each tile.
 extern "C" __global__ void bins_quantise(
-    const int *responses, u32 samples, u32 features, const int2 *bounds, const u64 *multipliers, u8 *tiles
+    const int *responses, u32 samples, u32 features, const int2 *bounds, const u64 *multipliers,
+    u8 *tiles
 ) {
     write_tile(samples, tiles, [=](u32 first, u32 sample) {
         u32 word = 0;
@@ -148,7 +167,8 @@ extern "C" __global__ void bins_arrange(const u8 *rows, u32 samples, u32 feature
         u32 word = 0;
 #pragma unroll
         for (u32 k = 0; k < 4; k++) {
-            if (first + k < features) word |= (u32)__ldg(rows + (u64)(first + k) * samples + sample) << (8 * k);
+            if (first + k < features)
+                word |= (u32)__ldg(rows + (u64)(first + k) * samples + sample) << (8 * k);
         }
         return word;
     });

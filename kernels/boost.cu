@@ -1,27 +1,24 @@
-// Boosting rounds of one node on the device: the twin of `pbt_tree::adaboost` with the search of `pbt_cpu::CpuBooster`.
+// Boosting rounds of one node on the device: the twin of `pbt_tree::adaboost` with the search of
+// `pbt_cpu::CpuBooster`.
 //
-// A round is two launches, `boost_search` and `boost_update`, and needs no word from the host: what they hand on lies in an array of
-// `Round`, one a round and zero at the start. All sums are of integers, so their order never shows.
+// A round is two launches, `boost_search` and `boost_update`, and needs no word from the host: what
+// they hand on lies in an array of `Round`, one a round and zero at the start. All sums are of
+// integers, so their order never shows.
 //
-// The matrix lies in tiles of 128 features, bytes [tile][sample][feature of the tile]. A warp takes a sample at a time, a lane four
-// features of it, and adds the sample's signed weight to the block's histograms [half 2][bin 64][odd or even 2][lane 32]. Lane and bank
-// are the same number, so that the additions of a warp never meet; because of the other warps they are atomic ones, which pass at twice the
-// rate of a load, an addition and a store. Where tiles are few, a tile is split among several blocks: `1 << split` parts of 128 >> split
-// features, and a warp takes 1 << split samples at a time.
+// The matrix lies in tiles of 128 features, bytes [tile][sample][feature of the tile]. A warp takes
+// a sample at a time, a lane four features of it, and adds the sample's signed weight to the
+// block's histograms [half 2][bin 64][odd or even 2][lane 32]. Lane and bank are the same number,
+// so that the additions of a warp never meet; because of the other warps they are atomic ones,
+// which pass at twice the rate of a load, an addition and a store. Where tiles are few, a tile is
+// split among several blocks: `1 << split` parts of 128 >> split features, and a warp takes 1 <<
+// split samples at a time.
 
-typedef unsigned char u8;
-typedef unsigned int u32;
-typedef unsigned long long u64;
+#include "constants.cuh"
 
-#define BINS 64
-#define TILE 128
-#define THREADS 256
-// Samples whose rows are on their way from memory while as many are added.
-#define GROUP 16
+#define THREADS BOOST_THREADS
 #define BLOCKS_PER_SM 2
-// Of the keys by which candidates are ranked; the cost above them is at most 8·2³⁰.
-#define FEATURE_BITS 30
-#define HALF_OF_WEIGHTS (1u << 29)
+#define HALF_OF_WEIGHTS (WEIGHT_TOTAL / 2u)
+// Candidates are ranked by keys: the cost, at most 8·2³⁰, above FEATURE_BITS bits of the feature.
 
 // A sample that still weighs something, and its weight, negative for a negative sample.
 struct Entry {
@@ -31,8 +28,8 @@ struct Entry {
 
 // What a round starts from and what it found.
 struct Round {
-    u64 inverse_key;   // ~(cost << 30 | feature) of the best so far, the largest wins; 0: none yet
-    u64 votes;         // bit b: bin b votes +1
+    u64 inverse_key;  // ~(cost << 30 | feature) of the best so far, the largest wins; 0: none yet
+    u64 votes;        // bit b: bin b votes +1
     u32 feature;
     u32 error2;        // twice the weighted error
     u32 total;         // sum of the weights; 0: boosting has ended
@@ -49,17 +46,19 @@ struct Candidate {
     u32 padding;
 };
 
-// Where the weak classifiers come from: thresholds, histograms whose output bins merge 1 << merge_bits bins, or both.
+// Where the weak classifiers come from: thresholds, histograms whose output bins merge 1 <<
+// merge_bits bins, or both.
 struct Kind {
     u32 threshold;
     u32 histogram;
     u32 merge_bits;
 };
 
-#define ODD 128            // from an even feature of a lane to the odd one after it, bytes
+#define ODD 128                 // from an even feature of a lane to the odd one after it, bytes
 #define HALF (TILE * BINS * 2)  // from the first two features of a lane to the other two
 
-// Adds a sample to the histograms of the four features whose bins are the bytes of `bins`; `base` is four times the lane.
+// Adds a sample to the histograms of the four features whose bins are the bytes of `bins`; `base`
+// is four times the lane.
 __device__ __forceinline__ void add_sample(char *sums, u32 base, u32 bins, int weight) {
     atomicAdd((int *)(sums + (((bins << 8) & 0x3f00u) | base)), weight);
     atomicAdd((int *)(sums + ((bins & 0x3f00u) | base) + ODD), weight);
@@ -85,8 +84,11 @@ __device__ __forceinline__ void load_rows(u32 *rows, const u32 *tile, const Entr
     }
 }
 
-// Adds the groups first, first + step, … below `end` of the list. `tile` is the lane's word of the first row.
-__device__ __forceinline__ void add_groups(char *sums, u32 base, const u32 *tile, const Entry *list, u32 first, u32 step, u32 end) {
+// Adds the groups first, first + step, … below `end` of the list. `tile` is the lane's word of the
+// first row.
+__device__ __forceinline__ void add_groups(
+    char *sums, u32 base, const u32 *tile, const Entry *list, u32 first, u32 step, u32 end
+) {
     if (first >= end) return;
     Entries now, next;
     u32 rows[GROUP], next_rows[GROUP];
@@ -134,8 +136,10 @@ __device__ __forceinline__ void scan_bin(Scan &scan, int d, u32 bin, int all, co
     }
 }
 
-// The best weak classifier of a feature: its cost, and through the pointers its votes and twice its error.
-__device__ __forceinline__ u64 finish_scan(const Scan &scan, u32 total, const Kind &kind, u64 *votes, u32 *error2) {
+// The best weak classifier of a feature: its cost, and through the pointers its votes and twice its
+// error.
+__device__ __forceinline__ u64
+finish_scan(const Scan &scan, u32 total, const Kind &kind, u64 *votes, u32 *error2) {
     u64 cost = ~0ull;
     if (kind.threshold) {
         u64 upper = (~0ull << scan.best_bin) << 1;
@@ -152,18 +156,20 @@ __device__ __forceinline__ u64 finish_scan(const Scan &scan, u32 total, const Ki
     return cost;
 }
 
-// The best weak classifier of every part of a tile, from `first_tile` on, and of all: a block a part. Clears the list that the update of
-// this round will write.
+// The best weak classifier of every part of a tile, from `first_tile` on, and of all: a block a
+// part. Clears the list that the update of this round will write.
 extern "C" __global__ __launch_bounds__(THREADS, BLOCKS_PER_SM) void boost_search(
-    const u8 *bins, u32 samples, u32 features, u32 first_tile, u32 split, const Entry *list, Entry *next_list, u32 list_capacity,
-    u32 threshold, u32 histogram, u32 merge_bits, Round *round, Candidate *candidates
+    const u8 *bins, u32 samples, u32 features, u32 first_tile, u32 split, const Entry *list,
+    Entry *next_list, u32 list_capacity, u32 threshold, u32 histogram, u32 merge_bits, Round *round,
+    Candidate *candidates
 ) {
     __shared__ int4 words[TILE * BINS / 4];
     __shared__ u64 warp_keys[THREADS / 32];
     const Kind kind = {threshold, histogram, merge_bits};
     u32 total = round->total;
     if (total == 0) return;
-    for (u32 i = blockIdx.x * THREADS + threadIdx.x; i < list_capacity; i += gridDim.x * THREADS) next_list[i] = Entry{0, 0};
+    for (u32 i = blockIdx.x * THREADS + threadIdx.x; i < list_capacity; i += gridDim.x * THREADS)
+        next_list[i] = Entry{0, 0};
     for (u32 i = threadIdx.x; i < TILE * BINS / 4; i += THREADS) words[i] = make_int4(0, 0, 0, 0);
     __syncthreads();
 
@@ -177,9 +183,12 @@ extern "C" __global__ __launch_bounds__(THREADS, BLOCKS_PER_SM) void boost_searc
         // The same with less arithmetic, for the matrices where it counts.
         add_groups(sums, lane * 4, rows, list, warp, THREADS / 32, groups);
     } else {
-        add_groups(sums, lane * 4, rows, list, warp * copies + lane / width, THREADS / 32 * copies, groups);
+        add_groups(
+            sums, lane * 4, rows, list, warp * copies + lane / width, THREADS / 32 * copies, groups
+        );
         __syncthreads();
-        // Lanes that took different samples of the same features have sums of their own: the first lane of each feature gets them all.
+        // Lanes that took different samples of the same features have sums of their own: the first
+        // lane of each feature gets them all.
         for (u32 row = warp; row < TILE * BINS / 32; row += THREADS / 32) {
             int *word = (int *)words + row * 32 + lane;
             int sum = *word;
@@ -189,7 +198,8 @@ extern "C" __global__ __launch_bounds__(THREADS, BLOCKS_PER_SM) void boost_searc
     }
     __syncthreads();
 
-    // Every sample is in one bin of each feature, so that the sum of all bins is the same for all features.
+    // Every sample is in one bin of each feature, so that the sum of all bins is the same for all
+    // features.
     int all = round->signed_total;
     u64 best_key = ~0ull, best_votes = 0;
     u32 best_error2 = 0;
@@ -201,7 +211,8 @@ extern "C" __global__ __launch_bounds__(THREADS, BLOCKS_PER_SM) void boost_searc
         for (u32 bin = 0; bin < BINS; bin++) {
             scan_bin(scan, *(const int *)(column + bin * 256), bin, all, kind);
         }
-        best_key = finish_scan(scan, total, kind, &best_votes, &best_error2) << FEATURE_BITS | feature;
+        best_key =
+            finish_scan(scan, total, kind, &best_votes, &best_error2) << FEATURE_BITS | feature;
     }
     u64 key = best_key;
     for (int step = 16; step > 0; step /= 2) key = min(key, __shfl_xor_sync(~0u, key, step));
@@ -209,30 +220,39 @@ extern "C" __global__ __launch_bounds__(THREADS, BLOCKS_PER_SM) void boost_searc
     __syncthreads();
     for (u32 w = 0; w < THREADS / 32; w++) key = min(key, warp_keys[w]);
     if (key == best_key && key != ~0ull) {
-        candidates[((first_tile + tile) << split) + first_lane / width] = Candidate{best_votes, best_error2, 0};
+        candidates[((first_tile + tile) << split) + first_lane / width] =
+            Candidate{best_votes, best_error2, 0};
         atomicMax(&round->inverse_key, ~key);
     }
 }
 
 // The feature that is best so far.
-__device__ __forceinline__ u32 best_feature(const Round *round) { return (u32)(~round->inverse_key) & ((1u << FEATURE_BITS) - 1); }
-
-// Keeps the bins of the best feature so far when it lies in the tiles first_tile .. first_tile + tiles, for a matrix that passes through
-// the device piece by piece.
-extern "C" __global__ void boost_keep_row(const u8 *bins, u32 samples, u32 first_tile, u32 tiles, const Round *round, u8 *row) {
-    u32 feature = best_feature(round);
-    u32 tile = feature / TILE - first_tile;
-    if (round->total == 0 || round->inverse_key == 0 || feature / TILE < first_tile || tile >= tiles) return;
-    const u8 *column = bins + (u64)tile * samples * TILE + feature % TILE;
-    for (u32 s = blockIdx.x * blockDim.x + threadIdx.x; s < samples; s += gridDim.x * blockDim.x) row[s] = column[(u64)s * TILE];
+__device__ __forceinline__ u32 best_feature(const Round *round) {
+    return (u32)(~round->inverse_key) & ((1u << FEATURE_BITS) - 1);
 }
 
-// Ends a round: writes what it found, and the entries and sums of the next. `row` holds the bins of the best feature, or is null where the
-// whole matrix is in `bins`. Boosting ends (the next round's total stays 0) where nothing was found, where the error exceeds half of
-// `most_error2` = 2·θ times the total, and where no or every weight was wrong.
+// Keeps the bins of the best feature so far when it lies in the tiles first_tile .. first_tile +
+// tiles, for a matrix that passes through the device piece by piece.
+extern "C" __global__ void boost_keep_row(
+    const u8 *bins, u32 samples, u32 first_tile, u32 tiles, const Round *round, u8 *row
+) {
+    u32 feature = best_feature(round);
+    u32 tile = feature / TILE - first_tile;
+    if (round->total == 0 || round->inverse_key == 0 || feature / TILE < first_tile ||
+        tile >= tiles)
+        return;
+    const u8 *column = bins + (u64)tile * samples * TILE + feature % TILE;
+    for (u32 s = blockIdx.x * blockDim.x + threadIdx.x; s < samples; s += gridDim.x * blockDim.x)
+        row[s] = column[(u64)s * TILE];
+}
+
+// Ends a round: writes what it found, and the entries and sums of the next. `row` holds the bins of
+// the best feature, or is null where the whole matrix is in `bins`. Boosting ends (the next round's
+// total stays 0) where nothing was found, where the error exceeds half of `most_error2` = 2·θ times
+// the total, and where no or every weight was wrong.
 extern "C" __global__ void boost_update(
-    const u8 *bins, const u8 *row, u32 samples, u32 split, const int2 *bounds, double most_error2, const Entry *list, Entry *next_list,
-    const Candidate *candidates, Round *round
+    const u8 *bins, const u8 *row, u32 samples, u32 split, const int2 *bounds, double most_error2,
+    const Entry *list, Entry *next_list, const Candidate *candidates, Round *round
 ) {
     __shared__ u32 warp_counts[32];
     __shared__ u32 block_first;
@@ -265,7 +285,9 @@ extern "C" __global__ void boost_update(
     u32 weight = 0;
     if (i < round->alive) {
         entry = list[i];
-        u32 bin = row ? row[entry.sample] : bins[((u64)(feature / TILE) * samples + entry.sample) * TILE + feature % TILE];
+        u32 bin =
+            row ? row[entry.sample]
+                : bins[((u64)(feature / TILE) * samples + entry.sample) * TILE + feature % TILE];
         bool label = entry.weight > 0;
         bool is_right = ((best.votes >> bin) & 1) == label;
         weight = (u32)((u64)abs(entry.weight) * HALF_OF_WEIGHTS / (is_right ? right : wrong));
@@ -300,10 +322,12 @@ extern "C" __global__ void boost_update(
         }
     }
     __syncthreads();
-    if (weight != 0) next_list[block_first + warp_counts[warp] + __popc(kept & ((1u << lane) - 1))] = entry;
+    if (weight != 0)
+        next_list[block_first + warp_counts[warp] + __popc(kept & ((1u << lane) - 1))] = entry;
 }
 
-// A weak classifier: `row` of the responses, its bounds and their multiplier, its votes and their weight.
+// A weak classifier: `row` of the responses, its bounds and their multiplier, its votes and their
+// weight.
 struct Weak {
     u64 votes;
     u64 multiplier;
@@ -313,7 +337,9 @@ struct Weak {
 };
 
 // Margins Σ ±alpha of samples whose responses are `[row][sample]`.
-extern "C" __global__ void boost_margins(const int *responses, u32 samples, const Weak *weaks, u32 count, int *margins) {
+extern "C" __global__ void boost_margins(
+    const int *responses, u32 samples, const Weak *weaks, u32 count, int *margins
+) {
     u32 s = blockIdx.x * blockDim.x + threadIdx.x;
     if (s >= samples) return;
     int margin = 0;

@@ -1,4 +1,4 @@
-// Haar responses at voxels, and dense scores; twins of `haar.rs` and `voxels.rs` of `pbt-cpu`.
+// Haar responses at voxels, and dense scores; the twin of `haar.rs` of `pbt-cpu`.
 
 #include "tiles.cuh"
 #include "waves.cuh"
@@ -8,17 +8,19 @@ struct Site {
     int x, y, z;
 };
 
-// Responses `[feature][site]` at scattered voxels of the images that are there. Taps are (x, y, z, weight); blocks of 128 sites × `per_block`
-// features.
+// Responses `[feature][site]` at scattered voxels of the images that are there. Taps are (x, y, z,
+// weight); blocks of 128 sites × `per_block` features.
 extern "C" __global__ void haar_responses(
-    const Table *images, const Site *sites, u32 site_count, const int4 *taps, const u32 *first_taps, u32 features, u32 per_block, int *out
+    const Table *images, const Site *sites, u32 site_count, const int4 *taps, const u32 *first_taps,
+    u32 features, u32 per_block, int *out
 ) {
     u32 s = blockIdx.x * blockDim.x + threadIdx.x;
     if (s >= site_count) return;
     Site site = sites[s];
     Table table = images[site.image];
     if (!table.values) return;
-    const u32 *at = table.values + table.origin + (site.x + site.y * (int)table.row + site.z * (int)table.plane);
+    const u32 *at = table.values + table.origin +
+                    (site.x + site.y * (int)table.row + site.z * (int)table.plane);
     u32 end = min((blockIdx.y + 1) * per_block, features);
     for (u32 f = blockIdx.y * per_block; f < end; f++) {
         u32 sum = 0;
@@ -26,16 +28,20 @@ extern "C" __global__ void haar_responses(
 #pragma unroll 4
         for (u32 t = __ldg(first_taps + f); t < last; t++) {
             int4 tap = __ldg(taps + t);
-            sum += __ldg(at + (tap.x + tap.y * (int)table.row + tap.z * (int)table.plane)) * (u32)tap.w;
+            sum += __ldg(at + (tap.x + tap.y * (int)table.row + tap.z * (int)table.plane)) *
+                   (u32)tap.w;
         }
         out[(u64)f * site_count + s] = (int)sum;
     }
 }
 
 // Taps as byte offsets into a table with these distances of rows and planes.
-extern "C" __global__ void haar_bind_to_table(const int4 *taps, u32 count, int row, int plane, int2 *bound) {
+extern "C" __global__ void haar_bind_to_table(
+    const int4 *taps, u32 count, int row, int plane, int2 *bound
+) {
     u32 t = blockIdx.x * blockDim.x + threadIdx.x;
-    if (t < count) bound[t] = make_int2(4 * (taps[t].x + taps[t].y * row + taps[t].z * plane), taps[t].w);
+    if (t < count)
+        bound[t] = make_int2(4 * (taps[t].x + taps[t].y * row + taps[t].z * plane), taps[t].w);
 }
 
 // Taps (x, y, z, weight) for a tile.
@@ -43,7 +49,10 @@ extern "C" __global__ void haar_bind_to_tile(const int4 *taps, u32 count, Blocks
     u32 t = blockIdx.x * blockDim.x + threadIdx.x;
     if (t >= count) return;
     int4 tap = taps[t];
-    u32 place = tap.w == 0 ? 0 : (tap.x - b.low[0]) + ((tap.y - b.low[1]) + (tap.z - b.low[2]) * b.extent[1]) * Tile::ROW;
+    u32 place = tap.w == 0
+                    ? 0
+                    : (tap.x - b.low[0]) +
+                          ((tap.y - b.low[1]) + (tap.z - b.low[2]) * b.extent[1]) * Tile::ROW;
     bound[t] = Tile::packed(place, tap.w);
 }
 
@@ -64,18 +73,22 @@ struct Voxels {
     }
 
     __device__ __forceinline__ u32 base(u32 place) const {
-        u32 x = place & ((1u << bits[0]) - 1), y = (place >> bits[0]) & ((1u << bits[1]) - 1), z = place >> (bits[0] + bits[1]);
+        u32 x = place & ((1u << bits[0]) - 1), y = (place >> bits[0]) & ((1u << bits[1]) - 1),
+            z = place >> (bits[0] + bits[1]);
         return reader.base(x, y, z);
     }
 
-    // Adds the margins of the weak classifiers begin … end at V voxels. `read(v, offset)` gives the value beside voxel v.
+    // Adds the margins of the weak classifiers begin … end at V voxels. `read(v, offset)` gives the
+    // value beside voxel v.
     template <int V, class Read>
-    __device__ __forceinline__ void add(const Forest &forest, u32 begin, u32 end, int (&margins)[V], Read read) const {
+    __device__ __forceinline__ void add(
+        const Forest &forest, u32 begin, u32 end, int (&margins)[V], Read read
+    ) const {
         for (u32 w = begin; w < end; w++) {
             Threshold weak = load_threshold(forest.weaks, w);
             u32 sums[V] = {}, four = weak.what;
-            // Four taps at a time; the last may be a pair. The next four are on their way while these are added, the last time four too many,
-            // for which there is room.
+            // Four taps at a time; the last may be a pair. The next four are on their way while
+            // these are added, the last time four too many, for which there is room.
             Taps taps_now = Reader::taps(taps, four);
             for (int pairs = weak.how & ~HISTOGRAM; pairs > 0; pairs -= 2) {
                 Taps next = Reader::taps(taps, ++four);
@@ -99,14 +112,19 @@ struct Voxels {
     }
 
     template <int V>
-    __device__ __forceinline__ void margins(const Forest &forest, u32 begin, u32 end, const u32 (&places)[V], int (&margins)[V]) const {
+    __device__ __forceinline__ void margins(
+        const Forest &forest, u32 begin, u32 end, const u32 (&places)[V], int (&margins)[V]
+    ) const {
         u32 bases[V];
 #pragma unroll
         for (int v = 0; v < V; v++) bases[v] = base(places[v]);
-        add<V>(forest, begin, end, margins, [&](int v, int offset) { return reader.read(bases[v] + offset); });
+        add<V>(forest, begin, end, margins, [&](int v, int offset) {
+            return reader.read(bases[v] + offset);
+        });
     }
 
-    // Whether the places are 0, 1, … in rows of 32, and V rows from a multiple of V on lie side by side at a distance that the reader knows.
+    // Whether the places are 0, 1, … in rows of 32, and V rows from a multiple of V on lie side by
+    // side at a distance that the reader knows.
     template <int V>
     __device__ __forceinline__ bool in_rows() const {
         return whole && bits[0] == 5 && (1 << bits[1]) % V == 0 && count % (32 * V) == 0;
@@ -114,14 +132,20 @@ struct Voxels {
 
     // The same at the voxels first, first + 32, …: one address for all of them.
     template <int V>
-    __device__ __forceinline__ void margins_in_rows(const Forest &forest, u32 begin, u32 end, u32 first, int (&margins)[V]) const {
+    __device__ __forceinline__ void margins_in_rows(
+        const Forest &forest, u32 begin, u32 end, u32 first, int (&margins)[V]
+    ) const {
         u32 at = base(first);
-        add<V>(forest, begin, end, margins, [&](int v, int offset) { return reader.read(at + offset + v * 4 * Reader::ROW); });
+        add<V>(forest, begin, end, margins, [&](int v, int offset) {
+            return reader.read(at + offset + v * 4 * Reader::ROW);
+        });
     }
 };
 
 template <class Reader>
-__device__ __forceinline__ Voxels<Reader> voxels_of(const Blocks &b, const int (&first)[3], Reader reader, const void *taps) {
+__device__ __forceinline__ Voxels<Reader> voxels_of(
+    const Blocks &b, const int (&first)[3], Reader reader, const void *taps
+) {
     Voxels<Reader> voxels;
     u32 n[3];
     for (int a = 0; a < 3; a++) n[a] = min(1 << b.bits[a], b.shape[a] - first[a]);
@@ -137,20 +161,25 @@ __device__ __forceinline__ Voxels<Reader> voxels_of(const Blocks &b, const int (
 }
 
 template <bool TILED>
-__device__ __forceinline__ auto reader_of(const Table &table, const Blocks &b, const int (&first)[3], u32 *tile) {
+__device__ __forceinline__ auto reader_of(
+    const Table &table, const Blocks &b, const int (&first)[3], u32 *tile
+) {
     if constexpr (TILED) {
         return Tile{(u32)tile_plane<0>(b), (u32)__cvta_generic_to_shared(tile)};
     } else {
-        const u32 *at = table.values + table.origin + ((u64)first[2] * table.plane + (u64)first[1] * table.row + first[0]);
+        const u32 *at = table.values + table.origin +
+                        ((u64)first[2] * table.plane + (u64)first[1] * table.row + first[0]);
         return WholeTable{(const char *)at, table.row, table.plane};
     }
 }
 
-// Scores of all voxels by waves. A block takes every gridDim.x-th block of voxels; its lists lie in `places` and `weights`, 2·depth + 2
-// of them. Dynamic shared memory: sums of margins and masses, then the tile.
+// Scores of all voxels by waves. A block takes every gridDim.x-th block of voxels; its lists lie in
+// `places` and `weights`, 2·depth + 2 of them. Dynamic shared memory: sums of margins and masses,
+// then the tile.
 template <bool TILED>
 __device__ __forceinline__ void score_by_waves(
-    const Forest &forest, const Table &table, const Blocks &b, const void *taps, u32 *places, u64 *weights, s64 *scores
+    const Forest &forest, const Table &table, const Blocks &b, const void *taps, u32 *places,
+    u64 *weights, s64 *scores
 ) {
     extern __shared__ u64 shared_words[];
     u32 capacity = 1u << (b.bits[0] + b.bits[1] + b.bits[2]);
@@ -176,14 +205,17 @@ __device__ __forceinline__ void score_by_waves(
         waves<4, TILED ? 8 : 0>(forest, voxels, lists, sums, capacity);
         for (u32 i = threadIdx.x; i < voxels.count; i += blockDim.x) {
             u32 place = voxels.place(i);
-            scores[voxel_number(b, first, place)] = score_of(forest, sums.positive[place], sums.dominant[place]);
+            scores[voxel_number(b, first, place)] =
+                score_of(forest, sums.positive[place], sums.dominant[place]);
         }
         __syncthreads();
     }
 }
 
 // Scores of all voxels by a walk a thread.
-extern "C" __global__ __launch_bounds__(512) void haar_walks(Forest forest, Table table, Blocks b, const void *taps, s64 *scores) {
+extern "C" __global__ __launch_bounds__(WALK_THREADS) void haar_walks(
+    Forest forest, Table table, Blocks b, const void *taps, s64 *scores
+) {
     u32 blocks = b.blocks[0] * b.blocks[1] * b.blocks[2];
     for (u32 block = blockIdx.x; block < blocks; block += gridDim.x) {
         int first[3];
@@ -199,13 +231,13 @@ extern "C" __global__ __launch_bounds__(512) void haar_walks(Forest forest, Tabl
     }
 }
 
-extern "C" __global__ __launch_bounds__(512) void haar_waves(
+extern "C" __global__ __launch_bounds__(WAVE_THREADS) void haar_waves(
     Forest forest, Table table, Blocks b, const void *taps, u32 *places, u64 *weights, s64 *scores
 ) {
     score_by_waves<false>(forest, table, b, taps, places, weights, scores);
 }
 
-extern "C" __global__ __launch_bounds__(1024) void haar_waves_tiled(
+extern "C" __global__ __launch_bounds__(TILED_THREADS) void haar_waves_tiled(
     Forest forest, Table table, Blocks b, const void *taps, u32 *places, u64 *weights, s64 *scores
 ) {
     score_by_waves<true>(forest, table, b, taps, places, weights, scores);

@@ -12,8 +12,8 @@ use nalgebra::Vector3;
 use pbt_features::{BoxGrid, HaarFeature, HaarPoolConfig, SteerableSet, haar_pool, steerable_pool};
 use pbt_gpu::{Gpu, GpuError, Strategy};
 use pbt_tree::{
-    Backend, Bounds, Classifier, EvalParams, Evaluator, ImageLayout, Node, Score, Tree, VoxelSite,
-    Weak,
+    Bounds, Classifier, Device, EvalParams, Evaluate, Evaluator, Haar, ImageLayout, Node, Score,
+    Tree, VoxelSite, Weak,
 };
 use pbt_volume::{Geometry, Padding, PointLps, Pose, Volume, rotation_from_vector};
 use rand_chacha::ChaCha8Rng;
@@ -68,7 +68,7 @@ fn median_weaks(
     let mut voxel = || shape.map(|n| ((u64::from(rng.next_u32()) * n as u64) >> 32) as i32);
     let sites: Vec<VoxelSite> = (0..501).map(|_| VoxelSite { image: 0, voxel: voxel() }).collect();
     let mut responses = vec![0; features.len() * sites.len()];
-    gpu.haar_responses(&[image], features, &sites, &mut responses);
+    gpu.responses(&[image], &Haar, features, &sites, &mut responses);
     let mut of_feature = responses.chunks_exact_mut(sites.len());
     let middles: Vec<i32> = of_feature.by_ref().map(|r| *r.select_nth_unstable(250).1).collect();
     (0..count)

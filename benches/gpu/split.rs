@@ -2,7 +2,7 @@
 //! model, by the share that the CPU scores. An experiment: `docs/benchmarks.md` says why the
 //! program does not do so.
 //!
-//! Printed is the time in `score_poses`, frames and transfers included: the device computes its
+//! Printed is the time in `score`, frames and transfers included: the device computes its
 //! part while all threads of the CPU score theirs. Sum over the calls of a detection, median of the
 //! repeats, mean over the images.
 //!
@@ -10,12 +10,12 @@
 
 use pbt::commands::LoadedModel;
 use pbt_cpu::{Cpu, CpuImage};
-use pbt_features::{BoxGrid, HaarFeature, SteerableFeature};
+use pbt_features::{HaarFeature, SteerableFeature};
 use pbt_gpu::{Gpu, GpuImage};
 use pbt_io::read_image;
 use pbt_tree::{
-    Backend, BinnedMatrix, BoostParams, Booster, Classifier, ImageLayout, Patch, PoseSite, Score,
-    VoxelSite, Weak,
+    AllVoxels, Backend, BinnedMatrix, BoostParams, Booster, Classifier, Device, Evaluate, Haar,
+    ImageLayout, Patch, PoseSite, Score, Steerable, VoxelSite, Weak,
 };
 use pbt_volume::{Pose, Volume};
 use std::path::Path;
@@ -31,7 +31,7 @@ struct Split {
     gpu: Gpu,
     /// Of the poses, for the CPU.
     share: f64,
-    /// Calls of `score_poses`, poses and milliseconds.
+    /// Calls that score poses, poses and milliseconds.
     calls: Mutex<Vec<(usize, f64)>>,
 }
 
@@ -57,57 +57,66 @@ impl Booster for Split {
     }
 }
 
-impl Backend for Split {
+impl Device for Split {
     type Image = Both;
 
     fn upload(&self, levels: &[Volume<u16>], layout: &ImageLayout) -> Both {
         Both { cpu: Cpu.upload(levels, layout), gpu: self.gpu.upload(levels, layout) }
     }
+}
 
-    fn haar_responses(
+impl Evaluate<Haar> for Split {
+    fn responses(
         &self,
         images: &[&Both],
+        family: &Haar,
         features: &[HaarFeature],
         sites: &[VoxelSite],
         out: &mut [i32],
     ) {
-        self.gpu.haar_responses(&on_gpu(images), features, sites, out);
+        self.gpu.responses(&on_gpu(images), family, features, sites, out);
     }
 
-    fn pose_responses(
+    fn score(
+        &self,
+        image: &Both,
+        family: &Haar,
+        features: &[HaarFeature],
+        classifier: &Classifier,
+        targets: &AllVoxels,
+    ) -> Vec<Score> {
+        self.gpu.score(&image.gpu, family, features, classifier, targets)
+    }
+
+    fn best(
+        &self,
+        image: &Both,
+        family: &Haar,
+        features: &[HaarFeature],
+        classifier: &Classifier,
+        targets: &AllVoxels,
+        k: usize,
+    ) -> Vec<(usize, Score)> {
+        self.gpu.best(&image.gpu, family, features, classifier, targets, k)
+    }
+}
+
+impl Evaluate<Steerable> for Split {
+    fn responses(
         &self,
         images: &[&Both],
-        grid: &BoxGrid,
+        family: &Steerable,
         features: &[SteerableFeature],
         sites: &[PoseSite],
         out: &mut [i32],
     ) {
-        self.gpu.pose_responses(&on_gpu(images), grid, features, sites, out);
+        self.gpu.responses(&on_gpu(images), family, features, sites, out);
     }
 
-    fn score_voxels(
+    fn score(
         &self,
         image: &Both,
-        features: &[HaarFeature],
-        classifier: &Classifier,
-    ) -> Vec<Score> {
-        self.gpu.score_voxels(&image.gpu, features, classifier)
-    }
-
-    fn best_voxels(
-        &self,
-        image: &Both,
-        features: &[HaarFeature],
-        classifier: &Classifier,
-        k: usize,
-    ) -> Vec<(usize, Score)> {
-        self.gpu.best_voxels(&image.gpu, features, classifier, k)
-    }
-
-    fn score_poses(
-        &self,
-        image: &Both,
-        grid: &BoxGrid,
+        family: &Steerable,
         features: &[SteerableFeature],
         classifier: &Classifier,
         poses: &[Pose],
@@ -116,10 +125,10 @@ impl Backend for Split {
         let (for_cpu, for_gpu) = poses.split_at((self.share * poses.len() as f64).round() as usize);
         // The launch returns before the device is done.
         let launched = (!for_gpu.is_empty()).then(|| {
-            let frames = self.gpu.pose_frames(&image.gpu, grid, for_gpu).expect("frames");
+            let frames = self.gpu.pose_frames(&image.gpu, &family.grid, for_gpu).expect("frames");
             self.gpu.pose_scores(&image.gpu, features, classifier, &frames).expect("scores")
         });
-        let mut scores = Cpu.score_poses(&image.cpu, grid, features, classifier, for_cpu);
+        let mut scores = Cpu.score(&image.cpu, family, features, classifier, for_cpu);
         scores.extend(
             launched.iter().flat_map(|scores| self.gpu.read_scores(scores).expect("scores")),
         );
@@ -129,9 +138,11 @@ impl Backend for Split {
             .push((poses.len(), start.elapsed().as_secs_f64() * 1e3));
         scores
     }
+}
 
+impl Backend for Split {
     fn patches(&self, images: &[&Both], patch: &Patch, sites: &[PoseSite], out: &mut [i16]) {
-        Backend::patches(&self.gpu, &on_gpu(images), patch, sites, out);
+        self.gpu.patches(&on_gpu(images), patch, sites, out);
     }
 }
 

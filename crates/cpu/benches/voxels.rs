@@ -5,7 +5,10 @@
 
 use pbt_cpu::Cpu;
 use pbt_features::{HaarPoolConfig, haar_pool};
-use pbt_tree::{Backend, Bounds, Classifier, EvalParams, Evaluator, ImageLayout, Node, Tree, Weak};
+use pbt_tree::{
+    AllVoxels, Bounds, Classifier, Device, EvalParams, Evaluate, Evaluator, Haar, ImageLayout,
+    Node, Tree, Weak,
+};
 use pbt_volume::{Geometry, Padding, Volume};
 use std::hint::black_box;
 use std::time::Instant;
@@ -39,7 +42,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut times: Vec<f64> = (0..9)
         .map(|_| {
             let started = Instant::now();
-            black_box(Cpu.score_voxels(&image, &features, &classifier));
+            black_box(Cpu.score(&image, &Haar, &features, &classifier, &AllVoxels));
             started.elapsed().as_secs_f64() * 1e3
         })
         .collect();

@@ -1,7 +1,7 @@
 //! What regression sees of a pose.
 
 use crate::CpuImage;
-use crate::steerable::frame;
+use crate::poses::frame;
 use pbt_features::{SAMPLE_SCALE, edge_strength};
 use pbt_tree::{Patch, PoseSite};
 use rayon::prelude::*;

@@ -8,7 +8,7 @@ use crate::stages::classifier::PoseClassifier;
 use crate::stages::orientation::OrientationStage;
 use nalgebra::Vector3;
 use pbt_features::{BoxGrid, SteerableFeature};
-use pbt_tree::{ALPHA_BITS, Backend, PathStep, PoseSite, Threshold};
+use pbt_tree::{ALPHA_BITS, Backend, PathStep, PoseSite, Steerable, Threshold};
 use pbt_volume::{PointLps, Pose};
 
 /// Why a detection came out as it did. What the stages found is in [`Detection::trace`].
@@ -78,7 +78,7 @@ impl StructureModel {
         let verified = trace.converged[trace.chosen];
         let responses = responses(backend, image, classifier, verified);
         let mut respond = |feature: u32| responses[feature as usize];
-        let PoseClassifier { grid, features, classifier } = classifier;
+        let PoseClassifier { family: Steerable { grid }, features, classifier } = classifier;
         let (mut trees, mut votes) = (Vec::new(), Vec::new());
         for (t, tree) in classifier.trees.iter().enumerate() {
             let steps = classifier.eval.path(tree, &mut respond);
@@ -127,9 +127,9 @@ fn responses<B: Backend>(
     pose: Pose,
 ) -> Vec<i32> {
     let mut responses = vec![0; classifier.features.len()];
-    backend.pose_responses(
+    backend.responses(
         &[image],
-        &classifier.grid,
+        &classifier.family,
         &classifier.features,
         &[PoseSite { image: 0, pose }],
         &mut responses,
@@ -146,11 +146,6 @@ fn point(grid: &BoxGrid, pose: &Pose, feature: &SteerableFeature) -> PointLps {
 impl OrientationStage {
     /// Log-odds of poses by the stage's classifier.
     fn log_odds<B: Backend>(&self, backend: &B, image: &B::Image, poses: &[Pose]) -> Vec<f64> {
-        let c = &self.classifier;
-        backend
-            .score_poses(image, &c.grid, &c.features, &c.classifier, poses)
-            .iter()
-            .map(|score| score.log_odds())
-            .collect()
+        self.classifier.score(backend, image, poses).iter().map(|score| score.log_odds()).collect()
     }
 }

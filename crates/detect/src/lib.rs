@@ -61,7 +61,7 @@ pub use refine::classification::{ClassificationPass, ClassificationPasses, PassS
 pub use refine::refinement::Refinement;
 pub use refine::regressor::{OUTPUTS, Regressor, RegressorSpec};
 pub use stages::calibration::Calibration;
-pub use stages::classifier::{HaarClassifier, PoseClassifier};
+pub use stages::classifier::{FamilyClassifier, HaarClassifier, PoseClassifier};
 pub use stages::orientation::{OrientationSpec, OrientationStage};
 pub use stages::position::{Candidate, PositionSpec, PositionStage};
 pub use stages::verification::{VerificationSpec, VerificationStage};

@@ -127,7 +127,7 @@ impl PoseFrame {
 }
 
 /// Fractional bits of unit axes.
-const AXIS_BITS: i32 = 14;
+pub const AXIS_BITS: i32 = 14;
 
 /// Fixed point, rounded half up; far outside it saturates, where samples repeat the border in any
 /// case.

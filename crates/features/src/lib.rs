@@ -14,7 +14,7 @@ mod steerable;
 mod tables;
 
 pub use channels::{ChannelVolume, SAMPLE_SCALE};
-pub use frame::{BoxGrid, FRAME_BITS, PoseFrame};
+pub use frame::{AXIS_BITS, BoxGrid, FRAME_BITS, PoseFrame};
 pub use haar::{BoundHaar, Cuboid, HaarError, HaarFeature};
 pub use haar_pool::{HaarPoolConfig, haar_pool};
 pub use steerable::{

@@ -1,19 +1,14 @@
 //! The best of many scores on the device: the twin of `pbt_tree::best_indices`.
 
-use crate::gpu::launch;
+use crate::constants::{BEST_THREADS, DRAWN, SORTED};
+use crate::device::launch;
 use crate::{Gpu, GpuError};
 use cudarc::driver::{CudaFunction, CudaModule, CudaSlice, DeviceRepr, LaunchConfig};
 use pbt_tree::{Score, best_indices};
 use std::sync::Arc;
 
-/// Threads of the blocks of `best.cu`, and groups of draws.
-const THREADS: u32 = 1024;
-/// Blocks that draw.
-const DRAWN: u32 = 128;
 /// Scores that are drawn, at most; at most every second one.
-const MOST_DRAWN: usize = 2 * (DRAWN * THREADS) as usize;
-/// Scores that are sorted on the device, at most.
-const SORTED: usize = 2048;
+const MOST_DRAWN: usize = 2 * (DRAWN * BEST_THREADS) as usize;
 /// As many scores or fewer are not worth drawing from.
 const FEW: usize = 1 << 14;
 /// Most scores on the list from which the best are taken.
@@ -65,7 +60,7 @@ impl Gpu {
     /// # Errors
     /// [`GpuError`] when the device fails or its memory is full.
     pub fn upload_scores(&self, scores: &[Score]) -> Result<CudaSlice<i64>, GpuError> {
-        self.upload(&scores.iter().map(|s| s.0).collect::<Vec<_>>())
+        self.device.upload(&scores.iter().map(|s| s.0).collect::<Vec<_>>())
     }
 
     /// Looks for the `k` best scores without waiting for them; `None` where the kernels do not take
@@ -95,13 +90,13 @@ impl Gpu {
         let listed = listed.min(scores.len());
         // SAFETY: what is read of them was written by the kernel before.
         let (mut drawn, mut threshold, mut reached, mut list, mut words) = unsafe {
-            let drawn = self.alloc::<Key>(THREADS as usize)?;
+            let drawn = self.device.alloc::<Key>(BEST_THREADS as usize)?;
             (
                 drawn,
-                self.alloc::<Key>(1)?,
-                self.alloc::<u32>(1)?,
-                self.alloc::<Key>(listed)?,
-                self.alloc::<i64>(1 + 2 * wanted)?,
+                self.device.alloc::<Key>(1)?,
+                self.device.alloc::<u32>(1)?,
+                self.device.alloc::<Key>(listed)?,
+                self.device.alloc::<i64>(1 + 2 * wanted)?,
             )
         };
         let config = |blocks: u32, threads: u32| LaunchConfig {
@@ -116,11 +111,11 @@ impl Gpu {
             // So many of the best are expected among the drawn; above them by far more than chance
             // explains.
             let expected = wanted * parts / scores.len();
-            rank = (expected + 6 * expected.isqrt() + 6).min(THREADS as usize) as u32;
+            rank = (expected + 6 * expected.isqrt() + 6).min(BEST_THREADS as usize) as u32;
             launch!(
-                self,
+                self.device,
                 &kernels.draw,
-                config(DRAWN, THREADS),
+                config(DRAWN, BEST_THREADS),
                 scores,
                 &count,
                 &(parts as u32),
@@ -128,17 +123,17 @@ impl Gpu {
             )?;
         }
         launch!(
-            self,
+            self.device,
             &kernels.threshold,
-            config(1, THREADS),
+            config(1, BEST_THREADS),
             &drawn,
             &rank,
             &mut threshold,
             &mut reached
         )?;
-        let filter = config(8 * self.multiprocessors as u32, 256);
+        let filter = config(8 * self.device.multiprocessors as u32, 256);
         launch!(
-            self,
+            self.device,
             &kernels.filter,
             filter,
             scores,
@@ -148,9 +143,9 @@ impl Gpu {
             &mut list,
             &mut reached
         )?;
-        let select = config(1, THREADS);
+        let select = config(1, BEST_THREADS);
         launch!(
-            self,
+            self.device,
             &kernels.select,
             select,
             &list,
@@ -165,7 +160,7 @@ impl Gpu {
     /// The indices of the best scores with the scores, the best first; `None` where the device
     /// could not tell: too many reached the threshold or too few.
     fn read_best(&self, best: &BestScores) -> Result<Option<Vec<(usize, Score)>>, GpuError> {
-        let words = self.stream.clone_dtoh(&best.words)?;
+        let words = self.device.stream.clone_dtoh(&best.words)?;
         let reached = words[0] as usize;
         if reached < best.wanted || reached > best.listed {
             return Ok(None);

@@ -1,12 +1,13 @@
 //! Boosting on the device, the twin of [`adaboost`](pbt_tree::adaboost): all rounds of a node run
 //! without a word from the host, which draws up the weak classifiers at the end.
 
-use crate::error::OrEnd;
-use crate::matrix::{DeviceMatrix, Tiles};
+use crate::bins::{DeviceMatrix, Tiles};
+use crate::constants::{BOOST_THREADS, GROUP};
+use crate::device::{Context, OrEnd, blocks_of};
 use crate::{Gpu, GpuError};
 use cudarc::driver::{
-    CudaFunction, CudaModule, CudaSlice, CudaViewMut, DevicePtr, DeviceRepr, DriverError,
-    LaunchConfig, PushKernelArg,
+    CudaFunction, CudaModule, CudaSlice, CudaViewMut, DevicePtr, DeviceRepr, LaunchConfig,
+    PushKernelArg,
 };
 use pbt_tree::{
     BinnedMatrix, BoostParams, BoostTask, Booster, Bounds, WEIGHT_TOTAL, Weak, WeakKind, accepts,
@@ -15,21 +16,15 @@ use pbt_tree::{
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Samples that a warp of the search takes at a time (`GROUP` in `boost.cu`); lists of entries are
-/// as long as a multiple of it.
-const GROUP: usize = 16;
 /// Most bytes of responses that margins are summed from at a time, where a site's are not more.
 const RESPONSE_BYTES: usize = 256 << 20;
 
-/// The kernels of `boost.cu` and `bins.cu`.
-pub(crate) struct Boosting {
+/// The kernels of `boost.cu`.
+pub(crate) struct BoostKernels {
     search: CudaFunction,
     keep_row: CudaFunction,
     update: CudaFunction,
     margins: CudaFunction,
-    pub(crate) bounds: CudaFunction,
-    pub(crate) quantise: CudaFunction,
-    pub(crate) arrange: CudaFunction,
 }
 
 /// `Entry` of `boost.cu`: a sample that still weighs something, and its weight, negative for a
@@ -78,19 +73,14 @@ struct DeviceWeak {
 // SAFETY: as above.
 unsafe impl DeviceRepr for DeviceWeak {}
 
-impl Boosting {
-    pub(crate) fn load(
-        bins: &Arc<CudaModule>,
-        boost: &Arc<CudaModule>,
-    ) -> Result<Self, DriverError> {
+impl BoostKernels {
+    pub(crate) fn load(module: &Arc<CudaModule>) -> Result<Self, GpuError> {
+        let load = |name| module.load_function(name);
         Ok(Self {
-            search: boost.load_function("boost_search")?,
-            keep_row: boost.load_function("boost_keep_row")?,
-            update: boost.load_function("boost_update")?,
-            margins: boost.load_function("boost_margins")?,
-            bounds: bins.load_function("bins_bounds")?,
-            quantise: bins.load_function("bins_quantise")?,
-            arrange: bins.load_function("bins_arrange")?,
+            search: load("boost_search")?,
+            keep_row: load("boost_keep_row")?,
+            update: load("boost_update")?,
+            margins: load("boost_margins")?,
         })
     }
 }
@@ -103,14 +93,6 @@ fn kind_arguments(kind: WeakKind) -> [u32; 3] {
         WeakKind::Threshold => [1, 0, 0],
         WeakKind::Histogram { bins } => [0, 1, merge_bits(output_bins(bins))],
         WeakKind::Best => [1, 1, merge_bits(16)],
-    }
-}
-
-fn blocks_of_256(n: usize) -> LaunchConfig {
-    LaunchConfig {
-        grid_dim: (n.div_ceil(256) as u32, 1, 1),
-        block_dim: (256, 1, 1),
-        shared_mem_bytes: 0,
     }
 }
 
@@ -177,8 +159,8 @@ impl Gpu {
         for round in 0..params.rounds {
             node.run(round)?;
         }
-        let found = self.stream.clone_dtoh(&node.rounds)?;
-        self.stream.synchronize()?;
+        let found = self.device.stream.clone_dtoh(&node.rounds)?;
+        self.device.stream.synchronize()?;
         let accepted = |r: &&Round| {
             r.total > 0 && r.found == 1 && accepts(r.error2, r.total, params.max_error)
         };
@@ -230,24 +212,25 @@ impl Gpu {
         if weaks.is_empty() || sites == 0 {
             return Ok(vec![0; sites]);
         }
-        let device_weaks = self.upload(&weaks.iter().map(device_weak).collect::<Vec<_>>())?;
+        let device_weaks =
+            self.device.upload(&weaks.iter().map(device_weak).collect::<Vec<_>>())?;
         let at_a_time = (RESPONSE_BYTES / (4 * rows)).clamp(1, sites);
         // SAFETY: `respond` and the kernel write what is read.
-        let mut responses = unsafe { self.alloc::<i32>(rows * at_a_time) }?;
-        let mut margins = unsafe { self.alloc::<i32>(sites) }?;
+        let mut responses = unsafe { self.device.alloc::<i32>(rows * at_a_time) }?;
+        let mut margins = unsafe { self.device.alloc::<i32>(sites) }?;
         for first in (0..sites).step_by(at_a_time) {
             let last = (first + at_a_time).min(sites);
             let (n, count) = ((last - first) as u32, weaks.len() as u32);
             respond(first..last, &mut responses.slice_mut(..rows * (last - first)))?;
             let mut out = margins.slice_mut(first..last);
-            let mut launch = self.stream.launch_builder(&self.boosting.margins);
+            let mut launch = self.device.stream.launch_builder(&self.boost.margins);
             launch.arg(&responses).arg(&n).arg(&device_weaks).arg(&count).arg(&mut out);
             // SAFETY: every row of a weak classifier has `n` responses, and as many margins are
             // written.
-            unsafe { launch.launch(blocks_of_256(last - first)) }?;
+            unsafe { launch.launch(blocks_of(BOOST_THREADS, last - first)) }?;
         }
-        let margins = self.stream.clone_dtoh(&margins)?;
-        self.stream.synchronize()?;
+        let margins = self.device.stream.clone_dtoh(&margins)?;
+        self.device.stream.synchronize()?;
         Ok(margins)
     }
 
@@ -272,7 +255,7 @@ impl Gpu {
                 .flat_map(|row| &row[range.clone()])
                 .copied()
                 .collect();
-            Ok(self.stream.memcpy_htod(&part, out)?)
+            Ok(self.device.stream.memcpy_htod(&part, out)?)
         })
     }
 }
@@ -315,7 +298,7 @@ impl<'a> Node<'a> {
         params: &BoostParams,
     ) -> Result<Self, GpuError> {
         let tiles = matrix.tile_count();
-        let split = split(tiles, gpu.multiprocessors);
+        let split = split(tiles, gpu.device.multiprocessors);
         let tiles_at_a_time = DeviceMatrix::tiles_at_a_time(matrix.samples).min(tiles);
         // SAFETY: the copies and kernels of a round write what those of the same round, and of the
         // next, read.
@@ -324,12 +307,12 @@ impl<'a> Node<'a> {
                 Tiles::Device(tiles) => Bins::Resident(tiles),
                 Tiles::Host(tiles) => Bins::Passing {
                     tiles,
-                    piece: gpu.alloc(tiles_at_a_time * matrix.tile_bytes())?,
-                    row: gpu.alloc(matrix.samples)?,
+                    piece: gpu.device.alloc(tiles_at_a_time * matrix.tile_bytes())?,
+                    row: gpu.device.alloc(matrix.samples)?,
                     tiles_at_a_time,
                 },
             };
-            (gpu.alloc(entries.len())?, gpu.alloc((2 * tiles) << split)?, bins)
+            (gpu.device.alloc(entries.len())?, gpu.device.alloc((2 * tiles) << split)?, bins)
         };
         Ok(Self {
             gpu,
@@ -338,8 +321,8 @@ impl<'a> Node<'a> {
             split,
             kind: kind_arguments(params.weak),
             most_error2: 2.0 * params.max_error,
-            lists: [gpu.upload(entries)?, next],
-            rounds: gpu.upload(rounds)?,
+            lists: [gpu.device.upload(entries)?, next],
+            rounds: gpu.device.upload(rounds)?,
             candidates,
         })
     }
@@ -347,7 +330,7 @@ impl<'a> Node<'a> {
     /// Launches a round.
     fn run(&mut self, round: usize) -> Result<(), GpuError> {
         let Self {
-            gpu: Gpu { stream, boosting, .. },
+            gpu: Gpu { device: Context { stream, .. }, boost, .. },
             matrix,
             split,
             kind,
@@ -364,7 +347,7 @@ impl<'a> Node<'a> {
                           state: &mut CudaViewMut<'_, Round>,
                           first_tile: u32,
                           tiles: usize| {
-            let mut launch = stream.launch_builder(&boosting.search);
+            let mut launch = stream.launch_builder(&boost.search);
             launch
                 .arg(bins)
                 .arg(&samples)
@@ -377,7 +360,7 @@ impl<'a> Node<'a> {
             launch.arg(&kind[0]).arg(&kind[1]).arg(&kind[2]).arg(state).arg(&mut *candidates);
             let config = LaunchConfig {
                 grid_dim: ((tiles as u32) << *split, 1, 1),
-                block_dim: (256, 1, 1),
+                block_dim: (BOOST_THREADS, 1, 1),
                 shared_mem_bytes: 0,
             };
             // SAFETY: `bins` holds the tiles, whose bytes are below 64; entries name samples below
@@ -397,7 +380,7 @@ impl<'a> Node<'a> {
                         ((n * *tiles_at_a_time) as u32, (part.len() / matrix.tile_bytes()) as u32);
                     stream.memcpy_htod(part, piece)?;
                     search(piece, &mut state, first_tile, count as usize)?;
-                    let mut launch = stream.launch_builder(&boosting.keep_row);
+                    let mut launch = stream.launch_builder(&boost.keep_row);
                     launch
                         .arg(&*piece)
                         .arg(&samples)
@@ -406,13 +389,13 @@ impl<'a> Node<'a> {
                         .arg(&mut state)
                         .arg(&mut *row);
                     // SAFETY: `piece` holds the tiles, `row` one byte a sample.
-                    unsafe { launch.launch(blocks_of_256(matrix.samples)) }?;
+                    unsafe { launch.launch(blocks_of(BOOST_THREADS, matrix.samples)) }?;
                 }
                 row_address = row.device_ptr(stream).0;
                 piece
             }
         };
-        let mut launch = stream.launch_builder(&boosting.update);
+        let mut launch = stream.launch_builder(&boost.update);
         launch
             .arg(bins)
             .arg(&row_address)
@@ -423,7 +406,7 @@ impl<'a> Node<'a> {
         launch.arg(&*now).arg(&mut *next).arg(&*candidates).arg(&mut state);
         // SAFETY: as above; the search left a candidate for the best feature, and `state` goes on
         // to the next round's.
-        unsafe { launch.launch(blocks_of_256(now.len())) }?;
+        unsafe { launch.launch(blocks_of(BOOST_THREADS, now.len())) }?;
         self.lists.swap(0, 1);
         Ok(())
     }

@@ -1,25 +1,22 @@
-//! Haar responses and dense scores: the twin of `haar.rs` and `voxels.rs` of `pbt-cpu`.
+//! Haar responses and dense scores: the twin of `haar.rs` of `pbt-cpu`.
 
-use crate::classifier::{Cache, DeviceForest};
-use crate::gpu::launch;
-use crate::image::{DeviceTable, GpuImage, Integral, Tables, blocks_of, images_with_sites};
+use crate::backend::{DeviceFamily, Respond};
+use crate::constants::{TILE_ROW, TILED_THREADS, WALK_THREADS, WAVE_THREADS};
+use crate::device::{blocks_of, launch};
+use crate::forest::{Cache, DeviceForest};
+use crate::image::{Tables, images_with_sites};
+use crate::integral::{DeviceTable, Integral};
 use crate::paths::Forks;
-use crate::{Gpu, GpuError};
+use crate::{Gpu, GpuError, GpuImage};
 use cudarc::driver::sys::CUfunction_attribute;
 use cudarc::driver::{CudaFunction, CudaModule, CudaSlice, CudaViewMut, DeviceRepr, LaunchConfig};
 use pbt_features::HaarFeature;
-use pbt_tree::{Classifier, VoxelSite};
+use pbt_tree::{AllVoxels, Classifier, Haar, VoxelSite};
 use std::ops::Range;
 use std::sync::Arc;
 
 /// Features of a block of `haar_responses`.
 const FEATURES_A_BLOCK: usize = 8;
-/// Threads of a block that scores; where it alone fills a multiprocessor's shared memory, twice as
-/// many.
-const THREADS: u32 = 512;
-/// Values from one row of a tile to the next (`Tile::ROW` in `tiles.cuh`), which is as long as a
-/// row may be.
-pub(crate) const TILE_ROW: usize = 56;
 /// Places in a tile (16 bits of a tap; the others are its weight).
 const TILE_VALUES: usize = 1 << 16;
 /// Shared memory that the kernels of scoring use beside what they are given, with some to spare.
@@ -130,7 +127,7 @@ impl HaarForest {
             forest,
             paths,
             tap_count: taps.len(),
-            taps: gpu.upload(&taps)?,
+            taps: gpu.device.upload(&taps)?,
             small_weights,
             low,
             high,
@@ -140,10 +137,10 @@ impl HaarForest {
     /// The taps as the tile of a block needs them.
     fn bind_to_tile(&self, gpu: &Gpu, blocks: &Blocks) -> Result<CudaSlice<[i32; 2]>, GpuError> {
         // SAFETY: what is read of them is written here.
-        let mut bound = unsafe { gpu.alloc::<[i32; 2]>(self.tap_count.div_ceil(2)) }?;
+        let mut bound = unsafe { gpu.device.alloc::<[i32; 2]>(self.tap_count.div_ceil(2)) }?;
         let config = blocks_of(128, self.tap_count);
         launch!(
-            gpu,
+            gpu.device,
             &gpu.haar.bind_to_tile,
             config,
             &self.taps,
@@ -160,11 +157,11 @@ impl HaarForest {
         integral: &Integral,
     ) -> Result<CudaSlice<[i32; 2]>, GpuError> {
         // SAFETY: as above.
-        let mut bound = unsafe { gpu.alloc::<[i32; 2]>(self.tap_count) }?;
+        let mut bound = unsafe { gpu.device.alloc::<[i32; 2]>(self.tap_count) }?;
         let config = blocks_of(128, self.tap_count);
         let (row, plane) = (integral.row as i32, integral.plane as i32);
         launch!(
-            gpu,
+            gpu.device,
             &gpu.haar.bind_to_table,
             config,
             &self.taps,
@@ -283,14 +280,15 @@ impl<'a> HaarSites<'a> {
             gpu,
             images,
             image_of_site: sites.iter().map(|s| s.image).collect(),
-            sites: gpu.upload(&device_sites)?,
-            taps: gpu.upload(&taps)?,
-            first_taps: gpu.upload(&first_taps)?,
+            sites: gpu.device.upload(&device_sites)?,
+            taps: gpu.device.upload(&taps)?,
+            first_taps: gpu.device.upload(&first_taps)?,
         })
     }
+}
 
-    /// The responses of some of the features at some of the sites, `[feature][site]`.
-    pub(crate) fn respond(
+impl Respond for HaarSites<'_> {
+    fn respond(
         &self,
         features: Range<usize>,
         sites: Range<usize>,
@@ -324,9 +322,9 @@ impl<'a> HaarSites<'a> {
                         .as_ref()
                         .map_or_else(DeviceTable::default, |t| t.integral().device_table(gpu))
                 };
-                let tables = gpu.upload(&there.iter().map(of_image).collect::<Vec<_>>())?;
+                let tables = gpu.device.upload(&there.iter().map(of_image).collect::<Vec<_>>())?;
                 launch!(
-                    gpu,
+                    gpu.device,
                     kernel,
                     config,
                     &tables,
@@ -340,6 +338,31 @@ impl<'a> HaarSites<'a> {
                 )
             },
         )
+    }
+}
+
+impl DeviceFamily for Haar {
+    type Prepared<'a> = HaarSites<'a>;
+
+    fn prepare<'a>(
+        &self,
+        gpu: &'a Gpu,
+        images: &'a [&'a GpuImage],
+        features: &[HaarFeature],
+        sites: &[VoxelSite],
+    ) -> Result<HaarSites<'a>, GpuError> {
+        HaarSites::new(gpu, images, features, sites)
+    }
+
+    fn score(
+        &self,
+        gpu: &Gpu,
+        image: &GpuImage,
+        features: &[HaarFeature],
+        classifier: &Classifier,
+        _: &AllVoxels,
+    ) -> Result<Option<CudaSlice<i64>>, GpuError> {
+        gpu.score_voxels_on_device(image, features, classifier).map(Some)
     }
 }
 
@@ -384,13 +407,22 @@ impl Gpu {
             forest.bind_to_table(self, integral)?,
         );
         // SAFETY: the kernel writes one a voxel.
-        let mut scores = unsafe { self.alloc::<i64>(integral.shape.iter().product()) }?;
+        let mut scores = unsafe { self.device.alloc::<i64>(integral.shape.iter().product()) }?;
         let config = LaunchConfig {
             grid_dim: (blocks.count().max(1) as u32, 1, 1),
-            block_dim: (THREADS, 1, 1),
+            block_dim: (WALK_THREADS, 1, 1),
             shared_mem_bytes: 0,
         };
-        launch!(self, &self.haar.walks, config, &argument, &table, &blocks, &taps, &mut scores)?;
+        launch!(
+            self.device,
+            &self.haar.walks,
+            config,
+            &argument,
+            &table,
+            &blocks,
+            &taps,
+            &mut scores
+        )?;
         Ok(scores)
     }
 
@@ -417,21 +449,24 @@ impl Gpu {
             forest.bind_to_table(self, integral)?
         };
         // SAFETY: the kernel writes one a voxel.
-        let mut scores = unsafe { self.alloc::<i64>(integral.shape.iter().product()) }?;
-        let (kernel, threads) =
-            if tiled { (&self.haar.waves_tiled, 2 * THREADS) } else { (&self.haar.waves, THREADS) };
+        let mut scores = unsafe { self.device.alloc::<i64>(integral.shape.iter().product()) }?;
+        let (kernel, threads) = if tiled {
+            (&self.haar.waves_tiled, TILED_THREADS)
+        } else {
+            (&self.haar.waves, WAVE_THREADS)
+        };
         let grid = self.resident_blocks(kernel, threads, shared_bytes)?.min(blocks.count()).max(1);
         let lists = grid * (2 * argument.depth as usize + 2) * blocks.capacity();
         // SAFETY: what is read of a list was written to it.
         let (mut places, mut weights) =
-            unsafe { (self.alloc::<u32>(lists)?, self.alloc::<u64>(lists)?) };
+            unsafe { (self.device.alloc::<u32>(lists)?, self.device.alloc::<u64>(lists)?) };
         let config = LaunchConfig {
             grid_dim: (grid as u32, 1, 1),
             block_dim: (threads, 1, 1),
             shared_mem_bytes: shared_bytes as u32,
         };
         launch!(
-            self,
+            self.device,
             kernel,
             config,
             &argument,
@@ -447,7 +482,7 @@ impl Gpu {
 
     /// Dynamic shared memory that a block of the kernels here may have, bytes.
     pub(crate) fn scoring_shared(&self) -> usize {
-        self.shared_bytes - STATIC_SHARED
+        self.device.shared_bytes - STATIC_SHARED
     }
 
     /// How many blocks of a kernel run at a time on the whole device.
@@ -459,7 +494,7 @@ impl Gpu {
     ) -> Result<usize, GpuError> {
         let a_multiprocessor =
             kernel.occupancy_max_active_blocks_per_multiprocessor(threads, shared_bytes, None)?;
-        Ok(a_multiprocessor.max(1) as usize * self.multiprocessors)
+        Ok(a_multiprocessor.max(1) as usize * self.device.multiprocessors)
     }
 
     /// [`Gpu::voxel_scores`] in the way that is the fastest for the classifier.

@@ -6,21 +6,25 @@
 
 mod backend;
 mod best;
+mod bins;
 mod boost;
-mod classifier;
-mod error;
+mod channels;
+mod constants;
+mod device;
+mod forest;
 mod gpu;
 mod haar;
 mod image;
-mod matrix;
+mod integral;
+mod patches;
 mod paths;
 mod poses;
-mod resident;
 
 pub use best::BestScores;
-pub use error::{GpuError, guarded};
-pub use gpu::{DeviceInfo, Gpu, devices};
+pub use bins::DeviceMatrix;
+pub use device::{DeviceInfo, GpuError, devices, guarded};
+pub use gpu::Gpu;
 pub use haar::Strategy;
-pub use image::{GpuImage, Integral};
-pub use matrix::DeviceMatrix;
+pub use image::GpuImage;
+pub use integral::Integral;
 pub use poses::PoseFrames;

@@ -1,8 +1,9 @@
 //! Hard forests with one threshold a node, as random forests are: scored by a path a tree.
 
-use crate::gpu::launch;
+use crate::constants::{BOXES_BITS, PLANE_GAP};
+use crate::device::launch;
 use crate::haar::{Blocks, HaarForest};
-use crate::image::Integral;
+use crate::integral::Integral;
 use crate::{Gpu, GpuError};
 use cudarc::driver::{CudaSlice, DeviceRepr, LaunchConfig};
 use pbt_features::{Cuboid, HaarFeature};
@@ -10,10 +11,6 @@ use pbt_tree::{Classifier, Tree};
 
 /// Edge lengths of blocks of voxels, as powers of two, the most wanted first; a thread a voxel.
 const BLOCK_BITS: [[i32; 3]; 2] = [[5, 3, 2], [5, 2, 2]];
-/// Bits of [`Fork::boxes`] that say which box is the first (`BOXES_BITS` in `paths.cu`).
-const BOXES_BITS: u32 = 24;
-/// Values of a tile's plane beside its rows (`PLANE_GAP` in `paths.cu`).
-const PLANE_GAP: usize = 4;
 
 /// `Fork` of `paths.cu`.
 #[repr(C)]
@@ -93,9 +90,9 @@ impl Forks {
         let most_nodes = trees.iter().map(Vec::len).max().unwrap_or(0);
         Ok(Some(Self {
             box_count: boxes.len(),
-            boxes: gpu.upload(&boxes)?,
-            nodes: gpu.upload(&trees.concat())?,
-            roots: gpu.upload(&roots)?,
+            boxes: gpu.device.upload(&boxes)?,
+            nodes: gpu.device.upload(&trees.concat())?,
+            roots: gpu.device.upload(&roots)?,
             most_nodes,
         }))
     }
@@ -154,7 +151,7 @@ impl Gpu {
         };
         let (argument, table) = (forest.forest.argument(self), integral.device_table(self));
         // SAFETY: the kernel writes one a voxel.
-        let mut scores = unsafe { self.alloc::<i64>(integral.shape.iter().product()) }?;
+        let mut scores = unsafe { self.device.alloc::<i64>(integral.shape.iter().product()) }?;
         let (kernel, threads) = (&self.haar.paths, blocks.capacity() as u32);
         let grid = self.resident_blocks(kernel, threads, shared_bytes)?.min(blocks.count()).max(1);
         let config = LaunchConfig {
@@ -166,7 +163,7 @@ impl Gpu {
             (2 * forks.box_count as u32, ((shared_bytes - beside) / size_of::<u32>()) as u32);
         let Forks { nodes, roots, boxes, .. } = forks;
         launch!(
-            self,
+            self.device,
             kernel,
             config,
             &argument,

@@ -1,72 +1,64 @@
-//! Steerable responses, scores of pose hypotheses and patches: the twin of `steerable.rs` and
-//! `patches.rs` of `pbt-cpu`.
+//! Steerable responses and scores of pose hypotheses: the twin of `poses.rs` of `pbt-cpu`.
 
-use crate::classifier::{Cache, DeviceForest};
-use crate::gpu::launch;
-use crate::image::{DeviceChannels, GpuImage, blocks_of, images_with_sites};
-use crate::{Gpu, GpuError};
+use crate::backend::{DeviceFamily, Respond};
+use crate::channels::DeviceChannels;
+use crate::constants::{AXIS_NUMBERS, LEVEL_NUMBERS, POSE_THREADS};
+use crate::device::{Context, launch};
+use crate::forest::{Cache, DeviceForest};
+use crate::image::images_with_sites;
+use crate::{Gpu, GpuError, GpuImage};
 use cudarc::driver::sys::CUfunction_attribute;
 use cudarc::driver::{
-    CudaFunction, CudaModule, CudaSlice, CudaStream, CudaViewMut, DevicePtr, DeviceRepr,
-    LaunchConfig,
+    CudaFunction, CudaModule, CudaSlice, CudaViewMut, DevicePtr, DeviceRepr, LaunchConfig,
 };
 use pbt_features::{BoxGrid, PoseFrame, SteerableFeature, angle_table, transform_tables};
-use pbt_tree::{Classifier, Patch, PoseSite, Score};
+use pbt_tree::{Classifier, PoseSite, Steerable};
 use pbt_volume::{Geometry, Pose};
 use rayon::prelude::*;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Numbers of a frame's level and of its axes (`LEVEL_NUMBERS` and `AXIS_NUMBERS` of `poses.cu`).
-const LEVEL_NUMBERS: usize = 12;
-const AXIS_NUMBERS: usize = 9;
-/// Features of a block of `pose_responses`.
+/// Features of a block of `poses_responses`.
 const FEATURES_A_BLOCK: usize = 64;
 /// Poses that a block scores, a thread each where all go through the root; the lower number where
 /// their frames need much shared memory.
-const POSES_A_BLOCK: [u32; 3] = [256, 128, 32];
+const POSES_A_BLOCK: [u32; 3] = [POSE_THREADS, 128, 32];
 /// Bytes of shared memory that a pose's sums take.
 const SUMS_BYTES: usize = 20;
 /// Shared memory that the kernels use beside what they are given, with some to spare.
 const STATIC_SHARED: usize = 2048;
 
 /// The kernels of `poses.cu` and their tables.
-pub(crate) struct PoseKernels {
+pub(crate) struct PosesKernels {
     responses: CudaFunction,
     waves: CudaFunction,
-    patches: CudaFunction,
     of_value: CudaSlice<i32>,
     angle: CudaSlice<i32>,
     classifiers: Cache<SteerableFeature, DeviceForest>,
 }
 
-impl PoseKernels {
-    pub(crate) fn load(
-        module: &Arc<CudaModule>,
-        stream: &Arc<CudaStream>,
-        shared_bytes: usize,
-    ) -> Result<Self, GpuError> {
-        let waves = module.load_function("pose_waves")?;
-        let most = (shared_bytes - STATIC_SHARED) as i32;
+impl PosesKernels {
+    pub(crate) fn load(module: &Arc<CudaModule>, device: &Context) -> Result<Self, GpuError> {
+        let waves = module.load_function("poses_waves")?;
+        let most = (device.shared_bytes - STATIC_SHARED) as i32;
         waves.set_attribute(
             CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
             most,
         )?;
         Ok(Self {
-            responses: module.load_function("pose_responses")?,
+            responses: module.load_function("poses_responses")?,
             waves,
-            patches: module.load_function("pose_patches")?,
-            of_value: stream.clone_htod(&transform_tables())?,
-            angle: stream.clone_htod(angle_table())?,
+            of_value: device.stream.clone_htod(&transform_tables())?,
+            angle: device.stream.clone_htod(angle_table())?,
             classifiers: Cache::default(),
         })
     }
 }
 
-/// `Frames` of `poses.cu`.
+/// `Frames` of `sampling.cuh`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
-struct Frames {
+pub(crate) struct Frames {
     numbers: u64,
     poses: u32,
     levels: u32,
@@ -148,12 +140,12 @@ impl PoseFrames {
                     .for_each(|(to, &from)| *to = from);
             }
         });
-        Ok(Self { numbers: gpu.upload(&numbers)?, poses, levels })
+        Ok(Self { numbers: gpu.device.upload(&numbers)?, poses, levels })
     }
 
-    fn argument(&self, gpu: &Gpu) -> Frames {
+    pub(crate) fn argument(&self, gpu: &Gpu) -> Frames {
         Frames {
-            numbers: self.numbers.device_ptr(&gpu.stream).0,
+            numbers: self.numbers.device_ptr(&gpu.device.stream).0,
             poses: self.poses as u32,
             levels: self.levels as u32,
         }
@@ -165,12 +157,12 @@ pub(crate) struct PoseSites<'a> {
     gpu: &'a Gpu,
     images: &'a [&'a GpuImage],
     image_of_site: Vec<u32>,
-    device_image_of_site: CudaSlice<u32>,
-    frames: PoseFrames,
+    pub(crate) device_image_of_site: CudaSlice<u32>,
+    pub(crate) frames: PoseFrames,
 }
 
 impl<'a> PoseSites<'a> {
-    fn new(
+    pub(crate) fn new(
         gpu: &'a Gpu,
         images: &'a [&'a GpuImage],
         grid: &BoxGrid,
@@ -194,7 +186,7 @@ impl<'a> PoseSites<'a> {
         Ok(Self {
             gpu,
             images,
-            device_image_of_site: gpu.upload(&image_of_site)?,
+            device_image_of_site: gpu.device.upload(&image_of_site)?,
             image_of_site,
             frames,
         })
@@ -203,7 +195,7 @@ impl<'a> PoseSites<'a> {
     /// Gives `launch` the channels of the images of some of the sites, group by group where they do
     /// not fit together: those of other groups have no voxels, and the kernels pass over their
     /// sites.
-    fn with_channels(
+    pub(crate) fn with_channels(
         &self,
         sites: Range<usize>,
         mut launch: impl FnMut(&CudaSlice<DeviceChannels>) -> Result<(), GpuError>,
@@ -220,7 +212,7 @@ impl<'a> PoseSites<'a> {
                     // Every image has as many entries as the one with most levels.
                     channels.resize((n + 1) * levels, DeviceChannels::default());
                 }
-                launch(&gpu.upload(&channels)?)
+                launch(&gpu.device.upload(&channels)?)
             },
         )
     }
@@ -245,12 +237,13 @@ impl<'a> PoseResponses<'a> {
             features.iter().map(packed).map(|[place, kind]| Feature { place, kind }).collect();
         Ok(Self {
             sites: PoseSites::new(gpu, images, grid, sites, used)?,
-            features: gpu.upload(&device_features)?,
+            features: gpu.device.upload(&device_features)?,
         })
     }
+}
 
-    /// The responses of some of the features at some of the sites, `[feature][site]`.
-    pub(crate) fn respond(
+impl Respond for PoseResponses<'_> {
+    fn respond(
         &self,
         features: Range<usize>,
         sites: Range<usize>,
@@ -277,7 +270,7 @@ impl<'a> PoseResponses<'a> {
         let kernel = &gpu.poses.responses;
         self.sites.with_channels(sites, |channels| {
             launch!(
-                gpu,
+                gpu.device,
                 kernel,
                 config,
                 channels,
@@ -295,11 +288,40 @@ impl<'a> PoseResponses<'a> {
     }
 }
 
+impl DeviceFamily for Steerable {
+    type Prepared<'a> = PoseResponses<'a>;
+
+    fn prepare<'a>(
+        &self,
+        gpu: &'a Gpu,
+        images: &'a [&'a GpuImage],
+        features: &[SteerableFeature],
+        sites: &[PoseSite],
+    ) -> Result<PoseResponses<'a>, GpuError> {
+        PoseResponses::new(gpu, images, &self.grid, features, sites)
+    }
+
+    fn score(
+        &self,
+        gpu: &Gpu,
+        image: &GpuImage,
+        features: &[SteerableFeature],
+        classifier: &Classifier,
+        poses: &[Pose],
+    ) -> Result<Option<CudaSlice<i64>>, GpuError> {
+        if poses.is_empty() {
+            return Ok(None);
+        }
+        let frames = gpu.pose_frames(image, &self.grid, poses)?;
+        gpu.pose_scores(image, features, classifier, &frames).map(Some)
+    }
+}
+
 impl Gpu {
     fn transforms(&self) -> Transforms {
         Transforms {
-            of_value: self.poses.of_value.device_ptr(&self.stream).0,
-            angle: self.poses.angle.device_ptr(&self.stream).0,
+            of_value: self.poses.of_value.device_ptr(&self.device.stream).0,
+            angle: self.poses.angle.device_ptr(&self.device.stream).0,
         }
     }
 
@@ -334,16 +356,16 @@ impl Gpu {
         let forest = self.poses.classifiers.get(classifier, features, make)?;
         image.assert_channels(|level| features.iter().any(|f| usize::from(f.level) == level));
         let tables = self.tables(image)?;
-        let channels = self.upload(&tables.device_channels(self))?;
+        let channels = self.device.upload(&tables.device_channels(self))?;
         // SAFETY: the kernel writes one a pose.
-        let mut scores = unsafe { self.alloc::<i64>(frames.poses) }?;
+        let mut scores = unsafe { self.device.alloc::<i64>(frames.poses) }?;
         if frames.poses == 0 {
             return Ok(scores);
         }
         let bytes = |poses: u32| {
             poses as usize * (SUMS_BYTES + 4 * (LEVEL_NUMBERS * frames.levels + AXIS_NUMBERS))
         };
-        let fits = |poses: &u32| bytes(*poses) + STATIC_SHARED <= self.shared_bytes;
+        let fits = |poses: &u32| bytes(*poses) + STATIC_SHARED <= self.device.shared_bytes;
         let poses_a_block =
             POSES_A_BLOCK.into_iter().find(fits).expect("a pyramid has a few levels");
         let kernel = &self.poses.waves;
@@ -354,13 +376,15 @@ impl Gpu {
                 None,
             )?
             .max(1) as usize;
-        let grid =
-            frames.poses.div_ceil(poses_a_block as usize).min(resident * self.multiprocessors);
+        let grid = frames
+            .poses
+            .div_ceil(poses_a_block as usize)
+            .min(resident * self.device.multiprocessors);
         let argument = forest.argument(self);
         let lists = grid * (2 * argument.depth as usize + 2) * poses_a_block as usize;
         // SAFETY: what is read of a list was written to it.
         let (mut places, mut weights) =
-            unsafe { (self.alloc::<u32>(lists)?, self.alloc::<u64>(lists)?) };
+            unsafe { (self.device.alloc::<u32>(lists)?, self.device.alloc::<u64>(lists)?) };
         let config = LaunchConfig {
             grid_dim: (grid as u32, 1, 1),
             block_dim: (poses_a_block, 1, 1),
@@ -368,7 +392,7 @@ impl Gpu {
         };
         let (frames, transforms) = (frames.argument(self), self.transforms());
         launch!(
-            self,
+            self.device,
             kernel,
             config,
             &argument,
@@ -380,64 +404,5 @@ impl Gpu {
             &mut scores
         )?;
         Ok(scores)
-    }
-
-    pub(crate) fn score_poses(
-        &self,
-        image: &GpuImage,
-        grid: &BoxGrid,
-        features: &[SteerableFeature],
-        classifier: &Classifier,
-        poses: &[Pose],
-    ) -> Result<Vec<Score>, GpuError> {
-        if poses.is_empty() {
-            return Ok(Vec::new());
-        }
-        let frames = self.pose_frames(image, grid, poses)?;
-        let scores = self.pose_scores(image, features, classifier, &frames)?;
-        self.read_scores(&scores)
-    }
-
-    pub(crate) fn patches(
-        &self,
-        images: &[&GpuImage],
-        patch: &Patch,
-        sites: &[PoseSite],
-        out: &mut [i16],
-    ) -> Result<(), GpuError> {
-        if sites.is_empty() || patch.is_empty() {
-            return Ok(());
-        }
-        let used = |level: usize| patch.levels.iter().any(|&l| usize::from(l) == level);
-        let prepared = PoseSites::new(self, images, &patch.grid, sites, used)?;
-        let levels: Vec<u32> = patch.levels.iter().map(|&l| l.into()).collect();
-        let device_levels = self.upload(&levels)?;
-        // SAFETY: the kernel writes every value.
-        let mut values = unsafe { self.alloc::<i16>(sites.len() * patch.len()) }?;
-        let [nx, ny, nz] = patch.grid.points.map(u32::from);
-        let (level_count, edges) = (levels.len() as u32, u32::from(patch.edges));
-        let config = blocks_of(256, sites.len() * levels.len() * patch.grid.len());
-        let (kernel, images, frames) =
-            (&self.poses.patches, &prepared.device_image_of_site, prepared.frames.argument(self));
-        prepared.with_channels(0..sites.len(), |channels| {
-            launch!(
-                self,
-                kernel,
-                config,
-                channels,
-                images,
-                &frames,
-                &device_levels,
-                &level_count,
-                &nx,
-                &ny,
-                &nz,
-                &edges,
-                &mut values
-            )
-        })?;
-        self.stream.memcpy_dtoh(&values, &mut out[..sites.len() * patch.len()])?;
-        self.stream.synchronize()?;
-        Ok(())
     }
 }

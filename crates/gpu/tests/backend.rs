@@ -7,8 +7,8 @@ use pbt_cpu::Cpu;
 use pbt_features::{BoxGrid, HaarPoolConfig, SteerableSet, haar_pool, steerable_pool};
 use pbt_gpu::{Gpu, GpuError, Strategy, devices, guarded};
 use pbt_tree::{
-    Backend, Bounds, Classifier, EvalParams, Evaluator, ImageLayout, Node, Patch, PoseSite, Score,
-    Tree, VoxelSite, Weak, best_indices,
+    AllVoxels, Backend, Bounds, Classifier, Device, EvalParams, Evaluate, Evaluator, Haar,
+    ImageLayout, Node, Patch, PoseSite, Score, Steerable, Tree, VoxelSite, Weak, best_indices,
 };
 use pbt_volume::{
     Geometry, IntegralVolume, Padding, PointLps, Pose, Pyramid, Volume, rotation_from_vector,
@@ -217,14 +217,14 @@ fn haar_responses_cuda() {
             volumes.iter().map(|v| Cpu.upload(std::slice::from_ref(v), &layout)).collect();
         let (mut expected, mut found) = (Vec::new(), Vec::new());
         respond(&mut expected, &|out| {
-            Cpu.haar_responses(&cpu_images.iter().collect::<Vec<_>>(), &features, &sites, out)
+            Cpu.responses(&cpu_images.iter().collect::<Vec<_>>(), &Haar, &features, &sites, out)
         });
         for limit in IMAGE_LIMITS {
             gpu = gpu.with_image_limit(limit);
             let gpu_images: Vec<_> =
                 volumes.iter().map(|v| gpu.upload(std::slice::from_ref(v), &layout)).collect();
             respond(&mut found, &|out| {
-                gpu.haar_responses(&gpu_images.iter().collect::<Vec<_>>(), &features, &sites, out)
+                gpu.responses(&gpu_images.iter().collect::<Vec<_>>(), &Haar, &features, &sites, out)
             });
             assert!(found == expected, "radius {radius}, {limit} bytes of images");
         }
@@ -260,9 +260,9 @@ fn dense_scores_cuda() {
             // A tree that sends everything both ways has 2^depth leaves a sample.
             let depth = if eval.e2 == 0.5 { depth.min(6) } else { depth };
             let c = classifier(&mut rng, trees, depth.min(12), weaks, features.len(), 60_000, eval);
-            let expected = Cpu.score_voxels(&cpu_image, &features, &c);
+            let expected = Cpu.score(&cpu_image, &Haar, &features, &c, &AllVoxels);
             assert!(
-                gpu.score_voxels(&gpu_image, &features, &c) == expected,
+                gpu.score(&gpu_image, &Haar, &features, &c, &AllVoxels) == expected,
                 "{trees} {depth} {weaks} {radius} {eval:?}"
             );
             for strategy in
@@ -313,7 +313,7 @@ fn hard_forests_of_thresholds_cuda() {
             let upper = u64::MAX.checked_shl(below(&mut rng, 65) as u32).unwrap_or(0);
             weak.votes = if below(&mut rng, 2) == 0 { upper } else { !upper };
         }
-        let expected = Cpu.score_voxels(&cpu_image, &features, &c);
+        let expected = Cpu.score(&cpu_image, &Haar, &features, &c, &AllVoxels);
         let by_paths =
             gpu.voxel_scores(&gpu_image, &features, &c, Strategy::Paths).expect("scores");
         match by_paths {
@@ -324,12 +324,12 @@ fn hard_forests_of_thresholds_cuda() {
             None => println!("{trees} {depth} {radius}: the device has too little shared memory"),
         }
         assert!(
-            gpu.score_voxels(&gpu_image, &features, &c) == expected,
+            gpu.score(&gpu_image, &Haar, &features, &c, &AllVoxels) == expected,
             "{trees} {depth} {radius}"
         );
-        let best = Cpu.best_voxels(&cpu_image, &features, &c, 300);
+        let best = Cpu.best(&cpu_image, &Haar, &features, &c, &AllVoxels, 300);
         assert!(
-            gpu.best_voxels(&gpu_image, &features, &c, 300) == best,
+            gpu.best(&gpu_image, &Haar, &features, &c, &AllVoxels, 300) == best,
             "the best of {trees} {depth} {radius}"
         );
     }
@@ -370,6 +370,7 @@ fn pose_responses_scores_and_patches_cuda() {
     let Some(mut gpu) = gpu() else { return };
     let mut rng = fresh_rng();
     let grid = BoxGrid { points: [5, 4, 3], extent: [1.2, 1.0, 1.5] };
+    let family = Steerable { grid };
     for (padding, limit) in [
         (Padding::Zero, usize::MAX),
         (Padding::Edge, usize::MAX),
@@ -396,8 +397,8 @@ fn pose_responses_scores_and_patches_cuda() {
             let features = steerable_pool(&grid, set, &level_numbers);
             let mut expected = vec![0; features.len() * sites.len()];
             let mut found = vec![-1; expected.len()];
-            Cpu.pose_responses(&cpu_refs, &grid, &features, &sites, &mut expected);
-            gpu.pose_responses(&gpu_refs, &grid, &features, &sites, &mut found);
+            Cpu.responses(&cpu_refs, &family, &features, &sites, &mut expected);
+            gpu.responses(&gpu_refs, &family, &features, &sites, &mut found);
             let first = found.iter().zip(&expected).position(|(a, b)| a != b);
             assert!(
                 first.is_none(),
@@ -411,9 +412,9 @@ fn pose_responses_scores_and_patches_cuda() {
             );
             for eval in EVALS {
                 let c = classifier(&mut rng, 2, 4, 9, features.len(), 20_000, eval);
-                let expected = Cpu.score_poses(&cpu_images[0], &grid, &features, &c, &chosen);
+                let expected = Cpu.score(&cpu_images[0], &family, &features, &c, &chosen[..]);
                 assert!(
-                    gpu.score_poses(&gpu_images[0], &grid, &features, &c, &chosen) == expected,
+                    gpu.score(&gpu_images[0], &family, &features, &c, &chosen[..]) == expected,
                     "{set:?} {eval:?}"
                 );
             }

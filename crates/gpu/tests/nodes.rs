@@ -6,9 +6,10 @@ mod support;
 use nalgebra::Vector3;
 use pbt_cpu::Cpu;
 use pbt_features::{BoxGrid, HaarPoolConfig, SteerableSet, haar_pool, steerable_pool};
-use pbt_gpu::Gpu;
+use pbt_gpu::{Gpu, GpuImage};
 use pbt_tree::{
-    Backend, BoostParams, BoostTask, ImageLayout, PoseSite, VoxelSite, WEIGHT_TOTAL, WeakKind,
+    BoostParams, BoostTask, Device, Evaluate, Haar, ImageLayout, PoseSite, Steerable, VoxelSite,
+    WEIGHT_TOTAL, WeakKind,
 };
 use pbt_volume::{Geometry, Padding, PointLps, Pose, Pyramid, Volume, rotation_from_vector};
 use rand_chacha::ChaCha8Rng;
@@ -56,7 +57,7 @@ fn for_limits(
     mut gpu: Gpu,
     pyramids: &[Pyramid],
     layout: &ImageLayout,
-    mut check: impl FnMut(&Gpu, &[&<Gpu as Backend>::Image], usize),
+    mut check: impl FnMut(&Gpu, &[&GpuImage], usize),
 ) {
     for limit in IMAGE_LIMITS {
         gpu = gpu.with_image_limit(limit);
@@ -103,16 +104,16 @@ fn nodes_on_voxels_equal_the_cpus_cuda() {
     let labels = random.labels(sites.len());
     for_limits(gpu, &pyramids, &layout, |gpu, on_gpu, limit| {
         for_tasks(&labels, |task| {
-            let expected = Cpu.boost_voxels(&on_cpu, &features, &sites, task);
+            let expected = Cpu.boost_node(&on_cpu, &Haar, &features, &sites, task);
             assert!(!expected.is_empty(), "noise can be learnt a little");
             assert_eq!(
-                gpu.boost_voxels(on_gpu, &features, &sites, task),
+                gpu.boost_node(on_gpu, &Haar, &features, &sites, task),
                 expected,
                 "{limit} {task:?}"
             );
-            let expected_margins = Cpu.voxel_margins(&on_cpu, &features, &expected, &sites);
+            let expected_margins = Cpu.margins(&on_cpu, &Haar, &features, &expected, &sites);
             assert_eq!(
-                gpu.voxel_margins(on_gpu, &features, &expected, &sites),
+                gpu.margins(on_gpu, &Haar, &features, &expected, &sites),
                 expected_margins,
                 "{limit}"
             );
@@ -129,6 +130,7 @@ fn nodes_on_poses_equal_the_cpus_cuda() {
     let on_cpu: Vec<_> = pyramids.iter().map(|p| Cpu.upload(p.levels(), &layout)).collect();
     let on_cpu: Vec<_> = on_cpu.iter().collect();
     let grid = BoxGrid { points: [4, 3, 5], extent: [1.1; 3] };
+    let family = Steerable { grid };
     let features = steerable_pool(&grid, SteerableSet::Complete, &[0, 1]);
     let mut sites: Vec<PoseSite> = (0..700)
         .map(|_| {
@@ -147,16 +149,16 @@ fn nodes_on_poses_equal_the_cpus_cuda() {
     let labels = random.labels(sites.len());
     for_limits(gpu, &pyramids, &layout, |gpu, on_gpu, limit| {
         for_tasks(&labels, |task| {
-            let expected = Cpu.boost_poses(&on_cpu, &grid, &features, &sites, task);
+            let expected = Cpu.boost_node(&on_cpu, &family, &features, &sites, task);
             assert!(!expected.is_empty(), "noise can be learnt a little");
             assert_eq!(
-                gpu.boost_poses(on_gpu, &grid, &features, &sites, task),
+                gpu.boost_node(on_gpu, &family, &features, &sites, task),
                 expected,
                 "{limit} {task:?}"
             );
-            let expected_margins = Cpu.pose_margins(&on_cpu, &grid, &features, &expected, &sites);
+            let expected_margins = Cpu.margins(&on_cpu, &family, &features, &expected, &sites);
             assert_eq!(
-                gpu.pose_margins(on_gpu, &grid, &features, &expected, &sites),
+                gpu.margins(on_gpu, &family, &features, &expected, &sites),
                 expected_margins,
                 "{limit}"
             );

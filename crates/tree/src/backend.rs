@@ -2,10 +2,11 @@
 //! every implementation.
 
 use crate::{
-    BinnedMatrix, BoostTask, Booster, Classifier, Score, Weak, best_indices, margins_from_responses,
+    BinnedMatrix, BoostTask, Booster, Classifier, FeatureFamily, Haar, PoseSite, Score, Steerable,
+    Weak, best_indices, margins_from_responses,
 };
-use pbt_features::{BoxGrid, HaarFeature, SteerableFeature};
-use pbt_volume::{Padding, Pose, Volume};
+use pbt_features::BoxGrid;
+use pbt_volume::{Padding, Volume};
 use serde::{Deserialize, Serialize};
 
 /// Which tables an uploaded case needs.
@@ -20,145 +21,90 @@ pub struct ImageLayout {
     pub channels: Vec<usize>,
 }
 
-/// A voxel of a level of one of several images.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct VoxelSite {
-    /// Place in the list of images.
-    pub image: u32,
-    /// Voxel index on the level with the integral volume.
-    pub voxel: [i32; 3],
-}
-
-/// A pose in one of several images.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct PoseSite {
-    /// Place in the list of images.
-    pub image: u32,
-    /// The posed box, LPS mm.
-    pub pose: Pose,
-}
-
-/// A device. Every method must give the same bits as the CPU backend, which is the oracle.
-pub trait Backend: Booster {
+/// A device that holds cases and boosts.
+pub trait Device: Booster {
     /// A case made resident on the device.
     type Image: Send + Sync;
 
     /// Uploads the levels of a working pyramid (finest first) and builds the tables that `layout`
     /// asks for.
     fn upload(&self, levels: &[Volume<u16>], layout: &ImageLayout) -> Self::Image;
+}
 
-    /// Responses of Haar features, `out[f * sites.len() + s]`.
-    fn haar_responses(
+/// A device that computes a family of features: responses and scores, and, where it has better ways
+/// than through responses on the host, whole nodes, margins and the best scores.
+pub trait Evaluate<F: FeatureFamily>: Device {
+    /// Responses of features at sites, `out[f * sites.len() + s]`.
+    fn responses(
         &self,
         images: &[&Self::Image],
-        features: &[HaarFeature],
-        sites: &[VoxelSite],
+        family: &F,
+        features: &[F::Feature],
+        sites: &[F::Site],
         out: &mut [i32],
     );
 
-    /// Responses of steerable features on a grid, `out[f * sites.len() + s]`.
-    fn pose_responses(
-        &self,
-        images: &[&Self::Image],
-        grid: &BoxGrid,
-        features: &[SteerableFeature],
-        sites: &[PoseSite],
-        out: &mut [i32],
-    );
-
-    /// Boosts a node on Haar features at voxels; [`Weak::feature`] is the place in `features`. A
-    /// device keeps the responses to itself.
-    fn boost_voxels(
-        &self,
-        images: &[&Self::Image],
-        features: &[HaarFeature],
-        sites: &[VoxelSite],
-        task: &BoostTask<'_>,
-    ) -> Vec<Weak> {
-        let respond = |features: &[HaarFeature], out: &mut [i32]| {
-            self.haar_responses(images, features, sites, out)
-        };
-        let matrix = BinnedMatrix::from_responses(features, sites.len(), task.cut_percent, respond);
-        self.boost(&matrix, task.labels, task.weights, task.params)
-    }
-
-    /// Boosts a node on steerable features of poses; [`Weak::feature`] is the place in `features`.
-    /// A device keeps the responses to itself.
-    fn boost_poses(
-        &self,
-        images: &[&Self::Image],
-        grid: &BoxGrid,
-        features: &[SteerableFeature],
-        sites: &[PoseSite],
-        task: &BoostTask<'_>,
-    ) -> Vec<Weak> {
-        let respond = |features: &[SteerableFeature], out: &mut [i32]| {
-            self.pose_responses(images, grid, features, sites, out)
-        };
-        let matrix = BinnedMatrix::from_responses(features, sites.len(), task.cut_percent, respond);
-        self.boost(&matrix, task.labels, task.weights, task.params)
-    }
-
-    /// Margins of weak classifiers at voxels, in units of 2⁻¹⁶; [`Weak::feature`] is the place in
-    /// `features`.
-    fn voxel_margins(
-        &self,
-        images: &[&Self::Image],
-        features: &[HaarFeature],
-        weaks: &[Weak],
-        sites: &[VoxelSite],
-    ) -> Vec<i32> {
-        margins_from_responses(weaks, features.len(), sites, |sites, out| {
-            self.haar_responses(images, features, sites, out)
-        })
-    }
-
-    /// Margins of weak classifiers at poses, in units of 2⁻¹⁶; [`Weak::feature`] is the place in
-    /// `features`.
-    fn pose_margins(
-        &self,
-        images: &[&Self::Image],
-        grid: &BoxGrid,
-        features: &[SteerableFeature],
-        weaks: &[Weak],
-        sites: &[PoseSite],
-    ) -> Vec<i32> {
-        margins_from_responses(weaks, features.len(), sites, |sites, out| {
-            self.pose_responses(images, grid, features, sites, out)
-        })
-    }
-
-    /// Scores of all voxels of the level with the integral volume, i fastest.
-    fn score_voxels(
+    /// Scores of the targets in an image, in their order.
+    fn score(
         &self,
         image: &Self::Image,
-        features: &[HaarFeature],
+        family: &F,
+        features: &[F::Feature],
         classifier: &Classifier,
+        targets: &F::Targets,
     ) -> Vec<Score>;
 
-    /// The `k` best voxels, by their place in [`Backend::score_voxels`], with their scores, in the
-    /// order of [`best_indices`].
-    fn best_voxels(
+    /// Boosts a node on features at sites; [`Weak::feature`] is the index in `features`. A device
+    /// keeps the responses to itself.
+    fn boost_node(
+        &self,
+        images: &[&Self::Image],
+        family: &F,
+        features: &[F::Feature],
+        sites: &[F::Site],
+        task: &BoostTask<'_>,
+    ) -> Vec<Weak> {
+        let respond = |features: &[F::Feature], out: &mut [i32]| {
+            self.responses(images, family, features, sites, out)
+        };
+        let matrix = BinnedMatrix::from_responses(features, sites.len(), task.cut_percent, respond);
+        self.boost(&matrix, task.labels, task.weights, task.params)
+    }
+
+    /// Margins of weak classifiers at sites, in units of 2⁻¹⁶; [`Weak::feature`] is the index in
+    /// `features`.
+    fn margins(
+        &self,
+        images: &[&Self::Image],
+        family: &F,
+        features: &[F::Feature],
+        weaks: &[Weak],
+        sites: &[F::Site],
+    ) -> Vec<i32> {
+        margins_from_responses(weaks, features.len(), sites, |sites, out| {
+            self.responses(images, family, features, sites, out)
+        })
+    }
+
+    /// The `k` best targets, by their index in [`Evaluate::score`], with their scores, in the order
+    /// of [`best_indices`].
+    fn best(
         &self,
         image: &Self::Image,
-        features: &[HaarFeature],
+        family: &F,
+        features: &[F::Feature],
         classifier: &Classifier,
+        targets: &F::Targets,
         k: usize,
     ) -> Vec<(usize, Score)> {
-        let scores = self.score_voxels(image, features, classifier);
+        let scores = self.score(image, family, features, classifier, targets);
         best_indices(&scores, k).into_iter().map(|n| (n, scores[n])).collect()
     }
+}
 
-    /// Scores of pose hypotheses.
-    fn score_poses(
-        &self,
-        image: &Self::Image,
-        grid: &BoxGrid,
-        features: &[SteerableFeature],
-        classifier: &Classifier,
-        poses: &[Pose],
-    ) -> Vec<Score>;
-
+/// All that training and detection ask of a device. Every method must give the same bits as the CPU
+/// backend, which is the oracle.
+pub trait Backend: Evaluate<Haar> + Evaluate<Steerable> {
     /// What regression sees of each pose: `out[s * patch.len() + …]`.
     fn patches(&self, images: &[&Self::Image], patch: &Patch, sites: &[PoseSite], out: &mut [i16]);
 }

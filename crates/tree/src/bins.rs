@@ -6,6 +6,8 @@ use serde::{Deserialize, Serialize};
 /// Number of bins of every feature. A weak classifier keeps one output bit a bin, so that its votes
 /// fill one `u64`.
 pub const BINS: usize = 64;
+/// A bin is its response's distance from the lower bound times ⌊2³⁸/(hi − lo + 1)⌋, over 2³².
+pub const BIN_MULTIPLIER_BITS: u32 = 38;
 
 /// Most responses that are asked for at a time (256 MB).
 const RESPONSES_AT_A_TIME: usize = 64 << 20;
@@ -65,7 +67,7 @@ impl Bounds {
     /// m = ⌊2³⁸/(hi − lo + 1)⌋, the factor that turns a distance from `lo` into a bin after a shift
     /// by 32.
     pub fn multiplier(&self) -> u64 {
-        (1u64 << 38) / (self.hi as i64 - self.lo as i64 + 1) as u64
+        (1u64 << BIN_MULTIPLIER_BITS) / (self.hi as i64 - self.lo as i64 + 1) as u64
     }
 
     /// The bin of a response: `((clamp(x, lo, hi) − lo)·m) >> 32`, from 0 to 63, rising with `x`.

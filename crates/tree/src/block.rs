@@ -4,8 +4,9 @@
 //! together. Each feature is then computed for a run of samples, which vectorises and keeps its
 //! table in the cache; masses are integers, so the sums are those of the stack to the bit.
 
+use crate::branch::Other;
 use crate::classifier::Classifier;
-use crate::fixed::{MASS_ONE, mass_product, minor_probability};
+use crate::fixed::MASS_ONE;
 use crate::node::Tree;
 use crate::posterior::{Evaluator, Masses};
 use crate::score::Score;
@@ -74,21 +75,14 @@ impl Evaluator {
                 if dominant {
                     total.margin += margin as i64;
                 }
-                if margin >= self.hard_right {
-                    waiting[node.right as usize].push(place, weight, dominant);
-                } else if margin <= self.hard_left {
-                    waiting[node.left as usize].push(place, weight, dominant);
-                } else {
-                    let minor = mass_product(weight, minor_probability(margin));
-                    let (likelier, other) =
-                        if margin >= 0 { (node.right, node.left) } else { (node.left, node.right) };
-                    if margin > self.soft || margin < -self.soft {
-                        total.add(minor, &tree.nodes[other as usize]);
-                    } else {
-                        waiting[other as usize].push(place, minor, false);
-                    }
-                    waiting[likelier as usize].push(place, weight - minor, dominant);
+                let shares = self.shares(margin, weight);
+                let (likelier, other) = node.children(shares.right);
+                match shares.other {
+                    Other::Nothing => {}
+                    Other::Settled(minor) => total.add(minor, &tree.nodes[other as usize]),
+                    Other::Visited(minor) => waiting[other as usize].push(place, minor, false),
                 }
+                waiting[likelier as usize].push(place, shares.likelier, dominant);
             }
         }
     }

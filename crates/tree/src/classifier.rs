@@ -62,17 +62,8 @@ impl Classifier {
     /// The score of the sample whose responses `respond` gives by feature. The classifier must be
     /// valid.
     pub fn score(&self, respond: &mut impl FnMut(u32) -> i32) -> Score {
-        self.sum(|tree| self.eval.masses(tree, respond))
-    }
-
-    /// [`Classifier::score`] with exact early exit: the same log-odds to the bit, but a margin of
-    /// 0, so samples in the same leaf of a hard tree tie.
-    pub fn score_early_exit(&self, respond: &mut impl FnMut(u32) -> i32) -> Score {
-        self.sum(|tree| self.eval.masses_early_exit(tree, respond))
-    }
-
-    fn sum(&self, masses: impl FnMut(&Tree) -> Masses) -> Score {
-        self.trees.iter().map(masses).fold(Masses::default(), Masses::plus).score()
+        let masses = self.trees.iter().map(|tree| self.eval.masses(tree, respond));
+        masses.fold(Masses::default(), Masses::plus).score()
     }
 }
 

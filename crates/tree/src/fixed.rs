@@ -10,15 +10,16 @@ pub const MASS_ONE: u64 = 1 << MASS_BITS;
 /// Fractional bits of [`ln`].
 pub const LN_BITS: u32 = 32;
 
-/// Bits of the doubled margin inside one step of the table: steps of 1/256.
-const STEP_BITS: u32 = 8;
+/// Bits of the doubled margin inside one step of [`minor_table`]: steps of 1/256.
+pub const MINOR_STEP_BITS: u32 = 8;
 /// Largest doubled margin of the table, in steps: 32. Beyond, the probability stays at e⁻³² ≈
 /// 1.3·10⁻¹⁴.
-const STEPS: usize = 32 << STEP_BITS;
+const STEPS: usize = 32 << MINOR_STEP_BITS;
 
 /// 1/(1 + e^u) for u = i/256, in units of 2⁻⁵².
 static MINOR: LazyLock<Vec<u64>> = LazyLock::new(|| {
-    let value = |i: usize| MASS_ONE as f64 / (1.0 + libm::exp(i as f64 / (1 << STEP_BITS) as f64));
+    let value =
+        |i: usize| MASS_ONE as f64 / (1.0 + libm::exp(i as f64 / (1 << MINOR_STEP_BITS) as f64));
     (0..=STEPS).map(|i| value(i).round() as u64).collect()
 });
 
@@ -47,7 +48,7 @@ pub fn ln_table() -> &'static [i64] {
 /// Linear interpolation in steps of 1/256 errs by at most 1.9·10⁻⁷, and by 1.9·10⁻⁶ relatively.
 pub fn minor_probability(margin: i32) -> u64 {
     let doubled = 2 * margin.unsigned_abs() as u64;
-    let fraction_bits = crate::weak::ALPHA_BITS - STEP_BITS;
+    let fraction_bits = crate::weak::ALPHA_BITS - MINOR_STEP_BITS;
     let step = (doubled >> fraction_bits) as usize;
     let table: &[u64] = &MINOR;
     if step >= STEPS {

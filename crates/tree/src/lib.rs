@@ -9,8 +9,10 @@ mod backend;
 mod bins;
 mod block;
 mod boost;
+mod branch;
 mod classifier;
 mod draw;
+mod family;
 pub mod fixed;
 mod grow;
 mod node;
@@ -23,22 +25,24 @@ mod score;
 mod source;
 mod weak;
 
-pub use backend::{Backend, ImageLayout, Patch, PoseSite, VoxelSite};
-pub use bins::{BINS, BinnedMatrix, Bounds};
+pub use backend::{Backend, Device, Evaluate, ImageLayout, Patch};
+pub use bins::{BIN_MULTIPLIER_BITS, BINS, BinnedMatrix, Bounds};
 pub use boost::{
     BoostParams, BoostTask, Booster, Candidate, WEIGHT_TOTAL, WeakKind, accepts, adaboost,
     alpha_of_error, best_of_feature, output_bins, reweight,
 };
+pub use branch::Branch;
 pub use classifier::{
     Classifier, ClassifierError, ClassifierKind, ClassifierParams, Grower, MAX_TREES,
     PbtForestParams, TrainingSet, train_classifier,
 };
+pub use family::{AllVoxels, FeatureFamily, Haar, PoseSite, Steerable, VoxelSite};
 pub use grow::{PbtParams, TrainError, grow_pbt};
 pub use node::{MAX_ALPHA_SUM, MAX_DEPTH, Node, Tree, TreeError, used_features};
-pub use path::{Branch, PathStep};
+pub use path::PathStep;
 pub use posterior::{EvalParams, Evaluator, Masses};
 pub use random_forest::{RandomForestParams, grow_random_tree};
 pub use reference::ReferenceBooster;
-pub use score::{Score, best_indices};
+pub use score::{LOG_ODDS_BITS, Score, best_indices};
 pub use source::{SampleSource, margins_from_responses};
 pub use weak::{ALPHA_BITS, Threshold, Weak};

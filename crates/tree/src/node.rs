@@ -28,6 +28,11 @@ impl Node {
     pub fn is_leaf(&self) -> bool {
         self.weak_count == 0
     }
+
+    /// The child on one side, right or left, and the other one.
+    pub(crate) fn children(&self, right: bool) -> (u32, u32) {
+        if right { (self.right, self.left) } else { (self.left, self.right) }
+    }
 }
 
 /// A tree: nodes, the root first, every child after its parent; and the weak classifiers of all
@@ -111,6 +116,12 @@ impl Tree {
     /// The weak classifiers of a node of this tree.
     pub fn weaks_of(&self, node: &Node) -> &[Weak] {
         &self.weaks[node.first_weak as usize..][..node.weak_count as usize]
+    }
+
+    /// The margin H = Σ α·h of a node of this tree, in units of 2⁻¹⁶, for the sample whose responses
+    /// `respond` gives by feature.
+    pub(crate) fn margin(&self, node: &Node, respond: &mut impl FnMut(u32) -> i32) -> i32 {
+        self.weaks_of(node).iter().map(|weak| weak.signed_alpha(respond(weak.feature))).sum()
     }
 
     /// Checks everything that evaluation relies on; a tree from a file must pass before it is used.

@@ -1,29 +1,9 @@
 //! The way of one sample through a tree: for those who ask why it got its score.
 
+use crate::branch::Branch;
 use crate::fixed::{MASS_ONE, minor_probability};
 use crate::node::Tree;
 use crate::posterior::Evaluator;
-use serde::{Deserialize, Serialize};
-
-/// Where a node sends a sample.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Branch {
-    /// To the left child alone.
-    Left,
-    /// To the left child; the right one's empirical distribution stands for the rest.
-    MostlyLeft,
-    /// To both children, more to the left one.
-    BothMoreLeft,
-    /// To both children, more to the right one.
-    BothMoreRight,
-    /// To the right child; the left one's empirical distribution stands for the rest.
-    MostlyRight,
-    /// To the right child alone.
-    Right,
-    /// Nowhere: a leaf.
-    Leaf,
-}
 
 /// A node on the way.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -41,22 +21,6 @@ pub struct PathStep {
 }
 
 impl Evaluator {
-    /// Where a margin in units of 2⁻¹⁶ sends a sample.
-    pub fn branch(&self, margin: i32) -> Branch {
-        let right = margin >= 0;
-        if margin >= self.hard_right {
-            Branch::Right
-        } else if margin <= self.hard_left {
-            Branch::Left
-        } else if margin > self.soft || margin < -self.soft {
-            if right { Branch::MostlyRight } else { Branch::MostlyLeft }
-        } else if right {
-            Branch::BothMoreRight
-        } else {
-            Branch::BothMoreLeft
-        }
-    }
-
     /// The way that a hard tree would send a sample, from the root to a leaf: where the tree is
     /// soft, the likelier child goes on. `respond` gives the sample's responses by feature; the
     /// tree must be valid.
@@ -76,19 +40,12 @@ impl Evaluator {
                 });
                 return path;
             }
-            let margin: i32 = tree
-                .weaks_of(node)
-                .iter()
-                .map(|weak| weak.signed_alpha(respond(weak.feature)))
-                .sum();
+            let margin = tree.margin(node, respond);
             let minor = minor_probability(margin) as f64 / MASS_ONE as f64;
             let branch = self.branch(margin);
             let probability = if margin >= 0 { 1.0 - minor } else { minor };
             path.push(PathStep { node: place, margin, probability, empirical, branch });
-            place = match branch {
-                Branch::Right | Branch::MostlyRight | Branch::BothMoreRight => node.right as usize,
-                _ => node.left as usize,
-            };
+            place = if margin >= 0 { node.right } else { node.left } as usize;
         }
     }
 }
@@ -100,6 +57,7 @@ mod tests {
     use crate::node::Node;
     use crate::posterior::EvalParams;
     use crate::weak::Weak;
+    use approx::assert_abs_diff_eq;
 
     /// A complete tree of depth 3; each inner node has one weak classifier, a threshold at 0 of a
     /// feature of its own.
@@ -143,40 +101,21 @@ mod tests {
                     masses.margin
                 );
                 if params == EvalParams::HARD {
-                    assert!((masses.score().posterior() - path[3].empirical).abs() < 1e-5);
+                    assert_abs_diff_eq!(
+                        masses.score().posterior(),
+                        path[3].empirical,
+                        epsilon = 1e-5
+                    );
                 }
             }
         }
     }
 
     #[test]
-    fn branches_change_where_the_evaluation_changes() {
-        let evaluator = Evaluator::new(EvalParams { e1: 0.01, e2: 0.1 });
-        let at = |p: f64| evaluator.branch((0.5 * (p / (1.0 - p)).ln() * 65536.0).round() as i32);
-        let found = [0.005, 0.02, 0.39, 0.41, 0.5, 0.59, 0.61, 0.98, 0.995].map(at);
-        use Branch::{BothMoreLeft, BothMoreRight, Left, MostlyLeft, MostlyRight, Right};
-        assert_eq!(
-            found,
-            [
-                Left,
-                MostlyLeft,
-                MostlyLeft,
-                BothMoreLeft,
-                BothMoreRight,
-                BothMoreRight,
-                MostlyRight,
-                MostlyRight,
-                Right
-            ]
-        );
-        assert_eq!(Evaluator::new(EvalParams::HARD).branch(0), Right);
-    }
-
-    #[test]
     fn probabilities_are_those_of_the_margins() {
         let step = Evaluator::new(EvalParams::default()).path(&tree(65536), &mut |_| -5)[0];
-        assert!((step.probability - 1.0 / (1.0 + 2f64.exp())).abs() < 1e-6);
+        assert_abs_diff_eq!(step.probability, 1.0 / (1.0 + 2f64.exp()), epsilon = 1e-6);
         assert_eq!((step.margin, step.branch), (-65536, Branch::MostlyLeft));
-        assert!((step.empirical - 1.0 / 32.0).abs() < 1e-12);
+        assert_abs_diff_eq!(step.empirical, 1.0 / 32.0, epsilon = 1e-12);
     }
 }

@@ -5,7 +5,8 @@
 //! close to 0 or 1. A path's weight is split between the two sides of a node without loss: the less
 //! likely side gets its rounded product, the other one the rest.
 
-use crate::fixed::{MASS_ONE, margin_of_probability, mass_product, minor_probability};
+use crate::branch::Other;
+use crate::fixed::{MASS_ONE, margin_of_probability};
 use crate::node::{MAX_DEPTH, Node, Tree};
 use crate::score::Score;
 use serde::{Deserialize, Serialize};
@@ -61,8 +62,7 @@ pub struct Masses {
     pub positive: u64,
     /// Mass of the class −1.
     pub negative: u64,
-    /// Sum of the margins along the path that a hard tree would take, in units of 2⁻¹⁶; 0 when it
-    /// was not asked for.
+    /// Sum of the margins along the path that a hard tree would take, in units of 2⁻¹⁶.
     pub margin: i64,
 }
 
@@ -137,21 +137,6 @@ impl Evaluator {
     /// The masses of a tree for the sample whose responses `respond` gives by feature. The tree
     /// must be valid.
     pub fn masses(&self, tree: &Tree, respond: &mut impl FnMut(u32) -> i32) -> Masses {
-        self.walk::<false>(tree, respond)
-    }
-
-    /// [`Evaluator::masses`] with the margin left at 0: the masses are the same bits, and in
-    /// branches that take one side only the sum over weak classifiers ends as soon as those that
-    /// remain cannot change the side.
-    pub fn masses_early_exit(&self, tree: &Tree, respond: &mut impl FnMut(u32) -> i32) -> Masses {
-        self.walk::<true>(tree, respond)
-    }
-
-    fn walk<const EARLY_EXIT: bool>(
-        &self,
-        tree: &Tree,
-        respond: &mut impl FnMut(u32) -> i32,
-    ) -> Masses {
         let mut total = Masses::default();
         // Depth first: a visited node leaves the stack and brings at most two, so a level needs one
         // place and the last one two.
@@ -166,62 +151,25 @@ impl Evaluator {
                 total.add(weight, node);
                 continue;
             }
-            let margin = if EARLY_EXIT {
-                self.margin_early_exit(tree, node, respond)
-            } else {
-                margin(tree, node, respond)
-            };
-            if dominant && !EARLY_EXIT {
+            let margin = tree.margin(node, respond);
+            if dominant {
                 total.margin += margin as i64;
             }
-            let mut push = |child: u32, likelier: bool, weight: u64| {
-                stack[waiting] = Visit { node: child, dominant: dominant && likelier, weight };
+            let shares = self.shares(margin, weight);
+            let (likelier, other) = node.children(shares.right);
+            let mut push = |node: u32, dominant: bool, weight: u64| {
+                stack[waiting] = Visit { node, dominant, weight };
                 waiting += 1;
             };
-            if margin >= self.hard_right {
-                push(node.right, true, weight);
-            } else if margin <= self.hard_left {
-                push(node.left, true, weight);
-            } else {
-                let minor = mass_product(weight, minor_probability(margin));
-                let major = weight - minor;
-                let (likelier, other) =
-                    if margin >= 0 { (node.right, node.left) } else { (node.left, node.right) };
-                if margin > self.soft || margin < -self.soft {
-                    total.add(minor, &tree.nodes[other as usize]);
-                } else {
-                    push(other, false, minor);
-                }
-                push(likelier, true, major);
+            match shares.other {
+                Other::Nothing => {}
+                Other::Settled(minor) => total.add(minor, &tree.nodes[other as usize]),
+                Other::Visited(minor) => push(other, false, minor),
             }
+            push(likelier, dominant, shares.likelier);
         }
         total
     }
-
-    /// The margin, or a partial sum on the same side of `hard_right` or `hard_left`.
-    fn margin_early_exit(
-        &self,
-        tree: &Tree,
-        node: &Node,
-        respond: &mut impl FnMut(u32) -> i32,
-    ) -> i32 {
-        let weaks = tree.weaks_of(node);
-        let mut remaining: i32 = weaks.iter().map(|w| w.alpha).sum();
-        let mut margin = 0;
-        for weak in weaks {
-            margin += weak.signed_alpha(respond(weak.feature));
-            remaining -= weak.alpha;
-            if margin - remaining >= self.hard_right || margin + remaining <= self.hard_left {
-                break;
-            }
-        }
-        margin
-    }
-}
-
-/// H = Σ α·h of a node, in units of 2⁻¹⁶.
-fn margin(tree: &Tree, node: &Node, respond: &mut impl FnMut(u32) -> i32) -> i32 {
-    tree.weaks_of(node).iter().map(|weak| weak.signed_alpha(respond(weak.feature))).sum()
 }
 
 #[cfg(test)]
@@ -229,6 +177,7 @@ mod tests {
     use super::*;
     use crate::bins::Bounds;
     use crate::weak::Weak;
+    use approx::assert_abs_diff_eq;
     use proptest::prelude::*;
 
     const SCALE: f64 = 65536.0;
@@ -348,16 +297,6 @@ mod tests {
             let log_odds = (expected / (1.0 - expected)).ln();
             prop_assert!((masses.score().log_odds() - log_odds).abs() < 1e-4, "{} {log_odds}", masses.score().log_odds());
         }
-
-        #[test]
-        fn early_exit_changes_no_bit(tree in tree(), params in params(), responses in prop::collection::vec(-100i32..100, FEATURES)) {
-            let evaluator = Evaluator::new(params);
-            let (mut all, mut asked) = (0, 0);
-            let full = evaluator.masses(&tree, &mut |f| { all += 1; responses[f as usize] });
-            let early = evaluator.masses_early_exit(&tree, &mut |f| { asked += 1; responses[f as usize] });
-            prop_assert_eq!(Masses { margin: 0, ..full }, early);
-            prop_assert!(asked <= all);
-        }
     }
 
     proptest! {
@@ -388,9 +327,9 @@ mod tests {
     fn a_zero_margin_goes_both_ways_and_right_in_a_hard_tree() {
         let posterior =
             |params| Evaluator::new(params).masses(&stump(0), &mut |_| 5).score().posterior();
-        assert!((posterior(EvalParams::default()) - 0.5).abs() < 1e-9);
-        assert!((posterior(EvalParams { e1: 0.0, e2: 0.0 }) - 0.5).abs() < 1e-9);
-        assert!((posterior(EvalParams::HARD) - 0.75).abs() < 1e-5);
+        assert_abs_diff_eq!(posterior(EvalParams::default()), 0.5, epsilon = 1e-9);
+        assert_abs_diff_eq!(posterior(EvalParams { e1: 0.0, e2: 0.0 }), 0.5, epsilon = 1e-9);
+        assert_abs_diff_eq!(posterior(EvalParams::HARD), 0.75, epsilon = 1e-5);
     }
 
     #[test]
@@ -401,21 +340,7 @@ mod tests {
             .score()
             .posterior();
         let p = 1.0 / (1.0 + 2f64.exp());
-        assert!((posterior - ((1.0 - p) * 0.25 + p * 0.75)).abs() < 1e-5);
-    }
-
-    #[test]
-    fn early_exit_saves_work_in_a_hard_tree() {
-        let mut tree = stump(65536);
-        tree.weaks = vec![tree.weaks[0]; 9];
-        tree.nodes[0].weak_count = 9;
-        let mut asked = 0;
-        let masses = Evaluator::new(EvalParams::HARD).masses_early_exit(&tree, &mut |_| {
-            asked += 1;
-            5
-        });
-        assert_eq!(asked, 5);
-        assert!((masses.score().posterior() - 0.75).abs() < 1e-5);
+        assert_abs_diff_eq!(posterior, (1.0 - p) * 0.25 + p * 0.75, epsilon = 1e-5);
     }
 
     #[test]

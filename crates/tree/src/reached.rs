@@ -146,6 +146,7 @@ mod tests {
     use super::*;
     use crate::bins::Bounds;
     use crate::draw::stream;
+    use approx::assert_abs_diff_eq;
     use proptest::prelude::*;
 
     #[test]
@@ -160,9 +161,9 @@ mod tests {
         // All samples, or none: ½. Otherwise shares of the classes, each with one tenth (a
         // positive's mass) added.
         assert_eq!((q(10.0, 100.0), q(0.0, 0.0)), (0.5, 0.5));
-        assert!((q(10.0, 0.0) - 1.1 / 1.2).abs() < 1e-9);
-        assert!((q(5.0, 100.0) - 0.6 / 1.7).abs() < 1e-9);
-        assert!((q(0.0, 50.0) - 0.1 / 0.7).abs() < 1e-9);
+        assert_abs_diff_eq!(q(10.0, 0.0), 1.1 / 1.2, epsilon = 1e-9);
+        assert_abs_diff_eq!(q(5.0, 100.0), 0.6 / 1.7, epsilon = 1e-9);
+        assert_abs_diff_eq!(q(0.0, 50.0), 0.1 / 0.7, epsilon = 1e-9);
     }
 
     proptest! {

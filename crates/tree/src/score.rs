@@ -5,7 +5,7 @@ use crate::posterior::Masses;
 use serde::{Deserialize, Serialize};
 
 /// Fractional bits of the log-odds in a score.
-const LOG_ODDS_BITS: u32 = 16;
+pub const LOG_ODDS_BITS: u32 = 16;
 
 /// Log-odds of the posterior in the upper 32 bits (units of 2⁻¹⁶), and in the lower 32 the margin
 /// along the dominant path (units of 2⁻¹⁶, offset by 2³¹). The order of the integers is the order
@@ -30,7 +30,7 @@ impl Score {
         (self.0 >> 32) as f64 / (1u32 << LOG_ODDS_BITS) as f64
     }
 
-    /// The margin along the dominant path; 0 when the score was computed with early exit.
+    /// The margin along the dominant path.
     pub fn margin(self) -> f64 {
         ((self.0 & 0xffff_ffff) + i32::MIN as i64) as f64 / (1u32 << crate::weak::ALPHA_BITS) as f64
     }
@@ -57,6 +57,7 @@ pub fn best_indices(scores: &[Score], k: usize) -> Vec<usize> {
 mod tests {
     use super::*;
     use crate::fixed::MASS_ONE;
+    use approx::assert_abs_diff_eq;
     use proptest::prelude::*;
 
     fn score(positive: u64, margin: i64) -> Score {
@@ -97,7 +98,7 @@ mod tests {
     fn known_values() {
         assert_eq!(score(MASS_ONE / 2, 0), Score(1 << 31));
         assert_eq!(score(MASS_ONE / 2, 0).posterior(), 0.5);
-        assert!((score(MASS_ONE / 4 * 3, 0).log_odds() - 3f64.ln()).abs() < 2e-5);
+        assert_abs_diff_eq!(score(MASS_ONE / 4 * 3, 0).log_odds(), 3f64.ln(), epsilon = 2e-5);
         // One part in 2⁴⁰ is told from two.
         assert!(
             (score(1 << 12, 0).log_odds() - score(2 << 12, 0).log_odds() + 2f64.ln()).abs() < 4e-5

@@ -6,7 +6,7 @@ use crate::model::tables::{TableReader, TableWriter};
 use crate::model::validation::check_grid;
 use crate::stages::classifier::{HaarClassifier, PoseClassifier};
 use pbt_features::{Channel, Cuboid, HaarFeature, Modifier, SteerableFeature};
-use pbt_tree::{Bounds, Classifier, Evaluator, Node, Tree, Weak};
+use pbt_tree::{Bounds, Classifier, Evaluator, Haar, Node, Steerable, Tree, Weak};
 
 pub(super) fn put_haar(tables: &mut TableWriter, name: &str, c: &HaarClassifier) -> ClassifierCard {
     let row = |f: &HaarFeature| -> Vec<i16> {
@@ -64,7 +64,7 @@ pub(super) fn take_haar(
         })
         .collect::<Result<Vec<_>, _>>()?;
     let classifier = take_trees(tables, name, card, features.len())?;
-    Ok(HaarClassifier { features, classifier })
+    Ok(HaarClassifier { family: Haar, features, classifier })
 }
 
 pub(super) fn put_pose(tables: &mut TableWriter, name: &str, c: &PoseClassifier) -> ClassifierCard {
@@ -74,7 +74,7 @@ pub(super) fn put_pose(tables: &mut TableWriter, name: &str, c: &PoseClassifier)
     };
     tables.put(format!("{name}.features"), 6, c.features.iter().flat_map(row));
     put_trees(tables, name, &c.classifier);
-    ClassifierCard { eval: c.classifier.eval.params(), grid: Some(c.grid) }
+    ClassifierCard { eval: c.classifier.eval.params(), grid: Some(c.family.grid) }
 }
 
 pub(super) fn take_pose(
@@ -106,7 +106,7 @@ pub(super) fn take_pose(
         })
         .collect::<Result<Vec<_>, _>>()?;
     let classifier = take_trees(tables, name, card, features.len())?;
-    Ok(PoseClassifier { grid, features, classifier })
+    Ok(PoseClassifier { family: Steerable { grid }, features, classifier })
 }
 
 fn put_trees(tables: &mut TableWriter, name: &str, c: &Classifier) {

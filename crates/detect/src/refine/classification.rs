@@ -1,5 +1,5 @@
 //! The classification refinement, the patent's way: size hypotheses, then passes of finer and finer
-//! pose hypotheses pass every mode.
+//! pose hypotheses about every mode.
 
 use crate::DetectError;
 use crate::pose::modes::mean;
@@ -9,7 +9,7 @@ use crate::stages::classifier::{Labelled, PoseClassifier};
 use crate::stages::input::StageInput;
 use crate::stages::sampling::{grid_for, levels_for};
 use pbt_features::steerable_pool;
-use pbt_tree::{Backend, PoseSite, best_indices};
+use pbt_tree::{Backend, PoseSite, Steerable, best_indices};
 use pbt_volume::Pose;
 use serde::{Deserialize, Serialize};
 
@@ -72,8 +72,15 @@ impl ClassificationPasses {
             let samples = Labelled::concat(cases.iter().enumerate().map(|(n, case)| {
                 draw(n, &case.pose, &reach, cases.len(), &mut input.seeds.random(poses, n))
             }));
-            let classifier =
-                PoseClassifier::train(backend, images, grid, &pool, &samples, classifier, seed)?;
+            let classifier = PoseClassifier::train(
+                backend,
+                images,
+                Steerable { grid },
+                &pool,
+                &samples,
+                classifier,
+                seed,
+            )?;
             passes.push(ClassificationPass {
                 spec: PassSpec {
                     reach,
@@ -107,8 +114,7 @@ impl ClassificationPass {
         let hypotheses: Vec<Pose> = (0..self.spec.hypotheses)
             .map(|_| perturbed(pose, &self.spec.reach, &mut random))
             .collect();
-        let c = &self.classifier;
-        let scores = backend.score_poses(image, &c.grid, &c.features, &c.classifier, &hypotheses);
+        let scores = self.classifier.score(backend, image, &hypotheses);
         let best = ((self.spec.hypotheses as f64 * self.spec.best) as usize).max(1);
         mean(best_indices(&scores, best).into_iter().map(|n| &hypotheses[n])).unwrap_or(*pose)
     }

@@ -1,10 +1,9 @@
 //! A classifier with the features that it uses: Haar at voxels, steerable in posed boxes.
 
 use crate::DetectError;
-use crate::stages::samples::{HaarSamples, PoseSamples};
-use pbt_features::{BoxGrid, HaarFeature, SteerableFeature};
+use crate::stages::samples::Samples;
 use pbt_tree::{
-    Backend, Classifier, ClassifierParams, PoseSite, SampleSource, TrainingSet, VoxelSite,
+    Classifier, ClassifierParams, Evaluate, FeatureFamily, Haar, Score, Steerable, TrainingSet,
     train_classifier, used_features,
 };
 
@@ -43,74 +42,62 @@ impl<S> Labelled<S> {
     }
 }
 
-/// A classifier over Haar features.
+/// A classifier over a family of features.
 #[derive(Debug, Clone, PartialEq)]
-pub struct HaarClassifier {
+pub struct FamilyClassifier<F: FeatureFamily> {
+    /// The family: what its features need beside themselves.
+    pub family: F,
     /// The features that the trees refer to.
-    pub features: Vec<HaarFeature>,
+    pub features: Vec<F::Feature>,
     /// The trees.
     pub classifier: Classifier,
 }
+
+/// A classifier over Haar features at voxels.
+pub type HaarClassifier = FamilyClassifier<Haar>;
 
 /// A classifier over steerable features on a grid in a posed box.
-#[derive(Debug, Clone, PartialEq)]
-pub struct PoseClassifier {
-    /// Where the box is sampled.
-    pub grid: BoxGrid,
-    /// The features that the trees refer to.
-    pub features: Vec<SteerableFeature>,
-    /// The trees.
-    pub classifier: Classifier,
-}
+pub type PoseClassifier = FamilyClassifier<Steerable>;
 
-impl HaarClassifier {
-    /// Trains on voxels of several images; the image is the group that forests draw.
-    pub(crate) fn train<B: Backend>(
+impl<F: FeatureFamily> FamilyClassifier<F> {
+    /// Trains on sites in several images; the case is the group that forests draw. Features are
+    /// numbered anew, so that only those in use are left.
+    pub(crate) fn train<B: Evaluate<F>>(
         backend: &B,
         images: &[&B::Image],
-        pool: &[HaarFeature],
-        samples: &Labelled<VoxelSite>,
+        family: F,
+        pool: &[F::Feature],
+        samples: &Labelled<F::Site>,
         config: &ClassifierParams,
         seed: u64,
     ) -> Result<Self, DetectError> {
-        let source = HaarSamples { backend, images, pool, sites: &samples.sites };
-        let (classifier, used) = train(&source, samples, backend, config, seed)?;
-        Ok(Self { features: used.into_iter().map(|f| pool[f as usize]).collect(), classifier })
+        let source = Samples { backend, images, family: &family, pool, sites: &samples.sites };
+        let set = TrainingSet { source: &source, labels: &samples.labels, groups: &samples.groups };
+        let mut classifier = train_classifier(&set, backend, config, seed)
+            .map_err(|e| DetectError::training("classifier", e.to_string()))?;
+        let used = used_features(&mut classifier.trees);
+        let features = used.into_iter().map(|f| pool[f as usize].clone()).collect();
+        Ok(Self { family, features, classifier })
     }
-}
 
-impl PoseClassifier {
-    /// Trains on poses in several images; the case is the group that forests draw.
-    pub(crate) fn train<B: Backend>(
+    /// Scores of the targets in an image, in their order.
+    pub(crate) fn score<B: Evaluate<F>>(
+        &self,
         backend: &B,
-        images: &[&B::Image],
-        grid: BoxGrid,
-        pool: &[SteerableFeature],
-        samples: &Labelled<PoseSite>,
-        config: &ClassifierParams,
-        seed: u64,
-    ) -> Result<Self, DetectError> {
-        let source = PoseSamples { backend, images, grid: &grid, pool, sites: &samples.sites };
-        let (classifier, used) = train(&source, samples, backend, config, seed)?;
-        Ok(Self {
-            grid,
-            features: used.into_iter().map(|f| pool[f as usize]).collect(),
-            classifier,
-        })
+        image: &B::Image,
+        targets: &F::Targets,
+    ) -> Vec<Score> {
+        backend.score(image, &self.family, &self.features, &self.classifier, targets)
     }
-}
 
-/// Trains, and numbers the features anew so that only those in use are left.
-fn train<B: Backend, S>(
-    source: &dyn SampleSource,
-    samples: &Labelled<S>,
-    backend: &B,
-    config: &ClassifierParams,
-    seed: u64,
-) -> Result<(Classifier, Vec<u32>), DetectError> {
-    let set = TrainingSet { source, labels: &samples.labels, groups: &samples.groups };
-    let mut classifier = train_classifier(&set, backend, config, seed)
-        .map_err(|e| DetectError::training("classifier", e.to_string()))?;
-    let used = used_features(&mut classifier.trees);
-    Ok((classifier, used))
+    /// The `k` best targets, by their index, with their scores, the best first.
+    pub(crate) fn best<B: Evaluate<F>>(
+        &self,
+        backend: &B,
+        image: &B::Image,
+        targets: &F::Targets,
+        k: usize,
+    ) -> Vec<(usize, Score)> {
+        backend.best(image, &self.family, &self.features, &self.classifier, targets, k)
+    }
 }

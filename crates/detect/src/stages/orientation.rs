@@ -11,7 +11,7 @@ use crate::stages::position::Candidate;
 use crate::stages::sampling::{grid_for, levels_for};
 use nalgebra::UnitQuaternion;
 use pbt_features::steerable_pool;
-use pbt_tree::{Backend, PoseSite, best_indices};
+use pbt_tree::{Backend, PoseSite, Steerable, best_indices};
 use pbt_volume::{PointLps, Pose};
 use serde::{Deserialize, Serialize};
 
@@ -106,7 +106,7 @@ impl OrientationStage {
             let classifier = PoseClassifier::train(
                 backend,
                 images,
-                grid,
+                Steerable { grid },
                 &pool,
                 samples,
                 classifier,
@@ -122,13 +122,7 @@ impl OrientationStage {
         for repetition in 0..config.bootstrap {
             for (n, case) in cases.iter().enumerate() {
                 let hypotheses = stage.hypotheses(&candidates[n], prior);
-                let scores = backend.score_poses(
-                    images[n],
-                    &stage.classifier.grid,
-                    &stage.classifier.features,
-                    &stage.classifier.classifier,
-                    &hypotheses,
-                );
+                let scores = stage.classifier.score(backend, images[n], &hypotheses);
                 let wrong = best_indices(&scores, config.keep)
                     .into_iter()
                     .filter(|&h| limits.is_negative(&case.pose, &hypotheses[h]));
@@ -165,8 +159,7 @@ impl OrientationStage {
         middle: PointLps,
     ) -> Vec<Pose> {
         let hypotheses = self.hypotheses(candidates, prior);
-        let c = &self.classifier;
-        let scores = backend.score_poses(image, &c.grid, &c.features, &c.classifier, &hypotheses);
+        let scores = self.classifier.score(backend, image, &hypotheses);
         let OrientationSpec { keep, modes: most, apart_rad, apart_mm } = self.spec;
         let mut found =
             modes(&hypotheses, &scores, &ModeRule { apart_rad, apart_mm, keep, modes: most });

@@ -10,7 +10,7 @@ use crate::random::{Random, Seeds, Stream};
 use crate::stages::classifier::{HaarClassifier, Labelled};
 use nalgebra::Vector3;
 use pbt_features::haar_pool;
-use pbt_tree::{Backend, ClassifierParams, ImageLayout, Score, VoxelSite};
+use pbt_tree::{AllVoxels, Backend, ClassifierParams, Haar, ImageLayout, Score, VoxelSite};
 use pbt_volume::{Geometry, PointLps, Volume, VoxelIndex, resample};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -92,18 +92,13 @@ impl PositionStage {
         let pool = haar_pool(&config.haar, seeds.derive(Stream::HaarPool, 0));
         let train = |samples: &Labelled<VoxelSite>, index| {
             let seed = seeds.derive(Stream::PositionClassifier, index);
-            HaarClassifier::train(backend, &references, &pool, samples, classifier, seed)
+            HaarClassifier::train(backend, &references, Haar, &pool, samples, classifier, seed)
         };
         let first = train(&samples, 0)?;
         // The second classifier learns from what the first takes for the structure (Sofka et al.
         // 2014, section III).
         for (n, copy) in copied.iter().enumerate() {
-            let best = backend.best_voxels(
-                &images[n],
-                &first.features,
-                &first.classifier,
-                config.negatives,
-            );
+            let best = first.best(backend, &images[n], &AllVoxels, config.negatives);
             samples.extend(copy.mistakes(n, &best, config));
         }
         let classifier = train(&samples, 1)?;
@@ -128,8 +123,7 @@ impl PositionStage {
         };
         // Only the best few can be chosen: each candidate excludes at most the 33 voxels within two
         // voxels of it.
-        let HaarClassifier { features, classifier, .. } = &self.classifier;
-        let order = backend.best_voxels(image, features, classifier, self.spec.keep * 34);
+        let order = self.classifier.best(backend, image, &AllVoxels, self.spec.keep * 34);
         let mut chosen: Vec<(usize, Score)> =
             order.iter().copied().take(self.spec.keep / 2).collect();
         for &(n, score) in &order {

@@ -1,22 +1,22 @@
 //! Training samples as the trees see them: numbered features, numbered samples, integer responses
 //! from a backend.
 
-use pbt_features::{BoxGrid, HaarFeature, SteerableFeature};
-use pbt_tree::{Backend, BoostTask, Booster, PoseSite, SampleSource, VoxelSite, Weak};
+use pbt_tree::{BoostTask, Booster, Evaluate, FeatureFamily, SampleSource, Weak};
 
-fn at<T: Copy>(list: &[T], places: &[u32]) -> Vec<T> {
-    places.iter().map(|&p| list[p as usize]).collect()
-}
-
-/// Haar features at voxels of several images.
-pub(crate) struct HaarSamples<'a, B: Backend> {
+/// Features of a family at sites in several images.
+pub(crate) struct Samples<'a, B: Evaluate<F>, F: FeatureFamily> {
     pub(crate) backend: &'a B,
     pub(crate) images: &'a [&'a B::Image],
-    pub(crate) pool: &'a [HaarFeature],
-    pub(crate) sites: &'a [VoxelSite],
+    pub(crate) family: &'a F,
+    pub(crate) pool: &'a [F::Feature],
+    pub(crate) sites: &'a [F::Site],
 }
 
-impl<B: Backend> SampleSource for HaarSamples<'_, B> {
+fn at<T: Clone>(list: &[T], indices: &[u32]) -> Vec<T> {
+    indices.iter().map(|&n| list[n as usize].clone()).collect()
+}
+
+impl<B: Evaluate<F>, F: FeatureFamily> SampleSource for Samples<'_, B, F> {
     fn sample_count(&self) -> usize {
         self.sites.len()
     }
@@ -26,12 +26,8 @@ impl<B: Backend> SampleSource for HaarSamples<'_, B> {
     }
 
     fn respond(&self, features: &[u32], samples: &[u32], out: &mut [i32]) {
-        self.backend.haar_responses(
-            self.images,
-            &at(self.pool, features),
-            &at(self.sites, samples),
-            out,
-        );
+        let (features, sites) = (at(self.pool, features), at(self.sites, samples));
+        self.backend.responses(self.images, self.family, &features, &sites, out);
     }
 
     fn boost(
@@ -41,75 +37,12 @@ impl<B: Backend> SampleSource for HaarSamples<'_, B> {
         samples: &[u32],
         task: &BoostTask<'_>,
     ) -> Vec<Weak> {
-        self.backend.boost_voxels(
-            self.images,
-            &at(self.pool, features),
-            &at(self.sites, samples),
-            task,
-        )
+        let (features, sites) = (at(self.pool, features), at(self.sites, samples));
+        self.backend.boost_node(self.images, self.family, &features, &sites, task)
     }
 
     fn margins(&self, features: &[u32], weaks: &[Weak], samples: &[u32]) -> Vec<i32> {
-        self.backend.voxel_margins(
-            self.images,
-            &at(self.pool, features),
-            weaks,
-            &at(self.sites, samples),
-        )
-    }
-}
-
-/// Steerable features at poses in several images.
-pub(crate) struct PoseSamples<'a, B: Backend> {
-    pub(crate) backend: &'a B,
-    pub(crate) images: &'a [&'a B::Image],
-    pub(crate) grid: &'a BoxGrid,
-    pub(crate) pool: &'a [SteerableFeature],
-    pub(crate) sites: &'a [PoseSite],
-}
-
-impl<B: Backend> SampleSource for PoseSamples<'_, B> {
-    fn sample_count(&self) -> usize {
-        self.sites.len()
-    }
-
-    fn feature_count(&self) -> usize {
-        self.pool.len()
-    }
-
-    fn respond(&self, features: &[u32], samples: &[u32], out: &mut [i32]) {
-        self.backend.pose_responses(
-            self.images,
-            self.grid,
-            &at(self.pool, features),
-            &at(self.sites, samples),
-            out,
-        );
-    }
-
-    fn boost(
-        &self,
-        _: &dyn Booster,
-        features: &[u32],
-        samples: &[u32],
-        task: &BoostTask<'_>,
-    ) -> Vec<Weak> {
-        self.backend.boost_poses(
-            self.images,
-            self.grid,
-            &at(self.pool, features),
-            &at(self.sites, samples),
-            task,
-        )
-    }
-
-    fn margins(&self, features: &[u32], weaks: &[Weak], samples: &[u32]) -> Vec<i32> {
-        self.backend.pose_margins(
-            self.images,
-            self.grid,
-            &at(self.pool, features),
-            weaks,
-            &at(self.sites, samples),
-        )
+        let (features, sites) = (at(self.pool, features), at(self.sites, samples));
+        self.backend.margins(self.images, self.family, &features, weaks, &sites)
     }
 }

@@ -14,7 +14,7 @@ use crate::stages::classifier::{Labelled, PoseClassifier};
 use crate::stages::input::StageInput;
 use crate::stages::sampling::{grid_for, levels_for};
 use pbt_features::steerable_pool;
-use pbt_tree::{Backend, PoseSite, Score, best_indices};
+use pbt_tree::{Backend, PoseSite, Score, Steerable, best_indices};
 use pbt_volume::{PointLps, Pose};
 use serde::{Deserialize, Serialize};
 
@@ -130,7 +130,15 @@ impl VerificationStage {
             steerable_pool(&grid, orientation.features, &levels_for(prior, working, &[11.5, 23.0]));
         let train = |samples: &Labelled<PoseSite>, index| {
             let seed = input.seeds.derive(Stream::VerificationClassifier, index);
-            PoseClassifier::train(backend, images, grid, &pool, samples, classifier, seed)
+            PoseClassifier::train(
+                backend,
+                images,
+                Steerable { grid },
+                &pool,
+                samples,
+                classifier,
+                seed,
+            )
         };
         let folds = Folds::of(cases);
         let mut held_out = Vec::new();
@@ -149,13 +157,7 @@ impl VerificationStage {
             let mut labels = test.labels.iter();
             for sites in test.sites.chunk_by(|a, b| a.image == b.image) {
                 let poses: Vec<Pose> = sites.iter().map(|s| s.pose).collect();
-                let scores = backend.score_poses(
-                    images[sites[0].image as usize],
-                    &c.grid,
-                    &c.features,
-                    &c.classifier,
-                    &poses,
-                );
+                let scores = c.score(backend, images[sites[0].image as usize], &poses);
                 held_out.extend(
                     scores
                         .iter()
@@ -219,7 +221,6 @@ impl VerificationStage {
         image: &B::Image,
         poses: &[Pose],
     ) -> Vec<Score> {
-        let c = &self.classifier;
-        backend.score_poses(image, &c.grid, &c.features, &c.classifier, poses)
+        self.classifier.score(backend, image, poses)
     }
 }

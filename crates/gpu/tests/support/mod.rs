@@ -16,11 +16,15 @@ pub(crate) fn gpu() -> Option<Gpu> {
     }
 }
 
-/// Another seed every time: results must agree exactly on whatever is drawn.
+/// Another seed every time, for results must agree exactly on whatever is drawn; the variable
+/// `PBT_TEST_SEED` replays one that was printed.
 pub(crate) fn fresh_rng() -> ChaCha8Rng {
-    let seed = std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)
-        .map_or(0, |t| t.as_nanos() as u64);
-    println!("seed {seed}");
+    let seed = match std::env::var("PBT_TEST_SEED") {
+        Ok(seed) => seed.parse().expect("PBT_TEST_SEED is a whole number"),
+        Err(_) => std::time::SystemTime::now()
+            .duration_since(std::time::UNIX_EPOCH)
+            .map_or(0, |t| t.as_nanos() as u64),
+    };
+    println!("PBT_TEST_SEED={seed}");
     ChaCha8Rng::seed_from_u64(seed)
 }

@@ -1,24 +1,15 @@
-// What the kernels of scoring share: numbers, trees, masses and scores, twins of `pbt_tree`.
+// What the kernels of scoring share: trees, masses and scores, twins of `pbt_tree`.
 
 #pragma once
 
-typedef unsigned char u8;
-typedef unsigned short u16;
-typedef unsigned int u32;
-typedef unsigned long long u64;
-typedef long long s64;
+#include "constants.cuh"
 
-#define MASS_BITS 52
 #define MASS_ONE (1ull << MASS_BITS)
-#define LN_BITS 32
-#define MINOR_STEP_BITS 8
-#define MINOR_STEPS (32 << MINOR_STEP_BITS)
-#define ALPHA_BITS 16
-#define LOG_ODDS_BITS 16
 
-// A weak classifier. `what` and `how` say which response: of a Haar feature its first four taps and the number of pairs, of a steerable one
-// the point and level, and the channel and modifier. What a threshold needs comes first and is read alone: +above where the response is at
-// least `first`, −above elsewhere. With HISTOGRAM in `how` the response's bin says whether ±alpha.
+// A weak classifier. `what` and `how` say which response: of a Haar feature its first four taps and
+// the number of pairs, of a steerable one the point and level, and the channel and modifier. What a
+// threshold needs comes first and is read alone: +above where the response is at least `first`,
+// −above elsewhere. With HISTOGRAM in `how` the response's bin says whether ±alpha.
 struct Weak {
     u32 what, how;
     int first, above;
@@ -29,15 +20,14 @@ struct Weak {
     u32 unused;
 };
 
-#define HISTOGRAM 0x80000000u
-
 struct Node {
     u32 first_weak, weak_count;
     u32 left, right;
     u32 positive;
 };
 
-// The trees of a classifier one after the other, with numbers of nodes and weak classifiers that run through all of them.
+// The trees of a classifier one after the other, with numbers of nodes and weak classifiers that
+// run through all of them.
 struct Forest {
     const Node *nodes;
     const Weak *weaks;
@@ -62,19 +52,25 @@ __device__ __forceinline__ Threshold load_threshold(const Weak *weaks, u32 index
 
 // Adds the votes of a weak classifier, the same for all lanes of the warp, on V responses.
 template <int V>
-__device__ __forceinline__ void add_votes(const Weak *weaks, u32 index, const Threshold &threshold, const u32 (&responses)[V], int (&margins)[V]) {
+__device__ __forceinline__ void add_votes(
+    const Weak *weaks, u32 index, const Threshold &threshold, const u32 (&responses)[V],
+    int (&margins)[V]
+) {
     if (threshold.how & HISTOGRAM) {
         const int4 *words = (const int4 *)(weaks + index);
         int4 bits = __ldg(words + 1), bounds = __ldg(words + 2);
-        u64 votes = (u64)(u32)bits.y << 32 | (u32)bits.x, multiplier = (u64)(u32)bits.w << 32 | (u32)bits.z;
+        u64 votes = (u64)(u32)bits.y << 32 | (u32)bits.x,
+            multiplier = (u64)(u32)bits.w << 32 | (u32)bits.z;
 #pragma unroll
         for (int v = 0; v < V; v++) {
             u32 distance = (u32)min(max((int)responses[v], bounds.x), bounds.y) - (u32)bounds.x;
-            margins[v] += (votes >> (u32)((distance * multiplier) >> 32)) & 1 ? bounds.z : -bounds.z;
+            margins[v] +=
+                (votes >> (u32)((distance * multiplier) >> 32)) & 1 ? bounds.z : -bounds.z;
         }
     } else {
 #pragma unroll
-        for (int v = 0; v < V; v++) margins[v] += (int)responses[v] >= threshold.first ? threshold.above : -threshold.above;
+        for (int v = 0; v < V; v++)
+            margins[v] += (int)responses[v] >= threshold.first ? threshold.above : -threshold.above;
     }
 }
 
@@ -87,7 +83,9 @@ __device__ __forceinline__ u64 minor_probability(const u64 *table, int margin) {
     return here - (((here - __ldg(table + step + 1)) * fraction) >> (ALPHA_BITS - MINOR_STEP_BITS));
 }
 
-__device__ __forceinline__ u64 mass_product(u64 a, u64 b) { return __umul64hi(a, b) << (64 - MASS_BITS) | (a * b) >> MASS_BITS; }
+__device__ __forceinline__ u64 mass_product(u64 a, u64 b) {
+    return __umul64hi(a, b) << (64 - MASS_BITS) | (a * b) >> MASS_BITS;
+}
 
 // The positive part of a weight at a node's empirical distribution.
 __device__ __forceinline__ u64 positive_mass(u64 weight, u32 positive) {
@@ -104,13 +102,15 @@ __device__ __forceinline__ s64 fixed_ln(const s64 *table, u64 x) {
     u32 step = (u32)(mantissa >> 54);
     s64 fraction = (s64)((mantissa << 10) >> 32);
     s64 below = __ldg(table + step);
-    return exponent * __ldg(table + 1024) + below + (((__ldg(table + step + 1) - below) * fraction) >> 32);
+    return exponent * __ldg(table + 1024) + below +
+           (((__ldg(table + step + 1) - below) * fraction) >> 32);
 }
 
 // The score of the masses of all trees, which add up to 2^52 a tree.
 __device__ __forceinline__ s64 score_of(const Forest &forest, u64 positive, s64 margin) {
     u64 negative = ((u64)forest.trees << MASS_BITS) - positive;
-    s64 log_odds = (fixed_ln(forest.ln, positive) - fixed_ln(forest.ln, negative)) >> (LN_BITS - LOG_ODDS_BITS);
+    s64 log_odds = (fixed_ln(forest.ln, positive) - fixed_ln(forest.ln, negative)) >>
+                   (LN_BITS - LOG_ODDS_BITS);
     s64 clamped = min(max(margin, -0x80000000ll), 0x7fffffffll);
     return (s64)((u64)log_odds << 32) | (clamped + 0x80000000ll);
 }

@@ -1,17 +1,41 @@
-//! Steerable responses, scores of pose hypotheses, and patches.
+//! Steerable responses and scores of pose hypotheses.
 
-use crate::CpuImage;
+use crate::{Cpu, CpuImage};
 use pbt_features::{BoxGrid, PoseFrame, SteerableFeature};
-use pbt_tree::{Classifier, PoseSite, Score};
+use pbt_tree::{Classifier, Evaluate, PoseSite, Score, Steerable};
 use pbt_volume::{Geometry, Pose};
 use rayon::prelude::*;
+
+impl Evaluate<Steerable> for Cpu {
+    fn responses(
+        &self,
+        images: &[&CpuImage],
+        family: &Steerable,
+        features: &[SteerableFeature],
+        sites: &[PoseSite],
+        out: &mut [i32],
+    ) {
+        responses(images, &family.grid, features, sites, out);
+    }
+
+    fn score(
+        &self,
+        image: &CpuImage,
+        family: &Steerable,
+        features: &[SteerableFeature],
+        classifier: &Classifier,
+        poses: &[Pose],
+    ) -> Vec<Score> {
+        score(image, &family.grid, features, classifier, poses)
+    }
+}
 
 pub(crate) fn frame(image: &CpuImage, grid: &BoxGrid, pose: &Pose) -> PoseFrame {
     let levels: Vec<&Geometry> = image.geometries.iter().collect();
     PoseFrame::new(pose, grid, &levels)
 }
 
-pub(crate) fn responses(
+fn responses(
     images: &[&CpuImage],
     grid: &BoxGrid,
     features: &[SteerableFeature],
@@ -55,7 +79,7 @@ pub(crate) fn responses(
     });
 }
 
-pub(crate) fn score(
+fn score(
     image: &CpuImage,
     grid: &BoxGrid,
     features: &[SteerableFeature],

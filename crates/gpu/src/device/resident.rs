@@ -1,7 +1,7 @@
 //! What is on the device at a time: a bounded number of bytes, of which the least recently used
 //! gives way.
 
-use crate::GpuError;
+use super::GpuError;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

@@ -1,20 +1,40 @@
 //! The binned matrix on the device, the twin of [`BinnedMatrix`]: bounds and bins of responses that
 //! never leave the device.
 
+use crate::constants::{FEATURE_BITS, TILE};
 use crate::{Gpu, GpuError};
-use cudarc::driver::{CudaSlice, CudaViewMut, LaunchConfig, PushKernelArg};
+use cudarc::driver::{
+    CudaFunction, CudaModule, CudaSlice, CudaViewMut, LaunchConfig, PushKernelArg,
+};
 use pbt_tree::{BinnedMatrix, Bounds};
 use std::ops::Range;
+use std::sync::Arc;
 
-/// Features of a tile; the bins lie as bytes `[tile][sample][feature of the tile]`.
-pub(crate) const TILE: usize = 128;
 /// Most bytes of responses that are in work at a time, where a tile's are not more.
 const RESPONSE_BYTES: usize = 256 << 20;
 /// Most samples of a feature that the kernel of the bounds keeps in shared memory: every CUDA
 /// device has 48 KB of it.
 const CACHED_SAMPLES: usize = 11 << 10;
-/// Feature numbers share a 64-bit key with the cost (`FEATURE_BITS` in `boost.cu`).
-const MOST_FEATURES: usize = 1 << 30;
+/// Feature numbers share a 64-bit key with the cost.
+const MOST_FEATURES: usize = 1 << FEATURE_BITS;
+
+/// The kernels of `bins.cu`.
+pub(crate) struct BinsKernels {
+    bounds: CudaFunction,
+    quantise: CudaFunction,
+    arrange: CudaFunction,
+}
+
+impl BinsKernels {
+    pub(crate) fn load(module: &Arc<CudaModule>) -> Result<Self, GpuError> {
+        let load = |name| module.load_function(name);
+        Ok(Self {
+            bounds: load("bins_bounds")?,
+            quantise: load("bins_quantise")?,
+            arrange: load("bins_arrange")?,
+        })
+    }
+}
 
 /// Bins and bounds of every feature, ready for boosting on the device that it was made on.
 pub struct DeviceMatrix {
@@ -59,8 +79,8 @@ impl DeviceMatrix {
         let bytes = features.div_ceil(TILE) * TILE * samples;
         // SAFETY: every tile and the bounds of its features are written before they are read.
         let (bounds, tiles) = unsafe {
-            let bounds = gpu.alloc(2 * features)?;
-            let tiles = match gpu.may_keep_matrix(bytes).then(|| gpu.alloc(bytes)) {
+            let bounds = gpu.device.alloc(2 * features)?;
+            let tiles = match gpu.may_keep_matrix(bytes).then(|| gpu.device.alloc(bytes)) {
                 Some(Ok(tiles)) => Tiles::Device(tiles),
                 None | Some(Err(GpuError::OutOfMemory { .. })) => Tiles::Host(vec![0; bytes]),
                 Some(Err(error)) => return Err(error),
@@ -93,9 +113,11 @@ impl DeviceMatrix {
                 }
                 Tiles::Host(tiles) => {
                     // SAFETY: `make` writes all of it.
-                    let mut piece = unsafe { gpu.alloc((last - first) * bytes) }?;
+                    let mut piece = unsafe { gpu.device.alloc((last - first) * bytes) }?;
                     make(features, &mut bounds, &mut piece.as_view_mut())?;
-                    gpu.stream.memcpy_dtoh(&piece, &mut tiles[first * bytes..last * bytes])?;
+                    gpu.device
+                        .stream
+                        .memcpy_dtoh(&piece, &mut tiles[first * bytes..last * bytes])?;
                 }
             }
         }
@@ -114,11 +136,11 @@ impl DeviceMatrix {
     ) -> Result<Self, GpuError> {
         let most = features.min(Self::tiles_at_a_time(samples) * TILE);
         // SAFETY: `respond` writes what is read.
-        let mut responses = unsafe { gpu.alloc::<i32>(most * samples) }?;
-        let mut multipliers = unsafe { gpu.alloc::<u64>(most) }?;
+        let mut responses = unsafe { gpu.device.alloc::<i32>(most * samples) }?;
+        let mut multipliers = unsafe { gpu.device.alloc::<u64>(most) }?;
         // As on the CPU, there are no features where there is nothing to bound them.
         let mut matrix = Self::new(gpu, if samples == 0 { 0 } else { features }, samples)?;
-        let kernels = &gpu.boosting;
+        let kernels = &gpu.bins;
         let (n, rank) = (samples as u32, BinnedMatrix::cut_rank(samples, percent) as u32);
         let cached = u32::from(samples <= CACHED_SAMPLES);
         matrix.fill(gpu, |range, bounds, tiles| {
@@ -129,7 +151,7 @@ impl DeviceMatrix {
                 block_dim: (if samples < 8192 { 256 } else { 512 }, 1, 1),
                 shared_mem_bytes: cached * n * 4,
             };
-            let mut launch = gpu.stream.launch_builder(&kernels.bounds);
+            let mut launch = gpu.device.stream.launch_builder(&kernels.bounds);
             launch
                 .arg(&responses)
                 .arg(&n)
@@ -140,7 +162,7 @@ impl DeviceMatrix {
             // SAFETY: `count` features of `n` responses, of bounds and of multipliers are there,
             // and the rank is below n/2.
             unsafe { launch.launch(config) }?;
-            let mut launch = gpu.stream.launch_builder(&kernels.quantise);
+            let mut launch = gpu.device.stream.launch_builder(&kernels.quantise);
             launch
                 .arg(&responses)
                 .arg(&n)
@@ -175,6 +197,7 @@ impl DeviceMatrix {
         let features = responses.len().checked_div(samples).unwrap_or(0);
         Self::from_responses(gpu, features, samples, percent, |range, out| {
             Ok(gpu
+                .device
                 .stream
                 .memcpy_htod(&responses[range.start * samples..range.end * samples], out)?)
         })
@@ -186,11 +209,11 @@ impl DeviceMatrix {
     /// [`GpuError`] when the device fails.
     pub fn read_back(&self, gpu: &Gpu) -> Result<(Vec<Bounds>, Vec<u8>), GpuError> {
         let tiles = match &self.tiles {
-            Tiles::Device(tiles) => gpu.stream.clone_dtoh(tiles)?,
+            Tiles::Device(tiles) => gpu.device.stream.clone_dtoh(tiles)?,
             Tiles::Host(tiles) => tiles.clone(),
         };
-        let bounds = gpu.stream.clone_dtoh(&self.bounds)?;
-        gpu.stream.synchronize()?;
+        let bounds = gpu.device.stream.clone_dtoh(&self.bounds)?;
+        gpu.device.stream.synchronize()?;
         let place = |feature: usize, sample: usize| {
             (feature / TILE * self.samples + sample) * TILE + feature % TILE
         };
@@ -219,10 +242,11 @@ impl DeviceMatrix {
         matrix.fill(gpu, |range, bounds, tiles| {
             let of_features: Vec<i32> =
                 range.clone().map(|f| host.bounds(f)).flat_map(|b| [b.lo, b.hi]).collect();
-            gpu.stream.memcpy_htod(&of_features, bounds)?;
+            gpu.device.stream.memcpy_htod(&of_features, bounds)?;
             let (count, blocks) = (range.len() as u32, quantise_blocks(range.len(), samples));
-            let rows = gpu.upload(&host.as_slice()[range.start * samples..range.end * samples])?;
-            let mut launch = gpu.stream.launch_builder(&gpu.boosting.arrange);
+            let rows =
+                gpu.device.upload(&host.as_slice()[range.start * samples..range.end * samples])?;
+            let mut launch = gpu.device.stream.launch_builder(&gpu.bins.arrange);
             launch.arg(&rows).arg(&n).arg(&count).arg(tiles);
             // SAFETY: `rows` holds `count` features of `n` samples, `tiles` all their tiles.
             unsafe {

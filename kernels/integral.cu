@@ -1,9 +1,6 @@
-// The tables of a case: the integral volume and the channels of a level; twins of `pbt_volume::IntegralVolume` and `pbt_features::ChannelVolume`.
+// The integral volume of a level; the twin of `pbt_volume::IntegralVolume`.
 
-#include "common.cuh"
-
-#define SEGMENT 4  // columns of a thread that lie side by side
-#define ROWS 4     // rows of a thread
+#include "constants.cuh"
 
 // The padded image: `pad` voxels on every side, the border's or zeros.
 struct Source {
@@ -40,21 +37,24 @@ __device__ __forceinline__ uint2 load_padded(const Source &s, int x, int y, int 
     return make_uint2(voxel(x) | voxel(x + 1) << 16, voxel(x + 2) | voxel(x + 3) << 16);
 }
 
-// The voxels of a thread's columns and rows, plane after plane; those beyond the padded image are 0. Without padding, rows are whole numbers of
-// segments.
+// The voxels of a thread's columns and rows, plane after plane; those beyond the padded image are
+// 0. Without padding, rows are whole numbers of segments.
 template <bool PADDED>
 struct Reader {
     const u16 *at;
     int x, y, z;
 
-    __device__ __forceinline__ Reader(const Source &s, int x, int y, int z) : at(s.voxels + ((u64)z * s.ny + y) * s.nx + x), x(x), y(y), z(z) {}
+    __device__ __forceinline__ Reader(const Source &s, int x, int y, int z)
+        : at(s.voxels + ((u64)z * s.ny + y) * s.nx + x), x(x), y(y), z(z) {}
 
-    __device__ __forceinline__ void next(const Source &s, uint2 (&voxels)[ROWS]) {
+    __device__ __forceinline__ void next(const Source &s, uint2 (&voxels)[SEGMENT_ROWS]) {
         bool there = z < s.pz && x < s.px;
 #pragma unroll
-        for (int r = 0; r < ROWS; r++) {
+        for (int r = 0; r < SEGMENT_ROWS; r++) {
             voxels[r] = make_uint2(0, 0);
-            if (there && y + r < s.py) voxels[r] = PADDED ? load_padded(s, x, y + r, z) : __ldg((const uint2 *)(at + r * s.nx));
+            if (there && y + r < s.py)
+                voxels[r] =
+                    PADDED ? load_padded(s, x, y + r, z) : __ldg((const uint2 *)(at + r * s.nx));
         }
         z++;
         at += s.nx * s.ny;
@@ -91,18 +91,24 @@ __device__ __forceinline__ void load_sums(const u32 *from, int x, int px, u32 (&
     }
 }
 
-// The two passes over the image have the same blocks: a band of blockDim.y · ROWS rows in a slab of planes. The threads of one y are a group:
-// they have ROWS rows, and every thread SEGMENT columns of them.
+// The two passes over the image have the same blocks: a band of blockDim.y · SEGMENT_ROWS rows in a
+// slab of planes. The threads of one y are a group: they have SEGMENT_ROWS rows, and every thread
+// SEGMENT columns of them.
 
-// First pass: sums over the rows of the band in each plane, [z][band][x]; and of each column over the planes of the slab, [slab][y][x],
-// followed by [slab][band][x]. Dynamic shared memory: 2 · 16 bytes a thread.
+// First pass: sums over the rows of the band in each plane, [z][band][x]; and of each column over
+// the planes of the slab, [slab][y][x], followed by [slab][band][x]. Dynamic shared memory: 2 · 16
+// bytes a thread.
 template <bool PADDED>
-__device__ __forceinline__ void integral_sums(const Source &s, int slab_planes, u32 *bands, u32 *slabs) {
+__device__ __forceinline__ void sums_pass(
+    const Source &s, int slab_planes, u32 *bands, u32 *slabs
+) {
     extern __shared__ uint4 of_groups[];  // [2][group][thread], by turns
-    int x = threadIdx.x * SEGMENT, group = threadIdx.y, groups = blockDim.y, band = blockIdx.x, slab = blockIdx.y;
-    int band_count = gridDim.x, first_row = (band * groups + group) * ROWS;
+    int x = threadIdx.x * SEGMENT, group = threadIdx.y, groups = blockDim.y, band = blockIdx.x,
+        slab = blockIdx.y;
+    int band_count = gridDim.x, first_row = (band * groups + group) * SEGMENT_ROWS;
     int end = min((slab + 1) * slab_planes, s.pz);
-    // Sums over the groups of what every thread gave for its columns, by one group, another one each time.
+    // Sums over the groups of what every thread gave for its columns, by one group, another one
+    // each time.
     auto add_groups = [&](int turn, const u32(&own)[SEGMENT], u32 *to) {
         uint4 *here = of_groups + (turn & 1) * groups * blockDim.x;
         here[group * blockDim.x + threadIdx.x] = make_uint4(own[0], own[1], own[2], own[3]);
@@ -119,14 +125,14 @@ __device__ __forceinline__ void integral_sums(const Source &s, int slab_planes, 
             store_sums(to, x, s.px, sums);
         }
     };
-    u32 columns[ROWS][SEGMENT] = {};
-    uint2 voxels[ROWS];
+    u32 columns[SEGMENT_ROWS][SEGMENT] = {};
+    uint2 voxels[SEGMENT_ROWS];
     Reader<PADDED> reader(s, x, first_row, slab * slab_planes);
     reader.next(s, voxels);
     for (int z = slab * slab_planes; z < end; z++) {
         u32 sums[SEGMENT] = {};
 #pragma unroll
-        for (int r = 0; r < ROWS; r++) {
+        for (int r = 0; r < SEGMENT_ROWS; r++) {
             add_voxels(columns[r], voxels[r]);
             add_voxels(sums, voxels[r]);
         }
@@ -136,8 +142,9 @@ __device__ __forceinline__ void integral_sums(const Source &s, int slab_planes, 
     u32 *slab_sums = slabs + (u64)slab * (s.py + band_count) * s.px;
     u32 whole[SEGMENT] = {};
 #pragma unroll
-    for (int r = 0; r < ROWS; r++) {
-        if (first_row + r < s.py) store_sums(slab_sums + (u64)(first_row + r) * s.px, x, s.px, columns[r]);
+    for (int r = 0; r < SEGMENT_ROWS; r++) {
+        if (first_row + r < s.py)
+            store_sums(slab_sums + (u64)(first_row + r) * s.px, x, s.px, columns[r]);
 #pragma unroll
         for (int i = 0; i < SEGMENT; i++) whole[i] += columns[r][i];
     }
@@ -145,7 +152,7 @@ __device__ __forceinline__ void integral_sums(const Source &s, int slab_planes, 
 }
 
 // Exclusive sums along the middle axis of [outer][n][inner], in place; a thread a line.
-extern "C" __global__ void image_scan(u32 *values, u32 outer, u32 n, u32 inner) {
+extern "C" __global__ void integral_scan(u32 *values, u32 outer, u32 n, u32 inner) {
     u64 line = (u64)blockIdx.x * blockDim.x + threadIdx.x;
     if (line >= (u64)outer * inner) return;
     u32 *at = values + line / inner * n * inner + line % inner;
@@ -168,30 +175,36 @@ extern "C" __global__ void image_scan(u32 *values, u32 outer, u32 n, u32 inner) 
     }
 }
 
-// Second pass: the table, from the scanned sums. A thread keeps the sums of its columns over the planes so far. In each plane it sums them from
-// its group's first row and from its warp's first column on; what is above the band comes from `bands` and is the first group's from the
-// start, what is above in the block and left in the row comes through shared memory.
+// Second pass: the table, from the scanned sums. A thread keeps the sums of its columns over the
+// planes so far. In each plane it sums them from its group's first row and from its warp's first
+// column on; what is above the band comes from `bands` and is the first group's from the start,
+// what is above in the block and left in the row comes through shared memory.
 //
-// Rows are summed twice, once for the others and once for the table, rather than kept in registers. Dynamic shared memory: 2 · 16 bytes a thread, 2 · 16 bytes a warp, 1 KB a warp.
+// Rows are summed twice, once for the others and once for the table, rather than kept in registers.
+// Dynamic shared memory: 2 · 16 bytes a thread, 2 · 16 bytes a warp, 1 KB a warp.
 template <bool PADDED>
-__device__ __forceinline__ void integral_write(const Source &s, int slab_planes, const u32 *bands, const u32 *slabs, u32 *table) {
+__device__ __forceinline__ void write_pass(
+    const Source &s, int slab_planes, const u32 *bands, const u32 *slabs, u32 *table
+) {
     extern __shared__ uint4 of_groups[];  // [2][group][thread], by turns: the group's last row
     u32 warp = threadIdx.x / 32, lane = threadIdx.x % 32, warps = blockDim.x / 32;
     int group = threadIdx.y, groups = blockDim.y, in_block = group * warps + warp;
-    uint4 *totals = of_groups + 2 * groups * blockDim.x;                                              // [2][group][warp]: of its rows
-    u32 *staging = (u32 *)(totals + 2 * groups * warps) + in_block * (2 * 32 * SEGMENT);  // of this warp, by turns
+    uint4 *totals = of_groups + 2 * groups * blockDim.x;  // [2][group][warp]: of its rows
+    u32 *staging = (u32 *)(totals + 2 * groups * warps) +
+                   in_block * (2 * 32 * SEGMENT);  // of this warp, by turns
     int x = threadIdx.x * SEGMENT, band = blockIdx.x, slab = blockIdx.y;
-    int band_count = gridDim.x, first_row = (band * groups + group) * ROWS;
+    int band_count = gridDim.x, first_row = (band * groups + group) * SEGMENT_ROWS;
     int end = min((slab + 1) * slab_planes, s.pz);
     int column = warp * 32 * SEGMENT + lane;  // the first that the thread writes
     u64 row_stride = s.px + 1, plane_stride = row_stride * (s.py + 1);
 
     const u32 *slab_sums = slabs + (u64)slab * (s.py + band_count) * s.px;
-    u32 columns[ROWS][SEGMENT] = {};
+    u32 columns[SEGMENT_ROWS][SEGMENT] = {};
     u32 above[SEGMENT] = {}, band_sums[SEGMENT] = {};
 #pragma unroll
-    for (int r = 0; r < ROWS; r++)
-        if (first_row + r < s.py) load_sums(slab_sums + (u64)(first_row + r) * s.px, x, s.px, columns[r]);
+    for (int r = 0; r < SEGMENT_ROWS; r++)
+        if (first_row + r < s.py)
+            load_sums(slab_sums + (u64)(first_row + r) * s.px, x, s.px, columns[r]);
     if (group == 0) {
 #pragma unroll 8
         for (int b = 0; b < band; b++) {
@@ -201,18 +214,18 @@ __device__ __forceinline__ void integral_write(const Source &s, int slab_planes,
         }
         load_sums(bands + ((u64)slab * slab_planes * band_count + band) * s.px, x, s.px, band_sums);
     }
-    uint2 voxels[ROWS];
+    uint2 voxels[SEGMENT_ROWS];
     Reader<PADDED> reader(s, x, first_row, slab * slab_planes);
     reader.next(s, voxels);
     for (int z = slab * slab_planes; z < end; z++) {
-        u32 running[SEGMENT], before[ROWS];
+        u32 running[SEGMENT], before[SEGMENT_ROWS];
 #pragma unroll
         for (int i = 0; i < SEGMENT; i++) {
             above[i] += band_sums[i];
             running[i] = above[i];
         }
 #pragma unroll
-        for (int r = 0; r < ROWS; r++) {
+        for (int r = 0; r < SEGMENT_ROWS; r++) {
             add_voxels(columns[r], voxels[r]);
             before[r] = 0;
 #pragma unroll
@@ -223,20 +236,23 @@ __device__ __forceinline__ void integral_write(const Source &s, int slab_planes,
         }
         // The next plane is on its way while this one is scanned and written.
         reader.next(s, voxels);
-        if (group == 0 && z + 1 < end) load_sums(bands + ((u64)(z + 1) * band_count + band) * s.px, x, s.px, band_sums);
+        if (group == 0 && z + 1 < end)
+            load_sums(bands + ((u64)(z + 1) * band_count + band) * s.px, x, s.px, band_sums);
 #pragma unroll
         for (u32 step = 1; step < 32; step *= 2) {
 #pragma unroll
-            for (int r = 0; r < ROWS; r++) {
+            for (int r = 0; r < SEGMENT_ROWS; r++) {
                 u32 left = __shfl_up_sync(~0u, before[r], step);
                 if (lane >= step) before[r] += left;
             }
         }
         // `before` ends with the thread's last column.
-        uint4 *rows_here = of_groups + (z & 1) * groups * blockDim.x + threadIdx.x, *totals_here = totals + (z & 1) * groups * warps;
-        u32 last = before[ROWS - 1], third = last - running[3], second = third - running[2];
+        uint4 *rows_here = of_groups + (z & 1) * groups * blockDim.x + threadIdx.x,
+              *totals_here = totals + (z & 1) * groups * warps;
+        u32 last = before[SEGMENT_ROWS - 1], third = last - running[3], second = third - running[2];
         rows_here[group * blockDim.x] = make_uint4(second - running[1], second, third, last);
-        if (lane == 31) totals_here[in_block] = make_uint4(before[0], before[1], before[2], before[3]);
+        if (lane == 31)
+            totals_here[in_block] = make_uint4(before[0], before[1], before[2], before[3]);
         __syncthreads();
         u32 add[SEGMENT] = {};
         for (int g = 0; g < group; g++) {
@@ -255,18 +271,21 @@ __device__ __forceinline__ void integral_write(const Source &s, int slab_planes,
             before[2] += four.z;
             before[3] += four.w;
         }
-        u32 *row = table + (u64)(z + 1) * plane_stride + (u64)(first_row + 1) * row_stride + column + 1;
+        u32 *row =
+            table + (u64)(z + 1) * plane_stride + (u64)(first_row + 1) * row_stride + column + 1;
 #pragma unroll
         for (int i = 0; i < SEGMENT; i++) running[i] = above[i];
 #pragma unroll
-        for (int r = 0; r < ROWS; r++) {
+        for (int r = 0; r < SEGMENT_ROWS; r++) {
 #pragma unroll
             for (int i = 0; i < SEGMENT; i++) running[i] += columns[r][i];
-            u32 third = before[r] - running[3], second = third - running[2], first = second - running[1];
+            u32 third = before[r] - running[3], second = third - running[2],
+                first = second - running[1];
             if (first_row + r < s.py) {
                 // Neighbouring lanes write neighbouring words.
                 u32 *staged = staging + (r & 1) * 32 * SEGMENT;
-                *(uint4 *)(staged + lane * SEGMENT) = make_uint4(first + add[0], second + add[1], third + add[2], before[r] + add[3]);
+                *(uint4 *)(staged + lane * SEGMENT) =
+                    make_uint4(first + add[0], second + add[1], third + add[2], before[r] + add[3]);
                 __syncwarp();
                 u32 values[SEGMENT];
 #pragma unroll
@@ -281,48 +300,30 @@ __device__ __forceinline__ void integral_write(const Source &s, int slab_planes,
         __syncwarp();
         // The lowest row of a plane is zero.
         if (band == 0 && group == 0)
-            for (u32 i = threadIdx.x; i < row_stride; i += blockDim.x) table[(u64)(z + 1) * plane_stride + i] = 0;
+            for (u32 i = threadIdx.x; i < row_stride; i += blockDim.x)
+                table[(u64)(z + 1) * plane_stride + i] = 0;
     }
     // The lowest plane of the table is zero.
     if (slab == 0) {
-        u64 first = first_row == 0 ? 0 : (u64)(first_row + 1) * row_stride, last = (u64)(min(first_row + ROWS, s.py) + 1) * row_stride;
+        u64 first = first_row == 0 ? 0 : (u64)(first_row + 1) * row_stride,
+            last = (u64)(min(first_row + SEGMENT_ROWS, s.py) + 1) * row_stride;
         for (u64 i = first + threadIdx.x; i < last; i += blockDim.x) table[i] = 0;
     }
 }
 
-// At most THREADS threads; the first pass is the faster the more of its blocks run at a time, the second wants its registers. `direct`: there is
-// no padding and rows are whole numbers of segments.
-#define THREADS 512
-#define INTEGRAL(SUMS, WRITE, PADDED)                                                                                       \
-    extern "C" __global__ __launch_bounds__(THREADS, 2) void SUMS(Source s, int slab_planes, u32 *bands, u32 *slabs) {      \
-        integral_sums<PADDED>(s, slab_planes, bands, slabs);                                                                \
-    }                                                                                                                       \
-    extern "C" __global__ __launch_bounds__(THREADS, 1) void WRITE(                                                         \
-        Source s, int slab_planes, const u32 *bands, const u32 *slabs, u32 *table                                           \
-    ) {                                                                                                                     \
-        integral_write<PADDED>(s, slab_planes, bands, slabs, table);                                                        \
+// At most INTEGRAL_THREADS threads; the first pass is the faster the more of its blocks run at a
+// time, the second wants its registers. `direct`: there is no padding and rows are whole numbers of
+// segments.
+#define INTEGRAL(SUMS, WRITE, PADDED)                                             \
+    extern "C" __global__ __launch_bounds__(INTEGRAL_THREADS, 2) void SUMS(       \
+        Source s, int slab_planes, u32 *bands, u32 *slabs                         \
+    ) {                                                                           \
+        sums_pass<PADDED>(s, slab_planes, bands, slabs);                          \
+    }                                                                             \
+    extern "C" __global__ __launch_bounds__(INTEGRAL_THREADS, 1) void WRITE(      \
+        Source s, int slab_planes, const u32 *bands, const u32 *slabs, u32 *table \
+    ) {                                                                           \
+        write_pass<PADDED>(s, slab_planes, bands, slabs, table);                  \
     }
-INTEGRAL(image_sums, image_write, true)
-INTEGRAL(image_sums_direct, image_write_direct, false)
-
-// Intensity and twice the central differences of a level, with a border of `border` voxels of zero intensity whose outermost layer has no gradient.
-extern "C" __global__ void image_channels(const u16 *voxels, int nx, int ny, int nz, int border, short4 *channels) {
-    int px = nx + 2 * border, py = ny + 2 * border, pz = nz + 2 * border;
-    u64 n = (u64)blockIdx.x * blockDim.x + threadIdx.x;
-    if (n >= (u64)px * py * pz) return;
-    int x = n % px, y = n / px % py, z = n / ((u64)px * py);
-    auto at = [=](int x, int y, int z) {
-        int i = min(max(x, 0), px - 1) - border, j = min(max(y, 0), py - 1) - border, k = min(max(z, 0), pz - 1) - border;
-        bool inside = i >= 0 && i < nx && j >= 0 && j < ny && k >= 0 && k < nz;
-        return inside ? (int)voxels[((u64)k * ny + j) * nx + i] : 0;
-    };
-    auto difference = [](int a, int b) { return (short)min(max(a - b, -32768), 32767); };
-    short4 to = make_short4((short)at(x, y, z), 0, 0, 0);
-    bool outermost = border && (x == 0 || x == px - 1 || y == 0 || y == py - 1 || z == 0 || z == pz - 1);
-    if (!outermost) {
-        to.y = difference(at(x + 1, y, z), at(x - 1, y, z));
-        to.z = difference(at(x, y + 1, z), at(x, y - 1, z));
-        to.w = difference(at(x, y, z + 1), at(x, y, z - 1));
-    }
-    channels[n] = to;
-}
+INTEGRAL(integral_sums, integral_write, true)
+INTEGRAL(integral_sums_direct, integral_write_direct, false)

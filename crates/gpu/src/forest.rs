@@ -1,11 +1,12 @@
 //! Classifiers on the device.
 
+use crate::constants::HISTOGRAM;
 use crate::{Gpu, GpuError};
 use cudarc::driver::{CudaSlice, CudaStream, DevicePtr, DeviceRepr};
 use pbt_tree::{Classifier, Tree, Weak};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// `Weak` of `common.cuh`.
+/// `Weak` of `forest.cuh`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 struct DeviceWeak {
@@ -21,14 +22,10 @@ struct DeviceWeak {
     _unused: u32,
 }
 
-/// The bit of [`DeviceWeak::how`] that says that the response's bin votes (`HISTOGRAM` in
-/// `common.cuh`).
-const HISTOGRAM: u32 = 1 << 31;
-
 // SAFETY: plain numbers in the order and with the sizes of the kernel's structure.
 unsafe impl DeviceRepr for DeviceWeak {}
 
-/// `Node` of `common.cuh`.
+/// `Node` of `forest.cuh`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 struct DeviceNode {
@@ -42,7 +39,7 @@ struct DeviceNode {
 // SAFETY: as above.
 unsafe impl DeviceRepr for DeviceNode {}
 
-/// `Forest` of `common.cuh`.
+/// `Forest` of `forest.cuh`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Forest {
@@ -112,9 +109,9 @@ impl DeviceForest {
         let inner = nodes.iter().filter(|n| n.weak_count > 0).count();
         let eval = &classifier.eval;
         Ok(Self {
-            nodes: gpu.upload(&nodes)?,
-            weaks: gpu.upload(&weaks)?,
-            roots: gpu.upload(&roots)?,
+            nodes: gpu.device.upload(&nodes)?,
+            weaks: gpu.device.upload(&weaks)?,
+            roots: gpu.device.upload(&roots)?,
             trees: classifier.trees.len(),
             depth: classifier.trees.iter().map(depth).max().unwrap_or(0),
             thresholds: [eval.hard_right, eval.hard_left, eval.soft],
@@ -123,7 +120,7 @@ impl DeviceForest {
     }
 
     pub(crate) fn argument(&self, gpu: &Gpu) -> Forest {
-        let stream = &gpu.stream;
+        let stream = &gpu.device.stream;
         let [hard_right, hard_left, soft] = self.thresholds;
         Forest {
             nodes: self.nodes.device_ptr(stream).0,

@@ -1,0 +1,81 @@
+//! Intensity and gradient of a level on the device: the twin of `pbt_features::ChannelVolume`.
+
+use crate::device::{blocks_of, launch};
+use crate::{Gpu, GpuError};
+use cudarc::driver::{CudaFunction, CudaModule, CudaSlice, DevicePtr, DeviceRepr};
+use pbt_volume::Padding;
+use std::sync::Arc;
+
+/// The kernel of `channels.cu`.
+pub(crate) struct ChannelsKernels {
+    make: CudaFunction,
+}
+
+impl ChannelsKernels {
+    pub(crate) fn load(module: &Arc<CudaModule>) -> Result<Self, GpuError> {
+        Ok(Self { make: module.load_function("channels_make")? })
+    }
+}
+
+/// Channels of a level, laid out as `ChannelVolume`.
+pub(crate) struct Channels {
+    /// Four values a voxel.
+    voxels: CudaSlice<i16>,
+    shape: [usize; 3],
+    border: usize,
+}
+
+/// `Channels` of `sampling.cuh`; without voxels where a case or a level is not there.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct DeviceChannels {
+    voxels: u64,
+    shape: [i32; 3],
+    border: i32,
+}
+
+// SAFETY: plain numbers in the order and with the sizes of the kernel's structure.
+unsafe impl DeviceRepr for DeviceChannels {}
+
+impl Channels {
+    pub(crate) fn argument(&self, gpu: &Gpu) -> DeviceChannels {
+        DeviceChannels {
+            voxels: self.voxels.device_ptr(&gpu.device.stream).0,
+            shape: self.shape.map(|n| n as i32),
+            border: self.border as i32,
+        }
+    }
+}
+
+impl Gpu {
+    pub(crate) fn channels(
+        &self,
+        voxels: &CudaSlice<u16>,
+        shape: [usize; 3],
+        padding: Padding,
+    ) -> Result<Channels, GpuError> {
+        let border = usize::from(padding == Padding::Zero);
+        let bordered = bordered(shape, padding);
+        let count: usize = bordered.iter().product();
+        // SAFETY: the kernel writes every voxel.
+        let mut channels = unsafe { self.device.alloc::<i16>(4 * count) }?;
+        let [nx, ny, nz] = shape.map(|n| n as i32);
+        launch!(
+            self.device,
+            &self.channels.make,
+            blocks_of(256, count),
+            voxels,
+            &nx,
+            &ny,
+            &nz,
+            &(border as i32),
+            &mut channels
+        )?;
+        Ok(Channels { voxels: channels, shape: bordered, border })
+    }
+}
+
+/// Voxels of the channels of a level: with [`Padding::Zero`] one more on every side.
+pub(crate) fn bordered(shape: [usize; 3], padding: Padding) -> [usize; 3] {
+    shape.map(|n| n + 2 * usize::from(padding == Padding::Zero))
+}

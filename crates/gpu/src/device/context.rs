@@ -1,0 +1,166 @@
+//! A device that is open: its context, its stream and its memory.
+
+use super::GpuError;
+use super::devices::{DeviceInfo, usable};
+use cudarc::driver::{CudaContext, CudaSlice, CudaStream, CudaViewMut, DeviceRepr, sys};
+use std::mem::size_of;
+use std::sync::Arc;
+
+/// An open device with one stream: what is launched runs in that order, so no call needs to wait for
+/// another.
+pub(crate) struct Context {
+    pub(crate) cuda: Arc<CudaContext>,
+    pub(crate) stream: Arc<CudaStream>,
+    pub(crate) multiprocessors: usize,
+    /// Bytes of shared memory that a block may have.
+    pub(crate) shared_bytes: usize,
+    /// Bytes of memory that may be in use; `None`: all there is.
+    pub(crate) memory_limit: Option<usize>,
+    pub(crate) info: DeviceInfo,
+}
+
+impl Context {
+    /// Opens a device.
+    ///
+    /// # Errors
+    /// [`GpuError`] where there is no driver or no such device, where it is too old, or in use.
+    pub(crate) fn open(ordinal: u32) -> Result<Self, GpuError> {
+        let info = usable(ordinal)?;
+        let cuda = CudaContext::new(ordinal as usize).map_err(|error| match error.0 {
+            sys::CUresult::CUDA_ERROR_DEVICE_UNAVAILABLE => GpuError::InUse { ordinal },
+            _ => error.into(),
+        })?;
+        // SAFETY: there is one stream, so that no event is needed between the writers and the
+        // readers of a piece of memory.
+        unsafe { cuda.disable_event_tracking() };
+        let stream = cuda.new_stream()?;
+        keep_freed_memory(&cuda)?;
+        let attribute = |a| cuda.attribute(a).map(|n| n as usize);
+        let shared_bytes = attribute(
+            sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
+        )?;
+        let multiprocessors =
+            attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
+        Ok(Self { stream, multiprocessors, shared_bytes, memory_limit: None, info, cuda })
+    }
+
+    /// Bytes of memory that are free.
+    pub(crate) fn free_memory(&self) -> Result<usize, GpuError> {
+        Ok(self.cuda.mem_get_info()?.0)
+    }
+
+    /// Memory for `len` values, at least one. It comes from a pool and returns there, so that it
+    /// costs no more than a launch once the pool is filled.
+    ///
+    /// # Safety
+    /// The values are not set: they must be written before they are read.
+    pub(crate) unsafe fn alloc<T: DeviceRepr>(&self, len: usize) -> Result<CudaSlice<T>, GpuError> {
+        // A driver knows no piece of 0 bytes.
+        let len = len.max(1);
+        let asked = len.saturating_mul(size_of::<T>());
+        if let Some(limit) = self.memory_limit {
+            let used = self.used_memory()?;
+            if used.saturating_add(asked) > limit {
+                return Err(GpuError::OutOfMemory { asked, free: limit.saturating_sub(used) });
+            }
+        }
+        // SAFETY: passed on to the caller.
+        unsafe { self.stream.alloc(len) }.map_err(|error| self.out_of_memory(error.into(), asked))
+    }
+
+    /// The values on the device.
+    pub(crate) fn upload<T: DeviceRepr>(&self, values: &[T]) -> Result<CudaSlice<T>, GpuError> {
+        // SAFETY: what is copied is all that is read.
+        let mut copy = unsafe { self.alloc(values.len()) }?;
+        if !values.is_empty() {
+            self.stream.memcpy_htod(values, &mut copy)?;
+        }
+        Ok(copy)
+    }
+
+    /// Milliseconds that what `action` launches takes on the device: the median of `repeats` runs
+    /// after `warm_up` others.
+    ///
+    /// # Errors
+    /// [`GpuError`] when the device or the action fails.
+    pub(crate) fn median_ms(
+        &self,
+        warm_up: usize,
+        repeats: usize,
+        mut action: impl FnMut() -> Result<(), GpuError>,
+    ) -> Result<f64, GpuError> {
+        let timed = Some(sys::CUevent_flags::CU_EVENT_DEFAULT);
+        let (start, end) = (self.cuda.new_event(timed)?, self.cuda.new_event(timed)?);
+        let mut times = Vec::with_capacity(repeats);
+        for n in 0..warm_up + repeats {
+            start.record(&self.stream)?;
+            action()?;
+            end.record(&self.stream)?;
+            end.synchronize()?;
+            if n >= warm_up {
+                times.push(f64::from(start.elapsed_ms(&end)?));
+            }
+        }
+        times.sort_by(f64::total_cmp);
+        Ok(times.get(repeats / 2).copied().unwrap_or(0.0))
+    }
+
+    /// Responses that `respond` writes on the device, on the host.
+    pub(crate) fn read_responses(
+        &self,
+        out: &mut [i32],
+        respond: impl FnOnce(&mut CudaViewMut<'_, i32>) -> Result<(), GpuError>,
+    ) -> Result<(), GpuError> {
+        if out.is_empty() {
+            return Ok(());
+        }
+        // SAFETY: `respond` writes all of them.
+        let mut device = unsafe { self.alloc::<i32>(out.len()) }?;
+        respond(&mut device.as_view_mut())?;
+        self.stream.memcpy_dtoh(&device, out)?;
+        self.stream.synchronize()?;
+        Ok(())
+    }
+
+    /// Bytes in use.
+    pub(crate) fn used_memory(&self) -> Result<usize, GpuError> {
+        let mut bytes = 0u64;
+        // SAFETY: the attribute is a u64.
+        unsafe {
+            let pool = default_pool(&self.cuda)?;
+            let attribute = sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_USED_MEM_CURRENT;
+            sys::cuMemPoolGetAttribute(pool, attribute, (&raw mut bytes).cast()).result()?;
+        }
+        Ok(bytes as usize)
+    }
+
+    fn out_of_memory(&self, error: GpuError, asked: usize) -> GpuError {
+        match error {
+            GpuError::OutOfMemory { .. } => {
+                let free = self.cuda.mem_get_info().map_or(0, |(free, _)| free);
+                GpuError::OutOfMemory { asked, free }
+            }
+            other => other,
+        }
+    }
+}
+
+/// Memory that is freed stays with the program: returning it to the system and asking again would
+/// cost milliseconds.
+fn keep_freed_memory(context: &CudaContext) -> Result<(), GpuError> {
+    let mut threshold = u64::MAX;
+    // SAFETY: the attribute is a u64.
+    unsafe {
+        let pool = default_pool(context)?;
+        let attribute = sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
+        sys::cuMemPoolSetAttribute(pool, attribute, (&raw mut threshold).cast()).result()?;
+    }
+    Ok(())
+}
+
+fn default_pool(context: &CudaContext) -> Result<sys::CUmemoryPool, GpuError> {
+    let mut pool = std::ptr::null_mut();
+    // SAFETY: writes one handle, of a pool that lives as long as the device.
+    unsafe { sys::cuDeviceGetDefaultMemPool(&mut pool, context.cu_device()) }.result()?;
+    Ok(pool)
+}

@@ -1,0 +1,15 @@
+//! What lies below the kernels: the driver, a device that is open, its memory, launches, and their
+//! errors.
+
+mod context;
+mod devices;
+mod error;
+mod launch;
+mod resident;
+
+pub(crate) use context::Context;
+pub use devices::{DeviceInfo, devices};
+pub(crate) use error::OrEnd;
+pub use error::{GpuError, guarded};
+pub(crate) use launch::{blocks_of, launch};
+pub(crate) use resident::Resident;

@@ -119,3 +119,6 @@ impl Prior {
 pub(crate) fn level_for(scale_mm: f64, finest_mm: f64, voxels_across: f64) -> usize {
     libm::round(libm::log2(scale_mm / voxels_across / finest_mm)).clamp(0.0, 6.0) as usize
 }
+
+#[cfg(test)]
+mod tests;

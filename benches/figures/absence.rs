@@ -1,6 +1,7 @@
 //! Are structures called absent where they are absent? Crops of test volumes that leave structures
 //! out, and images of other body parts.
 
+use crate::proportion::Proportion;
 use nalgebra::Vector3;
 use pbt::commands::LoadedModel;
 use pbt::dataset::{Wanted, read_cases};
@@ -49,6 +50,38 @@ impl Count {
     }
 }
 
+/// Images in which structures are absent. One image may lack several, and they are wrong together,
+/// so that the share of good images says more than the share of good answers.
+#[derive(Default)]
+struct Images {
+    /// Answers about absent structures.
+    answers: Count,
+    /// Images that lack a structure; good where no absent one is called found.
+    good: Proportion,
+    /// Images that detection refused: smaller than the features reach, or flat.
+    refused: usize,
+}
+
+impl Images {
+    /// Counts an image with what is said of its absent structures; with none it says nothing.
+    fn add(&mut self, absent: impl Iterator<Item = Status>) -> Option<bool> {
+        let mut good = None;
+        for status in absent {
+            self.answers.add(status);
+            good = Some(good.unwrap_or(true) && status != Status::Found);
+        }
+        good.inspect(|&good| self.good.add(good))
+    }
+
+    fn print(&self, what: &str, answers: &str) {
+        self.answers.print(answers);
+        println!(
+            "  {what}: all absent structures doubtful or absent in {}; {} more refused",
+            self.good, self.refused
+        );
+    }
+}
+
 /// Detects in the split as it is, in `crops` crops of each of its volumes, and in the test volumes
 /// of other data sets.
 pub(crate) fn run(
@@ -56,7 +89,7 @@ pub(crate) fn run(
     dataset: &str,
     split: &str,
     crops: usize,
-    others: &[&str],
+    others: &[String],
 ) -> anyhow::Result<()> {
     let fail = |f: pbt::Failure| anyhow::anyhow!("{f}");
     let model = LoadedModel::open(Path::new(model)).map_err(fail)?.model;
@@ -64,9 +97,10 @@ pub(crate) fn run(
     let names: Vec<String> = model.structures.iter().map(|s| s.name.clone()).collect();
     let wanted = Wanted::new(&dataset, &names).map_err(fail)?;
     let cases: Vec<_> = dataset.split(split).cloned().collect();
-    let [mut whole, mut inside, mut outside, mut elsewhere] =
-        [const { Count { found: 0, doubtful: 0, absent: 0 } }; 4];
-    let (mut cropped, mut refused) = (0, 0);
+    let (mut whole, mut inside) = (Count::default(), Count::default());
+    let (mut cropped, mut elsewhere) = (Images::default(), Images::default());
+    // Crops of one volume are much alike.
+    let mut volumes = Proportion::default();
     for (n, case) in read_cases(&dataset, &cases, &wanted).map_err(fail)?.iter().enumerate() {
         let image = case.spec.read_image()?.volume;
         let centre = |d: &Detection| {
@@ -76,6 +110,7 @@ pub(crate) fn run(
             whole.add(d.status);
         }
         let mut random = ChaCha8Rng::seed_from_u64(2000 + n as u64);
+        let mut good = None;
         for _ in 0..crops {
             let (_, pose) = &case.boxes[random.next_u32() as usize % case.boxes.len()];
             let size = pose.size_mm.iter().product::<f64>().cbrt();
@@ -85,39 +120,42 @@ pub(crate) fn run(
                 continue;
             };
             let Ok(found) = model.detect(&Cpu, &part) else {
-                refused += 1;
+                cropped.refused += 1;
                 continue;
             };
-            cropped += 1;
+            // Between the two it is neither there nor not.
+            let mut absent = Vec::new();
             for d in &found.detections {
                 let Some(at) = centre(d) else { continue };
-                // Between the two it is neither there nor not.
                 match beyond_mm(part.geometry(), at) {
-                    mm if mm >= OUTSIDE_MM => outside.add(d.status),
+                    mm if mm >= OUTSIDE_MM => absent.push(d.status),
                     mm if mm <= -0.5 * size => inside.add(d.status),
                     _ => {}
                 }
             }
+            if let Some(this) = cropped.add(absent.into_iter()) {
+                good = Some(good.unwrap_or(true) && this);
+            }
         }
+        good.into_iter().for_each(|good| volumes.add(good));
     }
     for other in others {
         let other = Dataset::load(Path::new(other))?;
         for case in other.split("test") {
             match model.detect(&Cpu, &case.read_image()?.volume) {
-                Ok(found) => found.detections.iter().for_each(|d| elsewhere.add(d.status)),
-                Err(_) => refused += 1,
+                Ok(found) => {
+                    elsewhere.add(found.detections.iter().map(|d| d.status));
+                }
+                Err(_) => elsewhere.refused += 1,
             }
         }
     }
-    println!(
-        "{}: {cropped} crops of {} volumes, {refused} images refused as too small or flat",
-        dataset.name,
-        cases.len()
-    );
+    println!("{}: {} volumes", dataset.name, cases.len());
     whole.print("whole volumes, structures that are there");
     inside.print("crops, centre half of its size or more inside");
-    outside.print(&format!("crops, centre {OUTSIDE_MM} mm or more outside"));
-    elsewhere.print("other body parts");
+    cropped.print("crops", &format!("crops, centre {OUTSIDE_MM} mm or more outside"));
+    println!("  volumes: the same in all crops of {volumes}");
+    elsewhere.print("images of other body parts", "other body parts");
     Ok(())
 }
 

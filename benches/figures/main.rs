@@ -1,29 +1,55 @@
-//! The accuracy figures of `docs/benchmarks.md` on real data: `cargo xtask figures` runs them one
-//! by one.
-//!
-//! `figures accuracy MODEL DATASET SPLIT ROTATIONS`: every case of the split as it is stored and in
-//! so many random rotations, the whole image resampled each time; errors of the box, and what each
-//! stage found on the way.
-//!
-//! `figures absence MODEL DATASET SPLIT CROPS [DATASET]…`: what is said of structures that a crop
-//! leaves out, so many crops of each case, and of the test volumes of other data sets.
+//! The figures of `docs/benchmarks.md` on real data: `cargo xtask figures` builds this example and
+//! runs it. It needs no Cargo itself: on a machine without Rust, copy it and `pbt` there.
 #![forbid(unsafe_code)]
 
 mod absence;
 mod accuracy;
+mod cross_validation;
+mod proportion;
 mod rotate;
 
+use clap::Parser;
+
+/// Measures what a model is worth on real volumes
+#[derive(Debug, Parser)]
+#[command(name = "figures")]
+enum Arguments {
+    /// Errors in the cases of a split, each as it is stored and in random rotations, stage by stage
+    Accuracy {
+        /// Model
+        model: String,
+        /// Data set
+        dataset: String,
+        /// Split
+        split: String,
+        /// Resampled copies of each volume in random rotations
+        rotations: usize,
+    },
+    /// What is said of structures that a crop leaves out, and in images of other body parts
+    Absence {
+        /// Model
+        model: String,
+        /// Data set
+        dataset: String,
+        /// Split
+        split: String,
+        /// Crops of each volume, at most
+        crops: usize,
+        /// Data sets whose test volumes show other body parts
+        others: Vec<String>,
+    },
+    /// Trains and tests on the training cases by turns
+    CrossValidation(cross_validation::Arguments),
+}
+
 fn main() -> anyhow::Result<()> {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["accuracy", model, dataset, split, rotations] => {
-            accuracy::run(model, dataset, split, rotations.parse()?)
+    match Arguments::parse() {
+        Arguments::Accuracy { model, dataset, split, rotations } => {
+            accuracy::run(&model, &dataset, &split, rotations)
         }
-        ["absence", model, dataset, split, crops, ref others @ ..] => {
-            absence::run(model, dataset, split, crops.parse()?, others)
+        Arguments::Absence { model, dataset, split, crops, others } => {
+            absence::run(&model, &dataset, &split, crops, &others)
         }
-        _ => anyhow::bail!(
-            "usage: figures accuracy MODEL DATASET SPLIT ROTATIONS | absence MODEL DATASET SPLIT CROPS [DATASET]..."
-        ),
+        Arguments::CrossValidation(arguments) => cross_validation::run(&arguments),
     }
 }

@@ -1,7 +1,9 @@
 //! The same bytes for the same data, configuration and seed, whatever the number of threads and
 //! however often a training was interrupted.
 
-use crate::support::{pbt, read_json, scratch, tiny};
+use crate::column::{MEMBERS, TEST, column};
+use crate::support::{numbers, pbt, read_json, scratch, tiny};
+use pbt_volume::PointLps;
 use std::path::Path;
 
 fn text(path: &Path) -> &str {
@@ -60,6 +62,54 @@ fn models_are_the_same_with_any_number_of_threads() {
     models.dedup();
     assert_eq!(models.len(), VARIANTS.len() + 1);
     assert_eq!(trained("", "3", &[])[0], std::fs::read(tiny().model()).unwrap());
+}
+
+/// Several boxes: the network and its test of the level, what neighbours say of each other's poses,
+/// and landmarks have their own sums.
+#[test]
+fn a_chain_of_look_alikes_is_the_same_with_any_number_of_threads() {
+    let run = |threads: &str| {
+        let out = scratch();
+        let (model, config) = (out.path().join("m.pbt"), column().config());
+        let with = |arguments: &[&str]| {
+            pbt(arguments.iter().chain(&["-q", "--threads", threads])).exits_with(0);
+        };
+        let data = text(column().folder());
+        with(&["train", "-i", data, "-o", text(&model), "--config", text(&config)]);
+        let results = column().images().map(|image| {
+            with(&["detect", "-m", text(&model), "-i", text(&image), "-o", text(out.path())]);
+            let name = image.file_name().unwrap().to_str().unwrap().replace("nii.gz", "json");
+            let mut result = read_json(&out.path().join(name));
+            result.as_object_mut().unwrap().remove("run");
+            result
+        });
+        let card = pbt(["info", text(&model)]).exits_with(0).stdout;
+        (std::fs::read(&model).unwrap(), results, card)
+    };
+    let first = run("1");
+    // The comparison means something: the model has all parts, and the chain is found.
+    let chain = MEMBERS.join(" - ");
+    let reversed = MEMBERS.iter().rev().copied().collect::<Vec<_>>().join(" - ");
+    assert!(first.2.contains(&chain) || first.2.contains(&reversed), "no chain in {}", first.2);
+    assert!(first.2.contains("tip"), "no landmark in {}", first.2);
+    let mut near = 0;
+    for (image, result) in column().images().iter().zip(&first.1) {
+        let found = result["detections"].as_array().unwrap();
+        for (name, pose) in column().boxes(image) {
+            let detection = found.iter().find(|d| d["name"] == name.as_str()).unwrap();
+            if detection["position_lps_mm"].is_array() {
+                let [x, y, z] = numbers(&detection["position_lps_mm"]);
+                let mm = pose.center.distance_mm(&PointLps::new(x, y, z));
+                near += usize::from(mm < 8.0);
+            }
+        }
+    }
+    assert!(near >= MEMBERS.len() * TEST / 2, "{near} are near the truth");
+    for threads in ["2", "5"] {
+        let again = run(threads);
+        assert!(first.0 == again.0, "another model with {threads} threads");
+        assert_eq!(first.1, again.1, "{threads} threads");
+    }
 }
 
 #[test]

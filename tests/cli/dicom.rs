@@ -1,21 +1,13 @@
 //! DICOM through the commands: folders, zip archives, series and time points.
 
+use crate::sets::set;
 use crate::support::{numbers, pbt, read_json, scratch, tiny};
 use pbt_io::read_raw;
 use std::path::{Path, PathBuf};
 
-/// The folder of a series of `dicom_conformance`; without `PBT_DATA` the test is skipped, which CI
-/// does not allow.
+/// The folder of a series of `dicom_conformance`.
 fn series(name: &str) -> Option<PathBuf> {
-    let Some(data) = std::env::var_os("PBT_DATA") else {
-        assert!(
-            !std::env::var("CI").is_ok_and(|v| v == "true"),
-            "PBT_DATA is not set, and CI must not skip"
-        );
-        println!("skipped: PBT_DATA is not set");
-        return None;
-    };
-    Some(Path::new(&data).join("dicom_conformance").join(name).join("dicom"))
+    Some(set("dicom_conformance")?.join(name).join("dicom"))
 }
 
 fn text(path: &Path) -> String {

@@ -1,11 +1,12 @@
 //! Whole trainings and detections on a GPU: the same bytes as from the CPU, but for the record of
 //! the run. Without a GPU these tests say that they are skipped; with PBT_REQUIRE_GPU=1 they fail.
 
+use crate::column::column;
 use crate::determinism::VARIANTS;
 use crate::landmarks::with_landmarks;
 use crate::support::{TEST, TRAINING, pbt, program, read_json, scratch, tiny};
 use serde_json::Value;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 fn text(path: &Path) -> &str {
@@ -24,18 +25,42 @@ fn gpu() -> bool {
     there
 }
 
-/// Trains on a data set with these settings after the small ones, and detects in its test cases;
-/// the model, and what was found by case.
+/// A training and the images to detect in.
+struct Chain<'a> {
+    data: &'a Path,
+    settings: String,
+    more: &'a [&'a str],
+    images: Vec<PathBuf>,
+}
+
+impl<'a> Chain<'a> {
+    /// On the tiny data set or one like it, with these settings after the small ones.
+    fn of_one_box(data: &'a Path, settings: &str, more: &'a [&'a str]) -> Self {
+        let settings = std::fs::read_to_string(tiny().config()).unwrap() + settings;
+        let image = |n: usize| data.join(format!("c{n}.nii.gz"));
+        Self { data, settings, more, images: (TRAINING..TRAINING + TEST).map(image).collect() }
+    }
+
+    /// Four look-alikes with a network, a test of their level and a landmark.
+    fn of_several_boxes() -> Self {
+        Self {
+            data: column().folder(),
+            settings: std::fs::read_to_string(column().config()).unwrap(),
+            more: &[],
+            images: column().images().to_vec(),
+        }
+    }
+}
+
+/// Trains and detects; the model, and what was found by image.
 fn trained_and_detected(
-    data: &Path,
-    settings: &str,
-    more: &[&str],
+    chain: &Chain<'_>,
     device: &str,
     images_mb: Option<u32>,
 ) -> (Vec<u8>, Vec<Value>) {
     let out = scratch();
     let (config, model) = (out.path().join("c.toml"), out.path().join("m.pbt"));
-    std::fs::write(&config, std::fs::read_to_string(tiny().config()).unwrap() + settings).unwrap();
+    std::fs::write(&config, &chain.settings).unwrap();
     let run = |arguments: &[&str]| {
         let mut command = Command::new(program("pbt"));
         command.args(arguments).args(["-q", "--device", device]);
@@ -50,21 +75,14 @@ fn trained_and_detected(
         );
     };
     run(&[
-        ["train", "-i", text(data), "-o", text(&model), "--config", text(&config)].as_slice(),
-        more,
+        ["train", "-i", text(chain.data), "-o", text(&model), "--config", text(&config)].as_slice(),
+        chain.more,
     ]
     .concat());
-    let found = (TRAINING..TRAINING + TEST).map(|n| {
-        run(&[
-            "detect",
-            "-m",
-            text(&model),
-            "-i",
-            text(&data.join(format!("c{n}.nii.gz"))),
-            "-o",
-            text(out.path()),
-        ]);
-        let mut result = read_json(&out.path().join(format!("c{n}.json")));
+    let found = chain.images.iter().map(|image| {
+        run(&["detect", "-m", text(&model), "-i", text(image), "-o", text(out.path())]);
+        let name = image.file_name().unwrap().to_str().unwrap().replace("nii.gz", "json");
+        let mut result = read_json(&out.path().join(name));
         assert_eq!(result["run"]["device"]["kind"], device);
         result.as_object_mut().unwrap().remove("run");
         result
@@ -79,20 +97,23 @@ fn a_gpu_gives_the_same_models_and_detections_cuda() {
         return;
     }
     let landmarks = with_landmarks(3);
-    let chains = VARIANTS.map(|(settings, more)| (tiny().folder(), settings, more));
+    let variants =
+        VARIANTS.map(|(settings, more)| Chain::of_one_box(tiny().folder(), settings, more));
     let with_close_up = ["", "[working]\nspacing_mm = 3.6\n[landmarks]\nhalvings = 1\n"]
-        .map(|settings| (landmarks.path(), settings, [].as_slice()));
-    for (data, settings, more) in chains.into_iter().chain(with_close_up) {
-        let expected = trained_and_detected(data, settings, more, "cpu", None);
+        .map(|settings| Chain::of_one_box(landmarks.path(), settings, &[]));
+    let several = [Chain::of_several_boxes()];
+    for chain in variants.into_iter().chain(with_close_up).chain(several) {
+        let expected = trained_and_detected(&chain, "cpu", None);
         assert!(
             !expected.1.is_empty()
-                && expected.1.iter().all(|result| result["detections"][0]["name"] == "gland")
+                && expected.1.iter().all(|result| result["detections"][0]["name"].is_string())
         );
         // With all images on the device, and with two megabytes of them, which is one or two.
         for images_mb in [None, Some(2)] {
-            let found = trained_and_detected(data, settings, more, "gpu", images_mb);
-            assert!(found.0 == expected.0, "{settings} {more:?} {images_mb:?}: another model");
-            assert_eq!(found.1, expected.1, "{settings} {more:?} {images_mb:?}");
+            let found = trained_and_detected(&chain, "gpu", images_mb);
+            let what = format!("{} {:?} {images_mb:?}", chain.settings, chain.more);
+            assert!(found.0 == expected.0, "{what}: another model");
+            assert_eq!(found.1, expected.1, "{what}");
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Landmarks: trained with their box, found in its frame, written, evaluated, listed.
 
-use crate::support::{numbers, pbt, read_json, scratch, tiny, tiny_copy};
+use crate::support::{TEST, TRAINING, numbers, pbt, read_json, scratch, tiny, tiny_copy};
+use crate::trivial::{assert_beaten, trivial};
 use nalgebra::Vector3;
 use pbt_io::{Landmark, LandmarkState, read_markups, write_markups};
 use serde_json::json;
@@ -10,6 +11,9 @@ use tempfile::TempDir;
 fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
+
+/// Share of the error of a detector that does not look at images that six cases must stay below.
+const BEATEN: f64 = 0.5;
 
 /// Places in the box, shares of its edges.
 const PLACES: [(&str, [f64; 3]); 3] =
@@ -106,7 +110,6 @@ fn landmarks_from_training_to_the_report() {
         found.iter().map(|d| d["name"].as_str().unwrap()).collect::<Vec<_>>(),
         ["gland", "tip", "side", "rare"]
     );
-    let truth = read_markups(&data.path().join("c7.mrk.json")).unwrap();
     let written = read_markups(&out.path().join("c7.mrk.json")).unwrap();
     for d in &found[1..] {
         assert!(
@@ -120,15 +123,13 @@ fn landmarks_from_training_to_the_report() {
         };
         let [x, y, z] = numbers(&d["position_lps_mm"]);
         assert_eq!((point.0.x, point.0.y, point.0.z), (x, y, z));
-        if let Some(LandmarkState::At(there)) = truth.landmark(name) {
-            assert!(there.distance_mm(&point) < 12.0, "{name}: {} mm", there.distance_mm(&point));
-        }
     }
 
     let report = out.path().join("report.json");
     pbt(["evaluate", "-q", "-m", text(&model), "-i", text(data.path()), "-o", text(&report)])
         .exits_with(0);
     let report = read_json(&report);
+    assert_beaten(&report, &trivial(data.path(), TRAINING, TEST), BEATEN);
     let figures = report["summary"]["structures"].as_array().unwrap();
     let annotated =
         |name: &str| figures.iter().find(|f| f["structure"] == name).unwrap()["annotated"].as_u64();
@@ -221,14 +222,10 @@ fn landmarks_in_a_close_up() {
     .exits_with(0);
     let result = read_json(&out.path().join("c7.json"));
     assert!(result["run"]["timing_ms"]["landmarks"].as_f64().is_some_and(|ms| ms > 0.0));
-    let truth = read_markups(&data.path().join("c7.mrk.json")).unwrap();
-    for found in &result["detections"].as_array().unwrap()[1..] {
-        let [x, y, z] = numbers(&found["position_lps_mm"]);
-        let Some(LandmarkState::At(there)) = truth.landmark(found["name"].as_str().unwrap()) else {
-            continue;
-        };
-        assert!(there.distance_mm(&pbt_volume::PointLps::new(x, y, z)) < 12.0, "{found}");
-    }
+    let report = out.path().join("report.json");
+    pbt(["evaluate", "-q", "-m", text(&near), "-i", text(data.path()), "-o", text(&report)])
+        .exits_with(0);
+    assert_beaten(&read_json(&report), &trivial(data.path(), TRAINING, TEST), BEATEN);
 
     let refused = train("nine.pbt", 9, "1").0.exits_with(4);
     assert!(

@@ -3,6 +3,7 @@
 mod bad_input;
 mod batch;
 mod bids;
+mod column;
 mod convert;
 mod demo;
 mod determinism;
@@ -17,5 +18,9 @@ mod label_map;
 mod landmarks;
 mod learning_curve;
 mod schemas;
+#[path = "../sets.rs"]
+mod sets;
 mod support;
+#[path = "../trivial.rs"]
+mod trivial;
 mod validate;

@@ -1,6 +1,7 @@
 //! The published JSON Schemas hold for what the program writes and for what it reads, and for
 //! nothing else.
 
+use crate::sets::set;
 use crate::support::{pbt, read_json, scratch, tiny};
 use jsonschema::Validator;
 use pbt_io::{Landmark, LandmarkState, write_markups};
@@ -223,21 +224,14 @@ fn data_sets_keep_the_schema() {
 
 #[test]
 fn real_data_sets_keep_the_schema() {
-    let Some(data) = std::env::var_os("PBT_DATA").map(PathBuf::from) else {
-        assert!(
-            !std::env::var("CI").is_ok_and(|v| v == "true"),
-            "PBT_DATA is not set, and CI must not skip"
-        );
-        println!("skipped: PBT_DATA is not set");
-        return;
-    };
     let validator = published("pbt-dataset");
-    for file in [
-        "hippocampus/dataset.json",
-        "mouse_skull/dataset.json",
-        "lumbar_spine_mr/dataset.json",
-        "prostate_us_mr/us.json",
+    for (name, file) in [
+        ("hippocampus", "dataset.json"),
+        ("mouse_skull", "dataset.json"),
+        ("lumbar_spine_mr", "dataset.json"),
+        ("prostate_us_mr", "us.json"),
     ] {
-        assert_valid(&validator, &read_json(&data.join(file)), file);
+        let Some(folder) = set(name) else { continue };
+        assert_valid(&validator, &read_json(&folder.join(file)), name);
     }
 }

@@ -64,7 +64,7 @@ pub(crate) fn scratch() -> TempDir {
 
 /// A folder that stays, since statics are never dropped: where Cargo keeps such things, if the
 /// tests run where they were built.
-fn lasting() -> TempDir {
+pub(crate) fn lasting() -> TempDir {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let base = if target.is_dir() { target.to_owned() } else { std::env::temp_dir() };
     tempfile::Builder::new().prefix("cli-").tempdir_in(base).expect("a temporary folder")

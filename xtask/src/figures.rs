@@ -1,5 +1,5 @@
-//! `cargo xtask figures`: the accuracy figures of `docs/benchmarks.md`, each a training and a
-//! detection in the test cases.
+//! `cargo xtask figures`: the figures of `docs/benchmarks.md`, measured by the example `figures`.
+//! Those of accuracy are a training and a detection in the test cases each.
 
 use crate::steps::{cargo, data_folder, step, target_folder};
 use anyhow::{Context, bail};
@@ -157,15 +157,29 @@ const FIGURES: [Figure; 22] = [
     },
 ];
 
-/// Measures the figures of these names, or all.
-pub(crate) fn run(names: &[&str]) -> anyhow::Result<()> {
+/// Measures what these arguments say.
+pub(crate) fn run(arguments: &[&str]) -> anyhow::Result<()> {
+    match arguments {
+        ["accuracy", names @ ..] => accuracy(names),
+        ["absence" | "cross-validation", ..] => {
+            build()?;
+            let mut figures = example();
+            figures.args(arguments);
+            step("figures", figures)
+        }
+        _ => bail!("figures: say accuracy, absence or cross-validation (see `cargo xtask help`)"),
+    }
+}
+
+/// Measures the accuracy figures of these names, or all.
+fn accuracy(names: &[&str]) -> anyhow::Result<()> {
     if let Some(name) = names.iter().find(|name| FIGURES.iter().all(|f| f.name != **name)) {
         let known: Vec<&str> = FIGURES.iter().map(|f| f.name).collect();
         bail!("figures: `{name}` is none of {}", known.join(", "));
     }
     let data = data_folder()?
         .context("figures: PBT_DATA is not set (data/README.md says where to get the volumes)")?;
-    step("build", cargo(&["build", "--release", "--bins", "--example", "figures"]))?;
+    build()?;
     let models = target_folder().join("figures");
     std::fs::create_dir_all(&models).with_context(|| models.display().to_string())?;
     for figure in FIGURES.iter().filter(|f| names.is_empty() || names.contains(&f.name)) {
@@ -178,12 +192,19 @@ pub(crate) fn run(names: &[&str]) -> anyhow::Result<()> {
     Ok(())
 }
 
+fn build() -> anyhow::Result<()> {
+    step("build", cargo(&["build", "--release", "--bins", "--example", "figures"]))
+}
+
+fn example() -> Command {
+    Command::new(target_folder().join("release/examples/figures"))
+}
+
 fn measure(figure: &Figure, dataset: &Path, model: &Path) -> anyhow::Result<()> {
-    let release = target_folder().join("release");
-    let mut train = Command::new(release.join("pbt"));
+    let mut train = Command::new(target_folder().join("release/pbt"));
     train.args(["train", "-i"]).arg(dataset).arg("-o").arg(model).args(figure.training);
     step(&format!("{}: training", figure.name), train)?;
-    let mut detect = Command::new(release.join("examples/figures"));
+    let mut detect = example();
     detect.arg("accuracy").arg(model).arg(dataset).args(["test", figure.rotations]);
     step(&format!("{}: test cases", figure.name), detect)
 }

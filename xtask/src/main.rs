@@ -25,9 +25,14 @@ Tasks:
                  neither a GPU nor a CUDA toolkit is needed. Commit what it writes.
   kernels --check
                  Fails where the committed kernels are not those of the sources.
-  figures [NAME]...
+  figures accuracy [NAME]...
                  The accuracy figures of docs/benchmarks.md on real volumes: trains and detects
                  in the test cases. Without names, all of them, some minutes each.
+  figures cross-validation SET [OPTION]...
+                 Trains and tests on the training cases of a set by turns, and compares
+                 configurations; --help lists the options.
+  figures absence MODEL DATASET SPLIT CROPS [DATASET]...
+                 What a model says of structures that are not in the image.
   help           This text.
 
 Environment:

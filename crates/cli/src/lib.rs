@@ -8,7 +8,7 @@ pub mod device;
 mod failure;
 mod output;
 mod progress;
-mod table;
+pub mod table;
 
 pub use failure::Failure;
 

@@ -2,7 +2,7 @@
 
 /// Rows as lines of aligned columns, the first `left` columns flush left and the others flush
 /// right. Columns are as wide as their widest cell in characters; every line ends without blanks.
-pub(crate) fn table(left: usize, rows: &[Vec<String>]) -> String {
+pub fn table(left: usize, rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {
         rows.iter()
@@ -26,7 +26,7 @@ pub(crate) fn table(left: usize, rows: &[Vec<String>]) -> String {
 }
 
 /// A row of a [`table`].
-pub(crate) fn row<T: Into<String>>(cells: impl IntoIterator<Item = T>) -> Vec<String> {
+pub fn row<T: Into<String>>(cells: impl IntoIterator<Item = T>) -> Vec<String> {
     cells.into_iter().map(Into::into).collect()
 }
 

@@ -114,3 +114,6 @@ impl Prior {
         chosen
     }
 }
+
+#[cfg(test)]
+mod tests;

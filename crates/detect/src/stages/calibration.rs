@@ -63,3 +63,6 @@ impl Calibration {
         self.slope * raw + self.intercept
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -17,12 +17,12 @@ use crate::landmarks::{
     View, expected, mean_size_mm, step_between,
 };
 use crate::linear::LinearMap;
-use crate::metrics::BoxError;
 use crate::modes::median;
 use crate::perturb::Step;
 use crate::stage_input::StageInput;
 use crate::verification::VerificationStage;
 use nalgebra::Vector3;
+use pbt_evaluate::BoxError;
 use pbt_features::BoxGrid;
 use pbt_tree::{Backend, Patch, PoseSite};
 use pbt_volume::{PointLps, Pose};

@@ -1,4 +1,4 @@
-//! Marginal space learning: stages, training, detection, metrics and the model file, written once
+//! Marginal space learning: stages, training, detection and the model file, written once
 //! against a `Backend`.
 //!
 //! An image is brought to a working pyramid ([`WorkingSpec`]). The position stage scores every
@@ -9,14 +9,12 @@
 
 mod augmentation;
 mod blend;
-mod bootstrap;
 mod calibration;
 mod case;
 mod cholesky;
 mod classification;
 mod classifier;
 mod close_up;
-mod confidence;
 mod config;
 mod cover;
 mod detector;
@@ -32,12 +30,10 @@ mod landmark_config;
 mod landmark_file;
 mod landmark_training;
 mod landmarks;
-mod learning_curve;
 mod level_file;
 mod level_training;
 mod levels;
 mod linear;
-mod metrics;
 mod mirror_choice;
 mod model;
 mod modes;
@@ -60,19 +56,17 @@ mod verification;
 mod working;
 
 pub use augmentation::AugmentationConfig;
-pub use bootstrap::{CaseSum, Interval, RESAMPLES, pooled_mean, resampled_means};
 pub use calibration::Calibration;
 pub use case::WorkingSpec;
 pub use classification::{Round, RoundSpec, Rounds};
 pub use classifier::{HaarClassifier, PoseClassifier};
 pub use close_up::CloseUp;
-pub use confidence::{Bin, Confidence, Judged, RiskCoverage, RiskPoint};
 pub use config::{
     FinishConfig, FinishKind, NetworkConfig, OrientationConfig, Orientations, PositionConfig,
     RoundConfig, TrainConfig, VerificationConfig, WorkingConfig,
 };
 pub use cover::rotation_cover;
-pub use detector::{Detection, Detections, LandmarkDetection, Status, Trace};
+pub use detector::{Detection, Detections, LandmarkDetection, Trace};
 pub use error::DetectError;
 pub use explain::{Explanation, TreePath, Vote};
 pub use finish::Finish;
@@ -82,10 +76,8 @@ pub use landmarks::{
     FoundLandmark, LandmarkGroup, LandmarkPrior, LandmarkRound, LandmarkRoundSpec, LandmarkStage,
     View,
 };
-pub use learning_curve::{Outlook, PowerLaw, Verdict};
 pub use levels::{LevelSpec, LevelTest};
 pub use linear::LinearMap;
-pub use metrics::{BoxError, Summary, quantile, success_rates};
 pub use model::{Model, Provenance, StructureModel};
 pub use network::{Arc, Gaussian, Network};
 pub use orientation::{OrientationSpec, OrientationStage};

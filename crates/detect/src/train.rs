@@ -1,5 +1,6 @@
 //! Training: stage after stage, each on what the stages before it find in the training cases.
 
+use crate::DetectError;
 use crate::augmentation::Augmented;
 use crate::case::{TrainingCase, WorkingSpec};
 use crate::classification::Rounds;
@@ -22,7 +23,7 @@ use crate::stage_input::StageInput;
 use crate::trust::Trust;
 use crate::verification::VerificationStage;
 use crate::working::{smallest_spacing_mm, working_spec};
-use crate::{DetectError, metrics::BoxError};
+use pbt_evaluate::BoxError;
 use pbt_tree::{Backend, ImageLayout};
 use pbt_volume::{IntensityPolicy, PointLps, Pose, Volume};
 use rayon::prelude::*;
@@ -68,6 +69,11 @@ pub trait TrainingData: Sync {
 
     /// The mirror twin of a structure or landmark, where the data name one.
     fn partner(&self, _structure: &str) -> Option<String> {
+        None
+    }
+
+    /// Who was scanned: cases of one subject are never divided. `None`: a subject of its own.
+    fn subject(&self, _case: usize) -> Option<&str> {
         None
     }
 
@@ -714,5 +720,5 @@ fn training_hash<D: TrainingData>(data: &D, structures: &[(String, Vec<(usize, P
             }
         }
     }
-    hash.finalize().iter().map(|b| format!("{b:02x}")).collect()
+    pbt_volume::hex(&hash.finalize())
 }

@@ -8,6 +8,7 @@ use crate::{
     Image, IoError, ReadOptions, bids, is_dicom_path, is_image_path, nnunet, read_image_with,
     read_labels,
 };
+use pbt_volume::{StructureKind, StructureSpec};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -39,28 +40,6 @@ impl fmt::Display for Modality {
     }
 }
 
-/// What is to be found of a structure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StructureKind {
-    /// Centre, orientation and size.
-    Box,
-    /// A point.
-    Landmark,
-}
-
-/// A structure of a data set.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StructureSpec {
-    /// Unique name.
-    pub name: String,
-    /// Box or landmark.
-    pub kind: StructureKind,
-    /// The structure in whose frame it is found.
-    pub parent: Option<String>,
-    /// Its mirror twin.
-    pub partner: Option<String>,
-}
-
 /// A case: an image and what is known about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CaseSpec {
@@ -72,6 +51,8 @@ pub struct CaseSpec {
     pub options: ReadOptions,
     /// `train`, `test`, `dev` or any other word.
     pub split: String,
+    /// Who was scanned. Cases of one subject are never divided between training and test.
+    pub subject: Option<String>,
     /// Slicer markups and tables of landmarks. Slicer saves each markup as a file of its own.
     pub annotations: Vec<PathBuf>,
     /// A label map; boxes that the annotations lack are derived from it.
@@ -85,6 +66,11 @@ impl CaseSpec {
     /// As [`crate::read_image_with`].
     pub fn read_image(&self) -> Result<Image, IoError> {
         read_image_with(&self.image, &self.options)
+    }
+
+    /// Whether two cases show the same subject. A case that names none is its own.
+    pub fn has_subject_of(&self, other: &Self) -> bool {
+        self.id == other.id || (self.subject.is_some() && self.subject == other.subject)
     }
 
     /// The file that messages about the case's annotations name: the one that they are in, or the
@@ -442,7 +428,7 @@ fn case(
     warnings: &mut Vec<String>,
 ) -> Result<CaseSpec, IoError> {
     node.warn_unknown(
-        &["id", "image", "series", "frame", "split", "annotations", "labels"],
+        &["id", "image", "series", "frame", "split", "subject", "annotations", "labels"],
         warnings,
     )?;
     let id = node.get("id")?;
@@ -471,6 +457,7 @@ fn case(
             frame: optional_frame(node)?,
         },
         split: node.get("split")?.text()?.to_owned(),
+        subject: optional_text(node, "subject")?,
         annotations: existing_files(node, "annotations", folder)?,
         labels: optional_file("labels")?,
     })
@@ -669,6 +656,26 @@ mod tests {
             "cases[0].annotations[1]"
         );
         assert_eq!(read(one, "[4]").unwrap_err().field(), "cases[0].annotations[0]");
+    }
+
+    #[test]
+    fn a_subject_may_have_several_cases() {
+        let named = |first: &str, second: &str| {
+            let text = GOOD.replacen("\"id\": \"a\"", &format!("\"id\": \"a\", {first}"), 1);
+            load(&text.replacen("\"id\": \"b\"", &format!("\"id\": \"b\", {second}"), 1))
+        };
+        let same = |first: &str, second: &str| {
+            let set = named(first, second).unwrap();
+            assert!(set.warnings.is_empty());
+            set.cases[0].has_subject_of(&set.cases[1])
+        };
+        assert!(same(r#""subject": "x""#, r#""subject": "x""#));
+        assert!(!same(r#""subject": "x""#, r#""subject": "y""#));
+        // Neither of them names one, and the name of a case is no subject.
+        assert!(!same(r#""subject": """#, r#""subject": null"#));
+        assert!(!same(r#""frame": 0"#, r#""subject": "a""#));
+        let wrong = named(r#""subject": 7"#, r#""frame": 0"#).unwrap_err();
+        assert_eq!(wrong.field(), "cases[0].subject");
     }
 
     #[test]

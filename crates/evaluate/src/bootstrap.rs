@@ -5,8 +5,8 @@
 //! replacement, never single structures (the cluster bootstrap: Davison and Hinkley 1997, section
 //! 3.8). Intervals are percentiles of the resampled means (Efron 1979).
 
-use crate::cover::Random;
-use crate::metrics::quantile;
+use crate::summary::quantile;
+use pbt_volume::Random;
 use serde::{Deserialize, Serialize};
 
 /// What one case adds to a mean: the sum over its structures, and their number.

@@ -3,12 +3,11 @@
 
 use crate::proportion::Proportion;
 use nalgebra::Vector3;
-use pbt::commands::LoadedModel;
-use pbt::dataset::{Wanted, read_cases};
+use pbt::session::{LoadedModel, Wanted, read_cases};
 use pbt_cpu::Cpu;
-use pbt_detect::{Detection, Status};
+use pbt_detect::Detection;
 use pbt_io::Dataset;
-use pbt_volume::{Geometry, PointLps, Volume, VoxelIndex};
+use pbt_volume::{Geometry, PointLps, Status, Volume, VoxelIndex};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use std::path::Path;

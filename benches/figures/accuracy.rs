@@ -2,14 +2,12 @@
 
 use crate::rotate::rotated;
 use nalgebra::{Quaternion, UnitQuaternion, Vector3};
-use pbt::commands::LoadedModel;
-use pbt::dataset::{AnnotatedCase, Wanted, read_cases};
+use pbt::session::{AnnotatedCase, LoadedModel, Wanted, read_cases};
 use pbt_cpu::Cpu;
-use pbt_detect::{
-    BoxError, Detections, LandmarkDetection, Status, StructureModel, Summary, success_rates,
-};
+use pbt_detect::{Detections, LandmarkDetection, StructureModel};
+use pbt_evaluate::{BoxError, Summary, success_rates};
 use pbt_io::Dataset;
-use pbt_volume::{PointLps, Pose, positive};
+use pbt_volume::{PointLps, Pose, Status, positive};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use std::path::Path;

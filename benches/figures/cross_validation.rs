@@ -301,7 +301,7 @@ impl Figures {
             value.map_or_else(|| "-".to_owned(), |value| format!("{value:.digits$}"))
         };
         let center =
-            |part: fn(&pbt_detect::Summary) -> f64| number(self.center_mm.as_ref().map(part), 3);
+            |part: fn(&pbt_evaluate::Summary) -> f64| number(self.center_mm.as_ref().map(part), 3);
         let mut cells = row([self.structure.as_str(), configuration]);
         cells
             .extend([self.n, self.found, self.found_and_wrong, self.missed].map(|n| n.to_string()));

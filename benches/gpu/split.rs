@@ -8,7 +8,7 @@
 //!
 //! usage: cargo bench --bench split -- MODEL IMAGE…
 
-use pbt::commands::LoadedModel;
+use pbt::session::LoadedModel;
 use pbt_cpu::{Cpu, CpuImage};
 use pbt_features::{HaarFeature, SteerableFeature};
 use pbt_gpu::{Gpu, GpuImage};

@@ -480,6 +480,33 @@ fn leaving_one_out_tests_every_case_once() {
 }
 
 #[test]
+fn leaving_one_out_leaves_out_all_of_its_subject() {
+    let (out, data) = (scratch(), tiny_copy());
+    let path = data.path().join("dataset.json");
+    let mut dataset = read_json(&path);
+    for n in [0, 1] {
+        dataset["cases"][n]["subject"] = json!("twice");
+    }
+    std::fs::write(&path, dataset.to_string()).unwrap();
+    let (report, config) = (out.path().join("report.json"), tiny().config());
+    let arguments =
+        ["--leave-one-out", "-i", text(data.path()), "--config", text(&config), "--cases", "4"];
+    evaluate(&arguments, &report).exits_with(0);
+    let report = read_json(&report);
+    assert_eq!(report["records"].as_array().unwrap().len(), 4);
+    // The first two cases are tested with one model, the one that training on the others gives.
+    assert_eq!(report["models"].as_array().unwrap().len(), 3);
+    dataset["cases"] = json!(dataset["cases"].as_array().unwrap()[2..4]);
+    std::fs::write(&path, dataset.to_string()).unwrap();
+    let model = data.path().join("others.pbt");
+    pbt(["train", "-i", text(data.path()), "-o", text(&model), "--config", text(&config)])
+        .exits_with(0);
+    let info = pbt(["info", "--json", text(&model)]).exits_with(0);
+    let info: Value = serde_json::from_str(&info.stdout).unwrap();
+    assert_eq!(report["models"][0]["sha256"], info["model"]["sha256"]);
+}
+
+#[test]
 fn what_cannot_be_evaluated_is_said_in_one_line() {
     let (data, empty) = (tiny_copy(), scratch());
     let report = data.path().join("report.json");

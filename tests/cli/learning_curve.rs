@@ -54,6 +54,32 @@ fn a_curve_holds_back_training_cases_and_touches_no_test_case() {
 }
 
 #[test]
+fn a_subject_is_held_back_whole() {
+    let (out, data) = (scratch(), tiny_copy());
+    let path = data.path().join("dataset.json");
+    let mut dataset = read_json(&path);
+    // The fifth subject has the fifth and the sixth training case, and one of the test cases.
+    for n in [4, 5, 6] {
+        dataset["cases"][n]["subject"] = json!("twice");
+    }
+    std::fs::write(&path, dataset.to_string()).unwrap();
+    let report = out.path().join("curve.json");
+    learning_curve(data.path(), &["-q", "-o", text(&report), "--sizes", "4"]).exits_with(0);
+    assert_eq!(read_json(&report)["tested"], json!(["c4", "c5"]));
+    let too_many = learning_curve(data.path(), &["--sizes", "5"]).exits_with(4);
+    assert!(too_many.error_line().contains("there are 4 cases to train on"));
+    // Tested on a split, what shares a subject with it is not trained on.
+    let too_many = learning_curve(data.path(), &["--split", "test", "--sizes", "5"]).exits_with(4);
+    assert!(too_many.error_line().contains("there are 4 cases to train on"));
+    let validation = pbt(["validate", text(data.path())]).exits_with(4);
+    assert!(
+        validation.stdout.contains("subject: `twice` has cases in the splits `train` and `test`"),
+        "{}",
+        validation.stdout
+    );
+}
+
+#[test]
 fn sizes_are_the_first_training_cases_and_a_split_can_be_named() {
     let out = scratch();
     let report = out.path().join("curve.json");

@@ -186,6 +186,7 @@ fn data_sets_keep_the_schema() {
         .push(json!({ "name": "tip", "kind": "landmark", "parent": "gland", "partner": null }));
     full["cases"][0]["frame"] = json!(0);
     full["cases"][0]["series"] = json!("4.1");
+    full["cases"][0]["subject"] = json!("patient 7");
     full["cases"][1]["annotations"] = json!(["c1.mrk.json"]);
     let changes = [
         ("/schema", json!("pbt-dataset/2")),
@@ -201,6 +202,7 @@ fn data_sets_keep_the_schema() {
         ("/cases/0/image", Value::Null),
         ("/cases/0/split", json!(4)),
         ("/cases/0/frame", json!(-1)),
+        ("/cases/0/subject", json!(7)),
         ("/cases/0/annotations", json!(["c0.mrk.json", 4])),
         ("/cases/0/anotations", json!("x")),
     ];

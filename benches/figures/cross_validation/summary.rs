@@ -1,6 +1,6 @@
 //! Figures of the records of all folds together, and the difference between configurations.
 
-use pbt_detect::{Confidence, Judged, Summary};
+use pbt_evaluate::{Confidence, Judged, Summary};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

@@ -1,5 +1,6 @@
 //! What a user may type.
 
+use crate::session::Failure;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use pbt_io::ReadOptions;
 use pbt_tree::ClassifierKind;
@@ -11,10 +12,7 @@ use std::path::PathBuf;
 /// orientation and size of the structure in new ones. Start with `pbt demo`.
 #[derive(Debug, Parser)]
 #[command(name = "pbt", version, propagate_version = true, max_term_width = 110)]
-#[command(
-    after_help = "Exit codes: 0 done, 1 failure, 2 usage, 3 batch or evaluation finished but some cases failed, 4 input unreadable or invalid, \
-5 model rejected, 6 device not available, 130 ended with Ctrl-C."
-)]
+#[command(after_help = crate::exit::HELP)]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
@@ -47,7 +45,7 @@ pub struct Global {
     pub verbose: bool,
     /// Where to compute: `auto`, `cpu`, `gpu` or `gpu:N`
     #[arg(long, global = true, default_value = "auto", value_name = "DEVICE")]
-    pub device: crate::device::Choice,
+    pub device: crate::session::DeviceChoice,
     /// Number of CPU threads [default: all cores]; results do not depend on it
     #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
@@ -211,7 +209,7 @@ pub struct Batch {
     pub output: PathBuf,
     /// Only the i-th of n parts of the list, to share the work among machines
     #[arg(long, value_name = "i/n")]
-    pub shard: Option<crate::commands::Shard>,
+    pub shard: Option<crate::shard::Shard>,
     /// Leave out cases that have a result of this very model
     #[arg(long)]
     pub resume: bool,
@@ -252,7 +250,8 @@ pub struct Evaluate {
     /// Test two on the same cases: each a model, a folder with results or a report of an evaluation
     #[arg(long, value_names = ["A", "B"], num_args = 2, conflicts_with_all = ["model", "results", "leave_one_out"])]
     pub compare: Vec<PathBuf>,
-    /// Train on all cases but one and test on that one, by turns, with the cases of all splits
+    /// Train on all cases but one and test on that one, by turns, with the cases of all splits;
+    /// other cases of its subject are left out, too
     #[arg(long, conflicts_with_all = ["model", "split"])]
     pub leave_one_out: bool,
     /// Only this structure (may be given several times) [default: all that are found and annotated]
@@ -432,4 +431,24 @@ pub enum DemoModality {
     Mr,
     /// Ultrasound of a gland
     Us,
+}
+
+impl From<clap::Error> for Failure {
+    /// What is wrong with the arguments, and the one that was probably meant, without the reminder
+    /// of the usage.
+    fn from(error: clap::Error) -> Self {
+        let text = error.render().to_string();
+        let lines: Vec<&str> =
+            text.lines().map(str::trim).take_while(|line| !line.starts_with("Usage: ")).collect();
+        let meant = lines
+            .iter()
+            .find_map(|line| line.strip_prefix("tip: ").filter(|tip| tip.contains("similar")));
+        let wrong: Vec<&str> = lines.iter().copied().take_while(|line| !line.is_empty()).collect();
+        let wrong = match &wrong[..] {
+            [what, list @ ..] if what.ends_with(':') => format!("{what} {}", list.join(", ")),
+            all => all.join(" "),
+        };
+        let wrong = wrong.strip_prefix("error: ").unwrap_or(&wrong);
+        Self::usage(format!("{wrong} ({})", meant.unwrap_or("see --help")))
+    }
 }

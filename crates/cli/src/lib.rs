@@ -3,14 +3,14 @@
 
 pub mod args;
 pub mod commands;
-pub mod dataset;
-pub mod device;
-mod failure;
+pub mod exit;
 mod output;
 mod progress;
+pub mod session;
+pub mod shard;
 pub mod table;
 
-pub use failure::Failure;
+pub use session::Failure;
 
 use clap::Parser;
 use clap::error::ErrorKind;
@@ -46,5 +46,5 @@ fn without_command(error: clap::Error) -> ExitCode {
 
 fn failed(failure: &Failure) -> ExitCode {
     output::tell(format_args!("error: {failure}"));
-    failure.exit_code()
+    ExitCode::from(failure.code())
 }

@@ -1,9 +1,9 @@
-//! What commands print and how results are named.
+//! What commands print, and whether they can write.
 
 use crate::Failure;
 use pbt_io::{IoError, check_writable};
 use std::io::{ErrorKind, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// People read stderr; `-q` silences all but errors.
 pub(crate) fn say(quiet: bool, text: impl std::fmt::Display) {
@@ -16,11 +16,6 @@ pub(crate) fn say(quiet: bool, text: impl std::fmt::Display) {
 /// on.
 pub(crate) fn tell(text: impl std::fmt::Display) {
     let _ = writeln!(std::io::stderr(), "{text}");
-}
-
-/// The file beside a model: `skull.pbt` → `skull.train.toml`.
-pub(crate) fn beside(model: &Path, extension: &str) -> PathBuf {
-    model.with_extension(extension)
 }
 
 /// A command of minutes must not end with a path that cannot be written: tries it first. A missing

@@ -1,10 +1,13 @@
 //! Progress of a training: a bar with the time left on a terminal, nothing elsewhere; Ctrl-C;
 //! checkpoints.
 
-use crate::output::tell;
+use crate::exit;
+use crate::output::{say, tell};
+use crate::session::{Failure, Watcher};
 use indicatif::{ProgressBar, ProgressStyle};
 use pbt_detect::{DetectError, Observer};
 use pbt_io::write_atomically;
+use std::cell::RefCell;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +21,7 @@ pub(crate) fn catch_interrupts() {
     // Only the first call of a process can set the handler; others find it in place.
     let _ = ctrlc::set_handler(|| {
         if INTERRUPTED.swap(true, Ordering::SeqCst) {
-            std::process::exit(130);
+            std::process::exit(i32::from(exit::INTERRUPTED));
         }
         tell(
             "\nstopping after the current step; press Ctrl-C again to stop at once (what is finished is kept either way)",
@@ -46,6 +49,49 @@ pub(crate) fn count_bar(quiet: bool, cases: usize) -> ProgressBar {
     bar
 }
 
+/// Shows how many cases are done, and the trainings among the work.
+pub(crate) struct CaseProgress {
+    quiet: bool,
+    bar: RefCell<ProgressBar>,
+}
+
+impl CaseProgress {
+    /// Shows nothing but failures if `quiet`.
+    pub(crate) fn new(quiet: bool) -> Self {
+        Self { quiet, bar: RefCell::new(ProgressBar::hidden()) }
+    }
+}
+
+impl Watcher for CaseProgress {
+    fn note(&self, text: &str) {
+        say(self.quiet, text);
+    }
+
+    fn begin(&self, cases: usize) {
+        *self.bar.borrow_mut() = count_bar(self.quiet, cases);
+    }
+
+    fn case(&self, id: &str) {
+        self.bar.borrow().set_message(id.to_owned());
+    }
+
+    fn failed(&self, id: &str, failure: &Failure) {
+        self.bar.borrow().suspend(|| tell(format_args!("error: case {id}: {failure}")));
+    }
+
+    fn done(&self) {
+        self.bar.borrow().inc(1);
+    }
+
+    fn end(&self) {
+        self.bar.borrow().finish_and_clear();
+    }
+
+    fn training(&self, what: &str) -> Box<dyn Observer> {
+        Box::new(TrainingProgress::without_checkpoint(self.quiet, what))
+    }
+}
+
 /// Shows a training and keeps its checkpoint.
 pub(crate) struct TrainingProgress {
     bar: ProgressBar,
@@ -56,7 +102,9 @@ pub(crate) struct TrainingProgress {
 impl TrainingProgress {
     /// A bar on a terminal unless `quiet`; checkpoints go to the file `checkpoint`.
     pub(crate) fn new(quiet: bool, checkpoint: PathBuf) -> Self {
-        Self { checkpoint: Some(checkpoint), ..Self::without_checkpoint(quiet, "") }
+        let mut progress = Self::without_checkpoint(quiet, "");
+        progress.checkpoint = Some(checkpoint);
+        progress
     }
 
     /// The same for a short training, of which nothing is kept until it is done; `what` says which
@@ -75,9 +123,11 @@ impl TrainingProgress {
         bar.enable_steady_tick(Duration::from_millis(200));
         Self { bar, checkpoint: None, what: what.to_owned() }
     }
+}
 
-    /// Takes the bar away.
-    pub(crate) fn finish(&self) {
+/// Takes the bar away.
+impl Drop for TrainingProgress {
+    fn drop(&mut self) {
         self.bar.finish_and_clear();
     }
 }

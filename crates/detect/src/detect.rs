@@ -11,19 +11,8 @@ use crate::network::graph::{Network, sure};
 use crate::network::level_shift::{LevelShiftTest, SHIFTS, ladder};
 use crate::stages::position::Candidate;
 use pbt_tree::{Backend, ImageLayout, Score};
-use pbt_volume::{Geometry, PointLps, Pose, Volume};
+use pbt_volume::{Geometry, Location, PointLps, Pose, Status, Volume};
 use std::time::Instant;
-
-/// Whether the structure is there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Status {
-    /// Yes.
-    Found,
-    /// Perhaps; the pose is the best guess.
-    Doubtful,
-    /// No; the pose means nothing.
-    Absent,
-}
 
 /// One structure in one image.
 #[derive(Debug, Clone, PartialEq)]
@@ -53,6 +42,18 @@ pub struct LandmarkDetection {
     pub score: f64,
     /// The best point; for `Absent` too, for those who compare.
     pub point: PointLps,
+}
+
+impl Detection {
+    /// The box, then its landmarks, as plain data; what is absent is nowhere.
+    pub fn plain(&self) -> Vec<pbt_volume::Detection> {
+        let plain = pbt_volume::Detection::new;
+        let own = plain(self.name.clone(), self.status, self.score, Location::Box(Some(self.pose)));
+        let landmark = |l: &LandmarkDetection| {
+            plain(l.name.clone(), l.status, l.score, Location::Landmark(Some(l.point)))
+        };
+        std::iter::once(own).chain(self.landmarks.iter().map(landmark)).collect()
+    }
 }
 
 /// What each stage of a detection found.

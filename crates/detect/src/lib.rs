@@ -7,17 +7,13 @@
 //! verification stage picks one and says how sure it is.
 #![forbid(unsafe_code)]
 
-mod bootstrap;
-mod confidence;
 mod config;
 mod data;
 mod detect;
 mod error;
 mod explain;
 mod landmarks;
-mod learning_curve;
 mod linear;
-mod metrics;
 mod model;
 mod network;
 mod pose;
@@ -26,8 +22,6 @@ mod refine;
 mod stages;
 mod train;
 
-pub use bootstrap::{CaseSum, Interval, RESAMPLES, pooled_mean, resampled_means};
-pub use confidence::{Bin, Confidence, Judged, RiskCoverage, RiskPoint};
 pub use config::augmentation::AugmentationConfig;
 pub use config::landmarks::{LandmarkPatchConfig, LandmarkRegressorConfig, LandmarksConfig, View};
 pub use config::{
@@ -36,7 +30,7 @@ pub use config::{
 };
 pub use data::training_data::{FEWEST_CASES, TrainingData};
 pub use data::working::WorkingSpec;
-pub use detect::{Detection, Detections, LandmarkDetection, Status, Trace};
+pub use detect::{Detection, Detections, LandmarkDetection, Trace};
 pub use error::DetectError;
 pub use explain::{Explanation, TreePath, Vote};
 pub use landmarks::close_up::CloseUp;
@@ -44,9 +38,7 @@ pub use landmarks::regressors::{
     FoundLandmark, LandmarkGroup, LandmarkPrior, LandmarkRegressor, LandmarkRegressorSpec,
     LandmarkStage,
 };
-pub use learning_curve::{Outlook, PowerLaw, Verdict};
 pub use linear::map::{LinearMap, Weight};
-pub use metrics::{BoxError, Summary, quantile, success_rates};
 pub use model::{Model, Provenance, StructureModel};
 pub use network::gaussian::Gaussian;
 pub use network::graph::{Arc, Network};

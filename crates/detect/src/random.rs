@@ -1,13 +1,10 @@
-//! Random streams, the same on every platform.
+//! Which random numbers a training draws.
 //!
 //! Every purpose has a stream of its own, and every structure and item within it: which seed a
 //! stream starts from follows from a hash of them all. So trainings with different seeds share no
 //! numbers, and neither do the structures and stages of one training.
 
-use nalgebra::{Quaternion, UnitQuaternion, Vector3};
-use pbt_volume::{positive, rotation_from_vector};
-use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::{Rng, SeedableRng};
+use pbt_volume::Random;
 use sha2::{Digest, Sha256};
 
 /// What random numbers are for. The names are part of the hash: to rename one changes all models.
@@ -89,80 +86,14 @@ impl Seeds {
 
     /// The random numbers of one item of a stream.
     pub(crate) fn random(self, stream: Stream, index: usize) -> Random {
-        Random(ChaCha8Rng::from_seed(self.hash(stream, index as u64)))
+        Random::from_hash(self.hash(stream, index as u64))
     }
 }
 
-/// Random numbers of one stream.
-#[derive(Debug)]
-pub(crate) struct Random(ChaCha8Rng);
-
-impl Random {
-    /// The stream that starts from this seed.
-    pub(crate) fn from_seed(seed: u64) -> Self {
-        Self(ChaCha8Rng::seed_from_u64(seed))
-    }
-
-    /// Numbers for a test.
-    #[cfg(test)]
-    pub(crate) fn for_test(seed: u64) -> Self {
-        Seeds::of_all(seed).random(Stream::Test, 0)
-    }
-
-    /// Uniform in [0, 1) with 53 bits.
-    pub(crate) fn uniform(&mut self) -> f64 {
-        (self.0.next_u64() >> 11) as f64 / (1u64 << 53) as f64
-    }
-
-    /// Uniform in [low, high).
-    pub(crate) fn between(&mut self, low: f64, high: f64) -> f64 {
-        low + (high - low) * self.uniform()
-    }
-
-    /// Normal with mean 0 and standard deviation 1, nearly: twelve uniform numbers less six, so
-    /// never beyond six.
-    pub(crate) fn normal(&mut self) -> f64 {
-        (0..12).map(|_| self.uniform()).sum::<f64>() - 6.0
-    }
-
-    /// Uniform in `0..n`.
-    pub(crate) fn below(&mut self, n: usize) -> usize {
-        ((self.uniform() * n as f64) as usize).min(n.saturating_sub(1))
-    }
-
-    /// A direction, uniform on the sphere.
-    pub(crate) fn direction(&mut self) -> Vector3<f64> {
-        let z = self.between(-1.0, 1.0);
-        let (sin, cos) = libm::sincos(self.between(0.0, core::f64::consts::TAU));
-        let r = (1.0 - z * z).max(0.0).sqrt();
-        Vector3::new(r * cos, r * sin, z)
-    }
-
-    /// A vector uniform in the ball of this radius.
-    pub(crate) fn in_ball(&mut self, radius: f64) -> Vector3<f64> {
-        let r = radius * libm::cbrt(self.uniform());
-        self.direction() * r
-    }
-
-    /// A rotation uniform in SO(3) (Shoemake 1992).
-    pub(crate) fn rotation(&mut self) -> UnitQuaternion<f64> {
-        let (u, v, w) = (self.uniform(), self.uniform(), self.uniform());
-        let (sin_v, cos_v) = libm::sincos(core::f64::consts::TAU * v);
-        let (sin_w, cos_w) = libm::sincos(core::f64::consts::TAU * w);
-        let (a, b) = ((1.0 - u).sqrt(), u.sqrt());
-        positive(UnitQuaternion::new_normalize(Quaternion::new(
-            b * cos_w,
-            a * sin_v,
-            a * cos_v,
-            b * sin_w,
-        )))
-    }
-
-    /// A rotation by an angle uniform in [low, high) radians about a uniform axis.
-    pub(crate) fn rotation_by(&mut self, low: f64, high: f64) -> UnitQuaternion<f64> {
-        let angle = self.between(low, high);
-        rotation_from_vector(self.direction() * angle)
-    }
+/// Numbers for a test.
+#[cfg(test)]
+pub(crate) fn test_random(seed: u64) -> Random {
+    Seeds::of_all(seed).random(Stream::Test, 0)
 }
 
 #[cfg(test)]
@@ -185,7 +116,7 @@ mod tests {
                 for stream in streams {
                     for index in 0..4 {
                         let seeds = Seeds::of_structure(seed, structure);
-                        first.insert(seeds.random(stream, index).0.next_u64());
+                        first.insert(seeds.random(stream, index).uniform().to_bits());
                         first.insert(seeds.derive(stream, index));
                     }
                 }

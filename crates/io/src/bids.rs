@@ -3,10 +3,11 @@
 //! `…_dseg.tsv`.
 //! <https://bids-specification.readthedocs.io/en/stable/derivatives/imaging.html#segmentations>
 
-use crate::dataset::{CaseSpec, Dataset, Modality, StructureKind, StructureSpec};
+use crate::dataset::{CaseSpec, Dataset, Modality};
 use crate::json::{Node, parse};
 use crate::source::read_file;
 use crate::{IoError, ReadOptions};
+use pbt_volume::{StructureKind, StructureSpec};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -62,6 +63,11 @@ impl Named {
             entities,
             suffix: suffix.to_owned(),
         })
+    }
+
+    /// The folder of its subject, as `participants.tsv` names it.
+    fn subject(&self) -> Option<String> {
+        self.entities.get("sub").map(|sub| format!("sub-{sub}"))
     }
 
     /// What an image and its label map have in common. `space-orig` says that no transformation
@@ -148,6 +154,7 @@ pub(crate) fn load(path: &Path, root: &Node) -> Result<Dataset, IoError> {
                 image: image.path.clone(),
                 options: ReadOptions::default(),
                 split: split_of(image, &splits, &roots.images[0])?,
+                subject: image.subject(),
                 annotations: markups.is_file().then_some(markups).into_iter().collect(),
                 labels: Some(map.path.clone()),
             };
@@ -341,7 +348,7 @@ fn split_of(
     root: &Path,
 ) -> Result<String, IoError> {
     let Some(splits) = splits else { return Ok("train".to_owned()) };
-    let subject = format!("sub-{}", image.entities.get("sub").map_or("", String::as_str));
+    let subject = image.subject().unwrap_or_default();
     splits.get(&subject).filter(|split| !split.is_empty()).cloned().ok_or_else(|| {
         let problem = format!("has no split for `{subject}`");
         IoError::input(

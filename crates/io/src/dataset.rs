@@ -5,6 +5,7 @@ use crate::annotations::{Annotations, Landmark, LandmarkState};
 use crate::box_from_labels::box_from_labels;
 use crate::markups::name_of_file;
 use crate::{Image, IoError, ReadOptions, read_image_with, read_labels};
+use pbt_volume::{StructureKind, StructureSpec};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -33,28 +34,6 @@ impl fmt::Display for Modality {
     }
 }
 
-/// What is to be found of a structure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StructureKind {
-    /// Centre, orientation and size.
-    Box,
-    /// A point.
-    Landmark,
-}
-
-/// A structure of a data set.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StructureSpec {
-    /// Unique name.
-    pub name: String,
-    /// Box or landmark.
-    pub kind: StructureKind,
-    /// The structure in whose frame it is found.
-    pub parent: Option<String>,
-    /// Its mirror twin.
-    pub partner: Option<String>,
-}
-
 /// A case: an image and what is known about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CaseSpec {
@@ -66,6 +45,8 @@ pub struct CaseSpec {
     pub options: ReadOptions,
     /// `train`, `test`, `dev` or any other word.
     pub split: String,
+    /// Who was scanned. Cases of one subject are never divided between training and test.
+    pub subject: Option<String>,
     /// Slicer markups and tables of landmarks. Slicer saves each markup as a file of its own.
     pub annotations: Vec<PathBuf>,
     /// A label map; boxes that the annotations lack are derived from it.
@@ -79,6 +60,11 @@ impl CaseSpec {
     /// As [`crate::read_image_with`].
     pub fn read_image(&self) -> Result<Image, IoError> {
         read_image_with(&self.image, &self.options)
+    }
+
+    /// Whether two cases show the same subject. A case that names none is its own.
+    pub fn has_subject_of(&self, other: &Self) -> bool {
+        self.id == other.id || (self.subject.is_some() && self.subject == other.subject)
     }
 
     /// The file that messages about the case's annotations name: the one that they are in, or the

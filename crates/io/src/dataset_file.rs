@@ -1,8 +1,9 @@
 //! Reads data sets: `dataset.json`, schema `pbt-dataset/1`, and the folders of nnU-Net and BIDS.
 
-use crate::dataset::{CaseSpec, Dataset, Modality, StructureKind, StructureSpec};
+use crate::dataset::{CaseSpec, Dataset, Modality};
 use crate::json::{Node, parse};
 use crate::{IoError, ReadOptions, bids, is_dicom_path, is_image_path, nnunet};
+use pbt_volume::{StructureKind, StructureSpec};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -219,7 +220,7 @@ fn case(
     warnings: &mut Vec<String>,
 ) -> Result<CaseSpec, IoError> {
     node.warn_unknown(
-        &["id", "image", "series", "frame", "split", "annotations", "labels"],
+        &["id", "image", "series", "frame", "split", "subject", "annotations", "labels"],
         warnings,
     )?;
     let id = node.get("id")?;
@@ -248,6 +249,7 @@ fn case(
             frame: optional_frame(node)?,
         },
         split: node.get("split")?.text()?.to_owned(),
+        subject: optional_text(node, "subject")?,
         annotations: existing_files(node, "annotations", folder)?,
         labels: optional_file("labels")?,
     })
@@ -447,6 +449,26 @@ mod tests {
             "cases[0].annotations[1]"
         );
         assert_eq!(read(one, "[4]").unwrap_err().field(), "cases[0].annotations[0]");
+    }
+
+    #[test]
+    fn a_subject_may_have_several_cases() {
+        let named = |first: &str, second: &str| {
+            let text = GOOD.replacen("\"id\": \"a\"", &format!("\"id\": \"a\", {first}"), 1);
+            load(&text.replacen("\"id\": \"b\"", &format!("\"id\": \"b\", {second}"), 1))
+        };
+        let same = |first: &str, second: &str| {
+            let set = named(first, second).unwrap();
+            assert!(set.warnings.is_empty());
+            set.cases[0].has_subject_of(&set.cases[1])
+        };
+        assert!(same(r#""subject": "x""#, r#""subject": "x""#));
+        assert!(!same(r#""subject": "x""#, r#""subject": "y""#));
+        // Neither of them names one, and the name of a case is no subject.
+        assert!(!same(r#""subject": """#, r#""subject": null"#));
+        assert!(!same(r#""frame": 0"#, r#""subject": "a""#));
+        let wrong = named(r#""subject": 7"#, r#""frame": 0"#).unwrap_err();
+        assert_eq!(wrong.field(), "cases[0].subject");
     }
 
     #[test]

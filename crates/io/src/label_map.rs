@@ -173,10 +173,21 @@ fn color(n: usize) -> [f64; 3] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::result::{DetectionKind, Status};
     use crate::{box_from_labels, read_labels};
-    use pbt_volume::{VoxelIndex, rotation_from_vector};
+    use pbt_volume::{Detection, Location, Status, VoxelIndex, rotation_from_vector};
     use proptest::prelude::*;
+
+    fn record(name: &str, status: Status, location: Location) -> DetectionRecord {
+        Detection::new(name.into(), status, 0.5, location).into()
+    }
+
+    fn found_box(pose: Pose) -> DetectionRecord {
+        record("a", Status::Found, Location::Box(Some(pose)))
+    }
+
+    fn found_landmark(point: PointLps) -> DetectionRecord {
+        record("tip", Status::Found, Location::Landmark(Some(point)))
+    }
 
     fn written(
         geometry: &Geometry,
@@ -208,10 +219,10 @@ mod tests {
             Pose { center: at(places[n]), orientation, size_mm: sizes[n] }
         };
         let detections = vec![
-            DetectionRecord::of_box("a".into(), Status::Found, 1.0, &pose(0)),
-            DetectionRecord::absent("gone".into(), DetectionKind::Box, 0.0),
-            DetectionRecord::of_box("b".into(), Status::Doubtful, 0.2, &pose(1)),
-            DetectionRecord::of_landmark("tip".into(), Status::Found, 1.0, at(places[2])),
+            found_box(pose(0)),
+            record("gone", Status::Absent, Location::Box(None)),
+            record("b", Status::Doubtful, Location::Box(Some(pose(1)))),
+            found_landmark(at(places[2])),
         ];
         (geometry, detections)
     }
@@ -258,8 +269,7 @@ mod tests {
             orientation: rotation_from_vector([0.3, -0.2, 0.5].into()),
             size_mm: [24.0, 15.0, 9.0],
         };
-        let (_folder, path) =
-            written(&geometry, &[DetectionRecord::of_box("a".into(), Status::Found, 1.0, &pose)]);
+        let (_folder, path) = written(&geometry, &[found_box(pose)]);
         let again = box_from_labels(&read_labels(&path).unwrap(), |label| label == 1).unwrap();
         assert!(again.center.distance_mm(&pose.center) < 0.35, "{again:?}");
         let sizes = |p: &Pose| {
@@ -278,10 +288,7 @@ mod tests {
         let matrix = Matrix3::new(1.0, 0.3, 0.0, 0.0, 2.0, -0.4, 0.0, 0.0, 5.0);
         let geometry = Geometry::new([9, 9, 9], matrix, PointLps::new(0.0, 0.0, 0.0)).unwrap();
         let point = geometry.to_lps(VoxelIndex::new(4.5, 4.5, 4.5));
-        let (_folder, path) = written(
-            &geometry,
-            &[DetectionRecord::of_landmark("tip".into(), Status::Found, 1.0, point)],
-        );
+        let (_folder, path) = written(&geometry, &[found_landmark(point)]);
         let marked = read_labels(&path).unwrap().data().iter().filter(|&&label| label == 1).count();
         assert!((8..200).contains(&marked), "{marked}");
     }
@@ -292,14 +299,10 @@ mod tests {
         let point = geometry.to_lps(VoxelIndex::new(2.0, 2.0, 2.0));
         let detections = |count: usize| -> Vec<DetectionRecord> {
             let gone = (1..count).map(|n| {
-                DetectionRecord::absent(
-                    format!("landmark number {n} of many"),
-                    DetectionKind::Landmark,
-                    0.0,
-                )
+                let name = format!("landmark number {n} of many");
+                record(&name, Status::Absent, Location::Landmark(None))
             });
-            gone.chain([DetectionRecord::of_landmark("last".into(), Status::Found, 1.0, point)])
-                .collect()
+            gone.chain([found_landmark(point)]).collect()
         };
         let (_folder, path) = written(&geometry, &detections(MOST));
         assert_eq!(read_labels(&path).unwrap().data().iter().max(), Some(&(MOST as u16)));
@@ -315,9 +318,9 @@ mod tests {
     #[test]
     fn any_name_is_one_line_of_the_header() {
         let geometry = Geometry::isotropic([4, 4, 4], 1.0).unwrap();
-        let name = "left\nSegment7_Name:=x \\ ".to_owned();
+        let name = "left\nSegment7_Name:=x \\ ";
         let (_folder, path) =
-            written(&geometry, &[DetectionRecord::absent(name, DetectionKind::Box, 0.0)]);
+            written(&geometry, &[record(name, Status::Absent, Location::Box(None))]);
         let bytes = std::fs::read(&path).unwrap();
         let header = String::from_utf8_lossy(&bytes);
         assert!(header.contains("\nSegment0_Name:=left\\nSegment7_Name:=x \\\\ \n"), "{header}");

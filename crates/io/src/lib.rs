@@ -38,7 +38,7 @@ pub use annotation_file::read_annotations;
 pub use annotations::{Annotations, Landmark, LandmarkState, check_annotations};
 pub use atomic::{check_writable, write_atomically};
 pub use box_from_labels::box_from_labels;
-pub use dataset::{CaseSpec, Dataset, Modality, StructureKind, StructureSpec};
+pub use dataset::{CaseSpec, Dataset, Modality};
 pub use dicom::{SeriesInfo, list_series};
 pub use error::IoError;
 pub use image::{
@@ -51,7 +51,7 @@ pub use markups::{read_markups, write_markups};
 pub use points::read_points;
 pub use raw::{RawImage, Scaling, VoxelType};
 pub use result::{
-    DetectionKind, DetectionRecord, DeviceRecord, InputRecord, ModelRecord, OrientationRecord,
-    ResultFile, RunRecord, Status, read_result, write_result,
+    DetectionRecord, DeviceRecord, InputRecord, ModelRecord, OrientationRecord, ResultFile,
+    RunRecord, read_result, write_result,
 };
 pub use write_image::write_image;

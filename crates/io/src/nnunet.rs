@@ -3,9 +3,10 @@
 //! structure whose box follows from its voxels; a `CASE.mrk.json` beside a label map goes before
 //! it. <https://github.com/MIC-DKFZ/nnUNet/blob/master/documentation/dataset_format.md>
 
-use crate::dataset::{CaseSpec, Dataset, Modality, StructureKind, StructureSpec};
+use crate::dataset::{CaseSpec, Dataset, Modality};
 use crate::json::Node;
 use crate::{IoError, ReadOptions};
+use pbt_volume::{StructureKind, StructureSpec};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -146,6 +147,7 @@ fn cases(folder: &Path, part: &str, split: &str, ending: &str) -> Result<Vec<Cas
             image: images.join(name),
             options: ReadOptions::default(),
             split: split.to_owned(),
+            subject: None,
             annotations: existing(labels.join(format!("{id}.mrk.json"))).into_iter().collect(),
             labels: existing(labels.join(format!("{id}{ending}"))),
         })

@@ -4,7 +4,7 @@
 use crate::json::{Node, parse_bytes};
 use crate::source::read_file;
 use crate::{IoError, write_atomically};
-use pbt_volume::{Geometry, PointLps, Pose};
+use pbt_volume::{Detection, Geometry, Location, PointLps, Pose, Status, StructureKind};
 use serde::de::{MapAccess, Visitor};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -66,7 +66,7 @@ pub struct DetectionRecord {
     /// Name of the structure.
     pub name: String,
     /// Box or landmark.
-    pub kind: DetectionKind,
+    pub kind: StructureKind,
     /// Found, doubtful or absent.
     pub status: Status,
     /// Probability that the detection is right, 0 to 1.
@@ -86,28 +86,6 @@ pub struct OrientationRecord {
     pub matrix: [[f64; 3]; 3],
     /// The same rotation as a unit quaternion, w ≥ 0.
     pub quaternion_wxyz: [f64; 4],
-}
-
-/// Box or landmark.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum DetectionKind {
-    /// Centre, orientation and size.
-    Box,
-    /// A point.
-    Landmark,
-}
-
-/// Whether a structure is there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Status {
-    /// It is there.
-    Found,
-    /// The geometry is the best guess; look at it.
-    Doubtful,
-    /// It is not there; no geometry.
-    Absent,
 }
 
 /// How a run went.
@@ -185,7 +163,7 @@ impl ResultFile {
                 );
             }
             let present = d.status != Status::Absent;
-            let is_box = d.kind == DetectionKind::Box && present;
+            let is_box = d.kind == StructureKind::Box && present;
             if (d.position_lps_mm.is_some(), d.orientation.is_some(), d.size_mm.is_some())
                 != (present, is_box, is_box)
             {
@@ -207,51 +185,40 @@ impl InputRecord {
     }
 }
 
-impl DetectionRecord {
-    /// A box that is found or doubtful.
-    pub fn of_box(name: String, status: Status, score: f64, pose: &Pose) -> Self {
-        let axes = pose.axes();
-        let q = pbt_volume::positive(pose.orientation);
-        let orientation = OrientationRecord {
-            matrix: std::array::from_fn(|row| std::array::from_fn(|column| axes[(row, column)])),
-            quaternion_wxyz: [q.w, q.i, q.j, q.k],
+impl From<Detection> for DetectionRecord {
+    fn from(detection: Detection) -> Self {
+        let Detection { name, status, score, location } = detection;
+        let pose = location.pose();
+        let orientation = |pose: &Pose| {
+            let axes = pose.axes();
+            let q = pbt_volume::positive(pose.orientation);
+            OrientationRecord {
+                matrix: std::array::from_fn(|row| {
+                    std::array::from_fn(|column| axes[(row, column)])
+                }),
+                quaternion_wxyz: [q.w, q.i, q.j, q.k],
+            }
         };
         Self {
             name,
-            kind: DetectionKind::Box,
+            kind: location.kind(),
             status,
             score,
-            position_lps_mm: Some(pose.center.0.coords.into()),
-            orientation: Some(orientation),
-            size_mm: Some(pose.size_mm),
+            position_lps_mm: location.point().map(|point| point.0.coords.into()),
+            orientation: pose.as_ref().map(orientation),
+            size_mm: pose.map(|pose| pose.size_mm),
         }
     }
+}
 
-    /// A landmark that is found or doubtful.
-    pub fn of_landmark(name: String, status: Status, score: f64, point: PointLps) -> Self {
-        let position_lps_mm = Some(point.0.coords.into());
-        Self {
-            name,
-            kind: DetectionKind::Landmark,
-            status,
-            score,
-            position_lps_mm,
-            orientation: None,
-            size_mm: None,
-        }
-    }
-
-    /// A structure that is not there.
-    pub fn absent(name: String, kind: DetectionKind, score: f64) -> Self {
-        Self {
-            name,
-            kind,
-            status: Status::Absent,
-            score,
-            position_lps_mm: None,
-            orientation: None,
-            size_mm: None,
-        }
+impl DetectionRecord {
+    /// What is said, as plain data.
+    pub fn detection(&self) -> Detection {
+        let location = match self.kind {
+            StructureKind::Box => Location::Box(self.pose()),
+            StructureKind::Landmark => Location::Landmark(self.position()),
+        };
+        Detection { name: self.name.clone(), status: self.status, score: self.score, location }
     }
 
     /// The position; `None` when absent.
@@ -358,20 +325,20 @@ mod tests {
         let orientation = pbt_volume::rotation_from_vector(Vector3::new(0.1, 3.0, -0.4));
         let pose =
             Pose { center: PointLps::new(1.0, 2.0, 3.0), orientation, size_mm: [4.0, 5.0, 6.0] };
+        let nose = PointLps::new(-0.1, 0.2, 1.0 / 3.0);
         ResultFile::new(
             "case".into(),
             InputRecord::new("00".into(), &geometry),
             ModelRecord { name: "skull".into(), sha256: "11".into(), version: "1".into() },
-            vec![
-                DetectionRecord::of_box("skull".into(), Status::Found, 0.99, &pose),
-                DetectionRecord::of_landmark(
-                    "nose".into(),
-                    Status::Doubtful,
-                    0.4,
-                    PointLps::new(-0.1, 0.2, 1.0 / 3.0),
-                ),
-                DetectionRecord::absent("tail".into(), DetectionKind::Landmark, 0.0),
-            ],
+            [
+                ("skull", Status::Found, 0.99, Location::Box(Some(pose))),
+                ("nose", Status::Doubtful, 0.4, Location::Landmark(Some(nose))),
+                ("tail", Status::Absent, 0.0, Location::Landmark(None)),
+            ]
+            .map(|(name, status, score, location)| {
+                Detection::new(name.into(), status, score, location).into()
+            })
+            .to_vec(),
             vec![],
             RunRecord {
                 pbt_version: "0.1.0".into(),

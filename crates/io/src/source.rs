@@ -3,7 +3,6 @@
 
 use crate::IoError;
 use flate2::bufread::{GzDecoder, ZlibDecoder};
-use sha2::{Digest, Sha256};
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
@@ -51,25 +50,6 @@ pub(crate) fn read_file(path: &Path) -> Result<Vec<u8>, IoError> {
         .map_err(|_| too_large(path, meta.len()))?;
     file.read_to_end(&mut bytes).map_err(unreadable)?;
     Ok(bytes)
-}
-
-/// Lower-case hexadecimal SHA-256 of some buffers one after the other.
-pub(crate) fn sha256_hex(parts: &[&[u8]]) -> String {
-    hex(&sha256(parts))
-}
-
-/// SHA-256 of some buffers one after the other.
-pub(crate) fn sha256(parts: &[&[u8]]) -> [u8; 32] {
-    let mut hasher = Sha256::new();
-    for part in parts {
-        hasher.update(part);
-    }
-    hasher.finalize().into()
-}
-
-/// Lower-case hexadecimal.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// At most `limit` bytes from the start of a stream; fewer when it is shorter. For headers, which
@@ -222,12 +202,5 @@ mod tests {
             take(&damaged, 0, 10).is_err(),
             "the checksum is verified even when only a part is wanted"
         );
-    }
-
-    #[test]
-    fn hash_is_the_standard_one() {
-        // FIPS 180-2, appendix B.1.
-        let expected = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
-        assert_eq!(sha256_hex(&[b"a", b"bc"]), expected);
     }
 }

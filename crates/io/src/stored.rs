@@ -3,7 +3,7 @@
 use crate::IoError;
 use crate::loaded::Loaded;
 use crate::raw::{RawImage, Scaling, VoxelType, swap_bytes};
-use crate::source::{Compression, read_file, sha256_hex, voxel_bytes};
+use crate::source::{Compression, read_file, voxel_bytes};
 use pbt_volume::Geometry;
 use std::path::{Path, PathBuf};
 
@@ -105,7 +105,7 @@ impl Stored {
         let parts =
             [&self.header.bytes[..], self.detached.as_ref().map_or(&[], |file| &file.bytes)];
         let (sha256, bytes) = rayon::join(
-            || sha256_hex(&parts),
+            || pbt_volume::sha256_hex(&parts),
             || {
                 voxel_bytes(
                     &file.path,

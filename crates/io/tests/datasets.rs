@@ -3,8 +3,8 @@
 mod support;
 
 use nalgebra::{Quaternion, UnitQuaternion};
-use pbt_io::{Dataset, LandmarkState, StructureKind, check_annotations, read_image};
-use pbt_volume::{Pose, angle_between};
+use pbt_io::{Dataset, LandmarkState, check_annotations, read_image};
+use pbt_volume::{Pose, StructureKind, angle_between};
 use support::data;
 
 fn loads(file: &str, train: usize, test: usize) {

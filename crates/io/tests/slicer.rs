@@ -8,10 +8,12 @@ mod support;
 
 use nalgebra::{Matrix3, Vector3};
 use pbt_io::{
-    DetectionKind, DetectionRecord, InputRecord, Landmark, LandmarkState, RawImage, Status,
-    VoxelType, read_labels, read_markups, write_image, write_label_map, write_markups,
+    DetectionRecord, InputRecord, Landmark, LandmarkState, RawImage, VoxelType, read_labels,
+    read_markups, write_image, write_label_map, write_markups,
 };
-use pbt_volume::{Geometry, PointLps, Pose, VoxelIndex, rotation_from_vector};
+use pbt_volume::{
+    Detection, Geometry, Location, PointLps, Pose, Status, VoxelIndex, rotation_from_vector,
+};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use serde_json::{Value, json};
@@ -195,16 +197,15 @@ fn a_label_map_is_a_segmentation_with_names() {
         (0..cases.len()).map(|n| folder.path().join(format!("{n}.seg.nrrd"))).collect();
     for (Found { image, pose, landmarks, .. }, path) in cases.iter().zip(&paths) {
         let LandmarkState::At(tip) = landmarks[0].state else { unreachable!() };
+        let pose = Pose { size_mm: [8.0, 9.0, 10.0], ..*pose };
         let detections = [
-            DetectionRecord::of_box(
-                "corpus 1".into(),
-                Status::Found,
-                1.0,
-                &Pose { size_mm: [8.0, 9.0, 10.0], ..*pose },
-            ),
-            DetectionRecord::absent("gone".into(), DetectionKind::Box, 0.0),
-            DetectionRecord::of_landmark("Spitze, \u{fc}ber".into(), Status::Found, 1.0, tip),
-        ];
+            ("corpus 1", Status::Found, Location::Box(Some(pose))),
+            ("gone", Status::Absent, Location::Box(None)),
+            ("Spitze, \u{fc}ber", Status::Found, Location::Landmark(Some(tip))),
+        ]
+        .map(|(name, status, at)| {
+            DetectionRecord::from(Detection::new(name.into(), status, 1.0, at))
+        });
         write_label_map(path, &InputRecord::new(String::new(), image.geometry()), &detections)
             .unwrap();
     }

@@ -1,6 +1,7 @@
 //! Errors over the number of training cases, with the curves fitted to them, as SVG.
 
 use crate::encode::escaped;
+use pbt_evaluate::{CurveSize, PowerLaw, Series};
 use std::fmt::Write;
 
 /// One line of the picture.
@@ -23,6 +24,29 @@ pub struct CurvePoint {
     pub error_mm: f64,
     /// Where it would lie with other test cases, mm.
     pub interval_mm: Option<(f64, f64)>,
+}
+
+/// With the curve up to twice the largest number of cases.
+impl From<&Series> for CurveSeries {
+    fn from(series: &Series) -> Self {
+        let point = |size: &CurveSize| {
+            let interval_mm = size.interval.map(|i| (i.low, i.high));
+            Some(CurvePoint {
+                cases: size.cases as f64,
+                error_mm: size.center_mm?.mean,
+                interval_mm,
+            })
+        };
+        let points: Vec<CurvePoint> = series.sizes.iter().filter_map(point).collect();
+        let ends = points.first().zip(points.last()).map(|(a, b)| (a.cases, 2.0 * b.cases));
+        let curve = |law: PowerLaw, (low, high): (f64, f64)| {
+            let at = |n: i32| low * (high / low).powf(f64::from(n) / 60.0);
+            (0..=60).map(|n| (at(n), law.at(at(n)))).collect()
+        };
+        let fitted =
+            series.outlook.fit.zip(ends).map_or(Vec::new(), |(law, ends)| curve(law, ends));
+        Self { name: series.kind.plural().to_owned(), points, fitted }
+    }
 }
 
 const WIDTH: f64 = 720.0;
@@ -166,6 +190,8 @@ fn draw(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pbt_evaluate::{Outlook, Summary, Verdict};
+    use pbt_volume::StructureKind;
 
     fn series(name: &str) -> CurveSeries {
         let point = |cases: f64, error_mm: f64| CurvePoint {
@@ -205,6 +231,41 @@ mod tests {
             x.iter().all(|&x| (LEFT..=WIDTH - RIGHT).contains(&x))
                 && y.iter().all(|&y| (TOP..=HEIGHT - BOTTOM).contains(&y))
         );
+    }
+
+    #[test]
+    fn a_series_is_drawn_to_twice_its_largest_size() {
+        let sizes = [(5, 4.0), (10, 2.0), (20, 1.0)].map(|(cases, mm)| CurveSize {
+            cases,
+            center_mm: Summary::new(&[mm]),
+            interval: None,
+            right: 1.0,
+            missed: 0.0,
+        });
+        let outlook = Outlook {
+            fit: Some(PowerLaw { a: 0.0, b: 20.0, c: 1.0 }),
+            residual_mm: None,
+            gain_mm: None,
+            interval: None,
+            verdict: Verdict::CannotTell,
+        };
+        let series = Series {
+            kind: StructureKind::Landmark,
+            annotated: 1,
+            compared: 1,
+            sizes: sizes.to_vec(),
+            outlook,
+        };
+        let drawn = CurveSeries::from(&series);
+        assert_eq!((drawn.points.len(), drawn.name.as_str()), (3, "landmarks"));
+        let last = drawn.fitted[60];
+        assert!((last.0 - 40.0).abs() < 1e-9 && (last.1 - 0.5).abs() < 1e-9, "{last:?}");
+        let nowhere = Series {
+            sizes: vec![CurveSize { center_mm: None, ..series.sizes[0].clone() }],
+            ..series
+        };
+        let drawn = CurveSeries::from(&nowhere);
+        assert!(drawn.points.is_empty() && drawn.fitted.is_empty());
     }
 
     #[test]

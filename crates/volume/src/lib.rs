@@ -5,23 +5,31 @@
 //! memory. Other conventions exist only in the crate `pbt-io`.
 #![forbid(unsafe_code)]
 
+mod detection;
+mod digest;
 mod geometry;
 mod gradient;
 mod integral;
 mod intensity;
 mod pose;
 mod pyramid;
+mod random;
 mod resample;
+mod structure;
 mod taps;
 mod volume;
 mod working;
 
+pub use detection::{Detection, Location, Status};
+pub use digest::{hex, sha256, sha256_hex};
 pub use geometry::{Geometry, GeometryError, PointLps, VoxelIndex};
 pub use gradient::gradient;
 pub use integral::IntegralVolume;
 pub use intensity::{IntensityError, IntensityPolicy, IntensityRange, MAX_INTENSITY};
 pub use pose::{Pose, angle_between, positive, rotation_from_vector, rotation_to_vector};
 pub use pyramid::{Pyramid, downsample2};
+pub use random::Random;
 pub use resample::{Padding, resample};
+pub use structure::{StructureKind, StructureSpec};
 pub use volume::Volume;
 pub use working::working_geometry;

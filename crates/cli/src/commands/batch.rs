@@ -5,21 +5,18 @@ mod tables;
 
 use crate::Failure;
 use crate::args::{Batch, Global};
-use crate::commands::detect::{
-    LoadedModel, detect_image, label_map, make_folder, record_choice, write,
-};
-use crate::device::Device;
+use crate::commands::open_device;
+use crate::exit;
 use crate::output::{say, tell};
 use crate::progress::{catch_interrupts, count_bar, interrupted};
+use crate::session::{
+    Device, LoadedModel, detect_image, label_map_path, make_folder, write_json, write_results,
+};
 use cases::batch_cases;
 use indicatif::ProgressBar;
 use pbt_detect::DetectError;
-use pbt_io::{
-    DeviceRecord, Image, IoError, ModelRecord, ResultFile, read_image_with, read_result,
-    write_atomically,
-};
+use pbt_io::{DeviceRecord, Image, IoError, ModelRecord, ResultFile, read_image_with, read_result};
 use serde::{Deserialize, Serialize};
-use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,7 +25,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 use tables::{Row, row_of_failure, rows_of_result, write_tables};
 
-pub use cases::Shard;
 pub(crate) use cases::{BatchCase, images_below};
 
 /// `OUT/run.json`, schema `pbt-run/1`.
@@ -97,7 +93,7 @@ struct LoadedImage {
 
 pub(super) fn run(args: &Batch, global: &Global) -> Result<ExitCode, Failure> {
     let started = Instant::now();
-    let device = Device::open(global)?;
+    let device = open_device(global)?;
     let model = LoadedModel::open(&args.model)?;
     let cases = batch_cases(&args.input)?;
     make_folder(&args.output)?;
@@ -181,10 +177,7 @@ pub(super) fn run(args: &Batch, global: &Global) -> Result<ExitCode, Failure> {
         failed: &failed,
         seconds,
     };
-    write_atomically(&args.output.join("run.json"), |w| {
-        serde_json::to_writer_pretty(&mut *w, &run)?;
-        w.write_all(b"\n")
-    })?;
+    write_json(&args.output.join("run.json"), &run)?;
     if detected.is_err() {
         say(
             global.quiet,
@@ -204,7 +197,7 @@ pub(super) fn run(args: &Batch, global: &Global) -> Result<ExitCode, Failure> {
             table.display()
         ),
     );
-    Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::from(3) })
+    Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::from(exit::SOME_FAILED) })
 }
 
 /// The result that a case has from this model, if its files are complete.
@@ -217,7 +210,7 @@ fn earlier_result(
     let result = read_result(&folder.join(format!("{}.json", case.id))).ok()?;
     let usable = result.model.sha256 == model.sha256 && result.case_id == case.id;
     let complete = folder.join(format!("{}.mrk.json", case.id)).is_file()
-        && (!labels || label_map(folder, &case.id).is_file());
+        && (!labels || label_map_path(folder, &case.id).is_file());
     (usable && complete).then_some(result)
 }
 
@@ -309,18 +302,12 @@ fn detect_one(work: &Work<'_>, bar: &ProgressBar, loaded: LoadedImage) -> Result
     let case = &work.cases[place];
     bar.set_message(case.id.clone());
     let begun = Instant::now();
-    let result = image
-        .map_err(Failure::from)
-        .and_then(|image| {
-            detect_image(work.model, image, load_seconds * 1e3, &case.path, &case.id, work.device)
-        })
-        .map(|mut result| {
-            record_choice(&mut result, &case.options);
-            result
-        });
+    let result = image.map_err(Failure::from).and_then(|image| {
+        detect_image(work.model, case.input(), &image, load_seconds * 1e3, work.device)
+    });
     let state = match result {
         Ok(result) => {
-            write(work.output, &result, work.labels)?;
+            write_results(work.output, &result, work.labels)?;
             State::Rows(rows_of_result(&result))
         }
         Err(failure) => {

@@ -6,11 +6,12 @@ mod phantoms;
 
 use crate::Failure;
 use crate::args::{Demo, DemoModality, Global};
-use crate::commands::detect::{LoadedModel, detect_file, make_folder, write};
-use crate::dataset::{TrainingCases, Wanted, read_cases};
-use crate::device::Device;
+use crate::commands::open_device;
 use crate::output::{print, say};
 use crate::progress::TrainingProgress;
+use crate::session::{
+    Device, LoadedModel, Training, Wanted, detect_file, make_folder, read_cases, write_results,
+};
 use clap::ValueEnum;
 use outcome::{Outcome, Unseen, picture, tables};
 use pbt_detect::{AugmentationConfig, RefinementConfig, TrainConfig};
@@ -23,7 +24,7 @@ use std::time::Instant;
 
 pub(super) fn run(args: &Demo, global: &Global) -> Result<ExitCode, Failure> {
     let started = Instant::now();
-    let device = Device::open(global)?;
+    let device = open_device(global)?;
     make_folder(&args.output)?;
     let modalities: Vec<DemoModality> = DemoModality::value_variants()
         .iter()
@@ -93,33 +94,32 @@ fn demonstrate(
     let dataset = Dataset::load(&folder)?;
     let wanted = Wanted::new(&dataset, &[])?;
     let training: Vec<_> = dataset.split("train").cloned().collect();
-    let data = TrainingCases::new(&dataset, read_cases(&dataset, &training, &wanted)?, wanted);
-    let progress = TrainingProgress::without_checkpoint(global.quiet, subject.title);
-    let trained = device.train(&data, &config(), 0, None, &progress);
-    progress.finish();
-    let bytes = trained.map_err(|failure| failure.about(&dataset.path))?.model.to_bytes()?;
+    let trained = Training {
+        dataset: &dataset,
+        cases: read_cases(&dataset, &training, &wanted)?,
+        wanted: &wanted,
+        config: &config(),
+        seed: 0,
+        resume: None,
+    }
+    .run(device, &TrainingProgress::without_checkpoint(global.quiet, subject.title))?;
     let path = args.output.join(format!("{}.pbt", subject.file));
-    write_atomically(&path, |w| w.write_all(&bytes))?;
+    trained.write(&path)?;
     let time = begun.elapsed();
     say(global.quiet, format_args!("{name}: trained in {:.1} s", time.as_secs_f64()));
 
+    let model_bytes = trained.bytes.len();
     let model = LoadedModel::open(&path)?;
     let mut unseen = Vec::with_capacity(UNSEEN);
     for case in dataset.split("test") {
-        let result = detect_file(&model, &case.image, &case.options, &case.id, device)?;
-        write(&args.output.join("results"), &result, false)?;
+        let result = detect_file(&model, case.into(), device)?;
+        write_results(&args.output.join("results"), &result, false)?;
         let annotations = dataset.load_annotations(case)?;
         if let Some(&truth) = annotations.pose(subject.modality.structure()) {
             unseen.push(Unseen { case: case.clone(), truth, result });
         }
     }
-    Ok(Outcome {
-        subject,
-        training_cases: training.len(),
-        training: time,
-        model_bytes: bytes.len(),
-        unseen,
-    })
+    Ok(Outcome { subject, training_cases: training.len(), training: time, model_bytes, unseen })
 }
 
 /// What a user may do now.

@@ -1,28 +1,25 @@
 //! `pbt evaluate`
 
-pub(super) mod cases;
-pub(super) mod comparison;
-pub(super) mod figures;
+mod figures;
 mod paired;
 mod side;
-pub(super) mod source;
-pub(super) mod tolerance;
 
 use crate::Failure;
 use crate::args::{Evaluate, Global};
-use crate::device::Device;
+use crate::commands::open_device;
+use crate::exit;
 use crate::output::{check_output, print, say};
-use cases::{Evaluated, FailedCase, evaluate_cases};
-use comparison::Comparison;
-use figures::Summaries;
-use pbt_io::{CaseSpec, Dataset, DeviceRecord, ModelRecord, ResultFile, write_atomically};
+use crate::progress::CaseProgress;
+use crate::session::{
+    FailedCase, LeaveOneOut, LoadedModel, Source, StageTime, evaluate_cases, read_config,
+    write_json,
+};
+use pbt_evaluate::{Comparison, Summaries, Tolerance};
+use pbt_io::{CaseSpec, Dataset, DeviceRecord, ModelRecord};
 use serde::Serialize;
-use source::Source;
-use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
-use tolerance::Tolerance;
 
 /// Schema of `REPORT.json`.
 const SCHEMA: &str = "pbt-evaluation/1";
@@ -52,13 +49,6 @@ struct Report {
     records: Vec<Comparison>,
 }
 
-#[derive(Serialize)]
-struct StageTime {
-    stage: String,
-    mean: f64,
-    max: f64,
-}
-
 pub(super) fn run(args: &Evaluate, global: &Global) -> Result<ExitCode, Failure> {
     let started = Instant::now();
     if args.config.is_some() && !args.leave_one_out {
@@ -67,15 +57,15 @@ pub(super) fn run(args: &Evaluate, global: &Global) -> Result<ExitCode, Failure>
     if let Some(path) = &args.output {
         check_output(path)?;
     }
-    let device = Device::open(global)?;
+    let device = open_device(global)?;
     let dataset = Dataset::load(&args.input)?;
     dataset.warnings.iter().for_each(|w| say(global.quiet, format_args!("warning: {w}")));
     let cases = wanted_cases(&dataset, args)?;
     if let [a, b] = args.compare.as_slice() {
         return paired::run([a, b], args, &dataset, &cases, &device, global.quiet);
     }
-    let source = Source::open(args, &dataset, &cases, global.quiet)?;
-    let tolerance = Tolerance::new(args.tolerance, &dataset);
+    let source = source(args, &dataset, &cases)?;
+    let tolerance = Tolerance::new(args.tolerance, &dataset.structures);
     let evaluated = evaluate_cases(
         &dataset,
         &args.structure,
@@ -83,9 +73,10 @@ pub(super) fn run(args: &Evaluate, global: &Global) -> Result<ExitCode, Failure>
         cases,
         &tolerance,
         &device,
-        global.quiet,
+        &CaseProgress::new(global.quiet),
     )?;
-    let Evaluated { records, results, failed, structures, cases } = evaluated;
+    let names = evaluated.structures.iter().map(String::as_str);
+    let count = evaluated.cases.len();
     let report = Report {
         schema: SCHEMA,
         pbt_version: env!("CARGO_PKG_VERSION"),
@@ -97,20 +88,20 @@ pub(super) fn run(args: &Evaluate, global: &Global) -> Result<ExitCode, Failure>
             Source::LeaveOneOut(_) => "leave-one-out",
         },
         seed: args.leave_one_out.then_some(args.seed),
-        models: models(&results),
+        models: evaluated.models(),
         device: device.record,
         seconds: started.elapsed().as_secs_f64(),
         tolerance_mm: args.tolerance,
-        summary: Summaries::new(structures.iter().map(String::as_str), &records),
-        timing_ms: stage_times(&results),
-        failed,
-        records,
+        summary: Summaries::new(names, &evaluated.records),
+        timing_ms: evaluated.stage_times(),
+        failed: evaluated.failed,
+        records: evaluated.records,
     };
     if !global.quiet {
-        print(report.shown(cases.len()).as_bytes())?;
+        print(report.shown(count).as_bytes())?;
     }
     write_report(args.output.as_deref(), &report, global.quiet)?;
-    Ok(if report.failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(3) })
+    Ok(if report.failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(exit::SOME_FAILED) })
 }
 
 /// Writes a report as JSON where one is wanted, and says so.
@@ -123,10 +114,7 @@ pub(super) fn write_report(
     quiet: bool,
 ) -> Result<(), Failure> {
     let Some(path) = path else { return Ok(()) };
-    write_atomically(path, |w| {
-        serde_json::to_writer_pretty(&mut *w, report)?;
-        w.write_all(b"\n")
-    })?;
+    write_json(path, report)?;
     say(quiet, format_args!("report: {}", path.display()));
     Ok(())
 }
@@ -148,32 +136,24 @@ fn wanted_cases(dataset: &Dataset, args: &Evaluate) -> Result<Vec<CaseSpec>, Fai
     Ok(cases)
 }
 
-/// The models of results, each once.
-fn models(results: &[ResultFile]) -> Vec<ModelRecord> {
-    let mut models: Vec<ModelRecord> = Vec::new();
-    for result in results {
-        if !models.contains(&result.model) {
-            models.push(result.model.clone());
+/// Where the results come from that the arguments ask for; `cases` are those that will be
+/// evaluated.
+fn source(args: &Evaluate, dataset: &Dataset, cases: &[CaseSpec]) -> Result<Source, Failure> {
+    if args.leave_one_out {
+        let config = read_config(args.config.as_deref())?;
+        let turns = LeaveOneOut::new(dataset, cases, &args.structure, config, args.seed)?;
+        return Ok(Source::LeaveOneOut(turns));
+    }
+    match (&args.results, &args.model) {
+        (Some(folder), _) if !folder.is_dir() => {
+            Err(Failure::input(folder, "--results: is not a folder (give one with result files)"))
+        }
+        (Some(folder), _) => Ok(Source::Folder(folder.clone())),
+        (None, Some(path)) => Ok(Source::Model(LoadedModel::open(path)?)),
+        (None, None) => {
+            Err(Failure::usage("give a model, --results, --compare or --leave-one-out"))
         }
     }
-    models
-}
-
-/// Mean and maximum by stage, in the order in which the first result names them.
-fn stage_times(results: &[ResultFile]) -> Vec<StageTime> {
-    let mut stages: Vec<(&str, Vec<f64>)> = Vec::new();
-    for (stage, ms) in results.iter().flat_map(|r| &r.run.timing_ms) {
-        match stages.iter_mut().find(|(name, _)| name == stage) {
-            Some((_, all)) => all.push(*ms),
-            None => stages.push((stage, vec![*ms])),
-        }
-    }
-    let time = |(stage, all): (&str, Vec<f64>)| StageTime {
-        stage: stage.to_owned(),
-        mean: all.iter().sum::<f64>() / all.len() as f64,
-        max: all.iter().copied().fold(0.0, f64::max),
-    };
-    stages.into_iter().map(time).collect()
 }
 
 impl Report {
@@ -187,7 +167,7 @@ impl Report {
             self.dataset,
             cases - self.failed.len()
         );
-        text.push_str(&self.summary.shown());
+        text.push_str(&figures::tables(&self.summary));
         let times: Vec<String> =
             self.timing_ms.iter().map(|t| format!("{} {:.1}", t.stage, t.mean)).collect();
         if !times.is_empty() {

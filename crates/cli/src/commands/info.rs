@@ -5,12 +5,12 @@ mod series;
 
 use crate::Failure;
 use crate::args::{Global, Info};
-use crate::commands::detect::LoadedModel;
-use crate::device::{self, Listed};
 use crate::output::{print, say};
+use crate::session::{ListedDevice, LoadedModel, list_devices};
 use crate::table::{row, table};
 use pbt_detect::{
-    CloseUp, LandmarkPrior, Network, Prior, Provenance, Shrinkage, Refinement, StructureModel, WorkingSpec,
+    CloseUp, LandmarkPrior, Network, Prior, Provenance, Refinement, Shrinkage, StructureModel,
+    WorkingSpec,
 };
 use pbt_io::{IoError, is_dicom_path, is_image_path, write_atomically};
 use pbt_tree::{ALPHA_BITS, Classifier};
@@ -31,7 +31,7 @@ struct InfoFile<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     model: Option<ModelInfo<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    devices: Option<Vec<Listed>>,
+    devices: Option<Vec<ListedDevice>>,
 }
 
 #[derive(Serialize)]
@@ -104,7 +104,7 @@ pub(super) fn run(args: &Info, global: &Global) -> Result<ExitCode, Failure> {
     }
     let model = args.model.as_deref().map(LoadedModel::open).transpose()?;
     let (devices, no_gpu) =
-        if args.devices { device::list(global.threads) } else { (Vec::new(), None) };
+        if args.devices { list_devices(global.threads) } else { (Vec::new(), None) };
     let devices = args.devices.then_some(devices);
     if let Some(reason) = no_gpu {
         say(global.quiet, format_args!("no GPU: {reason}"));

@@ -4,28 +4,26 @@ mod series;
 
 use crate::Failure;
 use crate::args::{Global, LearningCurve};
-use crate::commands::detect::LoadedModel;
-use crate::commands::evaluate::cases::{Evaluated, evaluate_cases};
-use crate::commands::evaluate::comparison::Comparison;
-use crate::commands::evaluate::figures::Summaries;
-use crate::commands::evaluate::source::Source;
-use crate::commands::evaluate::tolerance::Tolerance;
 use crate::commands::evaluate::write_report;
-use crate::commands::train::{hex, read_config};
-use crate::dataset::{AnnotatedCase, TrainingCases, Wanted, read_cases};
-use crate::device::Device;
+use crate::commands::open_device;
+use crate::exit;
 use crate::output::{check_output, print, say};
-use crate::progress::{TrainingProgress, catch_interrupts};
+use crate::progress::{CaseProgress, catch_interrupts};
+use crate::session::{
+    Evaluated, Source, Training, Wanted, Watcher, evaluate_cases, hold_back, read_cases,
+    read_config,
+};
 use pbt_detect::FEWEST_CASES;
+use pbt_evaluate::{Comparison, Series, Summaries, Tolerance};
 use pbt_io::{CaseSpec, Dataset, DeviceRecord, write_atomically};
+use pbt_report::CurveSeries;
 use serde::Serialize;
-use series::Series;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
-/// Every so many-th training case is held back for the tests.
+/// Every so many-th subject among the training cases is held back for the tests.
 const HELD_BACK: usize = 5;
 
 /// The smallest size of the default ones.
@@ -44,13 +42,13 @@ struct Report<'a> {
     seed: u64,
     device: &'a DeviceRecord,
     seconds: f64,
-    trainings: &'a [Training],
+    trainings: &'a [TrainedSize],
     series: &'a [Series],
 }
 
 /// One size.
 #[derive(Serialize)]
-struct Training {
+struct TrainedSize {
     /// Training cases: the first ones in the file's order.
     cases: usize,
     seconds: f64,
@@ -70,7 +68,7 @@ pub(super) fn run(args: &LearningCurve, global: &Global) -> Result<ExitCode, Fai
     for path in args.output.iter().chain(&picture) {
         check_output(path)?;
     }
-    let device = Device::open(global)?;
+    let device = open_device(global)?;
     let config = read_config(args.config.as_deref())?;
     let dataset = Dataset::load(&args.input)?;
     dataset.warnings.iter().for_each(|w| say(global.quiet, format_args!("warning: {w}")));
@@ -84,15 +82,24 @@ pub(super) fn run(args: &LearningCurve, global: &Global) -> Result<ExitCode, Fai
         format_args!("training on {} cases, testing on {} others", list(&sizes), tested.len()),
     );
     catch_interrupts();
-    let tolerance = Tolerance::new(None, &dataset);
+    let tolerance = Tolerance::new(None, &dataset.structures);
+    let progress = CaseProgress::new(global.quiet);
     let mut trainings = Vec::new();
     let mut failed = false;
     for &size in &sizes {
         let began = Instant::now();
-        let model =
-            train(&dataset, &training[..size], &wanted, &config, args.seed, &device, global.quiet)?;
-        let (model_sha256, seconds) = (model.sha256.clone(), began.elapsed().as_secs_f64());
-        let source = Source::Model(model);
+        let what = format!("{size} cases");
+        let trained = Training {
+            dataset: &dataset,
+            cases: training[..size].to_vec(),
+            wanted: &wanted,
+            config: &config,
+            seed: args.seed,
+            resume: None,
+        }
+        .run(&device, &*progress.training(&what))?;
+        let (model_sha256, seconds) = (trained.sha256.clone(), began.elapsed().as_secs_f64());
+        let source = Source::Model(trained.loaded(PathBuf::from(format!("trained on {what}"))));
         let evaluated = evaluate_cases(
             &dataset,
             &args.structure,
@@ -100,13 +107,13 @@ pub(super) fn run(args: &LearningCurve, global: &Global) -> Result<ExitCode, Fai
             tested.clone(),
             &tolerance,
             &device,
-            global.quiet,
+            &progress,
         )?;
         let Evaluated { records: compared, structures, failed: unreadable, .. } = evaluated;
         // What cannot be read is told once and tested no more.
         failed |= !unreadable.is_empty();
         tested.retain(|case| unreadable.iter().all(|f| f.case != case.id));
-        trainings.push(Training {
+        trainings.push(TrainedSize {
             cases: size,
             seconds,
             model_sha256,
@@ -114,7 +121,7 @@ pub(super) fn run(args: &LearningCurve, global: &Global) -> Result<ExitCode, Fai
             records: compared,
         });
     }
-    let series = series::of_kinds(
+    let series = Series::of_kinds(
         &sizes,
         &trainings.iter().map(|t| t.records.as_slice()).collect::<Vec<_>>(),
     );
@@ -135,7 +142,7 @@ pub(super) fn run(args: &LearningCurve, global: &Global) -> Result<ExitCode, Fai
         None => "training cases that were held back".to_owned(),
     };
     if !global.quiet {
-        let text: Vec<String> = series.iter().map(Series::shown).collect();
+        let text: Vec<String> = series.iter().map(series::shown).collect();
         print(
             format!("{}: errors in {} {what}\n\n{}", dataset.name, tested.len(), text.join("\n"))
                 .as_bytes(),
@@ -145,14 +152,15 @@ pub(super) fn run(args: &LearningCurve, global: &Global) -> Result<ExitCode, Fai
     if let Some(path) = &picture {
         let svg = pbt_report::learning_curve(
             &dataset.name,
-            &series.iter().map(Series::drawn).collect::<Vec<_>>(),
+            &series.iter().map(CurveSeries::from).collect::<Vec<_>>(),
         );
         write_atomically(path, |w| w.write_all(svg.as_bytes()))?;
     }
-    Ok(if failed { ExitCode::from(3) } else { ExitCode::SUCCESS })
+    Ok(if failed { ExitCode::from(exit::SOME_FAILED) } else { ExitCode::SUCCESS })
 }
 
-/// The cases to train on and those to test on: another split, or every fifth training case.
+/// The cases to train on and those to test on: another split, or every fifth subject among the
+/// training cases.
 fn divide(
     dataset: &Dataset,
     split: Option<&str>,
@@ -164,15 +172,12 @@ fn divide(
                 "--split: `train` is what is trained on (leave it out to hold cases back)",
             ));
         }
-        Some(split) => (all, dataset.split(split).cloned().collect()),
-        None => {
-            let (held, rest): (Vec<_>, Vec<_>) =
-                all.into_iter().enumerate().partition(|(n, _)| n % HELD_BACK == HELD_BACK - 1);
-            let cases = |list: Vec<(usize, CaseSpec)>| {
-                list.into_iter().map(|(_, case)| case).collect::<Vec<_>>()
-            };
-            (cases(rest), cases(held))
+        Some(split) => {
+            let tested: Vec<CaseSpec> = dataset.split(split).cloned().collect();
+            let is_tested = |case: &CaseSpec| tested.iter().any(|t| t.has_subject_of(case));
+            (all.into_iter().filter(|case| !is_tested(case)).collect(), tested)
         }
+        None => hold_back(all, HELD_BACK),
     };
     if tested.is_empty() {
         let what = match split {
@@ -222,25 +227,6 @@ fn default_sizes(all: usize) -> Vec<usize> {
     }
     sizes.extend((all >= FEWEST_CASES).then_some(all));
     sizes
-}
-
-fn train(
-    dataset: &Dataset,
-    cases: &[AnnotatedCase],
-    wanted: &Wanted,
-    config: &pbt_detect::TrainConfig,
-    seed: u64,
-    device: &Device,
-    quiet: bool,
-) -> Result<LoadedModel, Failure> {
-    let data = TrainingCases::new(dataset, cases.to_vec(), wanted.clone());
-    let what = format!("{} cases", cases.len());
-    let progress = TrainingProgress::without_checkpoint(quiet, &what);
-    let trained = device.train(&data, config, seed, None, &progress);
-    progress.finish();
-    let model = trained.map_err(|failure| failure.about(&dataset.path))?.model;
-    let sha256 = hex(&model.to_bytes()?);
-    Ok(LoadedModel { model, path: PathBuf::from(format!("trained on {what}")), sha256 })
 }
 
 fn list(sizes: &[usize]) -> String {

@@ -12,11 +12,10 @@ mod train;
 mod validate;
 
 use crate::Failure;
-use crate::args::{Cli, Command};
+use crate::args::{Cli, Command, Global};
+use crate::output::say;
+use crate::session::Device;
 use std::process::ExitCode;
-
-pub use batch::Shard;
-pub use detect::{LoadedModel, detect_file};
 
 /// Runs a command.
 ///
@@ -36,4 +35,16 @@ pub fn run(cli: &Cli) -> Result<ExitCode, Failure> {
         Command::Completions(args) => shell::completions(args),
         Command::Man(args) => shell::man(args),
     }
+}
+
+/// The device that the arguments ask for. Where `auto` finds no GPU it says why with `--verbose`.
+///
+/// # Errors
+/// Exit code 6 when a GPU is asked for and cannot be used.
+fn open_device(global: &Global) -> Result<Device, Failure> {
+    let device = Device::open(global.device, global.threads)?;
+    if let Some(reason) = &device.no_gpu {
+        say(!global.verbose, format_args!("computing on the CPU: {reason}"));
+    }
+    Ok(device)
 }

@@ -20,7 +20,7 @@ pub(super) fn man(args: &Man) -> Result<ExitCode, Failure> {
         print(&page)?;
         return Ok(ExitCode::SUCCESS);
     };
-    super::detect::make_folder(folder)?;
+    crate::session::make_folder(folder)?;
     let unwritable = |e| {
         Failure::other(format!(
             "{}: --output: cannot be written: {e} (choose another folder)",

@@ -2,40 +2,20 @@
 
 use crate::Failure;
 use crate::args::{Global, Train};
-use crate::dataset::{TrainingCases, Wanted, read_cases};
-use crate::device::Device;
-use crate::output::{beside, check_output, say};
+use crate::commands::open_device;
+use crate::output::{check_output, say};
 use crate::progress::{TrainingProgress, catch_interrupts};
-use pbt_detect::{StageFigure, TrainConfig, Trained};
-use pbt_io::{Dataset, IoError, write_atomically};
-use serde::Serialize;
-use sha2::{Digest, Sha256};
-use std::io::Write;
-use std::path::Path;
+use crate::session::{
+    Resume, Training, TrainingReport, Wanted, beside, read_cases, read_config, write_json,
+};
+use pbt_detect::TrainConfig;
+use pbt_io::Dataset;
 use std::process::ExitCode;
 use std::time::Instant;
 
-/// `MODEL.train.json`
-#[derive(Serialize)]
-struct TrainingReport<'a> {
-    schema: &'static str,
-    pbt_version: &'static str,
-    dataset: &'a str,
-    cases: usize,
-    seed: u64,
-    model_sha256: String,
-    training_sha256: &'a str,
-    device: &'a pbt_io::DeviceRecord,
-    seconds: f64,
-    /// Errors on the training cases themselves: they say whether a stage works, not how well it
-    /// does on new cases.
-    stages: &'a [StageFigure],
-    warnings: &'a [String],
-}
-
 pub(super) fn run(args: &Train, global: &Global) -> Result<ExitCode, Failure> {
     let started = Instant::now();
-    let device = Device::open(global)?;
+    let device = open_device(global)?;
     let config = wanted_config(args)?;
     let dataset = Dataset::load(&args.input)?;
     check_output(&args.output)?;
@@ -60,11 +40,10 @@ pub(super) fn run(args: &Train, global: &Global) -> Result<ExitCode, Failure> {
         cases.iter().flat_map(|c| c.warnings.iter().map(|w| format!("{}: {w}", c.spec.id))),
     );
     warnings.iter().for_each(|w| say(global.quiet, format_args!("warning: {w}")));
-    let data = TrainingCases::new(&dataset, cases, wanted);
 
     let checkpoint = beside(&args.output, "partial");
     let resume = match std::fs::read(&checkpoint) {
-        Ok(bytes) if args.resume => Some(bytes),
+        Ok(bytes) if args.resume => Some(Resume { path: checkpoint.clone(), bytes }),
         Err(_) if args.resume => {
             say(
                 global.quiet,
@@ -76,9 +55,17 @@ pub(super) fn run(args: &Train, global: &Global) -> Result<ExitCode, Failure> {
     };
     catch_interrupts();
     let progress = TrainingProgress::new(global.quiet, checkpoint.clone());
-    let trained = device.train(&data, &config, args.seed, resume.as_deref(), &progress);
-    progress.finish();
-    let Trained { model, figures, warnings: doubts } = trained.map_err(|failure| {
+    let training = Training {
+        dataset: &dataset,
+        cases,
+        wanted: &wanted,
+        config: &config,
+        seed: args.seed,
+        resume: resume.as_ref(),
+    };
+    let trained = training.run(&device, &progress);
+    drop(progress);
+    let trained = trained.map_err(|failure| {
         if failure.is_interruption() && checkpoint.exists() {
             say(
                 global.quiet,
@@ -88,33 +75,17 @@ pub(super) fn run(args: &Train, global: &Global) -> Result<ExitCode, Failure> {
                 ),
             );
         }
-        failure.about(if resume.is_some() { &checkpoint } else { &dataset.path })
+        failure.about(&args.output)
     })?;
 
-    doubts.iter().for_each(|w| say(global.quiet, format_args!("warning: {w}")));
-    warnings.extend(doubts);
+    trained.warnings.iter().for_each(|w| say(global.quiet, format_args!("warning: {w}")));
+    warnings.extend(trained.warnings.iter().cloned());
 
-    let bytes = model.to_bytes().map_err(|e| Failure::from(e).about(&args.output))?;
-    write_atomically(&args.output, |w| w.write_all(&bytes))?;
-    let resolved = toml::to_string_pretty(&model.resolved_config()).map_err(Failure::other)?;
-    write_atomically(&beside(&args.output, "train.toml"), |w| w.write_all(resolved.as_bytes()))?;
-    let report = TrainingReport {
-        schema: "pbt-training/1",
-        pbt_version: env!("CARGO_PKG_VERSION"),
-        dataset: &dataset.name,
-        cases: model.provenance.cases,
-        seed: args.seed,
-        model_sha256: hex(&bytes),
-        training_sha256: &model.provenance.training_sha256,
-        device: &device.record,
-        seconds: started.elapsed().as_secs_f64(),
-        stages: &figures,
-        warnings: &warnings,
-    };
-    write_atomically(&beside(&args.output, "train.json"), |w| {
-        serde_json::to_writer_pretty(&mut *w, &report)?;
-        w.write_all(b"\n")
-    })?;
+    trained.write(&args.output)?;
+    trained.write_settings(&args.output)?;
+    let seconds = started.elapsed().as_secs_f64();
+    let report = TrainingReport::new(&trained, &dataset, args.seed, &device, &warnings, seconds);
+    write_json(&beside(&args.output, "train.json"), &report)?;
     // The model is complete; a checkpoint that cannot be removed does no harm.
     let _ = std::fs::remove_file(&checkpoint);
     say(
@@ -122,8 +93,8 @@ pub(super) fn run(args: &Train, global: &Global) -> Result<ExitCode, Failure> {
         format_args!(
             "{} ({:.1} kB) in {:.0} s",
             args.output.display(),
-            bytes.len() as f64 / 1e3,
-            report.seconds
+            trained.bytes.len() as f64 / 1e3,
+            seconds
         ),
     );
     Ok(ExitCode::SUCCESS)
@@ -145,15 +116,4 @@ fn wanted_config(args: &Train) -> Result<TrainConfig, Failure> {
         config.classifier.kind = kind.into();
     }
     Ok(config)
-}
-
-/// The configuration in a file, or the default.
-pub(crate) fn read_config(path: Option<&Path>) -> Result<TrainConfig, Failure> {
-    let Some(path) = path else { return Ok(TrainConfig::default()) };
-    let text = std::fs::read_to_string(path).map_err(|e| IoError::unreadable(path, &e))?;
-    TrainConfig::from_toml(&text).map_err(|e| Failure::from(e).about(path))
-}
-
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|b| format!("{b:02x}")).collect()
 }

@@ -9,9 +9,8 @@ mod near_duplicates;
 use crate::Failure;
 use crate::args::{Global, Validate};
 use crate::commands::batch::images_below;
-use crate::commands::detect::LoadedModel;
-use crate::device;
 use crate::output::print;
+use crate::session::{LoadedModel, install_threads};
 use finding::{Finding, Severity};
 use images::{Examination, ImageFacts};
 use pbt_io::{Dataset, ReadOptions, is_image_path, read_markups, read_result};
@@ -35,7 +34,7 @@ struct Validation {
 }
 
 pub(super) fn run(args: &Validate, global: &Global) -> Result<ExitCode, Failure> {
-    device::install_threads(global.threads);
+    install_threads(global.threads);
     let Examination { kind, findings, images } = examine(&args.path, &args.volume.options())?;
     let errors = findings.iter().filter(|f| f.severity == Severity::Error).count();
     let warnings = findings.len() - errors;

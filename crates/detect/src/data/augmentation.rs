@@ -387,6 +387,10 @@ impl<D: TrainingData> TrainingData for Augmented<'_, D> {
         self.data.partner(structure)
     }
 
+    fn subject(&self, case: usize) -> Option<&str> {
+        self.data.subject(self.origin(case))
+    }
+
     fn origin(&self, case: usize) -> usize {
         self.copy(case).map_or(case, |copy| copy.origin)
     }

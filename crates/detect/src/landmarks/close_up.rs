@@ -62,7 +62,8 @@ impl CloseUp {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Random;
+    use crate::random::test_random;
+    use pbt_volume::Random;
     use pbt_volume::{Geometry, IntensityPolicy, Padding, PointLps, VoxelIndex};
 
     fn spec() -> WorkingSpec {
@@ -71,7 +72,7 @@ mod tests {
     }
 
     fn noise(shape: [usize; 3]) -> Volume<f32> {
-        let mut random = Random::for_test(4);
+        let mut random = test_random(4);
         Volume::from_fn(Geometry::isotropic(shape, 1.0).unwrap(), |_, _, _| {
             random.between(0.0, 100.0) as f32
         })
@@ -89,7 +90,7 @@ mod tests {
     fn its_voxels_are_those_of_the_whole_image_and_hold_the_box() {
         let (image, close_up) = (noise([41, 38, 35]), CloseUp { halvings: 1, border: 0.2 });
         let whole = close_up.working(&spec()).pyramid(&image).unwrap();
-        let mut random = Random::for_test(5);
+        let mut random = test_random(5);
         for _ in 0..20 {
             let center = [0, 1, 2].map(|_| random.between(8.0, 28.0));
             let pose = pose(&mut random, center);
@@ -120,7 +121,7 @@ mod tests {
 
     #[test]
     fn an_absurd_spacing_is_refused() {
-        let (image, pose) = (noise([12, 12, 12]), pose(&mut Random::for_test(6), [5.0; 3]));
+        let (image, pose) = (noise([12, 12, 12]), pose(&mut test_random(6), [5.0; 3]));
         for spacing_mm in [1e-9, 1e-4, 1e9] {
             let spec = WorkingSpec { spacing_mm, ..spec() };
             assert!(spec.pyramid(&image).is_err());
@@ -130,7 +131,7 @@ mod tests {
 
     #[test]
     fn a_box_beside_the_image_gives_what_is_nearest() {
-        let mut random = Random::for_test(6);
+        let mut random = test_random(6);
         let close_up = CloseUp { halvings: 1, border: 0.0 };
         let found = close_up
             .pyramid(&spec(), &noise([12, 12, 12]), &[pose(&mut random, [-500.0, 5.0, 900.0])])

@@ -2,9 +2,9 @@
 
 use crate::data::case::TrainingCase;
 use crate::pose::step::Step;
-use crate::random::Random;
 use nalgebra::Vector3;
 use pbt_volume::Pose;
+use pbt_volume::Random;
 
 /// Errors of frames as detection makes them: those that were measured, and their root mean squares
 /// by component.

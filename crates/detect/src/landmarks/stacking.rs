@@ -85,11 +85,11 @@ fn least(products: &Products, believed: &[f64]) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Random;
+    use crate::random::test_random;
 
     /// Errors of estimates with these standard deviations, independent of each other.
     fn independent(count: usize, deviations: &[f64]) -> Vec<Vec<Vector3<f64>>> {
-        let mut random = Random::for_test(2);
+        let mut random = test_random(2);
         let mut error = |deviation: f64| Vector3::from_fn(|_, _| deviation * random.normal());
         (0..count).map(|_| deviations.iter().map(|&d| error(d)).collect()).collect()
     }

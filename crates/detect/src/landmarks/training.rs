@@ -15,12 +15,13 @@ use crate::landmarks::regressors::{
 };
 use crate::landmarks::stacking;
 use crate::linear::map::RegressionProblem;
-use crate::random::{Random, Stream};
+use crate::random::Stream;
 use crate::stages::input::StageInput;
 use crate::stages::sampling::grid_for;
 use nalgebra::Vector3;
 use pbt_features::BoxGrid;
 use pbt_tree::{Backend, Patch, PoseSite};
+use pbt_volume::Random;
 use pbt_volume::{PointLps, Pose};
 use std::collections::BTreeSet;
 

@@ -114,13 +114,13 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Random;
+    use crate::random::test_random;
     use nalgebra::{DMatrix, DVector};
 
     /// nalgebra is the oracle, for sizes about those of blocks, panels and stretches.
     #[test]
     fn solves_what_nalgebra_solves() {
-        let mut random = Random::for_test(4);
+        let mut random = test_random(4);
         for p in [1, 2, 5, 63, 64, 65, 131, 580, 661] {
             let half = DMatrix::from_fn(p, p + 5, |_, _| random.between(-1.0, 1.0));
             let matrix = &half * half.transpose() + DMatrix::identity(p, p) * 0.1;

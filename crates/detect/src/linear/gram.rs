@@ -57,11 +57,11 @@ pub(crate) fn gram(columns: &[&[i16]]) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Random;
+    use crate::random::test_random;
 
     #[test]
     fn products_are_those_of_plain_sums() {
-        let mut random = Random::for_test(9);
+        let mut random = test_random(9);
         for (n, p) in [(1, 1), (15, 3), (100, 31), (4095, 33), (4097, 34), (9000, 67)] {
             let columns: Vec<Vec<i16>> = (0..p)
                 .map(|_| (0..n).map(|_| random.between(-4095.99, 4095.99) as i16).collect())

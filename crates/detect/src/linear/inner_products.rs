@@ -173,14 +173,14 @@ impl<const A: usize, const B: usize> pulp::NullaryFnOnce for Reals<'_, A, B> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Random;
+    use crate::random::test_random;
 
     /// Lengths about those of vectors and runs.
     const LENGTHS: [usize; 10] = [0, 1, 3, 4, 15, 16, 17, 513, 1030, 4200];
 
     #[test]
     fn integers_are_exact() {
-        let mut random = Random::for_test(9);
+        let mut random = test_random(9);
         for n in LENGTHS {
             let mut vector = || -> Vec<i16> {
                 (0..n).map(|_| random.between(-4095.99, 4095.99) as i16).collect()
@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn reals_have_the_same_bits_with_any_instructions() {
-        let mut random = Random::for_test(9);
+        let mut random = test_random(9);
         for n in LENGTHS {
             let mut vector = || -> Vec<f64> { (0..n).map(|_| random.normal()).collect() };
             let (a, b) = ([vector(), vector(), vector()], [vector(), vector()]);

@@ -139,10 +139,10 @@ impl RegressionProblem {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Random;
+    use crate::random::test_random;
 
     fn a_noiseless_line_is_found<W: Weight>(within: f64) {
-        let mut random = Random::for_test(3);
+        let mut random = test_random(3);
         let (n, length) = (400, 20);
         let patches: Vec<i16> =
             (0..n * length).map(|_| random.between(0.0, 4095.0) as i16).collect();

@@ -134,10 +134,10 @@ fn add_ridge(matrix: &mut [f64], n: usize, p: usize, lambda: f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Random;
+    use crate::random::test_random;
 
     fn random_samples(n: usize, p: usize) -> Samples {
-        let mut random = Random::for_test(5);
+        let mut random = test_random(5);
         let features = (0..n * p).map(|_| random.between(-4095.0, 4095.0) as i16).collect();
         let targets =
             (0..2).map(|_| (0..n).map(|_| random.between(-1e6, 1e6) as i32).collect()).collect();

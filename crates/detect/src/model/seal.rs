@@ -36,7 +36,7 @@ fn digest(bytes: &[u8], place: &Range<usize>) -> String {
     hash.update(&bytes[..place.start]);
     hash.update(BLANK);
     hash.update(&bytes[place.end..]);
-    hash.finalize().iter().map(|b| format!("{b:02x}")).collect()
+    pbt_volume::hex(&hash.finalize())
 }
 
 #[cfg(test)]

@@ -153,8 +153,9 @@ mod tests {
     use super::*;
     use crate::network::graph::{Arc, OUT_OF_PLACE, SUREST};
     use crate::pose::prior::Prior;
-    use crate::random::Random;
+    use crate::random::test_random;
     use nalgebra::{UnitQuaternion, Vector3};
+    use pbt_volume::Random;
 
     const D: f64 = 30.0;
 
@@ -183,7 +184,7 @@ mod tests {
     }
 
     fn trained(places: bool) -> Network {
-        let mut random = Random::for_test(3);
+        let mut random = test_random(3);
         let cases: Vec<Vec<Pose>> = (0..30).map(|_| column(&mut random, 8.0)).collect();
         let poses: Vec<Vec<Option<Pose>>> =
             (0..3).map(|s| cases.iter().map(|c| Some(c[s])).collect()).collect();
@@ -259,7 +260,7 @@ mod tests {
     #[test]
     fn the_choice_is_the_best_of_all_combinations() {
         let network = trained(true);
-        let mut random = Random::for_test(9);
+        let mut random = test_random(9);
         for _ in 0..50 {
             let found: Vec<Hypotheses> = (0..3)
                 .map(|s| {

@@ -145,7 +145,8 @@ impl Gaussian {
 mod tests {
     use super::*;
     use crate::pose::prior::Prior;
-    use crate::random::Random;
+    use crate::random::test_random;
+    use pbt_volume::Random;
     use pbt_volume::{PointLps, rotation_from_vector};
 
     const STEP_MM: f64 = 1.5;
@@ -207,7 +208,7 @@ mod tests {
 
     #[test]
     fn neighbours_make_errors_smaller() {
-        let mut random = Random::for_test(4);
+        let mut random = test_random(4);
         let network = network(&mut random);
         let (mut before, mut after) = ([0.0; 2], [0.0; 2]);
         for _ in 0..300 {
@@ -228,7 +229,7 @@ mod tests {
 
     #[test]
     fn a_structure_that_is_turned_is_turned_back() {
-        let mut random = Random::for_test(4);
+        let mut random = test_random(4);
         let network = network(&mut random);
         let truths = row(&mut random);
         let mut measured = measured(&truths, ERROR);
@@ -239,7 +240,7 @@ mod tests {
 
     #[test]
     fn who_doubts_follows_the_neighbours() {
-        let mut random = Random::for_test(4);
+        let mut random = test_random(4);
         let network = network(&mut random);
         let truths = row(&mut random);
         let left = |probability: f64| {
@@ -260,7 +261,7 @@ mod tests {
 
     #[test]
     fn a_neighbour_that_lies_on_its_side_is_not_asked() {
-        let mut random = Random::for_test(4);
+        let mut random = test_random(4);
         let network = network(&mut random);
         let truths = row(&mut random);
         let mut measured = measured(&truths, ERROR);
@@ -272,7 +273,7 @@ mod tests {
 
     #[test]
     fn who_is_missing_or_elsewhere_says_nothing() {
-        let mut random = Random::for_test(4);
+        let mut random = test_random(4);
         let network = network(&mut random);
         let alone = found(&row(&mut random)[1], &mut random);
         let far = Measured {

@@ -224,7 +224,7 @@ pub(crate) fn raw(map: &LinearMap<i16>, values: &[i16]) -> f64 {
 mod tests {
     use super::*;
     use crate::pose::prior::Prior;
-    use crate::random::Random;
+    use crate::random::test_random;
     use pbt_volume::PointLps;
 
     const D: f64 = 30.0;
@@ -240,7 +240,7 @@ mod tests {
     /// Learned from cases where each structure lies this far from an earlier one, a little off; the
     /// first lies at the origin.
     fn network(steps: &[(usize, [f64; 3])]) -> Network {
-        let mut random = Random::for_test(1);
+        let mut random = test_random(1);
         let mut poses = vec![Vec::new(); steps.len() + 1];
         for case in 0..20 {
             poses[0].push(Some(pose([0.0; 3].map(|v: f64| v + 8.0 * random.normal()))));

@@ -101,11 +101,11 @@ pub(crate) fn median<'a>(about: &Pose, poses: impl Iterator<Item = &'a Pose>) ->
 mod tests {
     use super::*;
     use crate::pose::step::{Reach, perturbed};
-    use crate::random::Random;
+    use crate::random::test_random;
 
     #[test]
     fn a_median_is_not_moved_by_one_that_went_astray() {
-        let mut random = Random::for_test(4);
+        let mut random = test_random(4);
         let truth = Pose {
             center: PointLps::new(5.0, 6.0, 7.0),
             orientation: random.rotation(),
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn two_clusters_give_two_modes_near_their_middles() {
-        let mut random = Random::for_test(3);
+        let mut random = test_random(3);
         let reach = Reach { angle_rad: 0.2, center_mm: 1.0, log_size: 0.0 };
         let truth =
             |q| Pose { center: PointLps::new(5.0, 6.0, 7.0), orientation: q, size_mm: [10.0; 3] };

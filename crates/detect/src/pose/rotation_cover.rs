@@ -28,7 +28,7 @@ pub fn rotation_cover(n: usize) -> Vec<UnitQuaternion<f64>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Random;
+    use crate::random::test_random;
     use pbt_volume::angle_between;
 
     /// The figures of `reference` for 600 and 2,000 rotations: 14°/26° and 9.6°/16°, measured with
@@ -37,7 +37,7 @@ mod tests {
     fn the_cover_is_as_dense_as_published() {
         for (n, mean, most) in [(600, 14.5, 28.0), (2000, 10.0, 18.0)] {
             let cover = rotation_cover(n);
-            let mut random = Random::for_test(1);
+            let mut random = test_random(1);
             let mut distances: Vec<f64> = (0..500)
                 .map(|_| {
                     let q = random.rotation();

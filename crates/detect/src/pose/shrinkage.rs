@@ -133,8 +133,9 @@ mod tests {
     use super::*;
     use crate::config::Orientations;
     use crate::pose::step::spread;
-    use crate::random::Random;
+    use crate::random::test_random;
     use nalgebra::UnitQuaternion;
+    use pbt_volume::Random;
 
     const D: f64 = 30.0;
 
@@ -167,7 +168,7 @@ mod tests {
 
     #[test]
     fn overshooting_is_drawn_back() {
-        let truths = truths(&mut Random::for_test(1));
+        let truths = truths(&mut test_random(1));
         let prior = prior(&truths);
         let pairs: Vec<_> = truths.iter().map(|truth| (overshot(truth, &prior), *truth)).collect();
         let s = Shrinkage::fit(&pairs, &prior, &ShrinkageConfig::default());
@@ -181,7 +182,7 @@ mod tests {
 
     #[test]
     fn a_wrong_mode_says_nothing() {
-        let truths = truths(&mut Random::for_test(2));
+        let truths = truths(&mut test_random(2));
         let prior = prior(&truths);
         // Every end is right, but in a fifth of the cases all are a vertebra away.
         let right: Vec<_> = truths.iter().map(|&truth| (truth, vec![truth; 3])).collect();
@@ -206,7 +207,7 @@ mod tests {
 
     #[test]
     fn content_may_lie_anywhere_in_the_image_and_a_pose_far_from_the_mean_is_hardly_drawn() {
-        let truths = truths(&mut Random::for_test(3));
+        let truths = truths(&mut test_random(3));
         let prior = prior(&truths);
         let error = Reach { angle_rad: 0.05, center_mm: 1.0, log_size: 0.04 };
         let s = Shrinkage { rotation: 0.0, size: 0.0, most: 1.0, error };
@@ -223,7 +224,7 @@ mod tests {
 
     #[test]
     fn few_ends_keep_the_pose() {
-        let truths = truths(&mut Random::for_test(4));
+        let truths = truths(&mut test_random(4));
         let prior = prior(&truths);
         let pairs: Vec<_> =
             truths[..5].iter().map(|truth| (overshot(truth, &prior), *truth)).collect();

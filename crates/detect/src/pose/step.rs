@@ -1,7 +1,7 @@
 //! Poses beside the truth: what classifiers and regressors learn from.
 
-use crate::random::Random;
 use nalgebra::Vector3;
+use pbt_volume::Random;
 use pbt_volume::{PointLps, Pose, positive, rotation_from_vector, rotation_to_vector};
 use serde::{Deserialize, Serialize};
 
@@ -105,12 +105,13 @@ pub(crate) fn spread(truth: &Pose, reach: &Reach, random: &mut Random) -> Pose {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::random::test_random;
     use proptest::prelude::*;
 
     proptest! {
         #[test]
         fn steps_lead_where_they_should(seed in 0u64..1000) {
-            let mut random = Random::for_test(seed);
+            let mut random = test_random(seed);
             let reach = Reach { angle_rad: 1.0, center_mm: 5.0, log_size: 0.2 };
             let truth = Pose {
                 center: PointLps::new(1.0, 2.0, 3.0),

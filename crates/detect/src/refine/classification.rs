@@ -4,13 +4,14 @@
 use crate::DetectError;
 use crate::pose::modes::mean;
 use crate::pose::step::{Reach, perturbed};
-use crate::random::{Random, Stream};
+use crate::random::Stream;
 use crate::stages::classifier::{Labelled, PoseClassifier};
 use crate::stages::input::StageInput;
 use crate::stages::sampling::{grid_for, levels_for};
 use pbt_features::steerable_pool;
 use pbt_tree::{Backend, PoseSite, Steerable, best_indices};
 use pbt_volume::Pose;
+use pbt_volume::Random;
 use serde::{Deserialize, Serialize};
 
 /// Which hypotheses a pass draws pass each mode.

@@ -8,7 +8,6 @@
 use crate::DetectError;
 use crate::data::case::{TrainingCase, originals};
 use crate::data::folds::Folds;
-use crate::metrics::BoxError;
 use crate::pose::error::PoseError;
 use crate::pose::shrinkage::{Shrinkage, end_at, upper_median};
 use crate::pose::step::{Reach, Step, spread};
@@ -16,6 +15,7 @@ use crate::random::Stream;
 use crate::refine::refinement::RefinementTrainer;
 use crate::stages::input::StageInput;
 use crate::stages::verification::VerificationStage;
+use pbt_evaluate::BoxError;
 use pbt_tree::Backend;
 use pbt_volume::Pose;
 use std::cell::OnceCell;

@@ -51,5 +51,5 @@ fn training_sha256<D: TrainingData>(data: &D, structures: &[Annotated]) -> Strin
             }
         }
     }
-    hash.finalize().iter().map(|b| format!("{b:02x}")).collect()
+    pbt_volume::hex(&hash.finalize())
 }

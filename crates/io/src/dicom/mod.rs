@@ -20,8 +20,8 @@ mod walk;
 
 use crate::IoError;
 use crate::loaded::{Loaded, ReadOptions};
-use crate::source::sha256;
 use content::{Content, LeftOut};
+use pbt_volume::{hex, sha256};
 use plane::Plane;
 use rayon::prelude::*;
 use series::Series;
@@ -177,7 +177,7 @@ fn load(source: &Source, planes: &[Plane], voxels: usize) -> Result<(Vec<u8>, St
         .map(|(file, slots)| load_file(source, file, slots))
         .collect::<Result<_, _>>()?;
     let hash = if let [one] = hashes[..] { one } else { sha256(&[&hashes.concat()]) };
-    Ok((stored, crate::source::hex(&hash)))
+    Ok((stored, hex(&hash)))
 }
 
 /// A plane and where its voxels go.

@@ -1,10 +1,10 @@
 //! Which images a batch goes through: those of a manifest, or those that lie in a folder.
 
 use crate::Failure;
+use crate::session::Input;
 use pbt_io::{IoError, ReadOptions, case_name, is_dicom_path, is_image_path};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 
 /// An image of a batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,46 +21,10 @@ impl BatchCase {
     fn of_path(path: PathBuf) -> Self {
         Self { id: case_name(&path), path, options: ReadOptions::default() }
     }
-}
 
-/// One of the equal parts that a batch is divided into.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Shard {
-    /// Which part, from 1.
-    number: usize,
-    /// How many parts there are.
-    of: usize,
-}
-
-impl Shard {
-    /// Whether the case at this place of the whole list belongs to the part. Neighbours go to
-    /// different parts, so that a folder that begins with large images burdens all parts alike.
-    pub(super) fn has(self, place: usize) -> bool {
-        place % self.of == self.number - 1
-    }
-}
-
-impl FromStr for Shard {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let (number, of) = text.split_once('/').ok_or("expected i/n, as in 1/4")?;
-        let parse = |text: &str| {
-            text.parse::<usize>()
-                .map_err(|_| format!("`{text}` is no number; expected i/n, as in 1/4"))
-        };
-        let shard = Self { number: parse(number)?, of: parse(of)? };
-        if (1..=shard.of).contains(&shard.number) {
-            Ok(shard)
-        } else {
-            Err(format!("i must be from 1 to n, here 1 to {}", shard.of))
-        }
-    }
-}
-
-impl std::fmt::Display for Shard {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}/{}", self.number, self.of)
+    /// As detection takes it.
+    pub(crate) fn input(&self) -> Input<'_> {
+        Input { case_id: &self.id, path: &self.path, options: &self.options }
     }
 }
 
@@ -230,20 +194,6 @@ mod tests {
 
     fn ids(cases: &[BatchCase]) -> Vec<&str> {
         cases.iter().map(|c| c.id.as_str()).collect()
-    }
-
-    #[test]
-    fn shards_share_the_cases_out() {
-        for of in 1..6 {
-            let shards: Vec<Shard> =
-                (1..=of).map(|i| format!("{i}/{of}").parse().unwrap()).collect();
-            for place in 0..20 {
-                assert_eq!(shards.iter().filter(|s| s.has(place)).count(), 1);
-            }
-        }
-        for wrong in ["", "1", "0/3", "4/3", "1/0", "a/b", "-1/2", "1/2/3"] {
-            assert!(wrong.parse::<Shard>().is_err(), "{wrong}");
-        }
     }
 
     #[test]

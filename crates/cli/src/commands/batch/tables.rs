@@ -8,7 +8,7 @@ use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::Type;
-use pbt_io::{DetectionKind, ResultFile, Status, write_atomically};
+use pbt_io::{ResultFile, write_atomically};
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
@@ -53,20 +53,11 @@ pub(super) fn rows_of_result(result: &ResultFile) -> Vec<Row> {
         (0..count).map(move |n| Cell::Number(values.map(|v| v[n]))).collect::<Vec<_>>()
     };
     let row = |d: &pbt_io::DetectionRecord| {
-        let status = match d.status {
-            Status::Found => "found",
-            Status::Doubtful => "doubtful",
-            Status::Absent => "absent",
-        };
-        let kind = match d.kind {
-            DetectionKind::Box => "box",
-            DetectionKind::Landmark => "landmark",
-        };
         let mut cells = vec![
             text(&result.case_id),
-            text(status),
+            text(d.status.as_str()),
             text(&d.name),
-            text(kind),
+            text(d.kind.as_str()),
             Cell::Number(Some(d.score)),
         ];
         cells.extend(numbers(d.position_lps_mm.as_ref().map(|v| &v[..]), 3));

@@ -3,11 +3,11 @@
 use super::phantoms::{Subject, UNSEEN};
 use crate::Failure;
 use crate::table::{row, table};
-use pbt_detect::{BoxError, Summary};
-use pbt_io::{CaseSpec, ResultFile, Status};
+use pbt_evaluate::{BoxError, Summary};
+use pbt_io::{CaseSpec, ResultFile};
 use pbt_phantom::PhantomModality;
 use pbt_report::{Case, DrawnBox, Mark, sheet};
-use pbt_volume::{IntensityPolicy, Pose, Volume};
+use pbt_volume::{IntensityPolicy, Pose, Status, Volume};
 use std::time::Duration;
 
 /// One unseen case.

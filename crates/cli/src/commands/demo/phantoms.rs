@@ -45,7 +45,7 @@ pub(super) fn write_dataset(
     training: usize,
 ) -> Result<(), Failure> {
     for name in ["images", "annotations"] {
-        crate::commands::detect::make_folder(&folder.join(name))?;
+        crate::session::make_folder(&folder.join(name))?;
     }
     let cases = (0..training + UNSEEN)
         .into_par_iter()

@@ -1,13 +1,14 @@
 //! `pbt detect --explain`: why each detection came out as it did, as JSON and as a picture.
 
 use crate::Failure;
+use crate::session::write_json;
 use nalgebra::UnitQuaternion;
-use pbt_detect::{Detection, Explanation, Model, Status, StructureModel, Trace};
+use pbt_detect::{Detection, Explanation, Model, StructureModel, Trace};
 use pbt_features::{Channel, Modifier, SteerableFeature};
 use pbt_io::{InputRecord, ModelRecord, write_atomically};
 use pbt_report::{Case, DrawnBox, DrawnPoint, Mark, sheet};
 use pbt_tree::{ALPHA_BITS, Branch, PathStep, Threshold};
-use pbt_volume::{PointLps, Pose, Volume};
+use pbt_volume::{PointLps, Pose, Status, Volume};
 use serde::Serialize;
 use std::io::Write;
 use std::path::Path;
@@ -30,7 +31,7 @@ struct ExplanationFile<'a> {
 #[derive(Serialize)]
 struct Explained<'a> {
     name: &'a str,
-    status: &'static str,
+    status: Status,
     /// As in the result.
     score: f64,
     /// As in the result; the best guess of an absent structure, too.
@@ -183,10 +184,7 @@ pub(super) fn write(
             .map(|(structure, (d, e))| Explained::new(structure, d, e, network))
             .collect(),
     };
-    write_atomically(&folder.join(format!("{}.explain.json", about.case_id)), |w| {
-        serde_json::to_writer_pretty(&mut *w, &file)?;
-        w.write_all(b"\n")
-    })?;
+    write_json(&folder.join(format!("{}.explain.json", about.case_id)), &file)?;
     let rows: Vec<Row> =
         explained.map(|(structure, (d, e))| Row::new(structure, about.image, d, e)).collect();
     let cases: Vec<Case<'_>> = rows.iter().map(|row| row.case(about.image)).collect();
@@ -204,16 +202,8 @@ impl<'a> Explained<'a> {
         explanation: &Explanation,
         network: bool,
     ) -> Self {
-        let Trace {
-            candidates,
-            modes,
-            converged,
-            scores,
-            own_modes,
-            chosen,
-            lead,
-            support,
-        } = &detection.trace;
+        let Trace { candidates, modes, converged, scores, own_modes, chosen, lead, support } =
+            &detection.trace;
         let expected = !structure.prior.any_orientation;
         let from = |n: usize| match n {
             n if n >= *own_modes => "neighbour",
@@ -242,7 +232,7 @@ impl<'a> Explained<'a> {
             };
         Self {
             name: &detection.name,
-            status: status(detection.status),
+            status: detection.status,
             score: detection.score,
             pose: PoseRecord::new(&detection.pose),
             stages: Stages {
@@ -320,14 +310,6 @@ impl PoseRecord {
 
 fn lps(point: PointLps) -> [f64; 3] {
     point.0.coords.into()
-}
-
-fn status(status: Status) -> &'static str {
-    match status {
-        Status::Found => "found",
-        Status::Doubtful => "doubtful",
-        Status::Absent => "absent",
-    }
 }
 
 /// What a feature measures.
@@ -411,7 +393,7 @@ impl Row {
             title: detection.name.clone(),
             note: format!(
                 "{}, score {:.3}; {speaking} of {} weak classifiers speak for it",
-                status(detection.status),
+                detection.status,
                 detection.score,
                 explanation.votes.len()
             ),

@@ -1,15 +1,13 @@
 //! One of the two that are compared: a model, a folder with results, or the report of an
 //! evaluation.
 
-use super::cases::{FailedCase, evaluate_cases};
-use super::comparison::Comparison;
-use super::source::Source;
-use super::tolerance::Tolerance;
-use super::{SCHEMA, models};
+use super::SCHEMA;
 use crate::Failure;
 use crate::args::Evaluate;
-use crate::device::Device;
 use crate::output::say;
+use crate::progress::CaseProgress;
+use crate::session::{Device, FailedCase, Source, evaluate_cases};
+use pbt_evaluate::{Comparison, Tolerance};
 use pbt_io::{CaseSpec, Dataset, IoError, ModelRecord};
 use serde::{Deserialize, Serialize};
 use std::io::Read;
@@ -77,7 +75,7 @@ impl Side {
         }
         say(quiet, format_args!("{name}"));
         let source = Source::of_path(path)?;
-        let tolerance = Tolerance::new(args.tolerance, dataset);
+        let tolerance = Tolerance::new(args.tolerance, &dataset.structures);
         let evaluated = evaluate_cases(
             dataset,
             &args.structure,
@@ -85,10 +83,10 @@ impl Side {
             cases.to_vec(),
             &tolerance,
             device,
-            quiet,
+            &CaseProgress::new(quiet),
         )?;
         let record =
-            SideRecord { path: name, models: models(&evaluated.results), failed: evaluated.failed };
+            SideRecord { path: name, models: evaluated.models(), failed: evaluated.failed };
         Ok(Self { record, records: evaluated.records })
     }
 }

@@ -6,6 +6,7 @@ use super::near_duplicates::near_duplicates;
 use pbt_detect::FEWEST_CASES;
 use pbt_io::{Annotations, CaseSpec, Dataset, LandmarkState, check_annotations};
 use rayon::prelude::*;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// A case as far as it could be read.
@@ -33,6 +34,7 @@ pub(super) fn examine(path: &Path) -> Examination {
     findings.extend(looked.iter().flat_map(|l| l.findings.iter().cloned()));
     findings.extend(missing(&dataset, &looked));
     findings.extend(partners(&dataset, &looked));
+    findings.extend(divided_subjects(&dataset));
     let images: Vec<ImageFacts> = looked.into_iter().filter_map(|l| l.facts).collect();
     findings.extend(unlike_the_rest(&images));
     findings.extend(duplicates(&images));
@@ -106,6 +108,26 @@ fn missing(dataset: &Dataset, looked: &[LookedAt]) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// Subjects with cases in two splits: what is tested there was seen in training.
+fn divided_subjects(dataset: &Dataset) -> Vec<Finding> {
+    let mut first_of: BTreeMap<&str, &str> = BTreeMap::new();
+    let mut divided: BTreeMap<&str, (&str, &str)> = BTreeMap::new();
+    for case in &dataset.cases {
+        let Some(subject) = &case.subject else { continue };
+        let first = *first_of.entry(subject).or_insert(&case.split);
+        if first != case.split {
+            divided.entry(subject).or_insert((first, &case.split));
+        }
+    }
+    let finding = |(subject, (a, b)): (&str, (&str, &str))| {
+        let what = format!(
+            "cases: subject: `{subject}` has cases in the splits `{a}` and `{b}` (keep each subject in one split, or tests mean nothing)"
+        );
+        Finding::error(Finding::of(&dataset.path, what))
+    };
+    divided.into_iter().map(finding).collect()
 }
 
 /// Partners that do not name each other, and cases in which one of two partners is annotated and

@@ -43,7 +43,7 @@ fn the_middle_orientation_is_the_one_nearest_to_all() {
     assert!(angle_between(&near.middle, &poses[1].orientation) < 1e-9);
     assert!(!near.any_orientation);
     let squares = [10.0f64, 0.0, 4.0, 50.0].map(|degrees| degrees.to_radians().powi(2));
-    assert!((near.spread - (squares.iter().sum::<f64>() / 4.0).sqrt()).abs() < 1e-9);
+    assert!((near.spread_rad - (squares.iter().sum::<f64>() / 4.0).sqrt()).abs() < 1e-9);
     let expected = near.expected(PointLps::new(10.0, 0.0, 0.0)).unwrap();
     assert_eq!(expected.size_mm, near.mean_size_mm);
     assert!((expected.center.0.x - (10.0 + near.center_offset_mm[0])).abs() < 1e-12);

@@ -1,29 +1,13 @@
-//! What more training cases would bring: a power law through errors at growing numbers of cases.
+//! What more training cases would bring, from a [`PowerLaw`] through the errors so far.
 //!
-//! Errors of learners fall as error(n) = a + b·n^(−c) with the number n of training cases: a is
-//! what no number of cases removes (Cortes et al. 1993; Figueroa et al. 2012 fit it to annotated
-//! sets of the size met here). The fit is least squares with a, b ≥ 0; for each c of a grid that is
-//! linear. How far it can be believed comes from the bootstrap over the tested cases, and from how
-//! far the errors lie off the curve: each training was done once, and another choice of cases would
-//! have given another error.
+//! How far it can be believed comes from the bootstrap over the tested cases, and from how far the
+//! errors lie off the curve: each training was done once, and another choice of cases would have
+//! given another error.
 
 use crate::bootstrap::{CaseSum, Interval, pooled_mean, resampled_means};
-use crate::random::Random;
+use crate::power_law::{PowerLaw, powers};
+use pbt_volume::Random;
 use serde::{Deserialize, Serialize};
-
-/// error(n) = a + b·n^(−c), mm.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct PowerLaw {
-    /// What is left with any number of cases, mm.
-    pub a: f64,
-    /// What one case would have on top of it, mm.
-    pub b: f64,
-    /// How fast it falls.
-    pub c: f64,
-}
-
-/// The exponents that are tried: 0.05, 0.10 … 2.
-const EXPONENTS: usize = 40;
 
 /// Parameters of the curve: it runs through any three points, and says nothing about them.
 const PARAMETERS: usize = 3;
@@ -63,65 +47,6 @@ pub enum Verdict {
     Little,
     /// The error would fall.
     Gain,
-}
-
-/// The grid of n^(−c): `powers[exponent][size]`.
-fn powers(sizes: &[usize]) -> Vec<Vec<f64>> {
-    (0..EXPONENTS)
-        .map(|e| sizes.iter().map(|&n| libm::pow(n as f64, -exponent(e))).collect())
-        .collect()
-}
-
-fn exponent(e: usize) -> f64 {
-    (e + 1) as f64 * 0.05
-}
-
-impl PowerLaw {
-    /// The curve with the least squares of distances; of equals the one with the least exponent.
-    /// `None` of no points.
-    pub fn fit(sizes: &[usize], errors: &[f64]) -> Option<Self> {
-        Self::fit_with(&powers(sizes), errors).filter(|_| !sizes.is_empty())
-    }
-
-    fn fit_with(powers: &[Vec<f64>], errors: &[f64]) -> Option<Self> {
-        let n = errors.len() as f64;
-        let mean = errors.iter().sum::<f64>() / n;
-        let of_exponent = |(e, x): (usize, &Vec<f64>)| {
-            let mean_x = x.iter().sum::<f64>() / n;
-            let sum = |f: &dyn Fn(f64, f64) -> f64| {
-                x.iter().zip(errors).map(|(&x, &y)| f(x, y)).sum::<f64>()
-            };
-            let spread = sum(&|x, _| (x - mean_x) * (x - mean_x));
-            let slope =
-                if spread > 0.0 { sum(&|x, y| (x - mean_x) * (y - mean)) / spread } else { 0.0 };
-            // Of a convex function the best point of a quadrant lies inside or on the border that
-            // the free optimum is beyond.
-            let (a, b) = if slope <= 0.0 {
-                (mean, 0.0)
-            } else if mean - slope * mean_x < 0.0 {
-                (0.0, sum(&|x, y| x * y) / sum(&|x, _| x * x))
-            } else {
-                (mean - slope * mean_x, slope)
-            };
-            (sum(&|x, y| (a + b * x - y).powi(2)), Self { a: a.max(0.0), b, c: exponent(e) })
-        };
-        powers
-            .iter()
-            .enumerate()
-            .map(of_exponent)
-            .reduce(|best, next| if next.0 < best.0 { next } else { best })
-            .map(|(_, law)| law)
-    }
-
-    /// The error with so many cases, mm.
-    pub fn at(&self, cases: f64) -> f64 {
-        self.a + self.b * libm::pow(cases, -self.c)
-    }
-
-    /// By how much twice as many cases lower the error, mm.
-    fn gain(&self, cases: f64) -> f64 {
-        self.at(cases) - self.at(2.0 * cases)
-    }
 }
 
 impl Outlook {
@@ -182,50 +107,12 @@ impl Outlook {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Random;
 
     const SIZES: [usize; 5] = [5, 10, 20, 40, 80];
 
-    #[test]
-    fn a_power_law_is_found_again() {
-        for law in [
-            PowerLaw { a: 1.0, b: 6.0, c: 0.75 },
-            PowerLaw { a: 0.0, b: 3.0, c: 0.3 },
-            PowerLaw { a: 2.0, b: 0.0, c: 0.05 },
-        ] {
-            let errors = SIZES.map(|n| law.at(n as f64));
-            let found = PowerLaw::fit(&SIZES, &errors).unwrap();
-            for n in [5.0, 80.0, 160.0] {
-                assert!((found.at(n) - law.at(n)).abs() < 1e-9, "{found:?} {law:?}");
-            }
-        }
-        assert!(PowerLaw::fit(&[], &[]).is_none());
-    }
-
-    /// A fine grid of all three parameters is the oracle of the least squares.
-    #[test]
-    fn no_other_curve_lies_nearer() {
-        let mut random = Random::for_test(4);
-        for _ in 0..20 {
-            let errors = SIZES.map(|n| 1.0 + 4.0 / (n as f64).sqrt() + 0.5 * random.normal());
-            let squares = |law: PowerLaw| {
-                SIZES.iter().zip(errors).map(|(&n, e)| (law.at(n as f64) - e).powi(2)).sum::<f64>()
-            };
-            let found = PowerLaw::fit(&SIZES, &errors).unwrap();
-            assert!(found.a >= 0.0 && found.b >= 0.0);
-            for e in 0..EXPONENTS {
-                for (a, b) in
-                    (0..40).flat_map(|a| (0..60).map(move |b| (0.1 * a as f64, 0.25 * b as f64)))
-                {
-                    assert!(squares(found) <= squares(PowerLaw { a, b, c: exponent(e) }) + 1e-9);
-                }
-            }
-        }
-    }
-
     /// Errors of 30 cases, each with its own difficulty, at every size.
     fn errors(law: PowerLaw, noise: f64) -> Vec<Vec<CaseSum>> {
-        let mut random = Random::for_test(8);
+        let mut random = Random::from_seed(8);
         let ease: Vec<f64> = (0..30).map(|_| random.between(0.7, 1.3)).collect();
         let off: Vec<f64> = SIZES.iter().map(|_| noise * random.normal()).collect();
         let at = |s: usize, ease: f64| CaseSum {

@@ -1,10 +1,10 @@
 //! Errors as the user sees them: one line and a documented exit code.
 
+use crate::exit;
 use pbt_detect::DetectError;
 use pbt_io::IoError;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 /// Why a command failed. Its display is one line, `FILE: FIELD: what is wrong (what to do)`.
 #[derive(Debug)]
@@ -23,32 +23,32 @@ impl Failure {
 
     /// Exit code 1: something went wrong.
     pub fn other(what: impl fmt::Display) -> Self {
-        Self::new(1, anyhow::anyhow!("{what}"))
+        Self::new(exit::FAILURE, anyhow::anyhow!("{what}"))
     }
 
     /// Exit code 2: the command was not used as documented.
     pub fn usage(what: impl fmt::Display) -> Self {
-        Self::new(2, anyhow::anyhow!("{what}"))
+        Self::new(exit::USAGE, anyhow::anyhow!("{what}"))
     }
 
     /// Exit code 4: an input cannot be read or is invalid.
     pub fn input(file: &Path, what: impl fmt::Display) -> Self {
-        Self::new(4, anyhow::anyhow!("{what}")).about(file)
+        Self::new(exit::INPUT, anyhow::anyhow!("{what}")).about(file)
     }
 
     /// Exit code 4 with a line that names its file already.
     pub(crate) fn complete_input(line: impl fmt::Display) -> Self {
-        Self { complete: true, ..Self::new(4, anyhow::anyhow!("{line}")) }
+        Self { complete: true, ..Self::new(exit::INPUT, anyhow::anyhow!("{line}")) }
     }
 
     /// Exit code 5: a model is rejected.
     pub fn model(file: &Path, what: impl fmt::Display) -> Self {
-        Self::new(5, anyhow::anyhow!("{what}")).about(file)
+        Self::new(exit::MODEL, anyhow::anyhow!("{what}")).about(file)
     }
 
     /// Exit code 6: the device is not there.
     pub fn device(what: impl fmt::Display) -> Self {
-        Self::new(6, anyhow::anyhow!("{what}"))
+        Self::new(exit::DEVICE, anyhow::anyhow!("{what}"))
     }
 
     /// Exit code 1: the device failed at work. No file is to blame.
@@ -64,24 +64,21 @@ impl Failure {
         self
     }
 
-    /// The documented exit code.
-    pub fn exit_code(&self) -> ExitCode {
-        ExitCode::from(self.code)
+    /// The documented [exit code](crate::exit).
+    pub fn code(&self) -> u8 {
+        self.code
     }
 
     /// Whether an input is to blame.
     pub(crate) fn is_input(&self) -> bool {
-        self.code == 4
+        self.code == exit::INPUT
     }
 
     /// Whether the user ended the command.
     pub fn is_interruption(&self) -> bool {
-        self.code == INTERRUPTED
+        self.code == exit::INTERRUPTED
     }
 }
-
-/// What shells report for a command that Ctrl-C ended.
-const INTERRUPTED: u8 = 130;
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -94,41 +91,26 @@ impl fmt::Display for Failure {
     }
 }
 
-impl From<clap::Error> for Failure {
-    /// What is wrong with the arguments, and the one that was probably meant, without the reminder
-    /// of the usage.
-    fn from(error: clap::Error) -> Self {
-        let text = error.render().to_string();
-        let lines: Vec<&str> =
-            text.lines().map(str::trim).take_while(|line| !line.starts_with("Usage: ")).collect();
-        let meant = lines
-            .iter()
-            .find_map(|line| line.strip_prefix("tip: ").filter(|tip| tip.contains("similar")));
-        let wrong: Vec<&str> = lines.iter().copied().take_while(|line| !line.is_empty()).collect();
-        let wrong = match &wrong[..] {
-            [what, list @ ..] if what.ends_with(':') => format!("{what} {}", list.join(", ")),
-            all => all.join(" "),
-        };
-        let wrong = wrong.strip_prefix("error: ").unwrap_or(&wrong);
-        Self::usage(format!("{wrong} ({})", meant.unwrap_or("see --help")))
-    }
-}
-
 impl From<IoError> for Failure {
     fn from(error: IoError) -> Self {
-        Self { complete: true, ..Self::new(if error.is_input() { 4 } else { 1 }, error) }
+        Self {
+            complete: true,
+            ..Self::new(if error.is_input() { exit::INPUT } else { exit::FAILURE }, error)
+        }
     }
 }
 
 impl From<DetectError> for Failure {
     fn from(error: DetectError) -> Self {
         match error {
-            DetectError::Model { .. } => Self::new(5, error),
-            DetectError::Output(_) => Self { complete: true, ..Self::new(1, error) },
-            DetectError::Interrupted => Self { complete: true, ..Self::new(INTERRUPTED, error) },
+            DetectError::Model { .. } => Self::new(exit::MODEL, error),
+            DetectError::Output(_) => Self { complete: true, ..Self::new(exit::FAILURE, error) },
+            DetectError::Interrupted => {
+                Self { complete: true, ..Self::new(exit::INTERRUPTED, error) }
+            }
             DetectError::Image { .. }
             | DetectError::Training { .. }
-            | DetectError::Config { .. } => Self::new(4, error),
+            | DetectError::Config { .. } => Self::new(exit::INPUT, error),
         }
     }
 }

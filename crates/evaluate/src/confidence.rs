@@ -1,5 +1,6 @@
-//! Whether scores can be believed: a reliability table, the Brier score, and risk against coverage.
+//! Whether scores can be believed: a reliability table and the Brier score.
 
+use crate::risk_coverage::RiskCoverage;
 use serde::{Deserialize, Serialize};
 
 /// A detection whose truth is known.
@@ -12,6 +13,18 @@ pub struct Judged {
     /// How far it was from the truth, mm; `None` where it has no position or there is no truth to
     /// be far from.
     pub error_mm: Option<f64>,
+}
+
+impl Judged {
+    /// 1 for right and 0 for wrong.
+    pub fn outcome(&self) -> f64 {
+        if self.right { 1.0 } else { 0.0 }
+    }
+
+    /// (score − outcome)²: what it adds to the Brier score.
+    pub fn brier(&self) -> f64 {
+        (self.score - self.outcome()).powi(2)
+    }
 }
 
 /// How well scores foretell what is right. A score is well calibrated when of all detections that
@@ -50,36 +63,7 @@ pub struct Bin {
     pub share_right: Option<f64>,
 }
 
-/// Risk against coverage (El-Yaniv and Wiener 2010): keeping only detections above a limit of the
-/// score, what share is kept, and what share of those is wrong.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct RiskCoverage {
-    /// Area under the curve of wrong shares over coverage, 0 to 1, lower is better (AURC: Geifman
-    /// et al. 2019).
-    pub area: f64,
-    /// The area if every wrong detection had a lower score than every right one: the least that
-    /// scores can reach here.
-    pub least_area: f64,
-    /// The curve, thinned to about twenty points, the highest limit first; the last one keeps
-    /// everything.
-    pub points: Vec<RiskPoint>,
-}
-
-/// A point of the curve.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct RiskPoint {
-    /// Share of the detections that is kept.
-    pub coverage: f64,
-    /// The lowest score that is kept.
-    pub score: f64,
-    /// Share of the kept ones that is wrong.
-    pub share_wrong: f64,
-    /// Mean error of the kept ones that have one, mm.
-    pub mean_error_mm: Option<f64>,
-}
-
 const BINS: usize = 10;
-const POINTS: usize = 20;
 
 impl Confidence {
     /// `None` of no detections.
@@ -88,13 +72,12 @@ impl Confidence {
             return None;
         }
         let n = judged.len() as f64;
-        let outcome = |j: &Judged| if j.right { 1.0 } else { 0.0 };
         let reliability: Vec<Bin> = (0..BINS).map(|b| Bin::new(b, judged)).collect();
         let gap = |bin: &Bin| Some(bin.n as f64 * (bin.mean_score? - bin.share_right?).abs());
         Some(Self {
             n: judged.len(),
-            share_right: judged.iter().map(outcome).sum::<f64>() / n,
-            brier: judged.iter().map(|j| (j.score - outcome(j)).powi(2)).sum::<f64>() / n,
+            share_right: judged.iter().map(Judged::outcome).sum::<f64>() / n,
+            brier: judged.iter().map(Judged::brier).sum::<f64>() / n,
             calibration_error: reliability.iter().filter_map(gap).sum::<f64>() / n,
             reliability,
             risk_coverage: RiskCoverage::new(judged),
@@ -115,55 +98,15 @@ impl Bin {
             high: (number + 1) as f64 / BINS as f64,
             n: inside.len(),
             mean_score: mean(|j| j.score),
-            share_right: mean(|j| if j.right { 1.0 } else { 0.0 }),
+            share_right: mean(Judged::outcome),
         }
-    }
-}
-
-impl RiskCoverage {
-    fn new(judged: &[Judged]) -> Self {
-        let mut sorted = judged.to_vec();
-        sorted.sort_by(|a, b| b.score.total_cmp(&a.score));
-        let n = sorted.len() as f64;
-        let (mut kept, mut wrong, mut with_error, mut error_mm) = (0usize, 0usize, 0usize, 0.0);
-        let mut all = Vec::new();
-        let mut area = 0.0;
-        // No limit divides equal scores, so they enter together.
-        for equal in sorted.chunk_by(|a, b| a.score == b.score) {
-            kept += equal.len();
-            wrong += equal.iter().filter(|j| !j.right).count();
-            with_error += equal.iter().filter(|j| j.error_mm.is_some()).count();
-            error_mm += equal.iter().filter_map(|j| j.error_mm).sum::<f64>();
-            let share_wrong = wrong as f64 / kept as f64;
-            area += equal.len() as f64 / n * share_wrong;
-            let mean_error_mm = (with_error > 0).then(|| error_mm / with_error as f64);
-            all.push(RiskPoint {
-                coverage: kept as f64 / n,
-                score: equal[0].score,
-                share_wrong,
-                mean_error_mm,
-            });
-        }
-        let right = sorted.len() - wrong;
-        // The sum of nothing is −0.
-        let least_area =
-            (right + 1..=sorted.len()).map(|k| (k - right) as f64 / k as f64).sum::<f64>() / n
-                + 0.0;
-        let mut points: Vec<RiskPoint> = Vec::with_capacity(POINTS);
-        for step in 1..=POINTS {
-            let wanted = step as f64 / POINTS as f64 - 1e-9;
-            let Some(&point) = all.iter().find(|p| p.coverage >= wanted) else { continue };
-            if points.last() != Some(&point) {
-                points.push(point);
-            }
-        }
-        Self { area, least_area, points }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pbt_volume::Random;
 
     fn judged(score: f64, right: bool, error_mm: f64) -> Judged {
         Judged { score, right, error_mm: Some(error_mm) }
@@ -204,22 +147,6 @@ mod tests {
     }
 
     #[test]
-    fn equal_scores_enter_together_in_any_order() {
-        let all = [
-            judged(0.5, true, 1.0),
-            judged(0.5, false, 3.0),
-            judged(0.5, true, 2.0),
-            judged(0.2, false, 4.0),
-        ];
-        let mut turned = all;
-        turned.reverse();
-        let (a, b) = (Confidence::new(&all).unwrap(), Confidence::new(&turned).unwrap());
-        assert_eq!(a.risk_coverage, b.risk_coverage);
-        assert!((a.risk_coverage.area - (0.75 / 3.0 + 0.25 * 0.5)).abs() < 1e-12);
-        assert_eq!(a.risk_coverage.points.len(), 2);
-    }
-
-    #[test]
     fn nothing_to_judge() {
         assert_eq!(Confidence::new(&[]), None);
         let absent =
@@ -227,12 +154,59 @@ mod tests {
         assert_eq!((absent.brier, absent.risk_coverage.points[0].mean_error_mm), (0.0, None));
     }
 
+    /// Of honest scores the share that is right is the score, and each adds p(1 − p) to the Brier
+    /// score; the same outcomes with scores that are too sure are found out.
     #[test]
-    fn the_curve_is_thinned() {
-        let all: Vec<Judged> =
-            (0..1000).map(|n| judged(1.0 - n as f64 / 1000.0, n % 7 != 0, n as f64)).collect();
-        let points = Confidence::new(&all).unwrap().risk_coverage.points;
-        assert_eq!(points.len(), 20);
-        assert!((points[0].coverage - 0.05).abs() < 1e-12 && points[19].coverage == 1.0);
+    fn honest_scores_are_told_from_sure_ones() {
+        let mut random = Random::from_seed(3);
+        let mut draw = || {
+            let score = random.uniform();
+            Judged { score, right: random.uniform() < score, error_mm: None }
+        };
+        let honest: Vec<Judged> = (0..20_000).map(|_| draw()).collect();
+        let figures = Confidence::new(&honest).unwrap();
+        // ∫ p(1 − p) dp = 1/6; the standard error of each of ten bins of 2,000 is 0.01.
+        assert!((figures.brier - 1.0 / 6.0).abs() < 0.005, "{}", figures.brier);
+        assert!(figures.calibration_error < 0.02, "{}", figures.calibration_error);
+        let sure: Vec<Judged> = honest
+            .iter()
+            .map(|j| Judged { score: if j.score < 0.5 { 0.02 } else { 0.98 }, ..*j })
+            .collect();
+        let sure = Confidence::new(&sure).unwrap();
+        // Right are 1/4 of those below ½ and 3/4 of those above.
+        assert!((sure.calibration_error - 0.23).abs() < 0.02, "{}", sure.calibration_error);
+        assert!(sure.brier > figures.brier && sure.share_right == figures.share_right);
+    }
+
+    /// The bins lose nothing: their weighted shares and scores are those of the whole, and the
+    /// Brier score is reliability − resolution + uncertainty (Murphy 1973) where all scores of a
+    /// bin are one.
+    #[test]
+    fn the_parts_add_up() {
+        let mut random = Random::from_seed(4);
+        let mut draw = || {
+            let score = (random.below(10) as f64 + 0.5) / 10.0;
+            judged(score, random.uniform() < score * score, 0.0)
+        };
+        let all: Vec<Judged> = (0..500).map(|_| draw()).collect();
+        let c = Confidence::new(&all).unwrap();
+        assert_eq!(c.reliability.iter().map(|b| b.n).sum::<usize>(), 500);
+        let over = |f: &dyn Fn(f64, f64) -> f64| {
+            let value = |b: &Bin| Some(b.n as f64 * f(b.mean_score?, b.share_right?));
+            c.reliability.iter().filter_map(value).sum::<f64>() / 500.0
+        };
+        assert!((over(&|_, right| right) - c.share_right).abs() < 1e-12);
+        let reliability = over(&|score, right| (score - right).powi(2));
+        let resolution = over(&|_, right| (right - c.share_right).powi(2));
+        let uncertainty = c.share_right * (1.0 - c.share_right);
+        assert!((c.brier - (reliability - resolution + uncertainty)).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_constant_score_of_a_half_has_a_brier_score_of_a_quarter() {
+        let all = [judged(0.5, true, 0.0), judged(0.5, false, 0.0), judged(0.5, false, 0.0)];
+        let c = Confidence::new(&all).unwrap();
+        assert_eq!(c.brier, 0.25);
+        assert!((c.calibration_error - (0.5 - 1.0 / 3.0)).abs() < 1e-12);
     }
 }

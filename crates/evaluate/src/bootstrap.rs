@@ -5,8 +5,8 @@
 //! replacement, never single structures (the cluster bootstrap: Davison and Hinkley 1997, section
 //! 3.8). Intervals are percentiles of the resampled means (Efron 1979).
 
-use crate::metrics::quantile;
-use crate::random::Random;
+use crate::summary::quantile;
+use pbt_volume::Random;
 use serde::{Deserialize, Serialize};
 
 /// What one case adds to a mean: the sum over its structures, and their number.
@@ -128,7 +128,7 @@ mod tests {
     /// standard errors.
     #[test]
     fn agrees_with_the_normal_distribution() {
-        let mut random = Random::for_test(5);
+        let mut random = Random::from_seed(5);
         let values: Vec<(f64, usize)> =
             (0..400).map(|_| (3.0 + 2.0 * random.normal(), 1)).collect();
         let mean = values.iter().map(|v| v.0).sum::<f64>() / 400.0;

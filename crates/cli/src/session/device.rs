@@ -1,8 +1,6 @@
 //! Which device computes.
 
-use crate::Failure;
-use crate::args::Global;
-use crate::output::say;
+use crate::session::Failure;
 use pbt_cpu::Cpu;
 use pbt_detect::{Detections, Explanation, Model, Observer, TrainConfig, Trained, TrainingData};
 use pbt_gpu::{Gpu, GpuError, guarded};
@@ -13,7 +11,7 @@ use std::str::FromStr;
 
 /// What the user asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Choice {
+pub enum DeviceChoice {
     /// A GPU if there is one, else the CPU.
     Auto,
     /// The CPU.
@@ -22,7 +20,7 @@ pub enum Choice {
     Gpu(u32),
 }
 
-impl FromStr for Choice {
+impl FromStr for DeviceChoice {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -44,27 +42,29 @@ impl FromStr for Choice {
 pub struct Device {
     /// How results name it.
     pub record: DeviceRecord,
+    /// Why `auto` chose the CPU.
+    pub no_gpu: Option<String>,
     /// `None`: the CPU.
     gpu: Option<Gpu>,
 }
 
 impl Device {
-    /// Resolves the choice and installs the pool of CPU threads. Where `auto` finds no GPU it says
-    /// why with `verbose`.
+    /// Resolves the choice and installs the pool of CPU threads, all cores where no number is given.
     ///
     /// # Errors
     /// Exit code 6 when a GPU is asked for and cannot be used.
-    pub fn open(global: &Global) -> Result<Self, Failure> {
-        let threads = install_threads(global.threads);
-        let gpu = match global.device {
-            Choice::Cpu => None,
-            Choice::Gpu(n) => {
+    pub fn open(choice: DeviceChoice, threads: Option<u16>) -> Result<Self, Failure> {
+        let threads = install_threads(threads);
+        let mut no_gpu = None;
+        let gpu = match choice {
+            DeviceChoice::Cpu => None,
+            DeviceChoice::Gpu(n) => {
                 Some(open_gpu(n, images_limit()?).map_err(|e| failure(&format!("gpu:{n}"), e))?)
             }
-            Choice::Auto => match open_gpu(0, images_limit()?) {
+            DeviceChoice::Auto => match open_gpu(0, images_limit()?) {
                 Ok(gpu) => Some(gpu),
                 Err(reason) => {
-                    say(!global.verbose, format_args!("computing on the CPU: {reason}"));
+                    no_gpu = Some(reason.to_string());
                     None
                 }
             },
@@ -75,7 +75,7 @@ impl Device {
             }
             None => DeviceRecord { kind: "cpu".to_owned(), name: cpu_name(), threads },
         };
-        Ok(Self { record, gpu })
+        Ok(Self { record, no_gpu, gpu })
     }
 
     /// Whether it is a GPU.
@@ -155,7 +155,7 @@ fn open_gpu(ordinal: u32, images_limit: Option<usize>) -> Result<Gpu, GpuError> 
 
 /// A device for `pbt info`.
 #[derive(Debug, Serialize)]
-pub struct Listed {
+pub struct ListedDevice {
     /// As results name it.
     #[serde(flatten)]
     pub record: DeviceRecord,
@@ -170,10 +170,10 @@ pub struct Listed {
 }
 
 /// The CPU and the GPUs, and why there are none.
-pub fn list(threads: Option<u16>) -> (Vec<Listed>, Option<String>) {
+pub fn list_devices(threads: Option<u16>) -> (Vec<ListedDevice>, Option<String>) {
     let threads = install_threads(threads);
     let cpu = DeviceRecord { kind: "cpu".to_owned(), name: cpu_name(), threads };
-    let mut listed = vec![Listed {
+    let mut listed = vec![ListedDevice {
         record: cpu,
         device: "cpu".to_owned(),
         memory_bytes: None,
@@ -181,7 +181,7 @@ pub fn list(threads: Option<u16>) -> (Vec<Listed>, Option<String>) {
     }];
     let found = pbt_gpu::devices();
     let reason = found.as_ref().err().map(ToString::to_string);
-    listed.extend(found.into_iter().flatten().map(|gpu| Listed {
+    listed.extend(found.into_iter().flatten().map(|gpu| ListedDevice {
         record: DeviceRecord { kind: "gpu".to_owned(), name: gpu.name, threads },
         device: format!("gpu:{}", gpu.ordinal),
         memory_bytes: Some(gpu.memory),

@@ -1,11 +1,9 @@
-//! A data set as training and evaluation use it.
+//! The cases of a data set as training uses them.
 
-use crate::Failure;
+use crate::session::Failure;
 use pbt_detect::TrainingData;
-use pbt_io::{
-    CaseSpec, Dataset, Landmark, LandmarkState, StructureKind, StructureSpec, check_annotations,
-};
-use pbt_volume::{Geometry, PointLps, Pose, Volume};
+use pbt_io::{CaseSpec, Dataset, Landmark, LandmarkState, check_annotations};
+use pbt_volume::{Geometry, PointLps, Pose, StructureKind, StructureSpec, Volume};
 use rayon::prelude::*;
 
 /// The boxes and landmarks of a case, with what was checked when it was read.
@@ -209,6 +207,10 @@ impl TrainingData for TrainingCases {
         };
         let own = self.wanted.landmarks.iter().filter(|(_, parent)| parent == structure);
         own.map(|(name, _)| (name.clone(), points(name))).collect()
+    }
+
+    fn subject(&self, case: usize) -> Option<&str> {
+        self.cases[case].spec.subject.as_deref()
     }
 
     fn partner(&self, structure: &str) -> Option<String> {

@@ -1,0 +1,129 @@
+//! Detection in one image.
+
+use crate::session::{Device, Failure, LoadedModel};
+use pbt_detect::{Detections, Explanation};
+use pbt_io::{
+    CaseSpec, DetectionRecord, Image, InputRecord, ReadOptions, ResultFile, RunRecord,
+    read_image_with,
+};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Instant;
+
+/// The image of a case.
+#[derive(Debug, Clone, Copy)]
+pub struct Input<'a> {
+    /// Name of the case.
+    pub case_id: &'a str,
+    /// The image's file or DICOM folder.
+    pub path: &'a Path,
+    /// Which of its volumes.
+    pub options: &'a ReadOptions,
+}
+
+impl<'a> From<&'a CaseSpec> for Input<'a> {
+    fn from(case: &'a CaseSpec) -> Self {
+        Self { case_id: &case.id, path: &case.image, options: &case.options }
+    }
+}
+
+/// Detects in one image file and returns its result, with nothing written.
+///
+/// # Errors
+/// Exit code 4 when the image cannot be read or used.
+pub fn detect_file(
+    model: &LoadedModel,
+    input: Input<'_>,
+    device: &Device,
+) -> Result<ResultFile, Failure> {
+    let started = Instant::now();
+    let image = read_image_with(input.path, input.options)?;
+    detect_image(model, input, &image, started.elapsed().as_secs_f64() * 1e3, device)
+}
+
+/// Detects in an image that was read from `input` in `load_ms` milliseconds.
+///
+/// # Errors
+/// Exit code 4 when the image cannot be used.
+pub fn detect_image(
+    model: &LoadedModel,
+    input: Input<'_>,
+    image: &Image,
+    load_ms: f64,
+    device: &Device,
+) -> Result<ResultFile, Failure> {
+    let started = Instant::now();
+    let found = device.detect(&model.model, &image.volume).map_err(|e| e.about(input.path))?;
+    let total_ms = load_ms + started.elapsed().as_secs_f64() * 1e3;
+    Ok(result_of(model, input, image, &found, [load_ms, total_ms], device))
+}
+
+/// A result and why it came out so.
+pub struct Explained {
+    /// The result.
+    pub result: ResultFile,
+    /// The image.
+    pub image: Image,
+    /// What every stage found.
+    pub found: Detections,
+    /// Of each detection.
+    pub explanations: Vec<Explanation>,
+}
+
+/// As [`detect_file`], with explanations.
+///
+/// # Errors
+/// Those of [`detect_file`].
+pub fn explain_file(
+    model: &LoadedModel,
+    input: Input<'_>,
+    device: &Device,
+) -> Result<Explained, Failure> {
+    let started = Instant::now();
+    let image = read_image_with(input.path, input.options)?;
+    let load_ms = started.elapsed().as_secs_f64() * 1e3;
+    let (found, explanations) =
+        device.explain(&model.model, &image.volume).map_err(|e| e.about(input.path))?;
+    let total_ms = started.elapsed().as_secs_f64() * 1e3;
+    let mut result = result_of(model, input, &image, &found, [load_ms, total_ms], device);
+    result.run.options.insert("explain".to_owned(), true.into());
+    Ok(Explained { result, image, found, explanations })
+}
+
+/// The result of an image in which this was found.
+fn result_of(
+    model: &LoadedModel,
+    input: Input<'_>,
+    image: &Image,
+    found: &Detections,
+    [load_ms, total_ms]: [f64; 2],
+    device: &Device,
+) -> ResultFile {
+    let mut timing_ms = vec![("load".to_owned(), load_ms)];
+    timing_ms.extend(found.timing_ms.iter().cloned());
+    timing_ms.push(("total".to_owned(), total_ms));
+    let plain = found.detections.iter().flat_map(|detection| detection.plain());
+    ResultFile::new(
+        input.case_id.to_owned(),
+        InputRecord::new(image.sha256.clone(), image.volume.geometry()),
+        model.record(),
+        plain.map(DetectionRecord::from).collect(),
+        image.warnings.clone(),
+        RunRecord {
+            pbt_version: env!("CARGO_PKG_VERSION").to_owned(),
+            device: device.record.clone(),
+            input_path: input.path.display().to_string(),
+            model_path: model.path.display().to_string(),
+            options: chosen(input.options),
+            timing_ms,
+        },
+    )
+}
+
+/// Which volume of the input was chosen, as results note it.
+fn chosen(options: &ReadOptions) -> BTreeMap<String, Value> {
+    let series = options.series.iter().map(|series| ("series".to_owned(), series.clone().into()));
+    let frame = options.frame.map(|frame| ("frame".to_owned(), frame.into()));
+    series.chain(frame).collect()
+}

@@ -1,0 +1,32 @@
+//! What the commands do, without arguments and without printing: whoever drives `pbt` from another
+//! language builds on this, too.
+//!
+//! A session opens a [`Device`] and a [`LoadedModel`] and detects in images ([`detect_file`]), or
+//! reads the cases of a data set ([`read_cases`]) and trains on them ([`Training`]). What takes long
+//! tells a [`Watcher`] how far it is. Every error is a [`Failure`]: one line and an exit code.
+
+mod cases;
+mod detect;
+mod device;
+mod evaluate;
+mod failure;
+mod leave_one_out;
+mod model;
+mod results;
+mod source;
+mod subjects;
+mod train;
+mod watcher;
+
+pub use cases::{AnnotatedCase, TrainingCases, Wanted, read_cases};
+pub use detect::{Explained, Input, detect_file, detect_image, explain_file};
+pub use device::{Device, DeviceChoice, ListedDevice, install_threads, list_devices};
+pub use evaluate::{Evaluated, FailedCase, StageTime, check_names, evaluate_cases};
+pub use failure::Failure;
+pub use leave_one_out::LeaveOneOut;
+pub use model::LoadedModel;
+pub use results::{label_map_path, make_folder, write_json, write_results};
+pub use source::Source;
+pub use subjects::hold_back;
+pub use train::{Resume, TrainedModel, Training, TrainingReport, beside, read_config};
+pub use watcher::{Silent, Watcher};

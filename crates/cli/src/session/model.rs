@@ -1,0 +1,44 @@
+//! A model with the file that it came from.
+
+use crate::session::Failure;
+use pbt_detect::Model;
+use pbt_io::{IoError, ModelRecord};
+use pbt_volume::sha256_hex;
+use std::path::{Path, PathBuf};
+
+/// A model with the file that it came from.
+pub struct LoadedModel {
+    /// The model.
+    pub model: Model,
+    /// Its file.
+    pub path: PathBuf,
+    /// Hash of its file.
+    pub sha256: String,
+}
+
+impl LoadedModel {
+    /// Reads and checks a model file.
+    ///
+    /// # Errors
+    /// Exit code 4 when the file cannot be read, 5 when it is not a model that this version can
+    /// use.
+    pub fn open(path: &Path) -> Result<Self, Failure> {
+        if path.is_dir() {
+            return Err(Failure::input(path, "file: is a folder (give a model file)"));
+        }
+        let bytes = std::fs::read(path).map_err(|e| IoError::unreadable(path, &e))?;
+        let model = Model::from_bytes(&bytes).map_err(|e| Failure::from(e).about(path))?;
+        Ok(Self { model, path: path.to_path_buf(), sha256: sha256_hex(&[&bytes]) })
+    }
+
+    /// How results name it.
+    pub fn record(&self) -> ModelRecord {
+        let name =
+            self.path.file_stem().map_or_else(String::new, |s| s.to_string_lossy().into_owned());
+        ModelRecord {
+            name,
+            sha256: self.sha256.clone(),
+            version: self.model.provenance.pbt_version.clone(),
+        }
+    }
+}

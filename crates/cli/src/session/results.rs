@@ -1,0 +1,80 @@
+//! The files of a result.
+
+use crate::session::Failure;
+use pbt_io::{
+    IoError, Landmark, LandmarkState, ResultFile, write_atomically, write_label_map, write_markups,
+    write_result,
+};
+use pbt_volume::StructureKind;
+use serde::Serialize;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// How names of label maps end: Slicer knows segmentations by `.seg.nrrd`, and what a user made
+/// with it is not called `.pbt`.
+const LABEL_MAP: &str = ".pbt.seg.nrrd";
+
+/// Where the label map of a case goes.
+pub fn label_map_path(folder: &Path, case_id: &str) -> PathBuf {
+    folder.join(format!("{case_id}{LABEL_MAP}"))
+}
+
+/// Writes `FOLDER/<case>.json` and `FOLDER/<case>.mrk.json`, and `FOLDER/<case>.pbt.seg.nrrd` where
+/// labels are wanted.
+///
+/// # Errors
+/// Exit code 1 when a file cannot be written.
+pub fn write_results(folder: &Path, result: &ResultFile, labels: bool) -> Result<(), Failure> {
+    make_folder(folder)?;
+    let map = label_map_path(folder, &result.case_id);
+    if labels {
+        write_label_map(&map, &result.input, &result.detections)?;
+    } else if map.is_file() {
+        // One of an earlier run, perhaps of another model, would not belong to this result.
+        std::fs::remove_file(&map).map_err(|e| IoError::output(&map, &e))?;
+    }
+    let boxes: Vec<_> =
+        result.detections.iter().filter_map(|d| Some((d.name.clone(), d.pose()?))).collect();
+    write_markups(
+        &folder.join(format!("{}.mrk.json", result.case_id)),
+        &boxes,
+        &landmarks(result),
+    )?;
+    write_result(&folder.join(format!("{}.json", result.case_id)), result)?;
+    Ok(())
+}
+
+/// The landmarks with a position.
+fn landmarks(result: &ResultFile) -> Vec<Landmark> {
+    let landmarks = result.detections.iter().filter(|d| d.kind == StructureKind::Landmark);
+    landmarks
+        .filter_map(|d| {
+            Some(Landmark { name: d.name.clone(), state: LandmarkState::At(d.position()?) })
+        })
+        .collect()
+}
+
+/// Makes the folder of results, unless it is there.
+///
+/// # Errors
+/// Exit code 1 when it cannot be made.
+pub fn make_folder(folder: &Path) -> Result<(), Failure> {
+    std::fs::create_dir_all(folder).map_err(|e| {
+        Failure::other(format!(
+            "{}: --output: the folder cannot be made: {e} (choose another)",
+            folder.display()
+        ))
+    })
+}
+
+/// Writes a report as indented JSON.
+///
+/// # Errors
+/// Exit code 1 when it cannot be written; an older file of that name is then untouched.
+pub fn write_json(path: &Path, report: &impl Serialize) -> Result<(), Failure> {
+    write_atomically(path, |w| {
+        serde_json::to_writer_pretty(&mut *w, report)?;
+        w.write_all(b"\n")
+    })?;
+    Ok(())
+}

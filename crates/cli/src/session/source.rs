@@ -1,0 +1,73 @@
+//! Where the results that are evaluated come from.
+
+use crate::session::{Device, Failure, LeaveOneOut, LoadedModel, Watcher, detect_file};
+use pbt_io::{CaseSpec, Dataset, ResultFile, read_result};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+/// Where results come from.
+pub enum Source {
+    /// Detection with a model.
+    Model(LoadedModel),
+    /// Files `FOLDER/<case>.json`.
+    Folder(PathBuf),
+    /// Detection with a model trained on all cases of other subjects.
+    LeaveOneOut(LeaveOneOut),
+}
+
+impl Source {
+    /// A folder with results, or a model.
+    ///
+    /// # Errors
+    /// A model that cannot be read.
+    pub fn of_path(path: &Path) -> Result<Self, Failure> {
+        if path.is_dir() {
+            Ok(Self::Folder(path.to_path_buf()))
+        } else {
+            Ok(Self::Model(LoadedModel::open(path)?))
+        }
+    }
+
+    /// Names of the structures that the results speak of.
+    pub fn structures(&self, cases: &[CaseSpec]) -> BTreeSet<String> {
+        match self {
+            Self::Model(model) => {
+                let structures = &model.model.structures;
+                let landmarks =
+                    structures.iter().flat_map(|s| s.landmarks()).map(|l| l.name.clone());
+                structures.iter().map(|s| s.name.clone()).chain(landmarks).collect()
+            }
+            Self::Folder(folder) => {
+                let read =
+                    cases.iter().filter_map(|case| read_result(&result_path(folder, case)).ok());
+                read.flat_map(|result| result.detections).map(|d| d.name).collect()
+            }
+            Self::LeaveOneOut(turns) => turns.structures().map(str::to_owned).collect(),
+        }
+    }
+
+    /// The result of a case; `None` when a folder has none.
+    ///
+    /// # Errors
+    /// An image or a result file that cannot be read, and whatever ends a training.
+    pub fn result(
+        &self,
+        dataset: &Dataset,
+        case: &CaseSpec,
+        device: &Device,
+        watcher: &dyn Watcher,
+    ) -> Result<Option<ResultFile>, Failure> {
+        match self {
+            Self::Model(model) => detect_file(model, case.into(), device).map(Some),
+            Self::Folder(folder) => {
+                let path = result_path(folder, case);
+                if path.exists() { Ok(Some(read_result(&path)?)) } else { Ok(None) }
+            }
+            Self::LeaveOneOut(turns) => turns.result(dataset, case, device, watcher).map(Some),
+        }
+    }
+}
+
+fn result_path(folder: &Path, case: &CaseSpec) -> PathBuf {
+    folder.join(format!("{}.json", case.id))
+}

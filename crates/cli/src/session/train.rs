@@ -1,0 +1,151 @@
+//! Training once: on cases of a data set, to a model and its files.
+
+use crate::session::{AnnotatedCase, Device, Failure, LoadedModel, TrainingCases, Wanted};
+use pbt_detect::{Model, Observer, StageFigure, TrainConfig, Trained};
+use pbt_io::{Dataset, DeviceRecord, IoError, write_atomically};
+use pbt_volume::sha256_hex;
+use serde::Serialize;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// The configuration in a file, or the default.
+///
+/// # Errors
+/// Exit code 4 when it cannot be read or is no configuration.
+pub fn read_config(path: Option<&Path>) -> Result<TrainConfig, Failure> {
+    let Some(path) = path else { return Ok(TrainConfig::default()) };
+    let text = std::fs::read_to_string(path).map_err(|e| IoError::unreadable(path, &e))?;
+    TrainConfig::from_toml(&text).map_err(|e| Failure::from(e).about(path))
+}
+
+/// A training to be done.
+pub struct Training<'a> {
+    /// Where the cases are from.
+    pub dataset: &'a Dataset,
+    /// The cases.
+    pub cases: Vec<AnnotatedCase>,
+    /// The structures.
+    pub wanted: &'a Wanted,
+    /// The settings.
+    pub config: &'a TrainConfig,
+    /// Of all random choices.
+    pub seed: u64,
+    /// What an earlier run of the same training has finished.
+    pub resume: Option<&'a Resume>,
+}
+
+/// The finished stages of a training that was interrupted.
+pub struct Resume {
+    /// Their file.
+    pub path: PathBuf,
+    /// What it holds.
+    pub bytes: Vec<u8>,
+}
+
+/// A model that was trained just now.
+pub struct TrainedModel {
+    /// The model.
+    pub model: Model,
+    /// The bytes of its file.
+    pub bytes: Vec<u8>,
+    /// Their hash.
+    pub sha256: String,
+    /// What each stage took and reached.
+    pub figures: Vec<StageFigure>,
+    /// Annotations that were left out since the others contradict them.
+    pub warnings: Vec<String>,
+}
+
+impl Training<'_> {
+    /// Trains. `observer` is told of every stage.
+    ///
+    /// # Errors
+    /// Exit code 4 for data or settings that cannot be used, 130 when the observer interrupts.
+    pub fn run(self, device: &Device, observer: &dyn Observer) -> Result<TrainedModel, Failure> {
+        let Self { dataset, cases, wanted, config, seed, resume } = self;
+        let data = TrainingCases::new(dataset, cases, wanted.clone());
+        let bytes = resume.map(|resume| &resume.bytes[..]);
+        let Trained { model, figures, warnings } =
+            device.train(&data, config, seed, bytes, observer).map_err(|failure| {
+                failure.about(resume.map_or(&dataset.path, |resume| &resume.path))
+            })?;
+        let bytes = model.to_bytes()?;
+        Ok(TrainedModel { sha256: sha256_hex(&[&bytes]), model, bytes, figures, warnings })
+    }
+}
+
+impl TrainedModel {
+    /// Writes `MODEL.pbt`.
+    ///
+    /// # Errors
+    /// Exit code 1 when it cannot be written.
+    pub fn write(&self, path: &Path) -> Result<(), Failure> {
+        Ok(write_atomically(path, |w| w.write_all(&self.bytes))?)
+    }
+
+    /// Writes `MODEL.train.toml`: every setting, as resolved.
+    ///
+    /// # Errors
+    /// Exit code 1 when it cannot be written.
+    pub fn write_settings(&self, model: &Path) -> Result<(), Failure> {
+        let resolved =
+            toml::to_string_pretty(&self.model.resolved_config()).map_err(Failure::other)?;
+        Ok(write_atomically(&beside(model, "train.toml"), |w| w.write_all(resolved.as_bytes()))?)
+    }
+
+    /// The model ready for detection; results name it by `path`.
+    pub fn loaded(self, path: PathBuf) -> LoadedModel {
+        LoadedModel { model: self.model, path, sha256: self.sha256 }
+    }
+}
+
+/// The file beside a model: `skull.pbt` → `skull.train.toml`.
+pub fn beside(model: &Path, extension: &str) -> PathBuf {
+    model.with_extension(extension)
+}
+
+/// `MODEL.train.json`, schema `pbt-training/1`.
+#[derive(Serialize)]
+pub struct TrainingReport<'a> {
+    schema: &'static str,
+    pbt_version: &'static str,
+    dataset: &'a str,
+    cases: usize,
+    seed: u64,
+    model_sha256: &'a str,
+    training_sha256: &'a str,
+    device: &'a DeviceRecord,
+    seconds: f64,
+    /// Errors on the training cases themselves: they say whether a stage works, not how well it
+    /// does on new cases.
+    stages: &'a [StageFigure],
+    warnings: &'a [String],
+}
+
+impl<'a> TrainingReport<'a> {
+    /// The report of a training; `warnings` are all that the user was told,
+    /// `seconds` those of reading, training and writing.
+    pub fn new(
+        trained: &'a TrainedModel,
+        dataset: &'a Dataset,
+        seed: u64,
+        device: &'a Device,
+        warnings: &'a [String],
+        seconds: f64,
+    ) -> Self {
+        let provenance = &trained.model.provenance;
+        Self {
+            schema: "pbt-training/1",
+            pbt_version: env!("CARGO_PKG_VERSION"),
+            dataset: &dataset.name,
+            cases: provenance.cases,
+            seed,
+            model_sha256: &trained.sha256,
+            training_sha256: &provenance.training_sha256,
+            device: &device.record,
+            seconds,
+            stages: &trained.figures,
+            warnings,
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! Who is told how far something is that takes long.
+
+use crate::session::Failure;
+use pbt_detect::{DetectError, Observer};
+
+/// Watches work on many cases, trainings among it. Nothing needs to be done.
+pub trait Watcher {
+    /// Something worth knowing.
+    fn note(&self, _text: &str) {}
+
+    /// So many cases are to be gone through.
+    fn begin(&self, _cases: usize) {}
+
+    /// The turn of a case has come.
+    fn case(&self, _id: &str) {}
+
+    /// It could not be used; the others go on.
+    fn failed(&self, _id: &str, _failure: &Failure) {}
+
+    /// It is done, or has failed.
+    fn done(&self) {}
+
+    /// All are done.
+    fn end(&self) {}
+
+    /// Who watches a training; `what` says which it is.
+    fn training(&self, _what: &str) -> Box<dyn Observer> {
+        Box::new(Silent)
+    }
+}
+
+/// Neither listens nor interrupts.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Silent;
+
+impl Watcher for Silent {}
+
+impl Observer for Silent {
+    fn stage(&self, _structure: &str, _stage: &str, _done: f64) {}
+
+    fn interrupted(&self) -> bool {
+        false
+    }
+
+    fn checkpoint(&self, _bytes: &[u8]) -> Result<(), DetectError> {
+        Ok(())
+    }
+}

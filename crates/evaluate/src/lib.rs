@@ -1,0 +1,34 @@
+//! What detections are worth: pure functions over plain data, the same bits on every machine.
+//!
+//! [`compare`] holds what was found in a case against what is annotated there. From the
+//! [`Comparison`]s of many cases come the figures of an evaluation ([`Summaries`]), the differences
+//! between two detectors ([`Paired`]) and what more training cases would bring ([`Series`]).
+#![forbid(unsafe_code)]
+
+mod bootstrap;
+mod box_error;
+mod comparison;
+mod confidence;
+mod figures;
+mod outlook;
+mod pairing;
+mod power_law;
+mod risk_coverage;
+mod series;
+mod summary;
+mod tolerance;
+
+pub use bootstrap::{CaseSum, Interval, RESAMPLES, pooled_mean, resampled_means};
+pub use box_error::BoxError;
+pub use comparison::{
+    Answer, CaseResult, CompareError, Comparison, Distance, Truth, compare, is_annotated,
+};
+pub use confidence::{Bin, Confidence, Judged};
+pub use figures::{Figures, Identification, SuccessRates, Summaries};
+pub use outlook::{Outlook, Verdict};
+pub use pairing::{Difference, PairError, Paired, StructureDifferences};
+pub use power_law::PowerLaw;
+pub use risk_coverage::{RiskCoverage, RiskPoint};
+pub use series::{CurveSize, Series};
+pub use summary::{Summary, quantile, success_rates};
+pub use tolerance::Tolerance;

@@ -1,0 +1,122 @@
+//! What is said of a structure in an image, as plain data.
+
+use crate::{PointLps, Pose, StructureKind};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Whether a structure is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    /// It is there.
+    Found,
+    /// It may be there; its location is the best guess.
+    Doubtful,
+    /// It is not there.
+    Absent,
+}
+
+impl Status {
+    /// The word in files: `found`, `doubtful` or `absent`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Found => "found",
+            Self::Doubtful => "doubtful",
+            Self::Absent => "absent",
+        }
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Where a box or a landmark is; `None` for one that is not in the image.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Location {
+    /// Of a box.
+    Box(Option<Pose>),
+    /// Of a landmark.
+    Landmark(Option<PointLps>),
+}
+
+impl Location {
+    /// Nowhere.
+    pub fn none(kind: StructureKind) -> Self {
+        match kind {
+            StructureKind::Box => Self::Box(None),
+            StructureKind::Landmark => Self::Landmark(None),
+        }
+    }
+
+    /// What it is the location of.
+    pub fn kind(&self) -> StructureKind {
+        match self {
+            Self::Box(_) => StructureKind::Box,
+            Self::Landmark(_) => StructureKind::Landmark,
+        }
+    }
+
+    /// The box's centre or the landmark.
+    pub fn point(&self) -> Option<PointLps> {
+        match self {
+            Self::Box(pose) => pose.map(|pose| pose.center),
+            Self::Landmark(point) => *point,
+        }
+    }
+
+    /// The box; `None` of a landmark.
+    pub fn pose(&self) -> Option<Pose> {
+        match self {
+            Self::Box(pose) => *pose,
+            Self::Landmark(_) => None,
+        }
+    }
+}
+
+/// One structure in one image.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Detection {
+    /// Name of the structure.
+    pub name: String,
+    /// Whether it is there.
+    pub status: Status,
+    /// Probability that the location is right, 0 to 1.
+    pub score: f64,
+    /// Where it is; nowhere when absent.
+    pub location: Location,
+}
+
+impl Detection {
+    /// Of a best guess that counts unless the structure is absent.
+    pub fn new(name: String, status: Status, score: f64, best: Location) -> Self {
+        let location = if status == Status::Absent { Location::none(best.kind()) } else { best };
+        Self { name, status, score, location }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_absent_is_nowhere() {
+        let at = Location::Landmark(Some(PointLps::new(1.0, 2.0, 3.0)));
+        let [found, absent] = [Status::Doubtful, Status::Absent]
+            .map(|status| Detection::new("nose".into(), status, 0.3, at).location);
+        assert_eq!((found.point(), absent.point()), (at.point(), None));
+        assert_eq!((absent.kind(), absent.pose()), (StructureKind::Landmark, None));
+    }
+
+    #[test]
+    fn words_are_those_of_files() {
+        for status in [Status::Found, Status::Doubtful, Status::Absent] {
+            assert_eq!(serde_json::to_value(status).unwrap(), status.as_str());
+        }
+        for kind in StructureKind::ALL {
+            assert_eq!(serde_json::to_value(kind).unwrap(), kind.as_str());
+        }
+    }
+}

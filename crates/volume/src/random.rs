@@ -1,0 +1,77 @@
+//! Random numbers that are the same everywhere: ChaCha8 streams.
+
+use crate::{positive, rotation_from_vector};
+use nalgebra::{Quaternion, UnitQuaternion, Vector3};
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+
+/// Random numbers of one stream; the same on every platform.
+#[derive(Debug)]
+pub struct Random(ChaCha8Rng);
+
+impl Random {
+    /// The stream that starts from this seed.
+    pub fn from_seed(seed: u64) -> Self {
+        Self(ChaCha8Rng::seed_from_u64(seed))
+    }
+
+    /// The stream that starts from this hash of all that names it.
+    pub fn from_hash(hash: [u8; 32]) -> Self {
+        Self(ChaCha8Rng::from_seed(hash))
+    }
+
+    /// Uniform in [0, 1) with 53 bits.
+    pub fn uniform(&mut self) -> f64 {
+        (self.0.next_u64() >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    /// Uniform in [low, high).
+    pub fn between(&mut self, low: f64, high: f64) -> f64 {
+        low + (high - low) * self.uniform()
+    }
+
+    /// Normal with mean 0 and standard deviation 1, nearly: twelve uniform numbers less six, so
+    /// never beyond six.
+    pub fn normal(&mut self) -> f64 {
+        (0..12).map(|_| self.uniform()).sum::<f64>() - 6.0
+    }
+
+    /// Uniform in `0..n`.
+    pub fn below(&mut self, n: usize) -> usize {
+        ((self.uniform() * n as f64) as usize).min(n.saturating_sub(1))
+    }
+
+    /// A direction, uniform on the sphere.
+    pub fn direction(&mut self) -> Vector3<f64> {
+        let z = self.between(-1.0, 1.0);
+        let (sin, cos) = libm::sincos(self.between(0.0, core::f64::consts::TAU));
+        let r = (1.0 - z * z).max(0.0).sqrt();
+        Vector3::new(r * cos, r * sin, z)
+    }
+
+    /// A vector uniform in the ball of this radius.
+    pub fn in_ball(&mut self, radius: f64) -> Vector3<f64> {
+        let r = radius * libm::cbrt(self.uniform());
+        self.direction() * r
+    }
+
+    /// A rotation uniform in SO(3) (Shoemake 1992).
+    pub fn rotation(&mut self) -> UnitQuaternion<f64> {
+        let (u, v, w) = (self.uniform(), self.uniform(), self.uniform());
+        let (sin_v, cos_v) = libm::sincos(core::f64::consts::TAU * v);
+        let (sin_w, cos_w) = libm::sincos(core::f64::consts::TAU * w);
+        let (a, b) = ((1.0 - u).sqrt(), u.sqrt());
+        positive(UnitQuaternion::new_normalize(Quaternion::new(
+            b * cos_w,
+            a * sin_v,
+            a * cos_v,
+            b * sin_w,
+        )))
+    }
+
+    /// A rotation by an angle uniform in [low, high) radians about a uniform axis.
+    pub fn rotation_by(&mut self, low: f64, high: f64) -> UnitQuaternion<f64> {
+        let angle = self.between(low, high);
+        rotation_from_vector(self.direction() * angle)
+    }
+}

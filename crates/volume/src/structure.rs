@@ -1,0 +1,54 @@
+//! What is to be found: boxes and landmarks by name.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// What is to be found of a structure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum StructureKind {
+    /// Centre, orientation and size.
+    Box,
+    /// A point.
+    Landmark,
+}
+
+impl StructureKind {
+    /// Both, in the order of reports.
+    pub const ALL: [Self; 2] = [Self::Box, Self::Landmark];
+
+    /// The word in files: `box` or `landmark`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Box => "box",
+            Self::Landmark => "landmark",
+        }
+    }
+
+    /// The word for several: `boxes` or `landmarks`.
+    pub fn plural(self) -> &'static str {
+        match self {
+            Self::Box => "boxes",
+            Self::Landmark => "landmarks",
+        }
+    }
+}
+
+impl fmt::Display for StructureKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A structure of a data set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StructureSpec {
+    /// Unique name.
+    pub name: String,
+    /// Box or landmark.
+    pub kind: StructureKind,
+    /// The structure in whose frame it is found.
+    pub parent: Option<String>,
+    /// Its mirror twin.
+    pub partner: Option<String>,
+}

@@ -3,22 +3,16 @@
 //! figures that are aimed at are measured by `docs/benchmarks.md`; what is here fails when
 //! something is broken, not when it is a little worse.
 
+mod sets;
+mod trivial;
+
 use serde_json::Value;
-use std::collections::BTreeSet;
+use sets::set;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use tempfile::TempDir;
-
-/// The folder of real volumes; without one a test is skipped, which continuous integration does not
-/// allow.
-fn data() -> Option<PathBuf> {
-    let folder = std::env::var_os("PBT_DATA").filter(|v| !v.is_empty()).map(PathBuf::from);
-    if folder.is_none() {
-        assert!(std::env::var("CI").as_deref() != Ok("true"), "PBT_DATA is not set");
-        println!("skipped: PBT_DATA is not set");
-    }
-    folder
-}
+use trivial::{Trivial, assert_beaten, trivial};
 
 /// Runs `pbt` and expects an exit code.
 #[track_caller]
@@ -62,6 +56,8 @@ perturbations = 120
 struct Trial {
     folder: TempDir,
     report: Value,
+    /// Errors of a detector that learned from the same cases and does not look at images.
+    trivial: BTreeMap<String, Trivial>,
 }
 
 impl Trial {
@@ -122,7 +118,7 @@ impl Trial {
             (Some((test * structures) as u64), Some(0)),
             "{overall}"
         );
-        Self { folder, report }
+        Self { folder, report, trivial: trivial(dataset, training, test) }
     }
 
     fn model(&self) -> PathBuf {
@@ -138,6 +134,21 @@ impl Trial {
         println!("{}: {error} {figure} {value:.2}, at most {most}", self.report["dataset"]);
         assert!(value <= most, "{error}: {figure} is {value}, more than {most}");
         self
+    }
+
+    /// Checks that each structure's mean distance is at most this share of the trivial detector's.
+    #[track_caller]
+    fn beats_trivial(&self, boxes: f64, landmarks: f64) -> &Self {
+        assert_beaten(&self.report, &self.trivial, boxes, landmarks);
+        self
+    }
+
+    /// Checks the same of the mean angle of all boxes.
+    #[track_caller]
+    fn turned_less_than_trivial(&self, share: f64) -> &Self {
+        let angles = || self.trivial.values().map(|t| t.angle_deg).filter(|&angle| angle > 0.0);
+        let most = share * angles().sum::<f64>() / angles().count() as f64;
+        self.within("angle_deg", "mean", most)
     }
 }
 
@@ -270,8 +281,7 @@ fn check_result(result: &Value, case: &str, structures: &[&str]) {
 
 #[test]
 fn mouse_skulls_in_any_orientation() {
-    let Some(data) = data() else { return };
-    let dataset = data.join("mouse_skull");
+    let Some(dataset) = set("mouse_skull") else { return };
     let trial = Trial::of(&["skull"], &dataset, 8, 3);
     trial.within("center_mm", "max", 1.0).within("angle_deg", "max", 8.0);
 
@@ -320,23 +330,26 @@ fn mouse_skulls_in_any_orientation() {
 
 #[test]
 fn hippocampi_in_magnetic_resonance() {
-    let Some(data) = data() else { return };
-    let trial = Trial::new(&data.join("hippocampus"), 20, 10);
-    trial.within("center_mm", "mean", 2.5).within("angle_deg", "mean", 8.0);
-    // The six landmarks come after the box.
-    let landmarks = &trial.report["summary"]["structures"].as_array().expect("a list")[1..];
-    assert_eq!(landmarks.len(), 6);
-    for landmark in landmarks {
-        let mean = landmark["center_mm"]["mean"].as_f64().expect("the report has the figure");
-        assert!(landmark["missed"] == 0 && mean <= 3.0, "{}: {mean} mm", landmark["structure"]);
-    }
+    let Some(dataset) = set("hippocampus") else { return };
+    let trial = Trial::new(&dataset, 20, 10);
+    // The box and its six landmarks.
+    assert_eq!(trial.report["summary"]["structures"].as_array().map(Vec::len), Some(7));
+    // The crops are planned about the hippocampus, so that the middle of a box is hard to find
+    // better than without a look: 0.97 of that error from 20 cases. Landmarks have 0.48 to 0.67 of
+    // it and the box's angle 0.43.
+    trial.beats_trivial(1.0, 0.85).turned_less_than_trivial(0.7);
 }
 
 #[test]
 fn prostates_from_label_maps() {
-    let Some(data) = data() else { return };
+    let Some(folder) = set("prostate_us_mr") else { return };
     for file in ["us.json", "mr.json"] {
-        Trial::new(&data.join("prostate_us_mr").join(file), 8, 2).within("center_mm", "max", 5.0);
+        let trial = Trial::new(&folder.join(file), 8, 2);
+        trial.within("center_mm", "max", 5.0);
+        // The probe is held on the prostate: its middle is as well known without a look.
+        if file == "mr.json" {
+            trial.beats_trivial(0.85, 0.85);
+        }
     }
 }
 
@@ -344,9 +357,9 @@ fn prostates_from_label_maps() {
 /// A small training on ten cases may shift a spine by a level, but must not be sure of it.
 #[test]
 fn lumbar_vertebrae_are_told_apart() {
-    let Some(data) = data() else { return };
-    let trial = Trial::new(&data.join("lumbar_spine_mr"), 10, 4);
-    trial.within("center_mm", "median", 4.0);
+    let Some(dataset) = set("lumbar_spine_mr") else { return };
+    let trial = Trial::new(&dataset, 10, 4);
+    trial.within("center_mm", "median", 4.0).beats_trivial(0.85, 0.85);
     let records = trial.report["records"].as_array().expect("a list");
     let found = records.iter().filter(|r| r["answer"] == "found");
     for record in found.clone() {
@@ -357,8 +370,8 @@ fn lumbar_vertebrae_are_told_apart() {
 
 #[test]
 fn odd_files_are_read_or_refused_in_one_line() {
-    let Some(data) = data() else { return };
-    let output = pbt(&["validate", "--json", text(&data.join("odd_files"))], 4);
+    let Some(folder) = set("odd_files") else { return };
+    let output = pbt(&["validate", "--json", text(&folder)], 4);
     let stderr = String::from_utf8(output.stderr).expect("stderr is UTF-8");
     assert!(stderr.starts_with("error: ") && stderr.lines().count() == 1, "{stderr}");
     let validation: Value = serde_json::from_slice(&output.stdout).expect("JSON");

@@ -69,13 +69,19 @@ fn point(annotations: &Annotations, name: &str) -> Option<PointLps> {
 }
 
 /// Checks that the mean distance of each structure in a report of `pbt evaluate` is at most this
-/// share of the trivial detector's, and prints both.
+/// share of the trivial detector's, one share for boxes and one for landmarks, and prints both.
 #[track_caller]
-pub(crate) fn assert_beaten(report: &Value, trivial: &BTreeMap<String, Trivial>, share: f64) {
+pub(crate) fn assert_beaten(
+    report: &Value,
+    trivial: &BTreeMap<String, Trivial>,
+    boxes: f64,
+    landmarks: f64,
+) {
     for figures in report["summary"]["structures"].as_array().expect("a list") {
         let name = figures["structure"].as_str().expect("a name");
         let Some(mean) = figures["center_mm"]["mean"].as_f64() else { continue };
         let floor = trivial[name].center_mm;
+        let share = if figures["kind"] == "landmark" { landmarks } else { boxes };
         println!(
             "{}: {name}: {mean:.2} mm, without a look {floor:.2} mm, {:.2} of it, at most {share}",
             report["dataset"],

@@ -242,21 +242,25 @@ mod tests {
     fn who_doubts_follows_the_neighbours() {
         let mut random = test_random(4);
         let network = network(&mut random);
-        let truths = row(&mut random);
+        let rows: Vec<Vec<Pose>> = (0..30).map(|_| row(&mut random)).collect();
+        let step = Step {
+            rotation: Vector3::new(0.2, 0.0, 0.0),
+            shift_mm: Vector3::new(0.0, 3.0, 3.0),
+            log_size: [0.0; 3],
+        };
+        // Sums over the rows of what is left of the step.
         let left = |probability: f64| {
-            let mut measured = measured(&truths, ERROR);
-            let step = Step {
-                rotation: Vector3::new(0.2, 0.0, 0.0),
-                shift_mm: Vector3::new(0.0, 3.0, 3.0),
-                log_size: [0.0; 3],
-            };
-            measured[1] =
-                Some(Measured { pose: step.apply(&truths[1]), error: ERROR.doubted(probability) });
-            let fused = network.fused(&measured)[1].unwrap();
-            (fused.center.distance_mm(&truths[1].center), fused.angle_to(&truths[1]))
+            rows.iter().fold((0.0, 0.0), |(center, angle), truths| {
+                let mut measured = measured(truths, ERROR);
+                let error = ERROR.doubted(probability);
+                measured[1] = Some(Measured { pose: step.apply(&truths[1]), error });
+                let fused = network.fused(&measured)[1].unwrap();
+                let truth = &truths[1];
+                (center + fused.center.distance_mm(&truth.center), angle + fused.angle_to(truth))
+            })
         };
         let (sure, unsure) = (left(1.0), left(0.01));
-        assert!(unsure.0 < 0.6 * sure.0 && unsure.1 < 0.6 * sure.1, "{sure:?} {unsure:?}");
+        assert!(unsure.0 < 0.75 * sure.0 && unsure.1 < 0.7 * sure.1, "{sure:?} {unsure:?}");
     }
 
     #[test]

@@ -13,9 +13,18 @@ pub struct Calibration {
     pub intercept: f64,
 }
 
+/// Most steps; some ten are enough.
+const STEPS: usize = 100;
+
+/// Most halvings of a step.
+const HALVINGS: i32 = 40;
+
+/// Penalty on the square of the slope.
+const RIDGE: f64 = 1e-3;
+
 impl Calibration {
-    /// Maximum likelihood with Platt's smoothed targets, both classes of equal weight, by Newton's
-    /// method.
+    /// Maximum likelihood with Platt's smoothed targets, both classes of equal weight: Newton's
+    /// method with steps that are halved until they help (Lin et al. 2007, algorithm 1).
     pub(crate) fn fit(samples: &[(f64, bool)]) -> Self {
         let count = |label| samples.iter().filter(|s| s.1 == label).count() as f64;
         let (positives, negatives) = (count(true), count(false));
@@ -23,17 +32,16 @@ impl Calibration {
         if positives == 0.0 || negatives == 0.0 {
             return fitted;
         }
-        for _ in 0..50 {
-            // Gradient and Hessian of the negative log-likelihood; the small diagonal keeps
-            // separable data finite.
+        let (high, low) = ((positives + 1.0) / (positives + 2.0), 1.0 / (negatives + 2.0));
+        let target = |label| if label { (high, 1.0 / positives) } else { (low, 1.0 / negatives) };
+        let mut loss = fitted.loss(samples, &target);
+        for _ in 0..STEPS {
+            // Gradient and Hessian of the loss; the floor of the curve keeps the Hessian regular
+            // far from the middle.
             let (mut ga, mut gb, mut haa, mut hab, mut hbb) =
-                (1e-3 * fitted.slope, 0.0, 1e-3, 0.0, 1e-6);
+                (RIDGE * fitted.slope, 0.0, RIDGE, 0.0, 1e-6);
             for &(x, label) in samples {
-                let (target, weight) = if label {
-                    ((positives + 1.0) / (positives + 2.0), 1.0 / positives)
-                } else {
-                    (1.0 / (negatives + 2.0), 1.0 / negatives)
-                };
+                let (target, weight) = target(label);
                 let p = fitted.probability(x);
                 let (error, curve) = (weight * (p - target), (weight * p * (1.0 - p)).max(1e-12));
                 ga += error * x;
@@ -45,13 +53,36 @@ impl Calibration {
             let determinant = haa * hbb - hab * hab;
             let (da, db) =
                 ((hbb * ga - hab * gb) / determinant, (haa * gb - hab * ga) / determinant);
-            // Damped, since the curve is flat far from the middle.
-            let damp = 1.0f64.min(2.0 / (da.abs() + db.abs()).max(1e-12));
-            fitted.slope -= damp * da;
-            fitted.intercept -= damp * db;
+            let better = (0..HALVINGS).find_map(|halvings| {
+                let step = libm::ldexp(1.0, -halvings);
+                let next = Self {
+                    slope: fitted.slope - step * da,
+                    intercept: fitted.intercept - step * db,
+                };
+                let left = next.loss(samples, &target);
+                (left < loss).then_some((next, left))
+            });
+            let Some((next, left)) = better else { break };
+            (fitted, loss) = (next, left);
         }
-        // A classifier that ranks held-out cases upside down says nothing.
-        Self { slope: fitted.slope.max(0.0), intercept: fitted.intercept }
+        if fitted.slope > 0.0 {
+            return fitted;
+        }
+        // A classifier that ranks held-out cases upside down says nothing: what is left is the mean
+        // target.
+        Self { slope: 0.0, intercept: libm::log((high + low) / (2.0 - high - low)) }
+    }
+
+    /// Cross-entropy against the targets, each class with the same weight in all, and a small
+    /// penalty on the slope, which keeps separable data finite.
+    fn loss(self, samples: &[(f64, bool)], target: &dyn Fn(bool) -> (f64, f64)) -> f64 {
+        let of = |&(x, label): &(f64, bool)| {
+            let (target, weight) = target(label);
+            let z = self.log_odds(x);
+            // ln(1 + e^z) − t·z without overflow.
+            weight * (z.max(0.0) + libm::log1p(libm::exp(-z.abs())) - target * z)
+        };
+        samples.iter().map(of).sum::<f64>() + 0.5 * RIDGE * self.slope * self.slope
     }
 
     pub(crate) fn probability(self, log_odds: f64) -> f64 {

@@ -28,7 +28,7 @@ fn a_known_curve_is_recovered() {
 
 #[test]
 fn separable_data_stay_finite() {
-    for gap in [1e-3, 1.0, 1e3] {
+    for gap in [1e-3, 1.0, 2.0, 3.0, 8.0, 50.0, 1e3] {
         let samples: Vec<(f64, bool)> =
             (0..10).map(|n| (gap * (f64::from(n) - 4.5), n > 4)).collect();
         let fitted = Calibration::fit(&samples);
@@ -36,8 +36,12 @@ fn separable_data_stay_finite() {
             fitted.slope.is_finite() && fitted.slope > 0.0 && fitted.intercept.is_finite(),
             "{gap}: {fitted:?}"
         );
-        // Neither class is believed to be certain (Platt's targets of five samples are 6/7 and 1/7).
-        assert!(fitted.probability(0.5 * gap) <= 6.0 / 7.0 + 1e-3, "{gap}: {fitted:?}");
+        // Neither class is believed to be certain: Platt's targets of five samples are 6/7 and 1/7.
+        let mean = |label| {
+            let own = samples.iter().filter(|s| s.1 == label);
+            own.map(|s| fitted.probability(s.0)).sum::<f64>() / 5.0
+        };
+        assert!(mean(true) < 0.9 && mean(false) > 0.1, "{gap}: {fitted:?}");
         assert!(fitted.probability(gap) > fitted.probability(-gap), "{gap}: {fitted:?}");
     }
 }
@@ -49,6 +53,13 @@ fn upside_down_ranks_say_nothing() {
     let fitted = Calibration::fit(&samples);
     assert_eq!(fitted.slope, 0.0);
     assert!((fitted.probability(5.0) - 0.5).abs() < 0.01, "{fitted:?}");
+}
+
+#[test]
+fn upside_down_ranks_beside_the_middle_say_nothing_either() {
+    let samples: Vec<(f64, bool)> =
+        drawn_from(1.3, 0.0).into_iter().map(|(x, label)| (x + 7.0, !label)).collect();
+    assert!((Calibration::fit(&samples).probability(7.0) - 0.5).abs() < 0.01);
 }
 
 #[test]

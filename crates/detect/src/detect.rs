@@ -70,7 +70,7 @@ pub struct Trace {
     pub converged: Vec<Pose>,
     /// What verification says of each converged pose.
     pub scores: Vec<Score>,
-    /// Place of the chosen one among them.
+    /// Index of the chosen one among them.
     pub chosen: usize,
     /// By how much the best joint choice of the network with this structure elsewhere is worse;
     /// infinite where there is none.

@@ -43,9 +43,9 @@ pub struct TreePath {
 /// What one weak classifier on the way said.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Vote {
-    /// Place of the tree in the classifier.
+    /// Index of the tree in the classifier.
     pub tree: usize,
-    /// Place of the node in the tree.
+    /// Index of the node in the tree.
     pub node: usize,
     /// What it measures.
     pub feature: SteerableFeature,

@@ -1,5 +1,5 @@
-//! Numbers that the kernels know too: the twin of `kernels/constants.cuh`, with which a test compares
-//! them.
+//! Numbers that the kernels know too: the twin of `kernels/constants.cuh`, with which a test
+//! compares them.
 
 /// Features of a tile; the bins lie as bytes `[tile][sample][feature of the tile]`.
 pub(crate) const TILE: usize = 128;

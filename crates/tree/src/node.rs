@@ -118,8 +118,8 @@ impl Tree {
         &self.weaks[node.first_weak as usize..][..node.weak_count as usize]
     }
 
-    /// The margin H = Σ α·h of a node of this tree, in units of 2⁻¹⁶, for the sample whose responses
-    /// `respond` gives by feature.
+    /// The margin H = Σ α·h of a node of this tree, in units of 2⁻¹⁶, for the sample whose
+    /// responses `respond` gives by feature.
     pub(crate) fn margin(&self, node: &Node, respond: &mut impl FnMut(u32) -> i32) -> i32 {
         self.weaks_of(node).iter().map(|weak| weak.signed_alpha(respond(weak.feature))).sum()
     }

@@ -49,7 +49,8 @@ pub struct Device {
 }
 
 impl Device {
-    /// Resolves the choice and installs the pool of CPU threads, all cores where no number is given.
+    /// Resolves the choice and installs the pool of CPU threads, all cores where no number is
+    /// given.
     ///
     /// # Errors
     /// Exit code 6 when a GPU is asked for and cannot be used.

@@ -2,8 +2,8 @@
 //! language builds on this, too.
 //!
 //! A session opens a [`Device`] and a [`LoadedModel`] and detects in images ([`detect_file`]), or
-//! reads the cases of a data set ([`read_cases`]) and trains on them ([`Training`]). What takes long
-//! tells a [`Watcher`] how far it is. Every error is a [`Failure`]: one line and an exit code.
+//! reads the cases of a data set ([`read_cases`]) and trains on them ([`Training`]). What takes
+//! long tells a [`Watcher`] how far it is. Every error is a [`Failure`]: one line and an exit code.
 
 mod cases;
 mod detect;

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum View {
-    /// The whole box; all landmarks move together, from their mean places.
+    /// The whole box; all landmarks move together, from their mean positions.
     Box,
     /// A cube about each landmark, turned as the box.
     Point,
@@ -43,8 +43,8 @@ pub struct LandmarkRegressorConfig {
     pub patches: Vec<LandmarkPatchConfig>,
     /// Whether edge strengths are seen beside intensities.
     pub edges: bool,
-    /// Most distance to go, in units of the landmarks' spread about their mean places: 2½ standard
-    /// deviations of those along each axis that a regressor about points learns from.
+    /// Most distance to go, in units of the landmarks' spread about their mean positions: 2½
+    /// standard deviations of those along each axis that a regressor about points learns from.
     pub reach: f64,
     /// Noise on the held-out frames that the regressor learns from, in units of their own errors.
     pub jitter: f64,
@@ -56,7 +56,8 @@ pub struct LandmarkRegressorConfig {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LandmarkPatchConfig {
-    /// Edge length: of a box regressor in units of the box, of a point regressor in units of the spread.
+    /// Edge length: of a box regressor in units of the box, of a point regressor in units of the
+    /// spread.
     pub extent: f64,
     /// Points across D of a box regressor, along an edge of a point regressor.
     pub points: f64,

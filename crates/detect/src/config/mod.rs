@@ -153,12 +153,12 @@ pub enum RefinementKind {
     /// A cascade of ridge regressors.
     #[default]
     Regression,
-    /// Boosted classifiers alone, as in the patent: size, then rounds of finer and finer
+    /// Boosted classifiers alone, as in the patent: size, then passes of finer and finer
     /// hypotheses.
     Classification,
 }
 
-/// One round of a refinement: how far from the structure it works, and on which levels.
+/// One regressor or pass of a refinement: how far from the structure it works, and on which levels.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PassConfig {
@@ -171,7 +171,7 @@ pub struct PassConfig {
     pub size: f64,
     /// Voxels across D on the levels that are sampled.
     pub voxels_across: Vec<f64>,
-    /// How often the round is run.
+    /// How often it is applied.
     pub repeats: usize,
     /// Sample points across D of a regressor's grid, relative to `refinement.points_across`.
     #[serde(default = "one")]
@@ -215,11 +215,11 @@ pub struct RefinementConfig {
     /// is best on held-out cases.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ridge: Option<f64>,
-    /// Hypotheses a mode and round of classification.
+    /// Hypotheses a mode and pass of classification.
     pub hypotheses: usize,
     /// The regressors of the cascade, each trained on its own perturbations of the truth.
     pub regressors: Vec<PassConfig>,
-    /// The rounds of classification; the first is the size stage of marginal space learning.
+    /// The passes of classification; the first is the size stage of marginal space learning.
     pub passes: Vec<PassConfig>,
 }
 
@@ -285,7 +285,7 @@ impl Default for ShrinkageConfig {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct NetworkConfig {
-    /// Whether the place of a structure in the image counts: right where all images are planned
+    /// Whether the position of a structure in the image counts: right where all images are planned
     /// alike, wrong where they are not.
     pub center_prior: bool,
     /// Whether chains of look-alikes (vertebrae) are tested for standing at the right level.
@@ -302,8 +302,8 @@ impl Default for NetworkConfig {
 const HELD_OUT_SAMPLES: usize = 5000;
 
 impl TrainConfig {
-    /// Where the errors of a refinement are wanted and not the best one: fewer perturbed poses serve,
-    /// and cost a fraction.
+    /// Where the errors of a refinement are wanted and not the best one: fewer perturbed poses
+    /// serve, and cost a fraction.
     pub(crate) fn for_held_out(&self) -> Self {
         let mut config = self.clone();
         config.refinement.most_samples = config.refinement.most_samples.min(HELD_OUT_SAMPLES);
@@ -421,10 +421,15 @@ mod tests {
             .iter()
             .map(|text| TrainConfig::from_toml(text).unwrap_or_else(|e| panic!("{e} in {text}")))
             .collect();
-        let rounds = |config: &TrainConfig| {
-            config.landmarks.regressors.iter().map(|round| round.patches.len()).collect::<Vec<_>>()
+        let patches = |config: &TrainConfig| {
+            config
+                .landmarks
+                .regressors
+                .iter()
+                .map(|regressor| regressor.patches.len())
+                .collect::<Vec<_>>()
         };
-        assert!(read.iter().any(|config| rounds(config) == [1, 2]));
+        assert!(read.iter().any(|config| patches(config) == [1, 2]));
     }
 
     #[test]

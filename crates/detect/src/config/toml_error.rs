@@ -4,7 +4,7 @@ use toml::Spanned;
 use toml::de::DeValue;
 
 /// The key whose name or value stands at a place of the text, the innermost one:
-/// `refinement.rounds[1].shift`.
+/// `refinement.passes[1].shift`.
 pub(super) fn key_at(value: &DeValue<'_>, at: usize) -> Option<String> {
     let found = |name: String, value: &Spanned<DeValue<'_>>, is_here: bool| match key_at(
         value.get_ref(),

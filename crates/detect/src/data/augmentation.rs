@@ -203,7 +203,7 @@ fn scale_mm(poses: &[(usize, Pose)]) -> f64 {
     libm::exp(logs.sum::<f64>() / poses.len() as f64)
 }
 
-/// Mean places of landmarks in their box, mm.
+/// Mean positions of landmarks in their box, mm.
 fn mean_places(poses: &[(usize, Pose)], landmarks: &[Points]) -> Vec<Vector3<f64>> {
     let place = |&(case, point): &(usize, PointLps)| {
         let (_, pose) = poses.iter().find(|(c, _)| *c == case)?;

@@ -21,7 +21,8 @@ fn representative(structures: &[Annotated], n: usize) -> usize {
     (0..n).find(|&m| alike(m) && representative(structures, m) == m).unwrap_or(n)
 }
 
-/// By structure, the index of its representative: the first structure that it looks like, or itself.
+/// By structure, the index of its representative: the first structure that it looks like, or
+/// itself.
 pub(crate) fn representatives(structures: &[Annotated]) -> Vec<usize> {
     (0..structures.len()).map(|n| representative(structures, n)).collect()
 }

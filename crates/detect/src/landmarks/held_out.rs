@@ -31,12 +31,12 @@ pub(super) fn stacked(weights: &[f64], estimates: &Estimates) -> Vector3<f64> {
     weights.iter().zip(estimates).map(|(&weight, step)| step * weight).sum()
 }
 
-/// The way from the truth to a landmark's mean place and to where each regressor puts it, in the frame
-/// of the box, in D.
+/// The way from the truth to a landmark's mean position and to where each regressor puts it, in the
+/// frame of the box, in D.
 pub(super) type Estimates = Vec<Vector3<f64>>;
 
-/// By landmark and annotation, where regressors that did not see the case put the landmark; none where
-/// no other case has it.
+/// By landmark and annotation, where regressors that did not see the case put the landmark; none
+/// where no other case has it.
 pub(super) fn held_out_errors<B: Backend>(
     input: &StageInput<'_, B>,
     config: &LandmarksConfig,

@@ -1,11 +1,11 @@
 //! Landmarks of a box: points found in its frame, so that a turned structure is no harder than an
 //! upright one.
 //!
-//! A landmark starts at its mean place in the box and is moved by regressors of linear maps. A regressor
-//! looks at the whole box and moves all landmarks together, or at the surroundings of each landmark
-//! and moves it alone; what all regressors say is blended. Lengths are in units of D, the box's mean
-//! size, or of the spread of the landmarks about their mean places, so that one configuration
-//! serves mouse skulls and hippocampi.
+//! A landmark starts at its mean position in the box and is moved by regressors of linear maps. A
+//! regressor looks at the whole box and moves all landmarks together, or at the surroundings of
+//! each landmark and moves it alone; what all regressors say is blended. Lengths are in units of D,
+//! the box's mean size, or of the spread of the landmarks about their mean positions, so that one
+//! configuration serves mouse skulls and hippocampi.
 
 use crate::config::landmarks::View;
 use crate::landmarks::close_up::CloseUp;
@@ -24,15 +24,16 @@ pub struct LandmarkPrior {
     pub name: String,
     /// Training cases that have it.
     pub cases: usize,
-    /// Mean place in the box as shares of its edges; 0 is the centre, ½ a face.
+    /// Mean position in the box as shares of its edges; 0 is the centre, ½ a face.
     pub mean: [f64; 3],
-    /// Root mean square distance from the mean place in the training cases, in D.
+    /// Root mean square distance from the mean position in the training cases, in D.
     pub spread_d: f64,
     /// The largest such distance, in D.
     pub farthest_d: f64,
     /// How often it came within 0.1 D in training cases that the regressors did not see, 0 to 1.
     pub right: f64,
-    /// Weights of the mean place and of where each regressor puts the landmark; they add up to 1.
+    /// Weights of the mean position and of where each regressor puts the landmark; they add up to
+    /// 1.
     pub stacking_weights: Vec<f64>,
 }
 
@@ -76,7 +77,7 @@ pub struct LandmarkRegressor {
 /// The landmarks of a box.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LandmarkStage {
-    /// Mean places, in the order of results.
+    /// Mean positions, in the order of results.
     pub landmarks: Vec<LandmarkPrior>,
     /// What regressors look at; absent where the working pyramid of the box is fine enough, or the
     /// images are no finer.
@@ -95,7 +96,7 @@ pub struct FoundLandmark {
     pub score: f64,
 }
 
-/// Where a mean place lies in an image.
+/// Where a mean position lies in an image.
 pub(crate) fn expected(frame: &Pose, mean: [f64; 3]) -> PointLps {
     frame.to_lps(Vector3::from_fn(|a, _| mean[a] * frame.size_mm[a]))
 }
@@ -178,7 +179,7 @@ impl LandmarkStage {
         self.landmarks.iter().enumerate().map(found).collect()
     }
 
-    /// The mean places of all landmarks, then where they are after each regressor.
+    /// The mean positions of all landmarks, then where they are after each regressor.
     pub(crate) fn estimates<B: Backend>(
         &self,
         backend: &B,
@@ -215,7 +216,7 @@ impl LandmarkStage {
 }
 
 impl LandmarkPrior {
-    /// 1 within the training cases' distances from the mean place, falling like a normal density
+    /// 1 within the training cases' distances from the mean position, falling like a normal density
     /// beyond.
     fn plausibility(&self, distance: f64) -> f64 {
         let beyond = (distance - self.farthest_d).max(0.0) / self.spread_d.max(1e-6);

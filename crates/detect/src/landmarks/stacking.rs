@@ -1,15 +1,16 @@
-//! One estimate of a landmark from those of all rounds.
+//! One estimate of a landmark from those of all regressors.
 //!
 //! Rounds see different surroundings and err differently, so a weighted mean of what they say is
 //! better than the last word of the last one where much of the error is chance (stacked regression:
-//! Breiman 1996). The weights come from cases that the rounds did not see.
+//! Breiman 1996). The weights come from cases that the regressors did not see.
 
 use crate::linear::cholesky::{factorise, substitute};
 use nalgebra::Vector3;
 
 /// So many samples count as much for what is believed beforehand as a landmark's own do: that its
-/// weights are those of all landmarks, and theirs that the last round is right. By cross-validation
-/// among the training cases of the hippocampus (3 to 30 differ by 0.4 %) and the mouse skull.
+/// weights are those of all landmarks, and theirs that the last regressor is right. By
+/// cross-validation among the training cases of the hippocampus (3 to 30 differ by 0.4 %) and the
+/// mouse skull.
 const BELIEF: f64 = 10.0;
 
 /// What the estimates of a landmark say of each other: inner products of their errors, mean over

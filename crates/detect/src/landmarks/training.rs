@@ -26,9 +26,10 @@ use pbt_volume::{PointLps, Pose};
 use std::collections::BTreeSet;
 
 impl LandmarkStage {
-    /// Trains all regressors, and sees how often landmarks come out right in cases that were left out.
-    /// Annotations that regressors without their case contradict are not learned from; they are
-    /// returned. `frames` are those of [`crate::refine::held_out::frames`]; every landmark has at least one case.
+    /// Trains all regressors, and sees how often landmarks come out right in cases that were left
+    /// out. Annotations that regressors without their case contradict are not learned from; they
+    /// are returned. `frames` are those of [`crate::refine::held_out::frames`]; every landmark has
+    /// at least one case.
     pub(crate) fn train<B: Backend>(
         input: &StageInput<'_, B>,
         config: &LandmarksConfig,
@@ -86,9 +87,9 @@ impl LandmarkStage {
         (stage, contradicted)
     }
 
-    /// `kept` is what is left of the landmarks' annotations without contradicted ones. Estimates that
-    /// look at the whole box learn from all: one map serves all landmarks there only while they
-    /// have the same cases.
+    /// `kept` is what is left of the landmarks' annotations without contradicted ones. Estimates
+    /// that look at the whole box learn from all: one map serves all landmarks there only while
+    /// they have the same cases.
     pub(super) fn fit<B: Backend>(
         input: &StageInput<'_, B>,
         config: &LandmarksConfig,
@@ -174,7 +175,7 @@ pub(crate) fn close_up<B: Backend>(
     (halvings > 0).then(|| CloseUp { halvings, border: border.min(MOST_BORDER) })
 }
 
-/// Mean places, and the root mean square over all landmarks of the distances from them in D: the
+/// Mean positions, and the root mean square over all landmarks of the distances from them in D: the
 /// unit of regressors.
 fn priors(
     cases: &[TrainingCase],
@@ -202,7 +203,7 @@ fn alike(landmarks: &[AnnotatedLandmark]) -> Vec<Vec<usize>> {
     groups
 }
 
-/// Mean place in the true boxes, and distances from it in the held-out ones.
+/// Mean position in the true boxes, and distances from it in the held-out ones.
 fn prior(
     name: &str,
     points: &[(usize, PointLps)],

@@ -58,9 +58,9 @@ pub(super) fn structure_card(
                 .passes
                 .iter()
                 .enumerate()
-                .map(|(n, round)| StageCard {
-                    spec: round.spec.clone(),
-                    classifier: put_pose(tables, &format!("{prefix}.pass{n}"), &round.classifier),
+                .map(|(n, pass)| StageCard {
+                    spec: pass.spec.clone(),
+                    classifier: put_pose(tables, &format!("{prefix}.pass{n}"), &pass.classifier),
                 })
                 .collect(),
         ),

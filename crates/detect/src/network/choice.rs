@@ -15,7 +15,7 @@ pub(crate) struct Hypotheses {
 /// One structure's part of the best joint choice.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Choice {
-    /// Place in the structure's candidates.
+    /// Index in the structure's candidates.
     pub(crate) index: usize,
     /// By how much the best joint choice with this structure elsewhere is worse; infinite where
     /// there is none. Negative where even the best is less likely than not.

@@ -24,9 +24,9 @@ pub(super) const SUREST: f64 = 5.0;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Arc {
-    /// Place of the structure in whose frame the other lies.
+    /// Index of the structure in whose frame the other lies.
     pub from: usize,
-    /// Place of the other structure.
+    /// Index of the other structure.
     pub to: usize,
     /// Where the centre of `to` lies in the frame of `from`, mm.
     pub shift_mm: Gaussian,

@@ -22,8 +22,8 @@ pub(crate) const SHIFTS: usize = 2;
 /// Fewest structures of a chain.
 const FEWEST: usize = 3;
 
-/// A pose that the refinement moves farther than this from where its neighbour expects it, in D, has
-/// gone elsewhere.
+/// A pose that the refinement moves farther than this from where its neighbour expects it, in D,
+/// has gone elsewhere.
 const ASTRAY: f64 = 0.35;
 
 /// The linear classifier's output becomes a raw score of this many units a unit of its targets, ±½.
@@ -33,7 +33,7 @@ const RAW: f64 = 16.0;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LevelShiftSpec {
-    /// Places of the structures, from one end of the chain to the other.
+    /// Indices of the structures, from one end of the chain to the other.
     pub members: Vec<usize>,
     /// Context about a structure; extents are multiples of D.
     pub patch: Patch,

@@ -1,10 +1,10 @@
 //! Shrinkage: how far a found orientation and size are drawn towards the training mean.
 //!
 //! With few cases or faint borders a regressor overshoots, and the best estimate lies between the
-//! mean and where the refinement ends. The shares are measured on training cases that the refinement did
-//! not see, and only where it ended at the structure: an end elsewhere tells nothing about
-//! overshooting. The centre is never drawn: its mean is known only relative to the middle of the
-//! image, which says how the image was cut out and nothing about the patient. With many cases a
+//! mean and where the refinement ends. The shares are measured on training cases that the
+//! refinement did not see, and only where it ended at the structure: an end elsewhere tells nothing
+//! about overshooting. The centre is never drawn: its mean is known only relative to the middle of
+//! the image, which says how the image was cut out and nothing about the patient. With many cases a
 //! part of them measures too pessimistically, and the pose stays as found.
 
 use crate::config::ShrinkageConfig;
@@ -28,8 +28,8 @@ const MOST_MEDIANS: f64 = 3.0;
 /// The root mean square length of a normally distributed vector, over its median length.
 const MEDIAN_TO_RMS: f64 = 1.126;
 
-/// Shares of the way from the training mean to what was found, and the errors of the refinement that
-/// bound the rest, both from held-out cases.
+/// Shares of the way from the training mean to what was found, and the errors of the refinement
+/// that bound the rest, both from held-out cases.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Shrinkage {

@@ -1,9 +1,9 @@
 //! Where the refinement ends in cases that it has not seen.
 //!
 //! A refinement fits its training cases far better than others. So it is trained again without each
-//! part of the cases in turn, and where it ends in the part left out says what detection will offer:
-//! how far orientation and size overshoot, what neighbours may expect of a pose, and in which frames
-//! landmarks will be sought.
+//! part of the cases in turn, and where it ends in the part left out says what detection will
+//! offer: how far orientation and size overshoot, what neighbours may expect of a pose, and in
+//! which frames landmarks will be sought.
 
 use crate::DetectError;
 use crate::data::case::{TrainingCase, originals};

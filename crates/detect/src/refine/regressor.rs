@@ -1,4 +1,5 @@
-//! One regressor of a cascade: a linear map from intensities in the posed box to a step of the pose.
+//! One regressor of a cascade: a linear map from intensities in the posed box to a step of the
+//! pose.
 
 use crate::config::RefinementConfig;
 use crate::data::case::TrainingCase;

@@ -15,7 +15,7 @@ use pbt_tree::{Backend, PoseSite, Steerable, best_indices};
 use pbt_volume::{PointLps, Pose};
 use serde::{Deserialize, Serialize};
 
-/// What the stage keeps and how far its modes are apart_rad.
+/// What the stage keeps and how far apart its modes are.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OrientationSpec {

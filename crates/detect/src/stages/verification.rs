@@ -49,8 +49,8 @@ pub struct VerificationStage {
 }
 
 impl VerificationStage {
-    /// Trains on where the refinement ends: from the modes found in the training cases and from random
-    /// starts.
+    /// Trains on where the refinement ends: from the modes found in the training cases and from
+    /// random starts.
     pub(crate) fn train<B: Backend>(
         input: &StageInput<'_, B>,
         found: &[Vec<Pose>],
@@ -103,7 +103,8 @@ impl VerificationStage {
                 starts.push(Pose { center, orientation, size_mm: prior.mean_size_mm });
             }
             let ends = refine(images[n], &starts);
-            // Near misses and places far off, which the refinement never reaches in the training cases.
+            // Near misses and places far off, which the refinement never reaches in the training
+            // cases.
             let near = (0..each).map(|_| {
                 perturbed(
                     &case.pose,

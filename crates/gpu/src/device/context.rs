@@ -6,8 +6,8 @@ use cudarc::driver::{CudaContext, CudaSlice, CudaStream, CudaViewMut, DeviceRepr
 use std::mem::size_of;
 use std::sync::Arc;
 
-/// An open device with one stream: what is launched runs in that order, so no call needs to wait for
-/// another.
+/// An open device with one stream: what is launched runs in that order, so no call needs to wait
+/// for another.
 pub(crate) struct Context {
     pub(crate) cuda: Arc<CudaContext>,
     pub(crate) stream: Arc<CudaStream>,

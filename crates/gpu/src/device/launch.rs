@@ -11,7 +11,8 @@ pub(crate) fn blocks_of(threads: u32, n: usize) -> LaunchConfig {
     }
 }
 
-/// Launches a kernel: `launch!(context, function, config, arguments …)`, the arguments as references.
+/// Launches a kernel: `launch!(context, function, config, arguments …)`, the arguments as
+/// references.
 macro_rules! launch {
     ($context:expr, $function:expr, $config:expr, $($argument:expr),+ $(,)?) => {{
         use cudarc::driver::PushKernelArg;

@@ -4,42 +4,17 @@
 #![forbid(unsafe_code)]
 
 mod boost;
+mod device;
 mod haar;
 mod image;
 mod patches;
 mod poses;
 
 pub use boost::CpuBooster;
+pub use device::Cpu;
 pub use image::CpuImage;
 
-use pbt_tree::{
-    Backend, BinnedMatrix, BoostParams, Booster, Device, ImageLayout, Patch, PoseSite, Weak,
-};
-use pbt_volume::Volume;
-
-/// The CPU backend.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Cpu;
-
-impl Booster for Cpu {
-    fn boost(
-        &self,
-        matrix: &BinnedMatrix,
-        labels: &[bool],
-        weights: &[u32],
-        params: &BoostParams,
-    ) -> Vec<Weak> {
-        CpuBooster.boost(matrix, labels, weights, params)
-    }
-}
-
-impl Device for Cpu {
-    type Image = CpuImage;
-
-    fn upload(&self, levels: &[Volume<u16>], layout: &ImageLayout) -> CpuImage {
-        CpuImage::new(levels, layout)
-    }
-}
+use pbt_tree::{Backend, Patch, PoseSite};
 
 impl Backend for Cpu {
     fn patches(&self, images: &[&CpuImage], patch: &Patch, sites: &[PoseSite], out: &mut [i16]) {

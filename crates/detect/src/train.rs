@@ -172,7 +172,7 @@ fn train_on<B: Backend, D: TrainingData>(
     let (config, seed, structures) = (&provenance.config, provenance.seed, data.structures());
     let representatives = representatives(&structures);
     let (mut figures, mut warnings) = (Vec::new(), Vec::new());
-    for index in 0..structures.len() {
+    for (index, &representative) in representatives.iter().enumerate() {
         let mut training = StructureTraining {
             backend,
             data,
@@ -182,7 +182,7 @@ fn train_on<B: Backend, D: TrainingData>(
             provenance: &provenance,
             structures: &structures,
             index,
-            representative: representatives[index],
+            representative,
             figures: &mut figures,
             warnings: &mut warnings,
         };

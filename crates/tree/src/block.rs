@@ -7,8 +7,9 @@
 use crate::branch::Other;
 use crate::classifier::Classifier;
 use crate::fixed::MASS_ONE;
+use crate::masses::Masses;
 use crate::node::Tree;
-use crate::posterior::{Evaluator, Masses};
+use crate::posterior::Evaluator;
 use crate::score::Score;
 
 /// The samples that reach a node.

@@ -4,8 +4,9 @@
 use crate::boost::Booster;
 use crate::draw::{bootstrap_of_groups, stream};
 use crate::grow::{PbtParams, TrainError, check_samples, grow_pbt, in_range};
+use crate::masses::Masses;
 use crate::node::{Tree, TreeError};
-use crate::posterior::{EvalParams, Evaluator, Masses};
+use crate::posterior::{EvalParams, Evaluator};
 use crate::random_forest::{RandomForestParams, grow_random_tree};
 use crate::score::Score;
 use crate::source::SampleSource;

@@ -7,8 +7,8 @@
 
 use crate::branch::Other;
 use crate::fixed::{MASS_ONE, margin_of_probability};
-use crate::node::{MAX_DEPTH, Node, Tree};
-use crate::score::Score;
+use crate::masses::Masses;
+use crate::node::{MAX_DEPTH, Tree};
 use serde::{Deserialize, Serialize};
 
 /// Where a tree is descended on one side only. `e1` = ½ makes a hard tree.
@@ -52,44 +52,6 @@ pub struct Evaluator {
     /// A margin above: right, and the left child's empirical distribution; below its negative: the
     /// mirror image.
     pub soft: i32,
-}
-
-/// What a tree says about a sample. The masses of one tree add up to 2⁵², those of a forest to 2⁵²
-/// a tree.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Masses {
-    /// Mass of the class +1.
-    pub positive: u64,
-    /// Mass of the class −1.
-    pub negative: u64,
-    /// Sum of the margins along the path that a hard tree would take, in units of 2⁻¹⁶.
-    pub margin: i64,
-}
-
-impl Masses {
-    /// Adds the share of a node's empirical distribution in a weight.
-    pub(crate) fn add(&mut self, weight: u64, node: &Node) {
-        let (q, complement) = (node.positive as u64, (1u64 << 32) - node.positive as u64);
-        let minor = ((weight as u128 * q.min(complement) as u128) >> 32) as u64;
-        let (positive, negative) =
-            if q <= complement { (minor, weight - minor) } else { (weight - minor, minor) };
-        self.positive += positive;
-        self.negative += negative;
-    }
-
-    /// The sum of two trees' masses; a forest's posterior is the mean of its trees'.
-    pub fn plus(self, other: Self) -> Self {
-        Self {
-            positive: self.positive + other.positive,
-            negative: self.negative + other.negative,
-            margin: self.margin + other.margin,
-        }
-    }
-
-    /// The score of the masses.
-    pub fn score(self) -> Score {
-        Score::from_masses(self)
-    }
 }
 
 /// A subtree that waits on the stack.
@@ -176,6 +138,7 @@ impl Evaluator {
 mod tests {
     use super::*;
     use crate::bins::Bounds;
+    use crate::node::Node;
     use crate::weak::Weak;
     use approx::assert_abs_diff_eq;
     use proptest::prelude::*;

@@ -1,7 +1,7 @@
 //! A sample's score: one integer that ranks.
 
 use crate::fixed::{LN_BITS, ln};
-use crate::posterior::Masses;
+use crate::masses::Masses;
 use serde::{Deserialize, Serialize};
 
 /// Fractional bits of the log-odds in a score.

@@ -5,7 +5,7 @@ mod tables;
 
 use crate::Failure;
 use crate::args::{Batch, Global};
-use crate::commands::open_device;
+use crate::commands::opened::open_device;
 use crate::exit;
 use crate::output::{say, tell};
 use crate::progress::{catch_interrupts, count_bar, interrupted};

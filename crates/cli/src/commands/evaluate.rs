@@ -6,23 +6,19 @@ mod side;
 
 use crate::Failure;
 use crate::args::{Evaluate, Global};
-use crate::commands::open_device;
+use crate::commands::opened::open_device;
+use crate::commands::report_file::{EVALUATION_SCHEMA, write_report};
 use crate::exit;
 use crate::output::{check_output, print, say};
 use crate::progress::CaseProgress;
 use crate::session::{
     FailedCase, LeaveOneOut, LoadedModel, Source, StageTime, evaluate_cases, read_config,
-    write_json,
 };
 use pbt_evaluate::{Comparison, Summaries, Tolerance};
 use pbt_io::{CaseSpec, Dataset, DeviceRecord, ModelRecord};
 use serde::Serialize;
-use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
-
-/// Schema of `REPORT.json`.
-const SCHEMA: &str = "pbt-evaluation/1";
 
 /// `REPORT.json`
 #[derive(Serialize)]
@@ -78,7 +74,7 @@ pub(super) fn run(args: &Evaluate, global: &Global) -> Result<ExitCode, Failure>
     let names = evaluated.structures.iter().map(String::as_str);
     let count = evaluated.cases.len();
     let report = Report {
-        schema: SCHEMA,
+        schema: EVALUATION_SCHEMA,
         pbt_version: env!("CARGO_PKG_VERSION"),
         dataset: dataset.name.clone(),
         split: (!args.leave_one_out).then(|| args.split.clone()),
@@ -102,21 +98,6 @@ pub(super) fn run(args: &Evaluate, global: &Global) -> Result<ExitCode, Failure>
     }
     write_report(args.output.as_deref(), &report, global.quiet)?;
     Ok(if report.failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(exit::SOME_FAILED) })
-}
-
-/// Writes a report as JSON where one is wanted, and says so.
-///
-/// # Errors
-/// Exit code 1 when it cannot be written.
-pub(super) fn write_report(
-    path: Option<&Path>,
-    report: &impl Serialize,
-    quiet: bool,
-) -> Result<(), Failure> {
-    let Some(path) = path else { return Ok(()) };
-    write_json(path, report)?;
-    say(quiet, format_args!("report: {}", path.display()));
-    Ok(())
 }
 
 /// The cases of the split, or all of them for leaving one out.

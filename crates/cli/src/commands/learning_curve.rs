@@ -4,8 +4,8 @@ mod series;
 
 use crate::Failure;
 use crate::args::{Global, LearningCurve};
-use crate::commands::evaluate::write_report;
-use crate::commands::open_device;
+use crate::commands::opened::open_device;
+use crate::commands::report_file::write_report;
 use crate::exit;
 use crate::output::{check_output, print, say};
 use crate::progress::{CaseProgress, catch_interrupts};

@@ -7,14 +7,14 @@ mod detect;
 mod evaluate;
 mod info;
 mod learning_curve;
+mod opened;
+mod report_file;
 mod shell;
 mod train;
 mod validate;
 
 use crate::Failure;
-use crate::args::{Cli, Command, Global};
-use crate::output::say;
-use crate::session::Device;
+use crate::args::{Cli, Command};
 use std::process::ExitCode;
 
 /// Runs a command.
@@ -35,16 +35,4 @@ pub fn run(cli: &Cli) -> Result<ExitCode, Failure> {
         Command::Completions(args) => shell::completions(args),
         Command::Man(args) => shell::man(args),
     }
-}
-
-/// The device that the arguments ask for. Where `auto` finds no GPU it says why with `--verbose`.
-///
-/// # Errors
-/// Exit code 6 when a GPU is asked for and cannot be used.
-fn open_device(global: &Global) -> Result<Device, Failure> {
-    let device = Device::open(global.device, global.threads)?;
-    if let Some(reason) = &device.no_gpu {
-        say(!global.verbose, format_args!("computing on the CPU: {reason}"));
-    }
-    Ok(device)
 }

@@ -54,7 +54,7 @@ impl VerificationStage {
     pub(crate) fn train<B: Backend>(
         input: &StageInput<'_, B>,
         found: &[Vec<Pose>],
-        refine: &dyn Fn(&B::Image, &[Pose]) -> Vec<Pose>,
+        refine: impl Fn(&B::Image, &[Pose]) -> Vec<Pose>,
         shrinkage: Option<Shrinkage>,
         error: Option<PoseError>,
     ) -> Result<Self, DetectError> {

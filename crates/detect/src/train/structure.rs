@@ -248,7 +248,7 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
                 }
                 let refine =
                     |image: &B::Image, poses: &[Pose]| refinement.apply(self.backend, image, poses);
-                VerificationStage::train(input, held_out.modes, &refine, shrinkage, error)
+                VerificationStage::train(input, held_out.modes, refine, shrinkage, error)
             },
         )?;
         self.warnings.extend(warning);

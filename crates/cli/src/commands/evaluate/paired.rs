@@ -2,9 +2,9 @@
 //! can tell.
 
 use super::side::{Side, SideRecord};
-use super::write_report;
 use crate::Failure;
 use crate::args::Evaluate;
+use crate::commands::report_file::write_report;
 use crate::exit;
 use crate::output::print;
 use crate::session::{Device, check_names};

@@ -1,9 +1,9 @@
 //! One of the two that are compared: a model, a folder with results, or the report of an
 //! evaluation.
 
-use super::SCHEMA;
 use crate::Failure;
 use crate::args::Evaluate;
+use crate::commands::report_file::EVALUATION_SCHEMA;
 use crate::output::say;
 use crate::progress::CaseProgress;
 use crate::session::{Device, FailedCase, Source, evaluate_cases};
@@ -110,8 +110,8 @@ fn read_report(path: &Path) -> Result<EarlierReport, Failure> {
         )
     };
     let report: EarlierReport = serde_json::from_slice(&bytes).map_err(|e| wrong(e.to_string()))?;
-    if report.schema != SCHEMA {
-        return Err(wrong(format!("its schema is `{}`, not `{SCHEMA}`", report.schema)));
+    if report.schema != EVALUATION_SCHEMA {
+        return Err(wrong(format!("its schema is `{}`, not `{EVALUATION_SCHEMA}`", report.schema)));
     }
     Ok(report)
 }

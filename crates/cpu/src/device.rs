@@ -1,0 +1,30 @@
+//! The CPU as a device.
+
+use crate::boost::CpuBooster;
+use crate::image::CpuImage;
+use pbt_tree::{BinnedMatrix, BoostParams, Booster, Device, ImageLayout, Weak};
+use pbt_volume::Volume;
+
+/// The CPU backend.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Cpu;
+
+impl Booster for Cpu {
+    fn boost(
+        &self,
+        matrix: &BinnedMatrix,
+        labels: &[bool],
+        weights: &[u32],
+        params: &BoostParams,
+    ) -> Vec<Weak> {
+        CpuBooster.boost(matrix, labels, weights, params)
+    }
+}
+
+impl Device for Cpu {
+    type Image = CpuImage;
+
+    fn upload(&self, levels: &[Volume<u16>], layout: &ImageLayout) -> CpuImage {
+        CpuImage::new(levels, layout)
+    }
+}

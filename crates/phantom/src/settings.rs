@@ -26,7 +26,7 @@ impl PhantomModality {
         }
     }
 
-    /// Name of the structure that [`Phantom::pose`] encloses.
+    /// Name of the structure that [`crate::Phantom::pose`] encloses.
     pub fn structure(self) -> &'static str {
         match self {
             Self::Ct => "skull",

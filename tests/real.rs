@@ -1,6 +1,6 @@
 //! The whole chain on real volumes, from the folder in the variable PBT_DATA (`data/README.md`),
 //! through the command line: small trainings on few cases, coarse bounds on test volumes. The
-//! figures that are aimed at are measured by `docs/benchmarks.md`; what is here fails when
+//! figures that are aimed at are those of `docs/results.md`; what is here fails when
 //! something is broken, not when it is a little worse.
 
 mod sets;

@@ -1,4 +1,4 @@
-//! The figures of `docs/benchmarks.md` on real data: `cargo xtask figures` builds this example and
+//! The figures of `docs/results.md` on real data: `cargo xtask figures` builds this example and
 //! runs it. It needs no Cargo itself: on a machine without Rust, copy it and `pbt` there.
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,5 @@
 //! Pose hypotheses shared between CPU and GPU, as in the patent (15 : 85): whole detections with a
-//! model, by the share that the CPU scores. An experiment: `docs/benchmarks.md` says why the
+//! model, by the share that the CPU scores. An experiment: `docs/experiments/gpu-kernels.md` says why the
 //! program does not do so.
 //!
 //! Printed is the time in `score`, frames and transfers included: the device computes its

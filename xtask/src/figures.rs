@@ -1,4 +1,4 @@
-//! `cargo xtask figures`: the figures of `docs/benchmarks.md`, measured by the example `figures`.
+//! `cargo xtask figures`: the figures of `docs/results.md`, measured by the example `figures`.
 //! Those of accuracy are a training and a detection in the test cases each.
 
 use crate::steps::{cargo, data_folder, step, target_folder};

@@ -26,7 +26,7 @@ Tasks:
   kernels --check
                  Fails where the committed kernels are not those of the sources.
   figures accuracy [NAME]...
-                 The accuracy figures of docs/benchmarks.md on real volumes: trains and detects
+                 The accuracy figures of docs/results.md on real volumes: trains and detects
                  in the test cases. Without names, all of them, some minutes each.
   figures cross-validation SET [OPTION]...
                  Trains and tests on the training cases of a set by turns, and compares

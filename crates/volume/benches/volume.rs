@@ -1,4 +1,4 @@
-//! The volume operations of a detection, at the sizes of the figures in `docs/benchmarks.md`.
+//! The volume operations of a detection, at the sizes of the figures in `docs/performance.md`.
 //!
 //! `cargo bench -p pbt-volume`; the integral volume beside numpy in the same run:
 //! `benches/peers/integral.sh`.

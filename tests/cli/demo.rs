@@ -34,7 +34,7 @@ fn the_demo_measures_and_repeats() {
     );
 
     // The figures that are printed, from the files that are written.
-    let mut distances = Vec::new();
+    let (mut distances, mut found_mm): (Vec<f64>, Vec<f64>) = (Vec::new(), Vec::new());
     for n in 1..=8 {
         let id = format!("us-test-{n:02}");
         let result = read_json(&first.join(format!("results/{id}.json")));
@@ -44,6 +44,9 @@ fn the_demo_measures_and_repeats() {
         assert_eq!(numbers(&markups["markups"][0]["center"]), found);
         let truth = numbers(&truth["markups"][0]["center"]);
         distances.push(found.iter().zip(truth).map(|(a, b)| (a - b).powi(2)).sum::<f64>().sqrt());
+        if result["detections"][0]["status"] == "found" {
+            found_mm.push(distances[distances.len() - 1]);
+        }
         let mut other = read_json(&again.join(format!("results/{id}.json")));
         other["run"] = result["run"].clone();
         assert_eq!(other, result);
@@ -55,7 +58,9 @@ fn the_demo_measures_and_repeats() {
         "{mean} {max}\n{}",
         outcome.stdout
     );
-    assert!(mean < 3.0, "even five cases teach more than {mean} mm");
+    // From five cases one may be lost, but then it is doubtful.
+    assert!(found_mm.len() >= 7, "{distances:?}");
+    assert!(found_mm.iter().all(|&mm| mm < 1.5), "five cases teach more: {found_mm:?}");
     // The model reports that it was trained on what the folder holds, so that a user can repeat it.
     let model = first.join("us.pbt");
     let report = first.join("report.json");

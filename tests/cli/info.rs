@@ -22,7 +22,7 @@ fn json_tells_what_the_file_and_the_training_say() {
     );
     let stages = structure["stages"].as_array().unwrap();
     let names: Vec<&str> = stages.iter().map(|s| s["stage"].as_str().unwrap()).collect();
-    assert_eq!(names, ["position", "orientation", "finish", "verification"]);
+    assert_eq!(names, ["position", "orientation", "refinement", "verification"]);
     for stage in stages.iter().filter(|s| s["kind"] == "classifier") {
         // The configuration sets the number of weak classifiers, 15 a node at most, and the depth,
         // 2.

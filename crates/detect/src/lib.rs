@@ -1,4 +1,4 @@
-//! Marginal space learning: stages, training, detection, metrics and the model file, written once
+//! Marginal space learning: stages, training, detection and the model file, written once
 //! against a `Backend`.
 //!
 //! An image is brought to a working pyramid ([`WorkingSpec`]). The position stage scores every

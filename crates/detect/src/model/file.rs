@@ -19,7 +19,7 @@ use serde::Deserialize;
 /// Models are a few MB; what is larger than this is not one.
 const MOST_BYTES: usize = 1 << 30;
 
-/// The file of a finished model.
+/// The bytes of a file: a checkpoint, or, with all stages, network and level shift tests, a model.
 ///
 /// # Errors
 /// [`DetectError::Model`] when a table cannot be written.

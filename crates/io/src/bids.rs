@@ -11,6 +11,7 @@ use pbt_volume::{StructureKind, StructureSpec};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 /// The file that makes a folder a BIDS data set.
 pub(crate) const DESCRIPTION: &str = "dataset_description.json";
@@ -219,6 +220,7 @@ pub(crate) fn load(path: &Path, root: &Node) -> Result<Dataset, IoError> {
         cases,
         path: path.to_path_buf(),
         warnings,
+        label_boxes: OnceLock::new(),
     })
 }
 

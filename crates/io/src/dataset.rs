@@ -2,13 +2,14 @@
 
 use crate::annotation_file::read_annotations;
 use crate::annotations::{Annotations, Landmark, LandmarkState};
-use crate::box_from_labels::box_from_labels;
+use crate::label_boxes::LabelBoxes;
 use crate::markups::name_of_file;
-use crate::{Image, IoError, ReadOptions, read_image_with, read_labels};
+use crate::{Image, IoError, ReadOptions, read_image_with};
 use pbt_volume::{StructureKind, StructureSpec};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 /// What made the images; it chooses the default intensity policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -94,6 +95,8 @@ pub struct Dataset {
     pub path: PathBuf,
     /// Keys that are not known, which most often are slips of the pen.
     pub warnings: Vec<String>,
+    /// How boxes follow from label maps; made from all cases when the first such box is wanted.
+    pub(crate) label_boxes: OnceLock<LabelBoxes>,
 }
 
 impl Dataset {
@@ -108,6 +111,10 @@ impl Dataset {
     ///
     /// A point of a box's name that is marked as missing says that the box is outside the field of
     /// view; it stays among the landmarks, and no box is derived for it.
+    ///
+    /// The axes of derived boxes come from the label maps of the cases for training together (of
+    /// all cases where none is for training), so that they mean the same in every case; the first
+    /// call that needs them reads those maps.
     ///
     /// A structure's voxels are those of the label with its name; when no label has it and there is
     /// only one structure of kind box, all that are not 0. A structure without voxels stays
@@ -149,21 +156,8 @@ impl Dataset {
             |name: &&str| annotations.pose(name).is_none() && annotations.landmark(name).is_none();
         let missing: Vec<&str> = boxes.iter().copied().filter(is_open).collect();
         if let (Some(path), false) = (&case.labels, missing.is_empty()) {
-            let labels = read_labels(path)?;
-            for name in missing {
-                let values: BTreeSet<u16> = self
-                    .label_names
-                    .iter()
-                    .filter(|(_, n)| *n == name)
-                    .map(|(&value, _)| value)
-                    .collect();
-                let pose = match (values.is_empty(), boxes.len()) {
-                    (false, _) => box_from_labels(&labels, |value| values.contains(&value)),
-                    (true, 1) => box_from_labels(&labels, |value| value != 0),
-                    (true, _) => None,
-                };
-                annotations.boxes.extend(pose.map(|pose| (name.to_owned(), pose)));
-            }
+            let boxes = self.label_boxes.get_or_init(|| LabelBoxes::of(self));
+            annotations.boxes.extend(boxes.read(path, &missing)?);
         }
         Ok(annotations)
     }

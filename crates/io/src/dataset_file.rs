@@ -7,6 +7,7 @@ use pbt_volume::{StructureKind, StructureSpec};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 const SCHEMA: &str = "pbt-dataset/1";
 
@@ -86,7 +87,11 @@ impl Dataset {
         };
         let folder = path.parent().unwrap_or(Path::new("")).to_path_buf();
         let cases = cases(&root.get("cases")?, &folder, &mut warnings, &mut faults)?;
-        Ok((Self { name, modality, structures, label_names, cases, path, warnings }, faults))
+        let label_boxes = OnceLock::new();
+        Ok((
+            Self { name, modality, structures, label_names, cases, path, warnings, label_boxes },
+            faults,
+        ))
     }
 
     /// Whether a folder is a data set: it has `dataset.json`, or it is one of BIDS with label maps.

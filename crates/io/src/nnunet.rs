@@ -10,6 +10,7 @@ use pbt_volume::{StructureKind, StructureSpec};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 /// Whether a `dataset.json` is nnU-Net's.
 pub(crate) fn is_nnunet(root: &Value) -> bool {
@@ -80,6 +81,7 @@ pub(crate) fn load(path: &Path, root: &Node) -> Result<Dataset, IoError> {
         cases,
         path: path.to_path_buf(),
         warnings,
+        label_boxes: OnceLock::new(),
     })
 }
 

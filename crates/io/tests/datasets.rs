@@ -76,14 +76,22 @@ fn markups_agree_with_the_tables() {
     assert!(compared > 50, "{compared}");
 }
 
-/// The stated rule gives one anatomy one orientation, although a prostate is nearly round.
+/// The stated rule gives one anatomy one orientation, although a prostate is nearly round, parotids
+/// have no clear axes, and a mandible is as wide as it is long. From one mask's own axes the largest
+/// angles were 31 and 13 degrees in prostates, 90 in parotids and 92 in mandibles.
 #[test]
-fn prostate_boxes_are_consistent() {
+fn boxes_from_label_maps_are_consistent() {
     let Some(data) = data() else { return };
-    for (file, limit_degrees) in [("us.json", 15.0), ("mr.json", 6.0)] {
-        let set = Dataset::load(&data.join("prostate_us_mr").join(file)).unwrap();
-        let poses: Vec<Pose> =
-            set.split("train").map(|case| set.load_annotations(case).unwrap().boxes[0].1).collect();
+    for (file, name, limit_degrees) in [
+        ("prostate_us_mr/us.json", "prostate", 8.0),
+        ("prostate_us_mr/mr.json", "prostate", 8.0),
+        ("head_neck_ct/dataset.json", "Mandible", 20.0),
+        ("head_neck_ct/dataset.json", "LeftParotid", 30.0),
+        ("head_neck_ct/dataset.json", "SpinalCord", 20.0),
+    ] {
+        let set = Dataset::load(&data.join(file)).unwrap();
+        let pose = |case| *set.load_annotations(case).unwrap().pose(name).unwrap();
+        let poses: Vec<Pose> = set.cases.iter().map(pose).collect();
         // The mean is the normalised sum of quaternions: these rotations are all near each other.
         let mean = poses
             .iter()
@@ -91,13 +99,11 @@ fn prostate_boxes_are_consistent() {
         let mean = UnitQuaternion::new_normalize(mean);
         let angles: Vec<f64> =
             poses.iter().map(|pose| angle_between(&mean, &pose.orientation).to_degrees()).collect();
-        for ((case, pose), angle) in set.split("train").zip(&poses).zip(&angles) {
-            println!(
-                "{file} {}: {:.1?} mm, {angle:.1} degrees from the mean",
-                case.id, pose.size_mm
-            );
-            assert!(pose.size_mm.iter().all(|s| (7.0..25.0).contains(s)));
-        }
-        assert!(angles.iter().sum::<f64>() / 8.0 < limit_degrees, "{angles:?}");
+        let largest = angles.iter().copied().fold(0.0, f64::max);
+        println!(
+            "{file} {name}: {:.1} degrees from the mean, at most {largest:.1}",
+            angles.iter().sum::<f64>() / angles.len() as f64
+        );
+        assert!(largest < limit_degrees, "{file} {name}: {angles:.1?}");
     }
 }

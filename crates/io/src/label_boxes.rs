@@ -1,0 +1,110 @@
+//! Boxes from the label maps of a data set.
+
+use crate::dataset::{CaseSpec, Dataset};
+use crate::label_runs::LabelRuns;
+use crate::mean_shape::MeanShape;
+use crate::{IoError, read_labels};
+use pbt_volume::{Pose, StructureKind, Volume};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+/// How the boxes of a data set follow from its label maps.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct LabelBoxes {
+    /// By name of the structure.
+    structures: BTreeMap<String, LabelBox>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+struct LabelBox {
+    /// The label's values; all but 0 where none has the structure's name.
+    values: Option<BTreeSet<u16>>,
+    /// `None` where no label map that could be read shows the structure.
+    shape: Option<MeanShape>,
+}
+
+impl LabelBoxes {
+    /// The mean shapes in the label maps of the cases for training, or of all where none of those
+    /// has any. A map that cannot be read is left out here: reading its case says why.
+    pub(crate) fn of(dataset: &Dataset) -> Self {
+        let with_labels = |training: bool| -> Vec<&Path> {
+            let wanted = |case: &&CaseSpec| !training || case.split == "train";
+            dataset.cases.iter().filter(wanted).filter_map(|case| case.labels.as_deref()).collect()
+        };
+        let mut maps = with_labels(true);
+        if maps.is_empty() {
+            maps = with_labels(false);
+        }
+        let mut structures = values_of_boxes(dataset);
+        let masks = each(&maps, |path| {
+            let Ok(labels) = read_labels(path) else { return Vec::new() };
+            structures.values().map(|structure| structure.mask(&labels)).collect::<Vec<_>>()
+        });
+        for (n, structure) in structures.values_mut().enumerate() {
+            let masks: Vec<LabelRuns> =
+                masks.iter().filter_map(|masks| masks.get(n)?.clone()).collect();
+            structure.shape = (!masks.is_empty()).then(|| MeanShape::new(&masks));
+        }
+        Self { structures }
+    }
+
+    /// The boxes of these structures in a label map; those without voxels are left out.
+    pub(crate) fn read(&self, path: &Path, names: &[&str]) -> Result<Vec<(String, Pose)>, IoError> {
+        let labels = read_labels(path)?;
+        let found = names.iter().filter_map(|&name| {
+            let structure = self.structures.get(name)?;
+            let mask = structure.mask(&labels)?;
+            let pose = match &structure.shape {
+                Some(shape) => shape.pose(&mask),
+                None => MeanShape::new(std::slice::from_ref(&mask)).pose(&mask),
+            };
+            Some((name.to_owned(), pose?))
+        });
+        Ok(found.collect())
+    }
+}
+
+impl LabelBox {
+    fn mask(&self, labels: &Volume<u16>) -> Option<LabelRuns> {
+        LabelRuns::new(labels, |value| match &self.values {
+            Some(values) => values.contains(&value),
+            None => value != 0,
+        })
+    }
+}
+
+/// The boxes that label maps can show, by name.
+fn values_of_boxes(dataset: &Dataset) -> BTreeMap<String, LabelBox> {
+    let boxes: Vec<&String> = dataset
+        .structures
+        .iter()
+        .filter(|s| s.kind == StructureKind::Box)
+        .map(|s| &s.name)
+        .collect();
+    let of = |name: &&String| {
+        let named = dataset.label_names.iter().filter(|(_, n)| n == name);
+        let values: BTreeSet<u16> = named.map(|(&value, _)| value).collect();
+        let values = (!values.is_empty()).then_some(values);
+        let shown = values.is_some() || boxes.len() == 1;
+        shown.then(|| ((*name).clone(), LabelBox { values, shape: None }))
+    };
+    boxes.iter().filter_map(of).collect()
+}
+
+/// What `read` gives for each path, in order. On threads of its own: whoever asks may be one of
+/// Rayon's, and a task that it takes up while it waits may ask for the same boxes.
+fn each<T: Send>(paths: &[&Path], read: impl Fn(&Path) -> T + Sync) -> Vec<T> {
+    let threads = rayon::current_num_threads();
+    let share = paths.len().div_ceil(threads).max(1);
+    std::thread::scope(|scope| {
+        let read = &read;
+        let parts: Vec<_> = paths
+            .chunks(share)
+            .map(|part| scope.spawn(move || part.iter().map(|path| read(path)).collect::<Vec<T>>()))
+            .collect();
+        let joined = parts.into_iter().map(|part| part.join());
+        joined
+            .flat_map(|part| part.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .collect()
+    })
+}

@@ -1,6 +1,9 @@
 //! Detection in one image.
 
 use crate::DetectError;
+use crate::certainty::evidence::{Evidence, Known};
+use crate::certainty::held_out::landmark_evidence;
+use crate::certainty::structure::Certainty;
 use crate::data::working::WorkingSpec;
 use crate::data::working::check_window;
 use crate::explain::Explanation;
@@ -11,7 +14,7 @@ use crate::network::graph::{Network, sure};
 use crate::network::level_shift::{LevelShiftTest, SHIFTS, ladder};
 use crate::stages::position::Candidate;
 use pbt_tree::{Backend, ImageLayout, Score};
-use pbt_volume::{Geometry, Location, PointLps, Pose, Status, Volume};
+use pbt_volume::{Geometry, Location, PointLps, Pose, Precision, Status, Volume};
 use std::time::Instant;
 
 /// One structure in one image.
@@ -21,10 +24,12 @@ pub struct Detection {
     pub name: String,
     /// Whether it is there.
     pub status: Status,
-    /// Probability that the pose is right, as the verification stage sees it.
+    /// Probability that the pose is right: within the tolerance of `precision`.
     pub score: f64,
     /// The best pose; for `Absent` too, for those who compare.
     pub pose: Pose,
+    /// How near it is; `None` where the model was trained on too few cases to tell.
+    pub precision: Option<Precision>,
     /// What each stage found.
     pub trace: Trace,
     /// The landmarks in its frame, in the model's order.
@@ -42,15 +47,21 @@ pub struct LandmarkDetection {
     pub score: f64,
     /// The best point; for `Absent` too, for those who compare.
     pub point: PointLps,
+    /// Log-odds of its place in the box, whether or not the box is right.
+    pub place: f64,
+    /// How near it is; `None` where the model was trained on too few cases to tell.
+    pub precision: Option<Precision>,
 }
 
 impl Detection {
     /// The box, then its landmarks, as plain data; what is absent is nowhere.
     pub fn plain(&self) -> Vec<pbt_volume::Detection> {
         let plain = pbt_volume::Detection::new;
-        let own = plain(self.name.clone(), self.status, self.score, Location::Box(Some(self.pose)));
+        let own = plain(self.name.clone(), self.status, self.score, Location::Box(Some(self.pose)))
+            .with_precision(self.precision);
         let landmark = |l: &LandmarkDetection| {
             plain(l.name.clone(), l.status, l.score, Location::Landmark(Some(l.point)))
+                .with_precision(l.precision)
         };
         std::iter::once(own).chain(self.landmarks.iter().map(landmark)).collect()
     }
@@ -78,6 +89,10 @@ pub struct Trace {
     /// Log of how much likelier the place is by where the chosen neighbours lie; 0 without
     /// neighbours.
     pub support: f64,
+    /// What speaks for the chosen pose.
+    pub evidence: Evidence,
+    /// The most that can be said of it, whatever its score: `Absent`, or `Doubtful`.
+    pub at_most: Option<Status>,
 }
 
 /// The detections of an image with the time that each stage took, milliseconds, in order.
@@ -165,8 +180,9 @@ impl Model {
         clock.stop("network");
         let (mut settled, mut measured) =
             (Vec::with_capacity(searches.len()), Vec::with_capacity(searches.len()));
-        for ((structure, (n, trace)), choice) in self.structures.iter().zip(searches).zip(choices) {
-            let (detection, own) = structure.settle(trace, choice);
+        for ((s, (n, trace)), choice) in searches.into_iter().enumerate().zip(choices) {
+            let (structure, certainty) = (&self.structures[s], self.certainty.get(s));
+            let (detection, own) = structure.settle(trace, choice, certainty);
             settled.push((n, detection));
             measured.push(own);
         }
@@ -176,13 +192,19 @@ impl Model {
             }
         }
         let (mut detections, mut explanations) = (Vec::with_capacity(settled.len()), Vec::new());
-        for (structure, (n, mut detection)) in self.structures.iter().zip(settled) {
+        let spacing_mm = image.geometry().spacing_mm();
+        for (s, (n, mut detection)) in settled.into_iter().enumerate() {
+            let (structure, certainty) = (&self.structures[s], self.certainty.get(s));
             let on = &prepared[n];
-            if detection.status == Status::Found && structure.is_out_of_view(on, &detection.pose) {
+            if detection.status != Status::Absent && structure.is_out_of_view(on, &detection.pose) {
+                detection.trace.at_most = Some(Status::Doubtful);
                 detection.status = Status::Doubtful;
             }
+            detection.precision =
+                certainty.map(|c| c.precision(detection.pose.size_mm, spacing_mm));
             clock.stop("verification");
-            detection.landmarks = structure.find_landmarks(backend, on, image, &detection)?;
+            detection.landmarks =
+                structure.find_landmarks(backend, on, image, &detection, certainty)?;
             if !detection.landmarks.is_empty() {
                 clock.stop("landmarks");
             }
@@ -363,23 +385,58 @@ impl StructureModel {
     }
 
     /// The chosen pose with its score, without landmarks; and what neighbours may go by.
-    fn settle(&self, trace: Trace, choice: Choice) -> (Detection, Option<Measured>) {
+    fn settle(
+        &self,
+        trace: Trace,
+        choice: Choice,
+        certainty: Option<&Certainty>,
+    ) -> (Detection, Option<Measured>) {
         let score = trace.scores[choice.index];
         let pose = self.verification.settle(&trace.converged, choice.index, &self.prior);
-        let trace =
-            Trace { chosen: choice.index, lead: choice.lead, support: choice.support, ..trace };
+        let log_odds: Vec<f64> = trace.scores.iter().map(|score| score.log_odds()).collect();
+        let known = Known {
+            converged: &trace.converged,
+            log_odds: &log_odds,
+            own_modes: trace.own_modes,
+            chosen: choice.index,
+            lead: choice.lead,
+            support: choice.support,
+        };
+        let evidence = known.evidence(&self.prior);
         let own = self.verification.probability(score);
-        let score = choice.probability(own);
-        // Where the evidence against another joint choice is not strong, the best may be a guess.
-        let status = match self.status(score) {
-            Status::Found if choice.lead < STRONG => Status::Doubtful,
-            status => status,
+        // Whether anything like the structure is there at all.
+        let there = choice.probability(own);
+        let at_most = if there < self.verification.spec.absent_below {
+            Some(Status::Absent)
+        } else if choice.lead < STRONG {
+            // Where the evidence against another joint choice is not strong, the best may be a
+            // guess.
+            Some(Status::Doubtful)
+        } else {
+            None
+        };
+        let score = match certainty {
+            // Held-out cases all have the structure; so they do not tell what a low probability that
+            // it is there means.
+            Some(certainty) if there < 0.5 => certainty.score(&evidence).min(there),
+            Some(certainty) => certainty.score(&evidence),
+            None => there,
+        };
+        let status = at_most.unwrap_or_else(|| self.status(score));
+        let trace = Trace {
+            chosen: choice.index,
+            lead: choice.lead,
+            support: choice.support,
+            evidence,
+            at_most,
+            ..trace
         };
         let detection = Detection {
             name: self.name.clone(),
             status,
             score,
             pose,
+            precision: None,
             trace,
             landmarks: Vec::new(),
         };
@@ -402,13 +459,7 @@ impl StructureModel {
 
     /// What a probability means.
     fn status(&self, score: f64) -> Status {
-        if score < self.verification.spec.absent_below {
-            Status::Absent
-        } else if score < self.verification.spec.doubtful_below {
-            Status::Doubtful
-        } else {
-            Status::Found
-        }
+        if score < self.verification.spec.doubtful_below { Status::Doubtful } else { Status::Found }
     }
 
     /// The landmarks of a box: none is surer than its box, and those of an absent one are absent.
@@ -418,6 +469,7 @@ impl StructureModel {
         on: &Prepared<'_, B>,
         image: &Volume<f32>,
         parent: &Detection,
+        certainty: Option<&Certainty>,
     ) -> Result<Vec<LandmarkDetection>, DetectError> {
         let Some(stage) = &self.landmarks else { return Ok(Vec::new()) };
         let found = match &stage.close_up {
@@ -428,24 +480,31 @@ impl StructureModel {
                 stage.detect(backend, &near, &parent.pose)
             }
         };
+        let spacing_mm = image.geometry().spacing_mm();
         let all = stage
             .landmarks
             .iter()
             .zip(found)
-            .map(|(prior, found)| {
-                let own = parent.score * found.score;
+            .enumerate()
+            .map(|(n, (prior, found))| {
+                let place = sure(libm::log(found.score.max(1e-9) / (1.0 - found.score).max(1e-9)));
+                let certainty = certainty.and_then(|c| c.landmarks.get(n));
+                let score = match certainty {
+                    Some(certainty) => certainty.score(&[landmark_evidence(parent.score), place]),
+                    None => parent.score * found.score,
+                };
                 // An unlikely place is a reason for doubt, not a sign of absence.
                 let status = match parent.status {
-                    Status::Found if own < self.verification.spec.doubtful_below => {
-                        Status::Doubtful
-                    }
+                    Status::Found => self.status(score),
                     status => status,
                 };
                 LandmarkDetection {
                     name: prior.name.clone(),
                     status,
-                    score: own,
+                    score,
                     point: found.point,
+                    place,
+                    precision: certainty.map(|c| c.precision(parent.pose.size_mm, spacing_mm)),
                 }
             })
             .collect();

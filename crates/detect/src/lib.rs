@@ -7,6 +7,7 @@
 //! verification stage picks one and says how sure it is.
 #![forbid(unsafe_code)]
 
+mod certainty;
 mod config;
 mod data;
 mod detect;
@@ -22,6 +23,8 @@ mod refine;
 mod stages;
 mod train;
 
+pub use certainty::evidence::{Evidence, NAMES as EVIDENCE};
+pub use certainty::structure::{Certainty, HeldOutErrors, LandmarkCertainty};
 pub use config::augmentation::AugmentationConfig;
 pub use config::landmarks::{LandmarkPatchConfig, LandmarkRegressorConfig, LandmarksConfig, View};
 pub use config::{

@@ -1,5 +1,6 @@
 //! Training: stage after stage, each on what the stages before it find in the training cases.
 
+mod held_out;
 mod landmarks;
 mod mirror;
 mod provenance;
@@ -121,15 +122,38 @@ pub fn train<B: Backend, D: TrainingData>(
         Some(bytes) => crate::model::file::read_checkpoints(bytes, &provenance)?,
         None => Vec::new(),
     };
+    let first = First { outer: observer };
     let mut trained = match copies {
-        0 => train_on(backend, data, provenance, checkpoints, observer)?,
+        0 => train_on(backend, data, provenance, checkpoints, &first, None)?,
         _ => {
             let copied = Augmented::new(data, copies, &config.augmentation, seed)?;
-            train_on(backend, &copied, provenance, checkpoints, observer)?
+            train_on(backend, &copied, provenance, checkpoints, &first, None)?
         }
     };
+    let measured = held_out::measure(backend, data, &trained.model, observer)?;
+    trained.model.certainty = measured.certainty;
+    trained.warnings.extend(measured.warnings);
     figures.append(&mut trained.figures);
     Ok(Trained { figures, ..trained })
+}
+
+/// The first part of a training, before cases are held out.
+struct First<'a> {
+    outer: &'a dyn Observer,
+}
+
+impl Observer for First<'_> {
+    fn stage(&self, structure: &str, stage: &str, done: f64) {
+        self.outer.stage(structure, stage, held_out::BEFORE * done);
+    }
+
+    fn interrupted(&self) -> bool {
+        self.outer.interrupted()
+    }
+
+    fn checkpoint(&self, bytes: &[u8]) -> Result<(), DetectError> {
+        self.outer.checkpoint(bytes)
+    }
 }
 
 /// Every structure and landmark needs a few cases.
@@ -162,21 +186,27 @@ fn check_annotations<D: TrainingData>(
     Ok(())
 }
 
+/// Trains every structure, then what they say about each other. `whole` is the model of all cases
+/// where this training holds some out.
 fn train_on<B: Backend, D: TrainingData>(
     backend: &B,
     data: &D,
     provenance: Provenance,
     mut checkpoints: Vec<StructureCheckpoint>,
     observer: &dyn Observer,
+    whole: Option<&Model>,
 ) -> Result<Trained, D::Error> {
     let (config, seed, structures) = (&provenance.config, provenance.seed, data.structures());
     let representatives = representatives(&structures);
     let (mut figures, mut warnings) = (Vec::new(), Vec::new());
     for (index, &representative) in representatives.iter().enumerate() {
+        let whole = whole.map(|whole| &whole.structures[index]);
+        let settled = whole.map(|whole| held_out::settled(config, whole));
         let mut training = StructureTraining {
             backend,
             data,
-            config,
+            config: settled.as_ref().unwrap_or(config),
+            whole,
             seeds: Seeds::of_structure(seed, index),
             observer,
             provenance: &provenance,
@@ -203,7 +233,7 @@ fn train_on<B: Backend, D: TrainingData>(
     };
     let structures = checkpoints.into_iter().filter_map(StructureCheckpoint::complete).collect();
     Ok(Trained {
-        model: Model { provenance, structures, network, level_shifts },
+        model: Model { provenance, structures, network, level_shifts, certainty: Vec::new() },
         figures,
         warnings,
     })

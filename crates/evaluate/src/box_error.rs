@@ -9,6 +9,12 @@ use serde::{Deserialize, Serialize};
 pub struct BoxError {
     /// Distance of the centres, mm.
     pub center_mm: f64,
+    /// The part of it along the longest edge of the true box, mm.
+    #[serde(default)]
+    pub along_mm: f64,
+    /// The part of it across that edge, mm.
+    #[serde(default)]
+    pub across_mm: f64,
     /// Angle of the rotation between the orientations, degrees.
     pub angle_deg: f64,
     /// Mean over the axes of |found − true| / true, per cent.
@@ -31,8 +37,13 @@ impl BoxError {
         let end = |pose: &Pose, sign: f64| {
             pose.to_lps(Vector3::new(sign * pose.size_mm[0] / 2.0, 0.0, 0.0))
         };
+        let shift = truth.orientation.inverse() * (found.center.0 - truth.center.0);
+        let longest = Vector3::from(truth.size_mm).imax();
+        let along_mm = shift[longest].abs();
         Self {
             center_mm: found.center.distance_mm(&truth.center),
+            along_mm,
+            across_mm: (shift.norm_squared() - along_mm * along_mm).max(0.0).sqrt(),
             angle_deg: found.angle_to(truth).to_degrees(),
             size_percent: 100.0 * (0..3).map(ratio).sum::<f64>() / 3.0,
             size_mm: (0..3).map(difference).sum::<f64>().sqrt(),
@@ -55,15 +66,16 @@ mod tests {
         let truth = Pose {
             center: PointLps::new(0.0, 0.0, 0.0),
             orientation: rotation_from_vector(Vector3::zeros()),
-            size_mm: [10.0; 3],
+            size_mm: [10.0, 10.5, 10.0],
         };
         let found = Pose {
             center: PointLps::new(3.0, 4.0, 0.0),
             orientation: rotation_from_vector(Vector3::new(0.0, 0.0, 0.1)),
-            size_mm: [11.0, 10.0, 9.0],
+            size_mm: [11.0, 10.5, 9.0],
         };
         let error = BoxError::new(&found, &truth);
         assert!((error.center_mm - 5.0).abs() < 1e-12);
+        assert!((error.along_mm - 4.0).abs() < 1e-12 && (error.across_mm - 3.0).abs() < 1e-12);
         assert!((error.angle_deg - 0.1f64.to_degrees()).abs() < 1e-9);
         assert!((error.size_percent - 20.0 / 3.0).abs() < 1e-9);
         assert!((error.size_mm - 2f64.sqrt()).abs() < 1e-9);

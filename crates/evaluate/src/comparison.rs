@@ -61,9 +61,14 @@ impl Distance {
     }
 
     /// Whether it is near enough; a box must lie the right way round, too: beyond [`TURNED_DEG`]
-    /// another order of its axes would fit better.
-    fn is_within(&self, tolerance_mm: f64) -> bool {
-        self.center_mm() <= tolerance_mm && self.of_box().is_none_or(|e| e.angle_deg < TURNED_DEG)
+    /// another order of its axes would fit better. Of one with loose ends only the distance across
+    /// its longest edge counts.
+    pub fn is_within(&self, tolerance_mm: f64, loose_ends: bool) -> bool {
+        let off_mm = match self {
+            Self::Box(error) if loose_ends => error.across_mm,
+            _ => self.center_mm(),
+        };
+        off_mm <= tolerance_mm && self.of_box().is_none_or(|e| e.angle_deg < TURNED_DEG)
     }
 }
 
@@ -94,6 +99,9 @@ pub struct Comparison {
     /// Up to which distance it would be right, mm; null where that is not known: out of view, or
     /// without a box and a result.
     pub tolerance_mm: Option<f64>,
+    /// Whether that is the distance across the longest edge of the box, since its ends are loose.
+    #[serde(default)]
+    pub across: bool,
     /// Whether a position was given and is right.
     pub right: bool,
     /// Other structures of its kind that are annotated in the case: what it could be taken for.
@@ -229,7 +237,10 @@ pub fn compare(
             score: detection.map(|d| d.score),
             error,
             tolerance_mm,
-            right: error.zip(tolerance_mm).is_some_and(|(error, mm)| error.is_within(mm)),
+            across: tolerance.is_loose(structure),
+            right: error
+                .zip(tolerance_mm)
+                .is_some_and(|(error, mm)| error.is_within(mm, tolerance.is_loose(structure))),
             rivals,
             nearest: position.and_then(|at| nearest(at, &points)).map(str::to_owned),
         });

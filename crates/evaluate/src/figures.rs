@@ -228,6 +228,7 @@ mod tests {
             answer,
             score: None,
             error,
+            across: false,
             tolerance_mm: Some(3.0),
             right: center_mm.is_some_and(|mm| mm <= 3.0),
             rivals: 0,

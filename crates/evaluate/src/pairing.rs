@@ -280,6 +280,7 @@ mod tests {
             answer: if center_mm.is_some() { Answer::Found } else { Answer::Absent },
             score: Some(0.8),
             error: center_mm.map(|center_mm| Distance::Point { center_mm }),
+            across: false,
             tolerance_mm: Some(3.0),
             right: center_mm.is_some_and(|mm| mm <= 3.0),
             rivals: 0,

@@ -1,12 +1,21 @@
 //! How near a position must be to be right.
 
 use pbt_volume::{Location, StructureKind, StructureSpec};
+use std::collections::BTreeSet;
 
 /// Training calls poses from 0.08 of the box's mean size on wrong (`VerificationStage`), so a score
 /// speaks of about this distance; and errors of two voxels can hardly be told from those of
 /// annotations.
 const SHARE_OF_BOX: f64 = 0.1;
 const VOXELS: f64 = 2.0;
+
+/// Up to which distance a position is right, mm: a tenth of the mean size (the geometric mean of
+/// the edges, mm) of the box, and two voxels of the image at least (their edge is the cube root of
+/// the volume).
+pub fn tolerance_mm(size_mm: [f64; 3], spacing_mm: [f64; 3]) -> f64 {
+    let mean = |edges: [f64; 3]| edges.iter().product::<f64>().cbrt();
+    (SHARE_OF_BOX * mean(size_mm)).max(VOXELS * mean(spacing_mm))
+}
 
 /// What counts as right.
 #[derive(Debug, Clone)]
@@ -15,6 +24,8 @@ pub struct Tolerance {
     fixed_mm: Option<f64>,
     /// The box of landmarks that name no parent.
     first_box: Option<String>,
+    /// Boxes that are judged across their longest edge only.
+    loose: BTreeSet<String>,
 }
 
 impl Tolerance {
@@ -22,7 +33,18 @@ impl Tolerance {
     pub fn new(fixed_mm: Option<f64>, structures: &[StructureSpec]) -> Self {
         let first_box =
             structures.iter().find(|s| s.kind == StructureKind::Box).map(|s| s.name.clone());
-        Self { fixed_mm, first_box }
+        Self { fixed_mm, first_box, loose: BTreeSet::new() }
+    }
+
+    /// The same, where boxes of these names have loose ends ([`has_loose_end`](crate::has_loose_end))
+    /// and are judged across their longest edge only.
+    pub fn with_loose_ends(self, names: impl IntoIterator<Item = String>) -> Self {
+        Self { loose: names.into_iter().collect(), ..self }
+    }
+
+    /// Whether a box is judged across its longest edge only.
+    pub(crate) fn is_loose(&self, structure: &StructureSpec) -> bool {
+        structure.kind == StructureKind::Box && self.loose.contains(&structure.name)
     }
 
     /// Up to which distance a structure of a case is right, mm: a tenth of the mean size (the

@@ -4,7 +4,7 @@
 use crate::json::{Node, parse_bytes};
 use crate::source::read_file;
 use crate::{IoError, write_atomically};
-use pbt_volume::{Detection, Geometry, Location, PointLps, Pose, Status, StructureKind};
+use pbt_volume::{Detection, Geometry, Location, PointLps, Pose, Precision, Status, StructureKind};
 use serde::de::{MapAccess, Visitor};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -77,6 +77,9 @@ pub struct DetectionRecord {
     pub orientation: Option<OrientationRecord>,
     /// Full edge lengths of the box, mm; null for landmarks and when absent.
     pub size_mm: Option<[f64; 3]>,
+    /// How near it is, as keys of the detection; without them where the model does not say.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub precision: Option<Precision>,
 }
 
 /// The orientation of a box, twice.
@@ -162,6 +165,15 @@ impl ResultFile {
                     "have a number that is not finite",
                 );
             }
+            let millimetres = d.precision.iter().flat_map(|p| {
+                [Some(p.tolerance_mm), p.radius_90_mm, p.corner_radius_90_mm].into_iter().flatten()
+            });
+            if millimetres.into_iter().any(|mm| !(mm.is_finite() && mm >= 0.0)) {
+                return fault(
+                    at("tolerance_mm, radius_90_mm, corner_radius_90_mm"),
+                    "have a number that is no length",
+                );
+            }
             let present = d.status != Status::Absent;
             let is_box = d.kind == StructureKind::Box && present;
             if (d.position_lps_mm.is_some(), d.orientation.is_some(), d.size_mm.is_some())
@@ -187,7 +199,7 @@ impl InputRecord {
 
 impl From<Detection> for DetectionRecord {
     fn from(detection: Detection) -> Self {
-        let Detection { name, status, score, location } = detection;
+        let Detection { name, status, score, location, precision } = detection;
         let pose = location.pose();
         let orientation = |pose: &Pose| {
             let axes = pose.axes();
@@ -207,6 +219,7 @@ impl From<Detection> for DetectionRecord {
             position_lps_mm: location.point().map(|point| point.0.coords.into()),
             orientation: pose.as_ref().map(orientation),
             size_mm: pose.map(|pose| pose.size_mm),
+            precision,
         }
     }
 }
@@ -218,7 +231,8 @@ impl DetectionRecord {
             StructureKind::Box => Location::Box(self.pose()),
             StructureKind::Landmark => Location::Landmark(self.position()),
         };
-        Detection { name: self.name.clone(), status: self.status, score: self.score, location }
+        let (status, score, precision) = (self.status, self.score, self.precision);
+        Detection { name: self.name.clone(), status, score, location, precision }
     }
 
     /// The position; `None` when absent.

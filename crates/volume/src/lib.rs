@@ -20,7 +20,7 @@ mod taps;
 mod volume;
 mod working;
 
-pub use detection::{Detection, Location, Status};
+pub use detection::{Detection, Location, Precision, Status};
 pub use digest::{hex, sha256, sha256_hex};
 pub use geometry::{Geometry, GeometryError, PointLps, VoxelIndex};
 pub use gradient::gradient;

@@ -2,12 +2,13 @@
 
 use crate::session::{Device, Failure, Source, Watcher};
 use nalgebra::Matrix4;
-use pbt_evaluate::{CaseResult, Comparison, Tolerance, compare, is_annotated};
+use pbt_evaluate::{CaseResult, Comparison, Tolerance, compare, has_loose_end, is_annotated};
 use pbt_io::{
     Annotations, CaseSpec, Dataset, InputRecord, LandmarkState, ModelRecord, ResultFile,
     check_annotations,
 };
 use pbt_volume::{Detection, Geometry, GeometryError, Location, StructureKind, StructureSpec};
+use rayon::prelude::*;
 use serde::Serialize;
 
 /// What came out of some cases.
@@ -103,6 +104,7 @@ pub fn evaluate_cases(
         cases: cases.iter().map(|(case, _)| case.id.clone()).collect(),
     };
     watcher.begin(cases.len());
+    let tolerance = &tolerance.clone().with_loose_ends(loose_ends(dataset, &cases));
     let turn = Turn { dataset, structures: &structures, source, tolerance, device, watcher };
     for (case, annotations) in &cases {
         watcher.case(&case.id);
@@ -200,6 +202,21 @@ fn annotated_cases(
         ));
     }
     Ok(annotated)
+}
+
+/// The structures whose boxes end anywhere, by the cases for training, or by those that are
+/// evaluated where there are fewer for training.
+fn loose_ends(dataset: &Dataset, cases: &[AnnotatedCase]) -> Vec<String> {
+    let training: Vec<&CaseSpec> = dataset.split("train").collect();
+    let read: Vec<Annotations> = if training.len() >= cases.len() {
+        training.par_iter().filter_map(|case| dataset.load_annotations(case).ok()).collect()
+    } else {
+        cases.iter().filter_map(|(_, annotations)| annotations.clone().ok()).collect()
+    };
+    let loose = |name: &String| {
+        has_loose_end(&read.iter().filter_map(|a| a.pose(name)).copied().collect::<Vec<_>>())
+    };
+    dataset.structures.iter().map(|s| s.name.clone()).filter(loose).collect()
 }
 
 /// What the turn of a case needs.

@@ -262,7 +262,7 @@ pub struct VerificationConfig {
 
 impl Default for VerificationConfig {
     fn default() -> Self {
-        Self { doubtful_below: 0.3, absent_below: 1e-3 }
+        Self { doubtful_below: 0.8, absent_below: 1e-3 }
     }
 }
 

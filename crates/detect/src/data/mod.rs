@@ -5,6 +5,7 @@ pub(crate) mod case;
 pub(crate) mod folds;
 pub(crate) mod look_alikes;
 pub(crate) mod mirror_trial;
+pub(crate) mod part;
 pub(crate) mod symmetry;
 pub(crate) mod training_data;
 pub(crate) mod working;

@@ -1,5 +1,6 @@
 //! The card of a model file: everything that is short, as JSON.
 
+use crate::certainty::structure::Certainty;
 use crate::data::working::WorkingSpec;
 use crate::model::Provenance;
 use crate::model::landmark_tables::LandmarkCard;
@@ -16,7 +17,7 @@ use pbt_tree::EvalParams;
 use serde::{Deserialize, Serialize};
 
 /// Version of the file format; a newer one is refused.
-pub(super) const FORMAT_VERSION: u32 = 7;
+pub(super) const FORMAT_VERSION: u32 = 8;
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -30,6 +31,8 @@ pub(super) struct Card {
     pub(super) network: Option<Network>,
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub(super) level_shifts: Vec<LevelShiftSpec>,
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub(super) certainty: Vec<Certainty>,
 }
 
 #[derive(Serialize, Deserialize)]

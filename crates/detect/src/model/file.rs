@@ -4,6 +4,7 @@
 //! model.
 
 use crate::DetectError;
+use crate::certainty::structure::Certainty;
 use crate::model::card::{Card, FORMAT_VERSION};
 use crate::model::checkpoint::StructureCheckpoint;
 use crate::model::level_shift_tables;
@@ -28,6 +29,7 @@ pub(crate) fn write_checkpoints(
     checkpoints: &[StructureCheckpoint],
     network: Option<&Network>,
     level_shifts: &[LevelShiftTest],
+    certainty: &[Certainty],
 ) -> Result<Vec<u8>, DetectError> {
     let mut tables = TableWriter::default();
     let structures = checkpoints
@@ -47,6 +49,7 @@ pub(crate) fn write_checkpoints(
         structures,
         network: network.cloned(),
         level_shifts,
+        certainty: certainty.to_vec(),
     };
     let card =
         serde_json::to_string(&card).map_err(|e| DetectError::model("card", e.to_string()))?;
@@ -62,7 +65,7 @@ pub(crate) fn read_checkpoints(
     bytes: &[u8],
     expected: &Provenance,
 ) -> Result<Vec<StructureCheckpoint>, DetectError> {
-    let (found, checkpoints, ..) = read(bytes)?;
+    let Contents { provenance: found, checkpoints, .. } = read(bytes)?;
     let what = if found.training_sha256 != expected.training_sha256 {
         "training cases"
     } else if found.config != expected.config {
@@ -88,7 +91,13 @@ impl Model {
     pub fn to_bytes(&self) -> Result<Vec<u8>, DetectError> {
         let checkpoints: Vec<StructureCheckpoint> =
             self.structures.iter().cloned().map(StructureCheckpoint::from).collect();
-        write_checkpoints(&self.provenance, &checkpoints, self.network.as_ref(), &self.level_shifts)
+        write_checkpoints(
+            &self.provenance,
+            &checkpoints,
+            self.network.as_ref(),
+            &self.level_shifts,
+            &self.certainty,
+        )
     }
 
     /// A model from a file's bytes, checked throughout: nothing that a damaged or hostile file
@@ -97,7 +106,7 @@ impl Model {
     /// # Errors
     /// [`DetectError::Model`] naming the part that is wrong.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, DetectError> {
-        let (provenance, checkpoints, network, level_shifts) = read(bytes)?;
+        let Contents { provenance, checkpoints, network, level_shifts, certainty } = read(bytes)?;
         let structures = checkpoints
             .into_iter()
             .map(|checkpoint| {
@@ -126,12 +135,25 @@ impl Model {
         if !level_shifts.iter().all(|test| network.is_some() && fits(test)) {
             return Err(DetectError::model("level_shifts", "do not fit the structures"));
         }
-        Ok(Self { provenance, structures, network, level_shifts })
+        let known = |(c, s): (&Certainty, &StructureModel)| c.is_valid(s.landmarks().len());
+        if !certainty.is_empty()
+            && (certainty.len() != structures.len()
+                || !certainty.iter().zip(&structures).all(known))
+        {
+            return Err(DetectError::model("certainty", "does not fit the structures"));
+        }
+        Ok(Self { provenance, structures, network, level_shifts, certainty })
     }
 }
 
 /// Everything in a file.
-type Contents = (Provenance, Vec<StructureCheckpoint>, Option<Network>, Vec<LevelShiftTest>);
+struct Contents {
+    provenance: Provenance,
+    checkpoints: Vec<StructureCheckpoint>,
+    network: Option<Network>,
+    level_shifts: Vec<LevelShiftTest>,
+    certainty: Vec<Certainty>,
+}
 
 fn read(bytes: &[u8]) -> Result<Contents, DetectError> {
     if bytes.len() > MOST_BYTES {
@@ -176,5 +198,11 @@ fn read(bytes: &[u8]) -> Result<Contents, DetectError> {
         .map(|(n, spec)| level_shift_tables::take(&mut tables, n, spec, MOST_LEVELS))
         .collect::<Result<Vec<_>, _>>()?;
     tables.finish()?;
-    Ok((card.provenance, checkpoints, card.network, level_shifts))
+    Ok(Contents {
+        provenance: card.provenance,
+        checkpoints,
+        network: card.network,
+        level_shifts,
+        certainty: card.certainty,
+    })
 }

@@ -12,6 +12,7 @@ pub(crate) mod structure_tables;
 pub(crate) mod tables;
 pub(crate) mod validation;
 
+use crate::certainty::structure::Certainty;
 use crate::config::TrainConfig;
 use crate::data::working::WorkingSpec;
 use crate::landmarks::regressors::LandmarkStage;
@@ -36,6 +37,8 @@ pub struct Model {
     pub network: Option<Network>,
     /// Which level chains of look-alikes stand at.
     pub level_shifts: Vec<LevelShiftTest>,
+    /// How sure and how near each structure is; empty where there were too few cases to tell.
+    pub certainty: Vec<Certainty>,
 }
 
 /// Where a model came from: nothing that changes between two trainings on the same data,

@@ -8,3 +8,4 @@ pub(crate) mod position;
 pub(crate) mod samples;
 pub(crate) mod sampling;
 pub(crate) mod verification;
+mod verification_training;

@@ -2,20 +2,17 @@
 
 use crate::DetectError;
 use crate::config::VerificationConfig;
-use crate::data::folds::Folds;
 use crate::pose::error::PoseError;
 use crate::pose::modes::median;
 use crate::pose::prior::Prior;
 use crate::pose::shrinkage::Shrinkage;
-use crate::pose::step::{Reach, perturbed};
-use crate::random::Stream;
+use crate::pose::step::Reach;
 use crate::stages::calibration::Calibration;
-use crate::stages::classifier::{Labelled, PoseClassifier};
+use crate::stages::classifier::PoseClassifier;
 use crate::stages::input::StageInput;
-use crate::stages::sampling::{grid_for, levels_for};
-use pbt_features::steerable_pool;
-use pbt_tree::{Backend, PoseSite, Score, Steerable, best_indices};
-use pbt_volume::{PointLps, Pose};
+use crate::stages::verification_training::VerificationTraining;
+use pbt_tree::{Backend, Score, best_indices};
+use pbt_volume::Pose;
 use serde::{Deserialize, Serialize};
 
 /// Where a probability becomes a status.
@@ -58,123 +55,18 @@ impl VerificationStage {
         shrinkage: Option<Shrinkage>,
         error: Option<PoseError>,
     ) -> Result<Self, DetectError> {
-        let &StageInput { backend, cases, images, working, prior, .. } = input;
-        let (config, orientation, classifier) =
-            (&input.config.verification, &input.config.orientation, &input.config.classifier);
-        let d = prior.scale_mm;
-        let size = (2.5 * prior.log_size_spread).clamp(0.06, 0.4);
-        // The truth jittered by about the refinement's held-out error; well beyond that a pose is
-        // wrong.
-        let (left_mm, left_angle) =
-            shrinkage.map_or((0.0, 0.0), |s| (s.error.center_mm, s.error.angle_rad));
-        let right = Reach {
-            angle_rad: left_angle.max(2f64.to_radians()),
-            center_mm: left_mm.max(0.025 * d),
-            log_size: size * 0.4,
-        };
-        let wrong = Reach {
-            angle_rad: (2.5 * left_angle).clamp(8f64.to_radians(), core::f64::consts::FRAC_PI_2),
-            center_mm: (2.5 * left_mm).clamp(0.08 * d, 0.5 * d),
-            log_size: f64::INFINITY,
-        };
-        let wide = if prior.any_orientation {
-            60f64.to_radians()
-        } else {
-            (2.0 * prior.spread_rad).max(15f64.to_radians())
-        };
-        let each = (6000 / cases.len()).clamp(30, 200);
-        let grid = grid_for(prior, orientation.points_across * 1.2, 0.1 * d);
-        let mut by_case = Vec::with_capacity(cases.len());
-        for (n, case) in cases.iter().enumerate() {
-            let mut samples = Labelled::new();
-            let mut random = input.seeds.random(Stream::VerificationPoses, n);
-            let site = |pose| PoseSite { image: n as u32, pose };
-            for _ in 0..each {
-                samples.push(site(perturbed(&case.pose, &right, &mut random)), true, n);
-            }
-            let mut starts = found[n].clone();
-            for _ in 0..each / 3 {
-                let orientation = if prior.any_orientation {
-                    case.pose.orientation * random.rotation_by(wide, core::f64::consts::PI)
-                } else {
-                    case.pose.orientation * random.rotation_by(0.0, wide)
-                };
-                let center = PointLps(case.pose.center.0 + random.in_ball(0.4 * d));
-                starts.push(Pose { center, orientation, size_mm: prior.mean_size_mm });
-            }
-            let ends = refine(images[n], &starts);
-            // Near misses and places far off, which the refinement never reaches in the training
-            // cases.
-            let near = (0..each).map(|_| {
-                perturbed(
-                    &case.pose,
-                    &Reach { angle_rad: 0.5, center_mm: 0.3 * d, log_size: size },
-                    &mut random,
-                )
-            });
-            let near: Vec<Pose> = near.collect();
-            let far: Vec<Pose> = (0..each)
-                .map(|_| Pose {
-                    center: PointLps(case.pose.center.0 + random.in_ball(1.5 * d)),
-                    orientation: random.rotation(),
-                    ..case.pose
-                })
-                .collect();
-            for pose in ends.into_iter().chain(near).chain(far) {
-                if !wrong.holds(&case.pose, &pose) {
-                    samples.push(site(pose), false, n);
-                }
-            }
-            by_case.push(samples);
-        }
-        let pool =
-            steerable_pool(&grid, orientation.features, &levels_for(prior, working, &[11.5, 23.0]));
-        let train = |samples: &Labelled<PoseSite>, index| {
-            let seed = input.seeds.derive(Stream::VerificationClassifier, index);
-            PoseClassifier::train(
-                backend,
-                images,
-                Steerable { grid },
-                &pool,
-                samples,
-                classifier,
-                seed,
-            )
-        };
-        let folds = Folds::of(cases);
-        let mut held_out = Vec::new();
-        for fold in 0..folds.count() {
-            let part = |inside: bool| {
-                Labelled::concat(
-                    by_case
-                        .iter()
-                        .enumerate()
-                        .filter(|(n, _)| folds.holds_out(fold, cases[*n].subject) == inside)
-                        .map(|(_, s)| s.clone()),
-                )
-            };
-            let (test, rest) = (part(true), part(false));
-            let c = train(&rest, 1 + fold)?;
-            let mut labels = test.labels.iter();
-            for sites in test.sites.chunk_by(|a, b| a.image == b.image) {
-                let poses: Vec<Pose> = sites.iter().map(|s| s.pose).collect();
-                let scores = c.score(backend, images[sites[0].image as usize], &poses);
-                held_out.extend(
-                    scores
-                        .iter()
-                        .zip(labels.by_ref())
-                        .map(|(score, &label)| (score.log_odds(), label)),
-                );
-            }
-        }
-        let classifier = train(&Labelled::concat(by_case), 0)?;
-        let VerificationConfig { doubtful_below, absent_below } = *config;
+        let training = VerificationTraining::new(input, found, refine, shrinkage);
+        let VerificationConfig { doubtful_below, absent_below } = input.config.verification;
         // From different starts the refinement ends within about its own error; where there is one
         // basin, all starts belong to it.
-        let (angle, center) = if prior.any_orientation { (8.0, 0.1) } else { (25.0, 0.3) };
-        let same =
-            Reach { angle_rad: f64::to_radians(angle), center_mm: center * d, log_size: 0.5 };
-        let calibration = Calibration::fit(&held_out);
+        let (angle, center) = if input.prior.any_orientation { (8.0, 0.1) } else { (25.0, 0.3) };
+        let same = Reach {
+            angle_rad: f64::to_radians(angle),
+            center_mm: center * input.prior.scale_mm,
+            log_size: 0.5,
+        };
+        let calibration = Calibration::fit(&training.held_out()?);
+        let classifier = training.classifier()?;
         Ok(Self {
             spec: VerificationSpec {
                 doubtful_below,
@@ -186,6 +78,18 @@ impl VerificationStage {
             },
             classifier,
         })
+    }
+
+    /// The same with what another training has settled; only the classifier is trained.
+    pub(crate) fn train_as<B: Backend>(
+        input: &StageInput<'_, B>,
+        found: &[Vec<Pose>],
+        refine: impl Fn(&B::Image, &[Pose]) -> Vec<Pose>,
+        settled: &VerificationSpec,
+    ) -> Result<Self, DetectError> {
+        let training = VerificationTraining::new(input, found, refine, settled.shrinkage);
+        let classifier = training.classifier()?;
+        Ok(Self { spec: settled.clone(), classifier })
     }
 
     /// Probability that a pose of this score is right.

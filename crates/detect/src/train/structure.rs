@@ -8,9 +8,9 @@ use crate::data::look_alikes::look_alikes;
 use crate::data::training_data::{Annotated, Subjects, TrainingData};
 use crate::data::working::{WorkingSpec, check_window};
 use crate::data::working_choice::working_spec;
-use crate::model::Provenance;
 use crate::model::checkpoint::StructureCheckpoint;
 use crate::model::file::write_checkpoints;
+use crate::model::{Provenance, StructureModel};
 use crate::pose::prior::Prior;
 use crate::random::Seeds;
 use crate::refine::held_out::{BeforeAndAfter, HeldOut, HeldOutOnce};
@@ -34,6 +34,9 @@ pub(super) struct StructureTraining<'a, B, D> {
     pub(super) seeds: Seeds,
     pub(super) observer: &'a dyn Observer,
     pub(super) provenance: &'a Provenance,
+    /// The structure as it was trained on all cases, where this training holds some out: what was
+    /// settled with all of them is not settled again.
+    pub(super) whole: Option<&'a StructureModel>,
     pub(super) structures: &'a [Annotated],
     /// Index of the structure.
     pub(super) index: usize,
@@ -177,9 +180,10 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
         let middles: Vec<PointLps> =
             annotated.iter().map(|&(case, _)| self.data.geometry(case).center()).collect();
         let prior = Prior::new(&poses, &middles, self.config.orientation.orientations);
-        let working = match checkpoints.get(self.representative) {
-            Some(representative) => representative.working.clone(),
-            None => working_spec(self.data, self.config, annotated, &prior)?,
+        let working = match (self.whole, checkpoints.get(self.representative)) {
+            (Some(whole), _) => whole.working.clone(),
+            (None, Some(representative)) => representative.working.clone(),
+            (None, None) => working_spec(self.data, self.config, annotated, &prior)?,
         };
         let landmarks = self.data.landmarks(name).into_iter().map(|(name, _)| name).collect();
         Ok(StructureCheckpoint::new(name, subjects.originals(), working, prior, landmarks))
@@ -238,6 +242,12 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
             |checkpoint| &mut checkpoint.verification,
             || {
                 let input = held_out.input;
+                let refine =
+                    |image: &B::Image, poses: &[Pose]| refinement.apply(self.backend, image, poses);
+                if let Some(whole) = self.whole {
+                    let settled = &whole.verification.spec;
+                    return VerificationStage::train_as(input, held_out.modes, refine, settled);
+                }
                 let (mut shrinkage, mut error) = (None, shared);
                 // With many cases shrinkage is not measured, and look-alikes share the error.
                 if shared.is_none() && (!alone || HeldOut::tells_shrinkage(input)) {
@@ -246,8 +256,6 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
                     error = measured.filter(|_| !alone).map(HeldOut::pose_error);
                     warning = measured.and_then(|measured| self.worse(held_out, measured));
                 }
-                let refine =
-                    |image: &B::Image, poses: &[Pose]| refinement.apply(self.backend, image, poses);
                 VerificationStage::train(input, held_out.modes, refine, shrinkage, error)
             },
         )?;
@@ -300,7 +308,7 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
 
     /// Hands a checkpoint to the observer.
     pub(super) fn keep(&self, checkpoints: &[StructureCheckpoint]) -> Result<(), D::Error> {
-        let bytes = write_checkpoints(self.provenance, checkpoints, None, &[])?;
+        let bytes = write_checkpoints(self.provenance, checkpoints, None, &[], &[])?;
         Ok(self.observer.checkpoint(&bytes)?)
     }
 

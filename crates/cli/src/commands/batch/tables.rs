@@ -9,6 +9,7 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::Type;
 use pbt_io::{ResultFile, write_atomically};
+use pbt_volume::Precision;
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
@@ -25,7 +26,7 @@ enum Cell {
 pub(super) struct Row(Vec<Cell>);
 
 /// Name of each column, and whether it holds numbers. Positions are LPS mm, sizes full edges in mm.
-const COLUMNS: [(&str, bool); 18] = [
+const COLUMNS: [(&str, bool); 22] = [
     ("case_id", false),
     ("status", false),
     ("name", false),
@@ -41,6 +42,10 @@ const COLUMNS: [(&str, bool); 18] = [
     ("size_1_mm", true),
     ("size_2_mm", true),
     ("size_3_mm", true),
+    ("tolerance_mm", true),
+    ("radius_90_mm", true),
+    ("corner_radius_90_mm", true),
+    ("n_calibration", true),
     ("input_sha256", false),
     ("model_sha256", false),
     ("reason", false),
@@ -63,6 +68,15 @@ pub(super) fn rows_of_result(result: &ResultFile) -> Vec<Row> {
         cells.extend(numbers(d.position_lps_mm.as_ref().map(|v| &v[..]), 3));
         cells.extend(numbers(d.orientation.as_ref().map(|o| &o.quaternion_wxyz[..]), 4));
         cells.extend(numbers(d.size_mm.as_ref().map(|v| &v[..]), 3));
+        let precision = |of: &dyn Fn(&Precision) -> Option<f64>| {
+            Cell::Number(d.precision.as_ref().and_then(of))
+        };
+        cells.extend([
+            precision(&|p| Some(p.tolerance_mm)),
+            precision(&|p| p.radius_90_mm),
+            precision(&|p| p.corner_radius_90_mm),
+            precision(&|p| Some(p.n_calibration as f64)),
+        ]);
         cells.extend([text(&result.input.sha256), text(&result.model.sha256), Cell::Text(None)]);
         Row(cells)
     };

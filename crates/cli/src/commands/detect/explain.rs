@@ -10,6 +10,7 @@ use pbt_report::{Case, DrawnBox, DrawnPoint, Mark, sheet};
 use pbt_tree::{ALPHA_BITS, Branch, PathStep, Threshold};
 use pbt_volume::{PointLps, Pose, Status, Volume};
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
 
@@ -38,6 +39,11 @@ struct Explained<'a> {
     pose: PoseRecord,
     stages: Stages,
     verification: Verification,
+    /// What speaks for the chosen pose, by kind.
+    evidence: BTreeMap<&'static str, f64>,
+    /// The most that can be said, whatever the score.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    at_most: Option<Status>,
     /// Of a model with several boxes that are chosen together.
     #[serde(skip_serializing_if = "Option::is_none")]
     network: Option<NetworkRecord>,
@@ -202,8 +208,18 @@ impl<'a> Explained<'a> {
         explanation: &Explanation,
         network: bool,
     ) -> Self {
-        let Trace { candidates, modes, converged, scores, own_modes, chosen, lead, support } =
-            &detection.trace;
+        let Trace {
+            candidates,
+            modes,
+            converged,
+            scores,
+            own_modes,
+            chosen,
+            lead,
+            support,
+            evidence,
+            at_most,
+        } = &detection.trace;
         let expected = !structure.prior.any_orientation;
         let from = |n: usize| match n {
             n if n >= *own_modes => "neighbour",
@@ -241,6 +257,8 @@ impl<'a> Explained<'a> {
                 chosen: *chosen,
             },
             verification: Verification::new(explanation),
+            evidence: pbt_detect::EVIDENCE.into_iter().zip(*evidence).collect(),
+            at_most: *at_most,
             network: network.then(|| NetworkRecord {
                 lead: Some(*lead).filter(|m| m.is_finite()),
                 support: *support,

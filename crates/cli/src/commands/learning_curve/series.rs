@@ -86,6 +86,7 @@ mod tests {
                 answer: if error.is_some() { Answer::Found } else { Answer::Absent },
                 score: Some(0.5),
                 error: error.map(|center_mm| Distance::Point { center_mm }),
+                across: false,
                 tolerance_mm: Some(2.0),
                 right: error.is_some_and(|mm| mm <= 2.0),
                 rivals: 1,

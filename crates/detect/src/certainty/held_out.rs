@@ -1,0 +1,248 @@
+//! From detections in held-out cases to what a model knows of its own certainty.
+
+use crate::certainty::conformal::radius_90;
+use crate::certainty::evidence::{BELIEVED, Evidence};
+use crate::certainty::logistic::{Beliefs, Logistic, Outcome};
+use crate::certainty::structure::{Certainty, HeldOutErrors, LandmarkCertainty};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A structure found in a case that the model had not seen.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct HeldOutBox {
+    pub(crate) structure: usize,
+    pub(crate) subject: usize,
+    /// Index of the case among those of the data set.
+    pub(crate) case: usize,
+    pub(crate) evidence: Evidence,
+    /// Whether it was called absent or could not be in view, whatever its score.
+    pub(crate) out: bool,
+    pub(crate) right: bool,
+    /// What is held against the tolerance: the distance of the centres, or the part of it across the
+    /// longest edge.
+    pub(crate) off_mm: f64,
+    pub(crate) center_mm: f64,
+    pub(crate) corner_mm: f64,
+    pub(crate) landmarks: Vec<HeldOutLandmark>,
+}
+
+/// A landmark of its frame.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct HeldOutLandmark {
+    /// Index among the structure's landmarks.
+    pub(crate) landmark: usize,
+    /// Log-odds of its own place.
+    pub(crate) place: f64,
+    pub(crate) right: bool,
+    pub(crate) error_mm: f64,
+}
+
+/// What is believed of a landmark: by its box and by its own place.
+const LANDMARK_BELIEVED: [f64; 2] = [0.5, 0.25];
+
+/// The certainties of structures with so many landmarks each. `found_from` is the score from which
+/// a structure is found.
+pub(crate) fn certainties(
+    boxes: &[HeldOutBox],
+    landmarks: &[usize],
+    loose_ends: &[bool],
+    found_from: f64,
+) -> Vec<Certainty> {
+    let outcome =
+        |b: &HeldOutBox| Outcome { evidence: b.evidence, group: b.structure, right: b.right };
+    let outcomes: Vec<_> = boxes.iter().map(outcome).collect();
+    let fitted = Logistic::fit(&outcomes, landmarks.len(), &Beliefs { weights: BELIEVED });
+    (0..landmarks.len())
+        .map(|s| {
+            let own: Vec<&HeldOutBox> = boxes.iter().filter(|b| b.structure == s).collect();
+            let mut certainty = Certainty {
+                weights: fitted.weights,
+                intercept: fitted.intercepts[s],
+                held_out: HeldOutErrors {
+                    subjects: subjects(own.iter().map(|b| b.subject)),
+                    right: 0,
+                    found: 0,
+                    radius_90_mm: None,
+                    corner_radius_90_mm: None,
+                },
+                loose_ends: loose_ends[s],
+                landmarks: Vec::new(),
+            };
+            let found = |b: &HeldOutBox| !b.out && certainty.score(&b.evidence) >= found_from;
+            let near: Vec<Near> = own
+                .iter()
+                .map(|b| Near {
+                    subject: b.subject,
+                    right: b.right,
+                    found: found(b),
+                    errors_mm: [b.center_mm, b.corner_mm],
+                })
+                .collect();
+            certainty.held_out = errors(&near, true);
+            certainty.landmarks = landmark_certainties(&certainty, &own, landmarks[s], found_from);
+            certainty
+        })
+        .collect()
+}
+
+fn landmark_certainties(
+    certainty: &Certainty,
+    boxes: &[&HeldOutBox],
+    count: usize,
+    found_from: f64,
+) -> Vec<LandmarkCertainty> {
+    let evidence = |b: &HeldOutBox, l: &HeldOutLandmark| {
+        [landmark_evidence(certainty.score(&b.evidence)), l.place]
+    };
+    let all: Vec<(&HeldOutBox, &HeldOutLandmark)> =
+        boxes.iter().flat_map(|b| b.landmarks.iter().map(move |l| (*b, l))).collect();
+    let outcomes: Vec<_> = all
+        .iter()
+        .map(|(b, l)| Outcome { evidence: evidence(b, l), group: l.landmark, right: l.right })
+        .collect();
+    let fitted = Logistic::fit(&outcomes, count, &Beliefs { weights: LANDMARK_BELIEVED });
+    (0..count)
+        .map(|n| {
+            let own = || all.iter().filter(|(_, l)| l.landmark == n);
+            let mut landmark = LandmarkCertainty {
+                weights: fitted.weights,
+                intercept: fitted.intercepts[n],
+                held_out: HeldOutErrors {
+                    subjects: subjects(own().map(|(b, _)| b.subject)),
+                    right: 0,
+                    found: 0,
+                    radius_90_mm: None,
+                    corner_radius_90_mm: None,
+                },
+            };
+            let near: Vec<Near> = own()
+                .map(|(b, l)| Near {
+                    subject: b.subject,
+                    right: l.right,
+                    found: !b.out && landmark.score(&evidence(b, l)) >= found_from,
+                    errors_mm: [l.error_mm; 2],
+                })
+                .collect();
+            landmark.held_out = errors(&near, false);
+            landmark
+        })
+        .collect()
+}
+
+/// What the score of a box says about its landmarks, as log-odds.
+pub(crate) fn landmark_evidence(box_score: f64) -> f64 {
+    libm::log(box_score.max(1e-3) / (1.0 - box_score).max(1e-3))
+}
+
+/// How near a held-out structure was.
+struct Near {
+    subject: usize,
+    right: bool,
+    found: bool,
+    errors_mm: [f64; 2],
+}
+
+/// The unit is the subject: of several cases the worst counts.
+fn errors(near: &[Near], corners: bool) -> HeldOutErrors {
+    let mut right: BTreeMap<usize, bool> = BTreeMap::new();
+    let mut found: BTreeMap<usize, [f64; 2]> = BTreeMap::new();
+    for n in near {
+        *right.entry(n.subject).or_insert(true) &= n.right;
+        if n.found {
+            let worst = found.entry(n.subject).or_insert([0.0; 2]);
+            *worst = [0, 1].map(|k| worst[k].max(n.errors_mm[k]));
+        }
+    }
+    let radius = |k: usize| radius_90(&found.values().map(|e| e[k]).collect::<Vec<_>>());
+    HeldOutErrors {
+        subjects: right.len(),
+        right: right.values().filter(|right| **right).count(),
+        found: found.len(),
+        radius_90_mm: radius(0),
+        corner_radius_90_mm: radius(1).filter(|_| corners),
+    }
+}
+
+fn subjects(of: impl Iterator<Item = usize>) -> usize {
+    of.collect::<BTreeSet<usize>>().len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::test_random;
+
+    fn held_out(case: usize, strong: bool, right: bool, center_mm: f64) -> HeldOutBox {
+        HeldOutBox {
+            structure: 0,
+            subject: case,
+            case,
+            evidence: if strong {
+                [4.0, 4.0, 5.0, 3.0, 2.0, -0.5]
+            } else {
+                [0.0, 0.5, 5.0, 0.0, -1.0, -2.0]
+            },
+            out: false,
+            right,
+            off_mm: center_mm,
+            center_mm,
+            corner_mm: 2.0 * center_mm,
+            landmarks: vec![HeldOutLandmark {
+                landmark: 0,
+                place: 3.0,
+                right,
+                error_mm: 0.5 * center_mm,
+            }],
+        }
+    }
+
+    #[test]
+    fn scores_are_capped_and_radii_hold_nine_of_ten() {
+        let mut random = test_random(2);
+        let boxes: Vec<HeldOutBox> =
+            (0..32).map(|n| held_out(n, true, true, random.uniform() * 3.0)).collect();
+        let [certainty] = &certainties(&boxes, &[1], &[false], 0.8)[..] else { panic!() };
+        let score = certainty.score(&boxes[0].evidence);
+        assert!((0.9..=33.0 / 34.0).contains(&score), "{score}");
+        assert_eq!((certainty.held_out.right, certainty.held_out.found), (32, 32));
+        let radius = certainty.held_out.radius_90_mm.unwrap();
+        let within = boxes.iter().filter(|b| b.center_mm <= radius).count();
+        assert_eq!(within, 30);
+        assert_eq!(certainty.held_out.corner_radius_90_mm, Some(2.0 * radius));
+        let landmark = &certainty.landmarks[0].held_out;
+        assert_eq!(
+            (landmark.radius_90_mm, landmark.corner_radius_90_mm),
+            (Some(radius / 2.0), None)
+        );
+        assert!(certainty.is_valid(1) && !certainty.is_valid(2));
+    }
+
+    #[test]
+    fn a_detector_that_was_sure_and_wrong_is_believed_no_more() {
+        // Two of three wrong, whatever they looked like.
+        let boxes: Vec<HeldOutBox> = (0..24).map(|n| held_out(n, true, n % 3 == 0, 9.0)).collect();
+        let [certainty] = &certainties(&boxes, &[1], &[false], 0.8)[..] else { panic!() };
+        let score = certainty.score(&boxes[0].evidence);
+        assert!((0.25..0.45).contains(&score), "{score}");
+        assert_eq!((certainty.held_out.found, certainty.held_out.radius_90_mm), (0, None));
+    }
+
+    #[test]
+    fn weak_evidence_counts_where_it_told_right_from_wrong() {
+        let boxes: Vec<HeldOutBox> =
+            (0..40).map(|n| held_out(n, n % 4 != 0, n % 4 != 0, 2.0)).collect();
+        let [certainty] = &certainties(&boxes, &[1], &[false], 0.8)[..] else { panic!() };
+        assert!(certainty.score(&boxes[1].evidence) > 0.9);
+        assert!(certainty.score(&boxes[0].evidence) < 0.25);
+        assert_eq!(certainty.held_out.found, 30);
+    }
+
+    #[test]
+    fn several_cases_of_a_subject_are_one() {
+        let mut boxes: Vec<HeldOutBox> = (0..20).map(|n| held_out(n, true, true, 1.0)).collect();
+        boxes.iter_mut().for_each(|b| b.subject /= 2);
+        boxes[0].center_mm = 7.0;
+        let [certainty] = &certainties(&boxes, &[1], &[false], 0.8)[..] else { panic!() };
+        assert_eq!(certainty.held_out.subjects, 10);
+        assert_eq!(certainty.held_out.radius_90_mm, Some(7.0));
+    }
+}

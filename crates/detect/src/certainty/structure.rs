@@ -1,0 +1,123 @@
+//! What a model knows of how sure and how near it is.
+
+use crate::certainty::evidence::{Evidence, KINDS};
+use crate::certainty::logistic::logistic;
+use pbt_evaluate::tolerance_mm;
+use pbt_volume::Precision;
+use serde::{Deserialize, Serialize};
+
+/// Of a structure: from detections of the whole chain in held-out cases. Part of the model.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Certainty {
+    /// From evidence to log-odds of being within tolerance.
+    pub weights: Evidence,
+    /// Log-odds without evidence.
+    pub intercept: f64,
+    /// Held-out cases, and how near the found ones were.
+    pub held_out: HeldOutErrors,
+    /// The box is long and ends at no definite place: tolerance is across it.
+    pub loose_ends: bool,
+    /// Of its landmarks, in the model's order.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub landmarks: Vec<LandmarkCertainty>,
+}
+
+/// Of a landmark.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LandmarkCertainty {
+    /// From the log-odds of the box and of its own place to those of being within tolerance.
+    pub weights: [f64; 2],
+    /// Log-odds without evidence.
+    pub intercept: f64,
+    /// Held-out cases, and how near the found ones were.
+    pub held_out: HeldOutErrors,
+}
+
+/// What held-out cases showed.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HeldOutErrors {
+    /// Subjects with the structure.
+    pub subjects: usize,
+    /// How many of them were within tolerance.
+    pub right: usize,
+    /// Subjects in which it was found.
+    pub found: usize,
+    /// Radius that holds 90 % of the errors where it was found, mm; `None` below nine.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub radius_90_mm: Option<f64>,
+    /// The same of the corner of a box that is farthest off.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub corner_radius_90_mm: Option<f64>,
+}
+
+impl HeldOutErrors {
+    /// The highest score that so many subjects can earn: (n + 1) / (n + 2), Laplace's rule of
+    /// succession where all were right.
+    pub fn highest_score(&self) -> f64 {
+        let n = self.subjects as f64;
+        (n + 1.0) / (n + 2.0)
+    }
+
+    fn capped(&self, log_odds: f64) -> f64 {
+        logistic(log_odds).min(self.highest_score())
+    }
+
+    fn precision(&self, tolerance_mm: f64) -> Precision {
+        Precision {
+            tolerance_mm,
+            radius_90_mm: self.radius_90_mm,
+            corner_radius_90_mm: self.corner_radius_90_mm,
+            n_calibration: self.found,
+        }
+    }
+
+    fn is_valid(&self) -> bool {
+        let length = |mm: Option<f64>| mm.is_none_or(|mm| mm.is_finite() && mm >= 0.0);
+        self.right <= self.subjects
+            && self.found <= self.subjects
+            && length(self.radius_90_mm)
+            && length(self.corner_radius_90_mm)
+    }
+}
+
+impl Certainty {
+    /// Probability that a box with this evidence is within tolerance.
+    pub(crate) fn score(&self, evidence: &Evidence) -> f64 {
+        let weighed = (0..KINDS).map(|k| self.weights[k] * evidence[k]).sum::<f64>();
+        self.held_out.capped(self.intercept + weighed)
+    }
+
+    /// How near a box of this size, mm, lies in an image of this spacing, mm.
+    pub(crate) fn precision(&self, size_mm: [f64; 3], spacing_mm: [f64; 3]) -> Precision {
+        self.held_out.precision(tolerance_mm(size_mm, spacing_mm))
+    }
+
+    /// Whether nothing in it leads evaluation astray, with so many landmarks.
+    pub(crate) fn is_valid(&self, landmarks: usize) -> bool {
+        let finite = |values: &[f64]| values.iter().all(|v| v.is_finite());
+        finite(&self.weights)
+            && self.intercept.is_finite()
+            && self.held_out.is_valid()
+            && self.landmarks.len() == landmarks
+            && self
+                .landmarks
+                .iter()
+                .all(|l| finite(&l.weights) && l.intercept.is_finite() && l.held_out.is_valid())
+    }
+}
+
+impl LandmarkCertainty {
+    /// Probability that a landmark is within tolerance, by the scores of its box and of its place.
+    pub(crate) fn score(&self, evidence: &[f64; 2]) -> f64 {
+        let weighed = self.weights[0] * evidence[0] + self.weights[1] * evidence[1];
+        self.held_out.capped(self.intercept + weighed)
+    }
+
+    /// How near it lies, in a box of this size in an image of this spacing, mm.
+    pub(crate) fn precision(&self, size_mm: [f64; 3], spacing_mm: [f64; 3]) -> Precision {
+        self.held_out.precision(tolerance_mm(size_mm, spacing_mm))
+    }
+}

@@ -1,0 +1,71 @@
+//! Some of the cases of a data set.
+
+use crate::data::training_data::{Annotated, TrainingData};
+use pbt_volume::{Geometry, PointLps, Volume};
+
+/// Data without the cases that are held out.
+pub(crate) struct Part<'a, D> {
+    data: &'a D,
+    /// Indices of the cases that are left, ascending.
+    kept: Vec<usize>,
+    names: Vec<String>,
+}
+
+impl<'a, D: TrainingData> Part<'a, D> {
+    pub(crate) fn new(data: &'a D, kept: Vec<usize>) -> Self {
+        let names = kept.iter().map(|&case| data.cases()[case].clone()).collect();
+        Self { data, kept, names }
+    }
+
+    /// What is annotated in the cases that are left, by their new indices.
+    fn of<T>(&self, annotated: Vec<(usize, T)>) -> Vec<(usize, T)> {
+        let new = |case: usize| self.kept.binary_search(&case).ok();
+        annotated.into_iter().filter_map(|(case, at)| Some((new(case)?, at))).collect()
+    }
+}
+
+impl<D: TrainingData> TrainingData for Part<'_, D> {
+    type Error = D::Error;
+
+    fn name(&self) -> &str {
+        self.data.name()
+    }
+
+    fn modality(&self) -> &str {
+        self.data.modality()
+    }
+
+    fn cases(&self) -> &[String] {
+        &self.names
+    }
+
+    fn image_sha256(&self, case: usize) -> &str {
+        self.data.image_sha256(self.kept[case])
+    }
+
+    fn geometry(&self, case: usize) -> &Geometry {
+        self.data.geometry(self.kept[case])
+    }
+
+    fn image(&self, case: usize) -> Result<Volume<f32>, D::Error> {
+        self.data.image(self.kept[case])
+    }
+
+    fn structures(&self) -> Vec<Annotated> {
+        let all = self.data.structures().into_iter();
+        all.map(|(name, annotated)| (name, self.of(annotated))).collect()
+    }
+
+    fn landmarks(&self, structure: &str) -> Vec<(String, Vec<(usize, PointLps)>)> {
+        let all = self.data.landmarks(structure).into_iter();
+        all.map(|(name, annotated)| (name, self.of(annotated))).collect()
+    }
+
+    fn partner(&self, structure: &str) -> Option<String> {
+        self.data.partner(structure)
+    }
+
+    fn subject(&self, case: usize) -> Option<&str> {
+        self.data.subject(self.kept[case])
+    }
+}

@@ -1,0 +1,247 @@
+//! Detections of the whole chain in cases that it has not seen: every stage, from position to
+//! network and landmarks, is trained again without each part of the subjects in turn.
+
+use super::{Observer, train_on};
+use crate::DetectError;
+use crate::certainty::held_out::{HeldOutBox, HeldOutLandmark, certainties};
+use crate::certainty::structure::Certainty;
+use crate::config::TrainConfig;
+use crate::data::augmentation::Augmented;
+use crate::data::part::Part;
+use crate::data::training_data::{FEWEST_CASES, Subjects, TrainingData};
+use crate::detect::Detection;
+use crate::model::{Model, Provenance, StructureModel};
+use crate::refine::refinement::Refinement;
+use pbt_evaluate::{BoxError, Distance, has_loose_end, tolerance_mm};
+use pbt_tree::Backend;
+use pbt_volume::{PointLps, Pose};
+
+/// Parts that the subjects are divided into. What is left of a few must still resemble the whole;
+/// of many, two thirds do.
+const PARTS: usize = 4;
+const PARTS_OF_MANY: usize = 3;
+const MANY: usize = 60;
+
+/// A detection this many tolerances from its annotation, and sure, asks for a look at the
+/// annotation.
+const FAR: f64 = 2.0;
+
+/// What held-out cases say of a model.
+pub(super) struct Measured {
+    /// Of each structure; empty where there are too few cases to tell.
+    pub(super) certainty: Vec<Certainty>,
+    pub(super) warnings: Vec<String>,
+}
+
+/// Trains without each part of the subjects, finds them there, and compares. `whole` was trained on
+/// all cases; what its trainings settled (grids, borders, shares of shrinkage) holds here, too.
+pub(super) fn measure<B: Backend, D: TrainingData>(
+    backend: &B,
+    data: &D,
+    whole: &Model,
+    observer: &dyn Observer,
+) -> Result<Measured, D::Error> {
+    let none = Measured { certainty: Vec::new(), warnings: Vec::new() };
+    let structures = data.structures();
+    let cases: Vec<(usize, ())> = (0..data.cases().len()).map(|case| (case, ())).collect();
+    let subjects = Subjects::new(data, &cases);
+    let parts = match subjects.count() {
+        count if count >= MANY => PARTS_OF_MANY,
+        count => PARTS.min(count),
+    };
+    let kept = |part: usize| -> Vec<usize> {
+        cases.iter().map(|c| c.0).filter(|&case| subjects.subject(case) % parts != part).collect()
+    };
+    if !(0..parts).all(|part| is_enough(data, &kept(part))) || parts < 2 {
+        return Ok(none);
+    }
+    let loose_ends: Vec<bool> = structures
+        .iter()
+        .map(|(_, annotated)| has_loose_end(&annotated.iter().map(|a| a.1).collect::<Vec<_>>()))
+        .collect();
+    let mut found = Vec::new();
+    for part in 0..parts {
+        let rest = Part::new(data, kept(part));
+        let nested = Nested { outer: observer, part, parts };
+        let model = train_part(backend, &rest, whole, &nested)?;
+        let held_out = cases.iter().map(|c| c.0).filter(|&c| subjects.subject(c) % parts == part);
+        for case in held_out {
+            if observer.interrupted() {
+                return Err(DetectError::Interrupted.into());
+            }
+            let image = data.image(case)?;
+            let detections = model.detect(backend, &image)?.detections;
+            let spacing_mm = image.geometry().spacing_mm();
+            for (s, (name, annotated)) in structures.iter().enumerate() {
+                let Some(&(_, truth)) = annotated.iter().find(|(c, _)| *c == case) else {
+                    continue;
+                };
+                let points = data.landmarks(name).into_iter().map(|(_, points)| {
+                    points.iter().find(|(c, _)| *c == case).map(|&(_, point)| point)
+                });
+                let truth = Truth { pose: truth, points: points.collect() };
+                let mut judged = judge(&detections[s], &truth, spacing_mm, loose_ends[s]);
+                (judged.structure, judged.case, judged.subject) = (s, case, subjects.subject(case));
+                found.push(judged);
+            }
+        }
+    }
+    let landmarks: Vec<usize> = whole.structures.iter().map(|s| s.landmarks().len()).collect();
+    let found_from = whole.provenance.config.verification.doubtful_below;
+    let certainty = certainties(&found, &landmarks, &loose_ends, found_from);
+    let warnings = found
+        .iter()
+        .filter(|b| is_suspicious(b, &certainty[b.structure], whole, data))
+        .map(|b| suspicion(b, &certainty[b.structure], whole, data))
+        .collect();
+    Ok(Measured { certainty, warnings })
+}
+
+/// Whether every structure and landmark can be trained on these cases.
+fn is_enough<D: TrainingData>(data: &D, kept: &[usize]) -> bool {
+    let enough = |cases: &mut dyn Iterator<Item = usize>| {
+        cases.filter(|case| kept.contains(case)).count() >= FEWEST_CASES
+    };
+    data.structures().iter().all(|(name, annotated)| {
+        let boxed = |case: usize| annotated.iter().any(|(c, _)| *c == case);
+        enough(&mut annotated.iter().map(|a| a.0))
+            && data.landmarks(name).iter().all(|(_, points)| {
+                enough(&mut points.iter().map(|p| p.0).filter(|&case| boxed(case)))
+            })
+    })
+}
+
+fn train_part<B: Backend, D: TrainingData>(
+    backend: &B,
+    part: &Part<'_, D>,
+    whole: &Model,
+    observer: &dyn Observer,
+) -> Result<Model, D::Error> {
+    let Provenance { copies, seed, config, .. } = &whole.provenance;
+    let provenance =
+        super::provenance::provenance(part, &part.structures(), config, *copies, *seed);
+    let trained = match copies {
+        0 => train_on(backend, part, provenance, Vec::new(), observer, Some(whole))?,
+        _ => {
+            let copied = Augmented::new(part, *copies, &config.augmentation, *seed)?;
+            train_on(backend, &copied, provenance, Vec::new(), observer, Some(whole))?
+        }
+    };
+    Ok(trained.model)
+}
+
+/// The configuration of a structure without choices that the training on all cases has made.
+pub(super) fn settled(config: &TrainConfig, whole: &StructureModel) -> TrainConfig {
+    let mut config = config.for_held_out();
+    if let Refinement::Regression(cascade) = &whole.refinement
+        && let Some(regressor) = cascade.regressors.first()
+    {
+        config.refinement.border = Some(regressor.spec.border);
+        config.refinement.ridge = Some(regressor.spec.ridge);
+    }
+    if let Some(stage) = &whole.landmarks {
+        config.landmarks.halvings = Some(stage.close_up.as_ref().map_or(0, |c| c.halvings));
+    }
+    config
+}
+
+/// Where a structure and its landmarks truly are.
+struct Truth {
+    pose: Pose,
+    points: Vec<Option<PointLps>>,
+}
+
+fn judge(
+    detection: &Detection,
+    truth: &Truth,
+    spacing_mm: [f64; 3],
+    loose_ends: bool,
+) -> HeldOutBox {
+    let tolerance_mm = tolerance_mm(truth.pose.size_mm, spacing_mm);
+    let error = BoxError::new(&detection.pose, &truth.pose);
+    let landmark =
+        |(landmark, (found, point)): (usize, (&crate::LandmarkDetection, &Option<PointLps>))| {
+            let error_mm = found.point.distance_mm(&(*point)?);
+            let right = error_mm <= tolerance_mm;
+            Some(HeldOutLandmark { landmark, place: found.place, right, error_mm })
+        };
+    HeldOutBox {
+        structure: 0,
+        subject: 0,
+        case: 0,
+        evidence: detection.trace.evidence,
+        out: detection.trace.at_most.is_some(),
+        right: Distance::Box(error).is_within(tolerance_mm, loose_ends),
+        off_mm: if loose_ends { error.across_mm } else { error.center_mm },
+        center_mm: error.center_mm,
+        corner_mm: error.corner_mm,
+        landmarks: detection
+            .landmarks
+            .iter()
+            .zip(&truth.points)
+            .enumerate()
+            .filter_map(landmark)
+            .collect(),
+    }
+}
+
+/// Whether a detection is sure and far from the annotation.
+fn is_suspicious<D: TrainingData>(
+    found: &HeldOutBox,
+    certainty: &Certainty,
+    whole: &Model,
+    data: &D,
+) -> bool {
+    let found_from = whole.provenance.config.verification.doubtful_below;
+    let size_mm = whole.structures[found.structure].prior.mean_size_mm;
+    let tolerance_mm = tolerance_mm(size_mm, data.geometry(found.case).spacing_mm());
+    !found.out
+        && !found.right
+        && found.off_mm > FAR * tolerance_mm
+        && certainty.score(&found.evidence) >= found_from
+}
+
+fn suspicion<D: TrainingData>(
+    found: &HeldOutBox,
+    certainty: &Certainty,
+    whole: &Model,
+    data: &D,
+) -> String {
+    format!(
+        "{}: {}: a training without this case finds it {:.1} mm from its annotation, with a score of \
+         {:.2} (look at the annotation)",
+        data.cases()[found.case],
+        whole.structures[found.structure].name,
+        found.off_mm,
+        certainty.score(&found.evidence)
+    )
+}
+
+/// Tells of a training within a training.
+struct Nested<'a> {
+    outer: &'a dyn Observer,
+    part: usize,
+    parts: usize,
+}
+
+/// Share of the whole training that lies behind when held-out cases are begun: one training of
+/// `PARTS`.
+pub(super) const BEFORE: f64 = 0.25;
+
+impl Observer for Nested<'_> {
+    fn stage(&self, structure: &str, stage: &str, done: f64) {
+        let Self { outer, part, parts } = self;
+        let share = (*part as f64 + done) / *parts as f64;
+        let stage = format!("{stage}, {} of {parts} parts held out", part + 1);
+        outer.stage(structure, &stage, BEFORE + (1.0 - BEFORE) * share);
+    }
+
+    fn interrupted(&self) -> bool {
+        self.outer.interrupted()
+    }
+
+    /// A checkpoint is of the training on all cases.
+    fn checkpoint(&self, _bytes: &[u8]) -> Result<(), DetectError> {
+        Ok(())
+    }
+}

@@ -1,12 +1,11 @@
 //! The backend: what training and detection ask for, on the device. What families of features have
 //! in common is written once; each says how it prepares responses and how it scores.
 
-use crate::device::OrEnd;
 use crate::{Gpu, GpuError, GpuImage};
 use cudarc::driver::{CudaSlice, CudaViewMut};
 use pbt_tree::{
-    Backend, BoostTask, Classifier, Device, Evaluate, FeatureFamily, ImageLayout, Patch, PoseSite,
-    Score, Weak,
+    Backend, BoostTask, Classifier, Device, DeviceError, Evaluate, FeatureFamily, ImageLayout,
+    Patch, PoseSite, Score, Weak,
 };
 use pbt_volume::Volume;
 use std::ops::Range;
@@ -49,12 +48,15 @@ pub(crate) trait Respond {
 impl Device for Gpu {
     type Image = GpuImage;
 
-    fn upload(&self, levels: &[Volume<u16>], layout: &ImageLayout) -> GpuImage {
-        GpuImage::new(self, levels, layout).or_end()
+    fn upload(
+        &self,
+        levels: &[Volume<u16>],
+        layout: &ImageLayout,
+    ) -> Result<GpuImage, DeviceError> {
+        Ok(GpuImage::new(self, levels, layout)?)
     }
 }
 
-/// A device that fails ends the computation: see [`guarded`](crate::guarded).
 impl<F: DeviceFamily> Evaluate<F> for Gpu {
     fn responses(
         &self,
@@ -63,13 +65,11 @@ impl<F: DeviceFamily> Evaluate<F> for Gpu {
         features: &[F::Feature],
         sites: &[F::Site],
         out: &mut [i32],
-    ) {
-        let prepared = family.prepare(self, images, features, sites).or_end();
-        self.device
-            .read_responses(out, |device| {
-                prepared.respond(0..features.len(), 0..sites.len(), device)
-            })
-            .or_end();
+    ) -> Result<(), DeviceError> {
+        let prepared = family.prepare(self, images, features, sites)?;
+        Ok(self.device.read_responses(out, |device| {
+            prepared.respond(0..features.len(), 0..sites.len(), device)
+        })?)
     }
 
     fn score(
@@ -79,9 +79,11 @@ impl<F: DeviceFamily> Evaluate<F> for Gpu {
         features: &[F::Feature],
         classifier: &Classifier,
         targets: &F::Targets,
-    ) -> Vec<Score> {
-        let scores = family.score(self, image, features, classifier, targets).or_end();
-        scores.map_or_else(Vec::new, |scores| self.read_scores(&scores).or_end())
+    ) -> Result<Vec<Score>, DeviceError> {
+        match family.score(self, image, features, classifier, targets)? {
+            Some(scores) => Ok(self.read_scores(&scores)?),
+            None => Ok(Vec::new()),
+        }
     }
 
     fn boost_node(
@@ -91,12 +93,11 @@ impl<F: DeviceFamily> Evaluate<F> for Gpu {
         features: &[F::Feature],
         sites: &[F::Site],
         task: &BoostTask<'_>,
-    ) -> Vec<Weak> {
-        let prepared = family.prepare(self, images, features, sites).or_end();
-        self.boost_responses(features.len(), sites.len(), task, |range, out| {
+    ) -> Result<Vec<Weak>, DeviceError> {
+        let prepared = family.prepare(self, images, features, sites)?;
+        Ok(self.boost_responses(features.len(), sites.len(), task, |range, out| {
             prepared.respond(range, 0..sites.len(), out)
-        })
-        .or_end()
+        })?)
     }
 
     fn margins(
@@ -106,12 +107,11 @@ impl<F: DeviceFamily> Evaluate<F> for Gpu {
         features: &[F::Feature],
         weaks: &[Weak],
         sites: &[F::Site],
-    ) -> Vec<i32> {
-        let prepared = family.prepare(self, images, features, sites).or_end();
-        self.margins_of(weaks, features.len(), sites.len(), |range, out| {
+    ) -> Result<Vec<i32>, DeviceError> {
+        let prepared = family.prepare(self, images, features, sites)?;
+        Ok(self.margins_of(weaks, features.len(), sites.len(), |range, out| {
             prepared.respond(0..features.len(), range, out)
-        })
-        .or_end()
+        })?)
     }
 
     fn best(
@@ -122,14 +122,22 @@ impl<F: DeviceFamily> Evaluate<F> for Gpu {
         classifier: &Classifier,
         targets: &F::Targets,
         k: usize,
-    ) -> Vec<(usize, Score)> {
-        let scores = family.score(self, image, features, classifier, targets).or_end();
-        scores.map_or_else(Vec::new, |scores| self.best_scores(&scores, k).or_end())
+    ) -> Result<Vec<(usize, Score)>, DeviceError> {
+        match family.score(self, image, features, classifier, targets)? {
+            Some(scores) => Ok(self.best_scores(&scores, k)?),
+            None => Ok(Vec::new()),
+        }
     }
 }
 
 impl Backend for Gpu {
-    fn patches(&self, images: &[&GpuImage], patch: &Patch, sites: &[PoseSite], out: &mut [i16]) {
-        self.sample_patches(images, patch, sites, out).or_end();
+    fn patches(
+        &self,
+        images: &[&GpuImage],
+        patch: &Patch,
+        sites: &[PoseSite],
+        out: &mut [i16],
+    ) -> Result<(), DeviceError> {
+        Ok(self.sample_patches(images, patch, sites, out)?)
     }
 }

@@ -3,15 +3,15 @@
 
 use crate::bins::{DeviceMatrix, Tiles};
 use crate::constants::{BOOST_THREADS, GROUP};
-use crate::device::{Context, OrEnd, blocks_of};
+use crate::device::{Context, blocks_of};
 use crate::{Gpu, GpuError};
 use cudarc::driver::{
     CudaFunction, CudaModule, CudaSlice, CudaViewMut, DevicePtr, DeviceRepr, LaunchConfig,
     PushKernelArg,
 };
 use pbt_tree::{
-    BinnedMatrix, BoostParams, BoostTask, Booster, Bounds, WEIGHT_TOTAL, Weak, WeakKind, accepts,
-    alpha_of_error, output_bins,
+    BinnedMatrix, BoostParams, BoostTask, Booster, Bounds, DeviceError, WEIGHT_TOTAL, Weak,
+    WeakKind, accepts, alpha_of_error, output_bins,
 };
 use std::ops::Range;
 use std::sync::Arc;
@@ -108,10 +108,9 @@ impl Booster for Gpu {
         labels: &[bool],
         weights: &[u32],
         params: &BoostParams,
-    ) -> Vec<Weak> {
-        let weaks = DeviceMatrix::upload(self, matrix)
-            .and_then(|matrix| self.boost_matrix(&matrix, labels, weights, params));
-        weaks.or_end()
+    ) -> Result<Vec<Weak>, DeviceError> {
+        let matrix = DeviceMatrix::upload(self, matrix)?;
+        Ok(self.boost_matrix(&matrix, labels, weights, params)?)
     }
 }
 

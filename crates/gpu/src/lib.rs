@@ -22,7 +22,7 @@ mod poses;
 
 pub use best::BestScores;
 pub use bins::DeviceMatrix;
-pub use device::{DeviceInfo, GpuError, devices, guarded};
+pub use device::{DeviceInfo, GpuError, devices};
 pub use gpu::Gpu;
 pub use haar::Strategy;
 pub use image::GpuImage;

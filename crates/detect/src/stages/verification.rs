@@ -54,7 +54,7 @@ impl VerificationStage {
     pub(crate) fn train<B: Backend>(
         input: &StageInput<'_, B>,
         found: &[Vec<Pose>],
-        refine: impl Fn(&B::Image, &[Pose]) -> Vec<Pose>,
+        refine: impl Fn(&B::Image, &[Pose]) -> Result<Vec<Pose>, DetectError>,
         shrinkage: Option<Shrinkage>,
         error: Option<PoseError>,
     ) -> Result<Self, DetectError> {
@@ -102,7 +102,7 @@ impl VerificationStage {
                 let center = PointLps(case.pose.center.0 + random.in_ball(0.4 * d));
                 starts.push(Pose { center, orientation, size_mm: prior.mean_size_mm });
             }
-            let ends = refine(images[n], &starts);
+            let ends = refine(images[n], &starts)?;
             // Near misses and places far off, which the refinement never reaches in the training
             // cases.
             let near = (0..each).map(|_| {
@@ -158,7 +158,7 @@ impl VerificationStage {
             let mut labels = test.labels.iter();
             for sites in test.sites.chunk_by(|a, b| a.image == b.image) {
                 let poses: Vec<Pose> = sites.iter().map(|s| s.pose).collect();
-                let scores = c.score(backend, images[sites[0].image as usize], &poses);
+                let scores = c.score(backend, images[sites[0].image as usize], &poses)?;
                 held_out.extend(
                     scores
                         .iter()
@@ -194,16 +194,19 @@ impl VerificationStage {
     }
 
     /// The best of the poses, settled; `None` of no poses.
+    ///
+    /// # Errors
+    /// [`DetectError::Device`] when the device fails.
     pub fn best<B: Backend>(
         &self,
         backend: &B,
         image: &B::Image,
         poses: &[Pose],
         prior: &Prior,
-    ) -> Option<(Pose, Score)> {
-        let scores = self.score(backend, image, poses);
-        let best = *best_indices(&scores, 1).first()?;
-        Some((self.settle(poses, best, prior), scores[best]))
+    ) -> Result<Option<(Pose, Score)>, DetectError> {
+        let scores = self.score(backend, image, poses)?;
+        let best = best_indices(&scores, 1).first().copied();
+        Ok(best.map(|best| (self.settle(poses, best, prior), scores[best])))
     }
 
     /// The median of those that converged to about the same place as the chosen one (some did not
@@ -221,7 +224,7 @@ impl VerificationStage {
         backend: &B,
         image: &B::Image,
         poses: &[Pose],
-    ) -> Vec<Score> {
+    ) -> Result<Vec<Score>, DetectError> {
         self.classifier.score(backend, image, poses)
     }
 }

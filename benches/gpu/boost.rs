@@ -9,7 +9,7 @@
 //! `benches/peers/same_stumps.py`, and nothing is timed.
 
 use pbt_cpu::CpuBooster;
-use pbt_gpu::{DeviceMatrix, Gpu, GpuError};
+use pbt_gpu::{Gpu, GpuError};
 use pbt_tree::{BinnedMatrix, BoostParams, Booster, WEIGHT_TOTAL, WeakKind};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -101,7 +101,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let responses = responses(samples, features);
         let labels: Vec<bool> = (0..samples).map(|s| s % 2 == 0).collect();
         let weights = vec![WEIGHT_TOTAL / samples as u32; samples];
-        let matrix = DeviceMatrix::of_responses(&gpu, &responses, samples, 0.5)?;
+        let matrix = gpu.bin_responses(&responses, samples, 0.5)?;
         for (name, weak) in [
             ("threshold", WeakKind::Threshold),
             ("histogram 64", WeakKind::Histogram { bins: 64 }),

@@ -1,14 +1,20 @@
 //! The backend: what training and detection ask for, on the device. What families of features have
 //! in common is written once; each says how it prepares responses and how it scores.
 
-use crate::{Gpu, GpuError, GpuImage};
-use cudarc::driver::{CudaSlice, CudaViewMut};
+use crate::device::GpuError;
+use crate::gpu::Gpu;
+use crate::haar::HaarSites;
+use crate::image::GpuImage;
+use crate::poses::PoseResponses;
+use crate::respond::Respond;
+use cudarc::driver::CudaSlice;
+use pbt_features::{HaarFeature, SteerableFeature};
 use pbt_tree::{
-    Backend, BoostTask, Classifier, Device, DeviceError, Evaluate, FeatureFamily, ImageLayout,
-    Patch, PoseSite, Score, Weak,
+    AllVoxels, Backend, BinnedMatrix, BoostParams, BoostTask, Booster, Classifier, Device,
+    DeviceError, Evaluate, FeatureFamily, Haar, ImageLayout, Patch, PoseSite, Score, Steerable,
+    VoxelSite, Weak,
 };
-use pbt_volume::Volume;
-use std::ops::Range;
+use pbt_volume::{Pose, Volume};
 
 /// A family of features on the device.
 pub(crate) trait DeviceFamily: FeatureFamily {
@@ -34,15 +40,72 @@ pub(crate) trait DeviceFamily: FeatureFamily {
     ) -> Result<Option<CudaSlice<i64>>, GpuError>;
 }
 
-/// Responses of the features and sites that were prepared.
-pub(crate) trait Respond {
-    /// The responses of some of the features at some of the sites, `[feature][site]`.
-    fn respond(
+impl DeviceFamily for Haar {
+    type Prepared<'a> = HaarSites<'a>;
+
+    fn prepare<'a>(
         &self,
-        features: Range<usize>,
-        sites: Range<usize>,
-        out: &mut CudaViewMut<'_, i32>,
-    ) -> Result<(), GpuError>;
+        gpu: &'a Gpu,
+        images: &'a [&'a GpuImage],
+        features: &[HaarFeature],
+        sites: &[VoxelSite],
+    ) -> Result<HaarSites<'a>, GpuError> {
+        HaarSites::new(&gpu.haar, (&gpu.device, &gpu.images), images, features, sites)
+    }
+
+    fn score(
+        &self,
+        gpu: &Gpu,
+        image: &GpuImage,
+        features: &[HaarFeature],
+        classifier: &Classifier,
+        _: &AllVoxels,
+    ) -> Result<Option<CudaSlice<i64>>, GpuError> {
+        gpu.haar.score_voxels(&gpu.device, &gpu.images, image, features, classifier).map(Some)
+    }
+}
+
+impl DeviceFamily for Steerable {
+    type Prepared<'a> = PoseResponses<'a>;
+
+    fn prepare<'a>(
+        &self,
+        gpu: &'a Gpu,
+        images: &'a [&'a GpuImage],
+        features: &[SteerableFeature],
+        sites: &[PoseSite],
+    ) -> Result<PoseResponses<'a>, GpuError> {
+        let on = (&gpu.device, &gpu.images);
+        PoseResponses::new(&gpu.poses, on, images, &self.grid, features, sites)
+    }
+
+    fn score(
+        &self,
+        gpu: &Gpu,
+        image: &GpuImage,
+        features: &[SteerableFeature],
+        classifier: &Classifier,
+        poses: &[Pose],
+    ) -> Result<Option<CudaSlice<i64>>, GpuError> {
+        if poses.is_empty() {
+            return Ok(None);
+        }
+        let frames = gpu.pose_frames(image, &self.grid, poses)?;
+        gpu.pose_scores(image, features, classifier, &frames).map(Some)
+    }
+}
+
+impl Booster for Gpu {
+    fn boost(
+        &self,
+        matrix: &BinnedMatrix,
+        labels: &[bool],
+        weights: &[u32],
+        params: &BoostParams,
+    ) -> Result<Vec<Weak>, DeviceError> {
+        let matrix = self.upload_matrix(matrix)?;
+        Ok(self.boost_matrix(&matrix, labels, weights, params)?)
+    }
 }
 
 impl Device for Gpu {
@@ -53,7 +116,7 @@ impl Device for Gpu {
         levels: &[Volume<u16>],
         layout: &ImageLayout,
     ) -> Result<GpuImage, DeviceError> {
-        Ok(GpuImage::new(self, levels, layout)?)
+        Ok(self.images.upload(&self.device, levels, layout)?)
     }
 }
 
@@ -95,9 +158,14 @@ impl<F: DeviceFamily> Evaluate<F> for Gpu {
         task: &BoostTask<'_>,
     ) -> Result<Vec<Weak>, DeviceError> {
         let prepared = family.prepare(self, images, features, sites)?;
-        Ok(self.boost_responses(features.len(), sites.len(), task, |range, out| {
-            prepared.respond(range, 0..sites.len(), out)
-        })?)
+        let matrix = self.bins.bin(
+            &self.device,
+            features.len(),
+            sites.len(),
+            task.cut_percent,
+            |range, out| prepared.respond(range, 0..sites.len(), out),
+        )?;
+        Ok(self.boost_matrix(&matrix, task.labels, task.weights, task.params)?)
     }
 
     fn margins(
@@ -109,8 +177,9 @@ impl<F: DeviceFamily> Evaluate<F> for Gpu {
         sites: &[F::Site],
     ) -> Result<Vec<i32>, DeviceError> {
         let prepared = family.prepare(self, images, features, sites)?;
-        Ok(self.margins_of(weaks, features.len(), sites.len(), |range, out| {
-            prepared.respond(0..features.len(), range, out)
+        let (rows, count) = (features.len(), sites.len());
+        Ok(self.boost.margins_of(&self.device, weaks, rows, count, |range, out| {
+            prepared.respond(0..rows, range, out)
         })?)
     }
 
@@ -138,6 +207,6 @@ impl Backend for Gpu {
         sites: &[PoseSite],
         out: &mut [i16],
     ) -> Result<(), DeviceError> {
-        Ok(self.sample_patches(images, patch, sites, out)?)
+        Ok(self.patches.sample(&self.device, &self.images, images, patch, sites, out)?)
     }
 }

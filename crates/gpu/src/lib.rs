@@ -19,6 +19,8 @@ mod integral;
 mod patches;
 mod paths;
 mod poses;
+mod respond;
+mod tiles;
 
 pub use best::BestScores;
 pub use bins::DeviceMatrix;

@@ -146,17 +146,14 @@ fn bins_equal_the_cpu_cuda() {
         let problem = Problem::new(&mut rng, samples, features, spread);
         for percent in [0.0, 0.5, 7.0, 49.0] {
             let expected = problem.matrix(percent);
-            let (bounds, bins) =
-                DeviceMatrix::of_responses(&gpu, &problem.responses, samples, percent)
-                    .expect(WORKS)
-                    .read_back(&gpu)
-                    .expect(WORKS);
+            let read = |matrix: &DeviceMatrix| gpu.read_matrix(matrix).expect(WORKS);
+            let binned = gpu.bin_responses(&problem.responses, samples, percent);
+            let (bounds, bins) = read(&binned.expect(WORKS));
             let expected_bounds: Vec<_> =
                 (0..expected.features()).map(|f| expected.bounds(f)).collect();
             assert!(bounds == expected_bounds, "bounds of {samples} x {features}, {percent} %");
             assert!(bins == expected.as_slice(), "bins of {samples} x {features}, {percent} %");
-            let (bounds, bins) =
-                DeviceMatrix::upload(&gpu, &expected).expect(WORKS).read_back(&gpu).expect(WORKS);
+            let (bounds, bins) = read(&gpu.upload_matrix(&expected).expect(WORKS));
             assert!(
                 bounds == expected_bounds && bins == expected.as_slice(),
                 "upload of {samples} x {features}"
@@ -178,8 +175,7 @@ fn a_matrix_beyond_the_limit_gives_the_same_cuda() {
             .boost(&problem.matrix(0.5), &problem.labels, &problem.weights, &params)
             .expect("no device");
         assert!(expected.len() > 3);
-        let matrix =
-            DeviceMatrix::of_responses(&gpu, &problem.responses, samples, 0.5).expect(WORKS);
+        let matrix = gpu.bin_responses(&problem.responses, samples, 0.5).expect(WORKS);
         assert!(!matrix.is_resident());
         assert_eq!(
             gpu.boost_matrix(&matrix, &problem.labels, &problem.weights, &params).expect(WORKS),

@@ -10,5 +10,5 @@ mod resident;
 pub(crate) use context::Context;
 pub use devices::{DeviceInfo, devices};
 pub use error::GpuError;
-pub(crate) use launch::{blocks_of, launch};
+pub(crate) use launch::{blocks_of, launch, module};
 pub(crate) use resident::Resident;

@@ -9,7 +9,7 @@
 //! `benches/peers/same_stumps.py`, and nothing is timed.
 
 use pbt_cpu::CpuBooster;
-use pbt_gpu::{DeviceMatrix, Gpu, GpuError};
+use pbt_gpu::{Gpu, GpuError};
 use pbt_tree::{BinnedMatrix, BoostParams, Booster, WEIGHT_TOTAL, WeakKind};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -63,7 +63,7 @@ fn write_problem(path: &str) -> Result<(), Box<dyn Error>> {
     bytes.extend(matrix.as_slice());
     bytes.extend(labels.iter().map(|&label| label as u8));
     weights.iter().for_each(|w| bytes.extend(w.to_le_bytes()));
-    for weak in booster.boost(&matrix, &labels, &weights, &params) {
+    for weak in booster.boost(&matrix, &labels, &weights, &params)? {
         bytes.extend(u64::from(weak.feature).to_le_bytes());
         bytes.extend(weak.votes.to_le_bytes());
     }
@@ -101,7 +101,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let responses = responses(samples, features);
         let labels: Vec<bool> = (0..samples).map(|s| s % 2 == 0).collect();
         let weights = vec![WEIGHT_TOTAL / samples as u32; samples];
-        let matrix = DeviceMatrix::of_responses(&gpu, &responses, samples, 0.5)?;
+        let matrix = gpu.bin_responses(&responses, samples, 0.5)?;
         for (name, weak) in [
             ("threshold", WeakKind::Threshold),
             ("histogram 64", WeakKind::Histogram { bins: 64 }),
@@ -128,7 +128,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 let start = Instant::now();
                 let expected = CpuBooster.boost(&host, &labels, &weights, &params);
                 let cpu = start.elapsed().as_secs_f64() * 1e3;
-                assert_eq!(strong, expected, "the CPU's bits");
+                assert_eq!(Ok(&strong), expected.as_ref(), "the CPU's bits");
                 println!(
                     "{:<44} {cpu:>9.3} {:>9} {:>6.2}",
                     format!("  CPU, {} threads", rayon::current_num_threads()),

@@ -10,7 +10,7 @@
 
 use nalgebra::Vector3;
 use pbt_features::{BoxGrid, HaarFeature, HaarPoolConfig, SteerableSet, haar_pool, steerable_pool};
-use pbt_gpu::{Gpu, GpuError, Strategy};
+use pbt_gpu::{Gpu, Strategy};
 use pbt_tree::{
     Bounds, Classifier, Device, EvalParams, Evaluate, Evaluator, Haar, ImageLayout, Node, Score,
     Tree, VoxelSite, Weak,
@@ -18,6 +18,7 @@ use pbt_tree::{
 use pbt_volume::{Geometry, Padding, PointLps, Pose, Volume, rotation_from_vector};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
+use std::error::Error;
 
 const WARM_UP: usize = 3;
 const REPEATS: usize = 11;
@@ -68,7 +69,7 @@ fn median_weaks(
     let mut voxel = || shape.map(|n| ((u64::from(rng.next_u32()) * n as u64) >> 32) as i32);
     let sites: Vec<VoxelSite> = (0..501).map(|_| VoxelSite { image: 0, voxel: voxel() }).collect();
     let mut responses = vec![0; features.len() * sites.len()];
-    gpu.responses(&[image], &Haar, features, &sites, &mut responses);
+    gpu.responses(&[image], &Haar, features, &sites, &mut responses).expect("the device works");
     let mut of_feature = responses.chunks_exact_mut(sites.len());
     let middles: Vec<i32> = of_feature.by_ref().map(|r| *r.select_nth_unstable(250).1).collect();
     (0..count)
@@ -120,14 +121,14 @@ fn strategies(
     gpu: &Gpu,
     work: &Work<'_>,
     make: impl Fn(&[Weak]) -> Classifier,
-) -> Result<(), GpuError> {
+) -> Result<(), Box<dyn Error>> {
     let &Work { name, shape, radius, features, weaks, floor_ms: floor } = work;
     if !wanted(name) {
         return Ok(());
     }
     let v = volume(shape);
     let layout = ImageLayout { padding: Padding::Edge, haar: Some((0, radius)), channels: vec![] };
-    let image = gpu.upload(std::slice::from_ref(&v), &layout);
+    let image = gpu.upload(std::slice::from_ref(&v), &layout)?;
     let classifier = make(&median_weaks(gpu, &image, shape, features, weaks, 20_000));
     let mut expected = None;
     for strategy in [Strategy::Walks, Strategy::Waves, Strategy::TiledWaves, Strategy::Paths] {
@@ -162,7 +163,7 @@ fn features_of(taps: usize, count: usize, radius: usize) -> Vec<HaarFeature> {
     pool.into_iter().filter(|f| f.taps().len() == taps).take(count).collect()
 }
 
-fn main() -> Result<(), GpuError> {
+fn main() -> Result<(), Box<dyn Error>> {
     let gpu = match Gpu::open(0) {
         Ok(gpu) => gpu,
         Err(error) => {
@@ -188,7 +189,7 @@ fn main() -> Result<(), GpuError> {
         let v = volume([256; 3]);
         let layout = ImageLayout { padding: Padding::Edge, haar: None, channels: vec![0] };
         let ms = gpu.median_ms(WARM_UP, REPEATS, || {
-            gpu.upload(std::slice::from_ref(&v), &layout);
+            gpu.upload(std::slice::from_ref(&v), &layout).expect("the device works");
             Ok(())
         })?;
         row(
@@ -273,7 +274,7 @@ fn main() -> Result<(), GpuError> {
     }
     let v = volume([256; 3]);
     let layout = ImageLayout { padding: Padding::Edge, haar: None, channels: vec![0] };
-    let image = gpu.upload(std::slice::from_ref(&v), &layout);
+    let image = gpu.upload(std::slice::from_ref(&v), &layout)?;
     let grid = BoxGrid { points: [5, 5, 5], extent: [1.2; 3] };
     let features: Vec<_> = steerable_pool(&grid, SteerableSet::Compact, &[0])
         .into_iter()

@@ -14,8 +14,8 @@ use pbt_features::{HaarFeature, SteerableFeature};
 use pbt_gpu::{Gpu, GpuImage};
 use pbt_io::read_image;
 use pbt_tree::{
-    AllVoxels, Backend, BinnedMatrix, BoostParams, Booster, Classifier, Device, Evaluate, Haar,
-    ImageLayout, Patch, PoseSite, Score, Steerable, VoxelSite, Weak,
+    AllVoxels, Backend, BinnedMatrix, BoostParams, Booster, Classifier, Device, DeviceError,
+    Evaluate, Haar, ImageLayout, Patch, PoseSite, Score, Steerable, VoxelSite, Weak,
 };
 use pbt_volume::{Pose, Volume};
 use std::path::Path;
@@ -52,7 +52,7 @@ impl Booster for Split {
         labels: &[bool],
         weights: &[u32],
         params: &BoostParams,
-    ) -> Vec<Weak> {
+    ) -> Result<Vec<Weak>, DeviceError> {
         self.gpu.boost(matrix, labels, weights, params)
     }
 }
@@ -60,8 +60,8 @@ impl Booster for Split {
 impl Device for Split {
     type Image = Both;
 
-    fn upload(&self, levels: &[Volume<u16>], layout: &ImageLayout) -> Both {
-        Both { cpu: Cpu.upload(levels, layout), gpu: self.gpu.upload(levels, layout) }
+    fn upload(&self, levels: &[Volume<u16>], layout: &ImageLayout) -> Result<Both, DeviceError> {
+        Ok(Both { cpu: Cpu.upload(levels, layout)?, gpu: self.gpu.upload(levels, layout)? })
     }
 }
 
@@ -73,8 +73,8 @@ impl Evaluate<Haar> for Split {
         features: &[HaarFeature],
         sites: &[VoxelSite],
         out: &mut [i32],
-    ) {
-        self.gpu.responses(&on_gpu(images), family, features, sites, out);
+    ) -> Result<(), DeviceError> {
+        self.gpu.responses(&on_gpu(images), family, features, sites, out)
     }
 
     fn score(
@@ -84,7 +84,7 @@ impl Evaluate<Haar> for Split {
         features: &[HaarFeature],
         classifier: &Classifier,
         targets: &AllVoxels,
-    ) -> Vec<Score> {
+    ) -> Result<Vec<Score>, DeviceError> {
         self.gpu.score(&image.gpu, family, features, classifier, targets)
     }
 
@@ -96,7 +96,7 @@ impl Evaluate<Haar> for Split {
         classifier: &Classifier,
         targets: &AllVoxels,
         k: usize,
-    ) -> Vec<(usize, Score)> {
+    ) -> Result<Vec<(usize, Score)>, DeviceError> {
         self.gpu.best(&image.gpu, family, features, classifier, targets, k)
     }
 }
@@ -109,8 +109,8 @@ impl Evaluate<Steerable> for Split {
         features: &[SteerableFeature],
         sites: &[PoseSite],
         out: &mut [i32],
-    ) {
-        self.gpu.responses(&on_gpu(images), family, features, sites, out);
+    ) -> Result<(), DeviceError> {
+        self.gpu.responses(&on_gpu(images), family, features, sites, out)
     }
 
     fn score(
@@ -120,7 +120,7 @@ impl Evaluate<Steerable> for Split {
         features: &[SteerableFeature],
         classifier: &Classifier,
         poses: &[Pose],
-    ) -> Vec<Score> {
+    ) -> Result<Vec<Score>, DeviceError> {
         let start = Instant::now();
         let (for_cpu, for_gpu) = poses.split_at((self.share * poses.len() as f64).round() as usize);
         // The launch returns before the device is done.
@@ -128,7 +128,7 @@ impl Evaluate<Steerable> for Split {
             let frames = self.gpu.pose_frames(&image.gpu, &family.grid, for_gpu).expect("frames");
             self.gpu.pose_scores(&image.gpu, features, classifier, &frames).expect("scores")
         });
-        let mut scores = Cpu.score(&image.cpu, family, features, classifier, for_cpu);
+        let mut scores = Cpu.score(&image.cpu, family, features, classifier, for_cpu)?;
         scores.extend(
             launched.iter().flat_map(|scores| self.gpu.read_scores(scores).expect("scores")),
         );
@@ -136,13 +136,19 @@ impl Evaluate<Steerable> for Split {
             .lock()
             .expect("one thread")
             .push((poses.len(), start.elapsed().as_secs_f64() * 1e3));
-        scores
+        Ok(scores)
     }
 }
 
 impl Backend for Split {
-    fn patches(&self, images: &[&Both], patch: &Patch, sites: &[PoseSite], out: &mut [i16]) {
-        self.gpu.patches(&on_gpu(images), patch, sites, out);
+    fn patches(
+        &self,
+        images: &[&Both],
+        patch: &Patch,
+        sites: &[PoseSite],
+        out: &mut [i16],
+    ) -> Result<(), DeviceError> {
+        self.gpu.patches(&on_gpu(images), patch, sites, out)
     }
 }
 

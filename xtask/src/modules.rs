@@ -12,13 +12,6 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use tree::{ModuleTree, circles};
 
-/// Circles that are known and to be mended: the crate's root, and how many files are in it. None may
-/// grow, and none may be added.
-const KNOWN: [(&str, usize); 1] = [
-    // Every kernel file is an `impl Gpu`, and `Gpu` holds the kernels of every file.
-    ("crates/gpu/src/lib.rs", 13),
-];
-
 /// Checks all packages of the workspace. Prints what is wrong, and fails when anything is.
 pub(crate) fn check() -> anyhow::Result<()> {
     let metadata = metadata()?;
@@ -81,11 +74,7 @@ fn circles_of(file: &Path) -> anyhow::Result<Vec<String>> {
         }
         lines
     };
-    let root = shown(file);
-    let known = |circle: &std::collections::BTreeSet<&Path>| {
-        KNOWN.iter().any(|&(path, most)| root == Path::new(path) && circle.len() <= most)
-    };
-    Ok(circles(&edges).iter().filter(|circle| !known(circle)).map(describe).collect())
+    Ok(circles(&edges).iter().map(describe).collect())
 }
 
 /// The path as seen from the root of the checkout.

@@ -6,8 +6,8 @@
 use pbt_cpu::Cpu;
 use pbt_features::{HaarPoolConfig, haar_pool};
 use pbt_tree::{
-    AllVoxels, Bounds, Classifier, Device, EvalParams, Evaluate, Evaluator, Haar, ImageLayout,
-    Node, Tree, Weak,
+    AllVoxels, Bounds, Classifier, Device, DeviceError, EvalParams, Evaluate, Evaluator, Haar,
+    ImageLayout, Node, Tree, Weak,
 };
 use pbt_volume::{Geometry, Padding, Volume};
 use std::hint::black_box;
@@ -38,14 +38,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let classifier = Classifier { trees: vec![tree], eval: Evaluator::new(EvalParams::default()) };
     let layout = ImageLayout { padding: Padding::Zero, haar: Some((0, 9)), channels: vec![] };
-    let image = Cpu.upload(std::slice::from_ref(&volume), &layout);
+    let image = Cpu.upload(std::slice::from_ref(&volume), &layout)?;
     let mut times: Vec<f64> = (0..9)
         .map(|_| {
             let started = Instant::now();
-            black_box(Cpu.score(&image, &Haar, &features, &classifier, &AllVoxels));
-            started.elapsed().as_secs_f64() * 1e3
+            black_box(Cpu.score(&image, &Haar, &features, &classifier, &AllVoxels)?);
+            Ok(started.elapsed().as_secs_f64() * 1e3)
         })
-        .collect();
+        .collect::<Result<_, DeviceError>>()?;
     times.sort_by(f64::total_cmp);
     let taps: usize = features.iter().map(|f| f.taps().len()).sum();
     println!(

@@ -1,7 +1,8 @@
 //! AdaBoost on the CPU: one signed addition a (sample, feature) and round.
 
 use pbt_tree::{
-    BINS, BinnedMatrix, BoostParams, Booster, Candidate, Weak, adaboost, best_of_feature,
+    BINS, BinnedMatrix, BoostParams, Booster, Candidate, DeviceError, Weak, adaboost,
+    best_of_feature,
 };
 use rayon::prelude::*;
 
@@ -23,9 +24,9 @@ impl Booster for CpuBooster {
         labels: &[bool],
         weights: &[u32],
         params: &BoostParams,
-    ) -> Vec<Weak> {
+    ) -> Result<Vec<Weak>, DeviceError> {
         let mut compact = Compact::default();
-        adaboost(matrix, labels, weights, params, |signed, total| {
+        Ok(adaboost(matrix, labels, weights, params, |signed, total| {
             let (rows, signed) = compact.rows(matrix, signed);
             let samples = signed.len();
             let search = |first: usize, rows: &[u8]| {
@@ -47,7 +48,7 @@ impl Booster for CpuBooster {
             tasks
                 .filter_map(|(task, rows)| search(task * FEATURES_A_TASK, rows))
                 .reduce_with(Candidate::better)
-        })
+        }))
     }
 }
 
@@ -164,9 +165,8 @@ mod tests {
     fn no_samples_and_no_features_give_nothing() {
         for (samples, features) in [(0, 3), (3, 0), (0, 0)] {
             let (matrix, labels, weights) = problem(1, samples, features);
-            assert!(
-                CpuBooster.boost(&matrix, &labels, &weights, &BoostParams::default()).is_empty()
-            );
+            let found = CpuBooster.boost(&matrix, &labels, &weights, &BoostParams::default());
+            assert_eq!(found, Ok(vec![]));
         }
     }
 

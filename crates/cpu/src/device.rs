@@ -2,7 +2,7 @@
 
 use crate::boost::CpuBooster;
 use crate::image::CpuImage;
-use pbt_tree::{BinnedMatrix, BoostParams, Booster, Device, ImageLayout, Weak};
+use pbt_tree::{BinnedMatrix, BoostParams, Booster, Device, DeviceError, ImageLayout, Weak};
 use pbt_volume::Volume;
 
 /// The CPU backend.
@@ -16,7 +16,7 @@ impl Booster for Cpu {
         labels: &[bool],
         weights: &[u32],
         params: &BoostParams,
-    ) -> Vec<Weak> {
+    ) -> Result<Vec<Weak>, DeviceError> {
         CpuBooster.boost(matrix, labels, weights, params)
     }
 }
@@ -24,7 +24,11 @@ impl Booster for Cpu {
 impl Device for Cpu {
     type Image = CpuImage;
 
-    fn upload(&self, levels: &[Volume<u16>], layout: &ImageLayout) -> CpuImage {
-        CpuImage::new(levels, layout)
+    fn upload(
+        &self,
+        levels: &[Volume<u16>],
+        layout: &ImageLayout,
+    ) -> Result<CpuImage, DeviceError> {
+        Ok(CpuImage::new(levels, layout))
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::{Cpu, CpuImage};
 use pbt_features::{BoundHaar, HaarFeature};
-use pbt_tree::{AllVoxels, Classifier, Evaluate, Haar, Score, VoxelSite};
+use pbt_tree::{AllVoxels, Classifier, DeviceError, Evaluate, Haar, Score, VoxelSite};
 use rayon::prelude::*;
 
 impl Evaluate<Haar> for Cpu {
@@ -14,8 +14,9 @@ impl Evaluate<Haar> for Cpu {
         features: &[HaarFeature],
         sites: &[VoxelSite],
         out: &mut [i32],
-    ) {
+    ) -> Result<(), DeviceError> {
         responses(images, features, sites, out);
+        Ok(())
     }
 
     fn score(
@@ -25,8 +26,8 @@ impl Evaluate<Haar> for Cpu {
         features: &[HaarFeature],
         classifier: &Classifier,
         _: &AllVoxels,
-    ) -> Vec<Score> {
-        score(image, features, classifier)
+    ) -> Result<Vec<Score>, DeviceError> {
+        Ok(score(image, features, classifier))
     }
 }
 

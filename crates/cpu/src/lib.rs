@@ -14,10 +14,17 @@ pub use boost::CpuBooster;
 pub use device::Cpu;
 pub use image::CpuImage;
 
-use pbt_tree::{Backend, Patch, PoseSite};
+use pbt_tree::{Backend, DeviceError, Patch, PoseSite};
 
 impl Backend for Cpu {
-    fn patches(&self, images: &[&CpuImage], patch: &Patch, sites: &[PoseSite], out: &mut [i16]) {
+    fn patches(
+        &self,
+        images: &[&CpuImage],
+        patch: &Patch,
+        sites: &[PoseSite],
+        out: &mut [i16],
+    ) -> Result<(), DeviceError> {
         patches::sample(images, patch, sites, out);
+        Ok(())
     }
 }

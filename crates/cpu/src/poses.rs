@@ -2,7 +2,7 @@
 
 use crate::{Cpu, CpuImage};
 use pbt_features::{BoxGrid, PoseFrame, SteerableFeature};
-use pbt_tree::{Classifier, Evaluate, PoseSite, Score, Steerable};
+use pbt_tree::{Classifier, DeviceError, Evaluate, PoseSite, Score, Steerable};
 use pbt_volume::{Geometry, Pose};
 use rayon::prelude::*;
 
@@ -14,8 +14,9 @@ impl Evaluate<Steerable> for Cpu {
         features: &[SteerableFeature],
         sites: &[PoseSite],
         out: &mut [i32],
-    ) {
+    ) -> Result<(), DeviceError> {
         responses(images, &family.grid, features, sites, out);
+        Ok(())
     }
 
     fn score(
@@ -25,8 +26,8 @@ impl Evaluate<Steerable> for Cpu {
         features: &[SteerableFeature],
         classifier: &Classifier,
         poses: &[Pose],
-    ) -> Vec<Score> {
-        score(image, &family.grid, features, classifier, poses)
+    ) -> Result<Vec<Score>, DeviceError> {
+        Ok(score(image, &family.grid, features, classifier, poses))
     }
 }
 

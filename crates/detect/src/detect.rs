@@ -109,7 +109,7 @@ impl Model {
     ///
     /// # Errors
     /// [`DetectError::Image`] when the image cannot be brought to the working grid or is smaller
-    /// than the feature window.
+    /// than the feature window; [`DetectError::Device`] when the device fails.
     pub fn detect<B: Backend>(
         &self,
         backend: &B,
@@ -156,7 +156,7 @@ impl Model {
                 .iter()
                 .zip(self.structures.iter().zip(&mut searches))
             {
-                structure.converge(backend, &prepared[*n].image, proposed, search);
+                structure.converge(backend, &prepared[*n].image, proposed, search)?;
             }
         }
         let middle = image.geometry().center();
@@ -174,7 +174,7 @@ impl Model {
                     test,
                     &mut searches,
                     &mut choices,
-                );
+                )?;
             }
         }
         clock.stop("network");
@@ -214,7 +214,7 @@ impl Model {
                     &on.image,
                     structure.working.spacing_mm,
                     &detection,
-                ));
+                )?);
             }
             detections.push(detection);
         }
@@ -234,22 +234,28 @@ impl Model {
         test: &LevelShiftTest,
         searches: &mut [(usize, Trace)],
         choices: &mut [Choice],
-    ) {
+    ) -> Result<(), DetectError> {
         let (members, middle) = (&test.spec.members, view.center());
         let pose = |searches: &[(usize, Trace)], choices: &[Choice], s: usize| {
             searches[s].1.converged[choices[s].index]
         };
         let chosen: Vec<Pose> = members.iter().map(|&s| pose(searches, choices, s)).collect();
-        let rungs =
-            ladder(backend, on, network, &self.structures[members[0]].refinement, members, &chosen);
+        let rungs = ladder(
+            backend,
+            on,
+            network,
+            &self.structures[members[0]].refinement,
+            members,
+            &chosen,
+        )?;
         // What the image says decides whether there is doubt; the place only which level it is.
-        let mut seen = test.log_odds(backend, on, &rungs);
+        let mut seen = test.log_odds(backend, on, &rungs)?;
         let mut places = vec![0.0; seen.len()];
         // What members say is one estimate, not several: they learned from the same cases.
         let share = 1.0 / members.len() as f64;
         for (n, &s) in members.iter().enumerate() {
             let here = &rungs[n..n + seen.len()];
-            let scores = self.structures[s].verification.score(backend, on, here);
+            let scores = self.structures[s].verification.score(backend, on, here)?;
             for (first, (score, pose)) in scores.into_iter().zip(here).enumerate() {
                 // Nothing is known of what is out of view.
                 if view.voxels_outside(pose.center) <= 0.0 {
@@ -270,7 +276,7 @@ impl Model {
             let there = rungs[best + n];
             if chosen[n].center.distance_mm(&there.center) > SAME_RUNG * test.spec.scale_mm {
                 choices[s].index = trace.converged.len();
-                trace.scores.extend(structure.verification.score(backend, on, &[there]));
+                trace.scores.extend(structure.verification.score(backend, on, &[there])?);
                 trace.modes.push(there);
                 trace.converged.push(there);
             }
@@ -280,6 +286,7 @@ impl Model {
         for &s in members {
             choices[s].support = network.support(s, |s| &poses[s]);
         }
+        Ok(())
     }
 }
 
@@ -318,7 +325,7 @@ impl<'a, B: Backend> Prepared<'a, B> {
         check_window(levels[spec.level].shape(), spec.radius, levels[spec.level].spacing_mm()[0])?;
         clock.stop("prepare");
         let layout = structure.layout();
-        let image = backend.upload(pyramid.levels(), &layout);
+        let image = backend.upload(pyramid.levels(), &layout)?;
         clock.stop("upload");
         Ok(Self { working: &structure.working, layout, levels, image })
     }
@@ -356,13 +363,13 @@ impl StructureModel {
         clock: &mut Clock,
     ) -> Result<Trace, DetectError> {
         let candidates =
-            self.position.detect(backend, &on.image, &on.levels[self.position.spec.level]);
+            self.position.detect(backend, &on.image, &on.levels[self.position.spec.level])?;
         clock.stop("position");
         let modes =
-            self.orientation.detect(backend, &on.image, &candidates, &self.prior, on.middle());
+            self.orientation.detect(backend, &on.image, &candidates, &self.prior, on.middle())?;
         clock.stop("orientation");
         let mut trace = Trace { candidates, own_modes: modes.len(), ..Trace::default() };
-        self.converge(backend, &on.image, &modes, &mut trace);
+        self.converge(backend, &on.image, &modes, &mut trace)?;
         clock.stop("refinement");
         if trace.scores.is_empty() {
             return Err(DetectError::image("voxels", "no candidate position in the image"));
@@ -377,11 +384,12 @@ impl StructureModel {
         image: &B::Image,
         modes: &[Pose],
         trace: &mut Trace,
-    ) {
-        let converged = self.refinement.apply(backend, image, modes);
-        trace.scores.extend(self.verification.score(backend, image, &converged));
+    ) -> Result<(), DetectError> {
+        let converged = self.refinement.apply(backend, image, modes)?;
+        trace.scores.extend(self.verification.score(backend, image, &converged)?);
         trace.modes.extend_from_slice(modes);
         trace.converged.extend(converged);
+        Ok(())
     }
 
     /// The chosen pose with its score, without landmarks; and what neighbours may go by.
@@ -473,11 +481,11 @@ impl StructureModel {
     ) -> Result<Vec<LandmarkDetection>, DetectError> {
         let Some(stage) = &self.landmarks else { return Ok(Vec::new()) };
         let found = match &stage.close_up {
-            None => stage.detect(backend, &on.image, &parent.pose),
+            None => stage.detect(backend, &on.image, &parent.pose)?,
             Some(close_up) => {
                 let near = close_up.pyramid(&self.working, image, &[parent.pose])?;
-                let near = backend.upload(near.levels(), &close_up.layout(&self.working));
-                stage.detect(backend, &near, &parent.pose)
+                let near = backend.upload(near.levels(), &close_up.layout(&self.working))?;
+                stage.detect(backend, &near, &parent.pose)?
             }
         };
         let spacing_mm = image.geometry().spacing_mm();

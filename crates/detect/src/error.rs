@@ -1,5 +1,7 @@
 //! What can go wrong in training and detection.
 
+use pbt_tree::DeviceError;
+
 /// An error of this crate; the shells add the file's name.
 #[derive(Debug, thiserror::Error)]
 pub enum DetectError {
@@ -38,6 +40,9 @@ pub enum DetectError {
     /// A checkpoint could not be kept.
     #[error("{0}")]
     Output(String),
+    /// The device failed at work.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
     /// The caller asked to stop.
     #[error("interrupted")]
     Interrupted,

@@ -1,6 +1,7 @@
 //! Why a detection came out as it did: the way of its pose through the verification trees, and the
 //! features that decided.
 
+use crate::DetectError;
 use crate::detect::Detection;
 use crate::landmarks::regressors::expected;
 use crate::model::StructureModel;
@@ -71,12 +72,12 @@ impl StructureModel {
         image: &B::Image,
         finest_mm: f64,
         detection: &Detection,
-    ) -> Explanation {
+    ) -> Result<Explanation, DetectError> {
         let classifier = &self.verification.classifier;
         let trace = &detection.trace;
         // The result is a median about it, drawn towards the training mean.
         let verified = trace.converged[trace.chosen];
-        let responses = responses(backend, image, classifier, verified);
+        let responses = responses(backend, image, classifier, verified)?;
         let mut respond = |feature: u32| responses[feature as usize];
         let PoseClassifier { family: Steerable { grid }, features, classifier } = classifier;
         let (mut trees, mut votes) = (Vec::new(), Vec::new());
@@ -107,15 +108,15 @@ impl StructureModel {
         votes.sort_by(|a, b| b.alpha.total_cmp(&a.alpha));
         let score = classifier.score(&mut respond);
         let landmarks = self.landmarks().iter();
-        Explanation {
-            mode_log_odds: self.orientation.log_odds(backend, image, &trace.modes),
+        Ok(Explanation {
+            mode_log_odds: self.orientation.log_odds(backend, image, &trace.modes)?,
             verified,
             log_odds: score.log_odds(),
             probability: self.verification.probability(score),
             trees,
             votes,
             landmark_starts: landmarks.map(|l| expected(&detection.pose, l.mean)).collect(),
-        }
+        })
     }
 }
 
@@ -125,7 +126,7 @@ fn responses<B: Backend>(
     image: &B::Image,
     classifier: &PoseClassifier,
     pose: Pose,
-) -> Vec<i32> {
+) -> Result<Vec<i32>, DetectError> {
     let mut responses = vec![0; classifier.features.len()];
     backend.responses(
         &[image],
@@ -133,8 +134,8 @@ fn responses<B: Backend>(
         &classifier.features,
         &[PoseSite { image: 0, pose }],
         &mut responses,
-    );
-    responses
+    )?;
+    Ok(responses)
 }
 
 /// Where a feature looks under a pose.
@@ -145,7 +146,13 @@ fn point(grid: &BoxGrid, pose: &Pose, feature: &SteerableFeature) -> PointLps {
 
 impl OrientationStage {
     /// Log-odds of poses by the stage's classifier.
-    fn log_odds<B: Backend>(&self, backend: &B, image: &B::Image, poses: &[Pose]) -> Vec<f64> {
-        self.classifier.score(backend, image, poses).iter().map(|score| score.log_odds()).collect()
+    fn log_odds<B: Backend>(
+        &self,
+        backend: &B,
+        image: &B::Image,
+        poses: &[Pose],
+    ) -> Result<Vec<f64>, DetectError> {
+        let scores = self.classifier.score(backend, image, poses)?;
+        Ok(scores.iter().map(|score| score.log_odds()).collect())
     }
 }

@@ -93,8 +93,8 @@ impl StageFigure {
 /// finished stages are taken over.
 ///
 /// # Errors
-/// [`DetectError`] for data or configuration that cannot be used, and whatever reading an image
-/// gives.
+/// [`DetectError`] for data or configuration that cannot be used and for a device that fails, and
+/// whatever reading an image gives.
 pub fn train<B: Backend, D: TrainingData>(
     backend: &B,
     data: &D,

@@ -1,15 +1,20 @@
 //! The backend: what training and detection ask for, on the device. What families of features have
 //! in common is written once; each says how it prepares responses and how it scores.
 
-use crate::device::OrEnd;
-use crate::{Gpu, GpuError, GpuImage};
-use cudarc::driver::{CudaSlice, CudaViewMut};
+use crate::device::GpuError;
+use crate::gpu::Gpu;
+use crate::haar::HaarSites;
+use crate::image::GpuImage;
+use crate::poses::PoseResponses;
+use crate::respond::Respond;
+use cudarc::driver::CudaSlice;
+use pbt_features::{HaarFeature, SteerableFeature};
 use pbt_tree::{
-    Backend, BoostTask, Classifier, Device, Evaluate, FeatureFamily, ImageLayout, Patch, PoseSite,
-    Score, Weak,
+    AllVoxels, Backend, BinnedMatrix, BoostParams, BoostTask, Booster, Classifier, Device,
+    DeviceError, Evaluate, FeatureFamily, Haar, ImageLayout, Patch, PoseSite, Score, Steerable,
+    VoxelSite, Weak,
 };
-use pbt_volume::Volume;
-use std::ops::Range;
+use pbt_volume::{Pose, Volume};
 
 /// A family of features on the device.
 pub(crate) trait DeviceFamily: FeatureFamily {
@@ -35,26 +40,86 @@ pub(crate) trait DeviceFamily: FeatureFamily {
     ) -> Result<Option<CudaSlice<i64>>, GpuError>;
 }
 
-/// Responses of the features and sites that were prepared.
-pub(crate) trait Respond {
-    /// The responses of some of the features at some of the sites, `[feature][site]`.
-    fn respond(
+impl DeviceFamily for Haar {
+    type Prepared<'a> = HaarSites<'a>;
+
+    fn prepare<'a>(
         &self,
-        features: Range<usize>,
-        sites: Range<usize>,
-        out: &mut CudaViewMut<'_, i32>,
-    ) -> Result<(), GpuError>;
+        gpu: &'a Gpu,
+        images: &'a [&'a GpuImage],
+        features: &[HaarFeature],
+        sites: &[VoxelSite],
+    ) -> Result<HaarSites<'a>, GpuError> {
+        HaarSites::new(&gpu.haar, (&gpu.device, &gpu.images), images, features, sites)
+    }
+
+    fn score(
+        &self,
+        gpu: &Gpu,
+        image: &GpuImage,
+        features: &[HaarFeature],
+        classifier: &Classifier,
+        _: &AllVoxels,
+    ) -> Result<Option<CudaSlice<i64>>, GpuError> {
+        gpu.haar.score_voxels(&gpu.device, &gpu.images, image, features, classifier).map(Some)
+    }
+}
+
+impl DeviceFamily for Steerable {
+    type Prepared<'a> = PoseResponses<'a>;
+
+    fn prepare<'a>(
+        &self,
+        gpu: &'a Gpu,
+        images: &'a [&'a GpuImage],
+        features: &[SteerableFeature],
+        sites: &[PoseSite],
+    ) -> Result<PoseResponses<'a>, GpuError> {
+        let on = (&gpu.device, &gpu.images);
+        PoseResponses::new(&gpu.poses, on, images, &self.grid, features, sites)
+    }
+
+    fn score(
+        &self,
+        gpu: &Gpu,
+        image: &GpuImage,
+        features: &[SteerableFeature],
+        classifier: &Classifier,
+        poses: &[Pose],
+    ) -> Result<Option<CudaSlice<i64>>, GpuError> {
+        if poses.is_empty() {
+            return Ok(None);
+        }
+        let frames = gpu.pose_frames(image, &self.grid, poses)?;
+        gpu.pose_scores(image, features, classifier, &frames).map(Some)
+    }
+}
+
+impl Booster for Gpu {
+    fn boost(
+        &self,
+        matrix: &BinnedMatrix,
+        labels: &[bool],
+        weights: &[u32],
+        params: &BoostParams,
+    ) -> Result<Vec<Weak>, DeviceError> {
+        let matrix = self.upload_matrix(matrix)?;
+        Ok(self.boost_matrix(&matrix, labels, weights, params)?)
+    }
 }
 
 impl Device for Gpu {
     type Image = GpuImage;
 
-    fn upload(&self, levels: &[Volume<u16>], layout: &ImageLayout) -> GpuImage {
-        GpuImage::new(self, levels, layout).or_end()
+    fn upload(
+        &self,
+        levels: &[Volume<u16>],
+        layout: &ImageLayout,
+    ) -> Result<GpuImage, DeviceError> {
+        Ok(self.images.upload(&self.device, levels, layout)?)
     }
 }
 
-/// A device that fails ends the computation: see [`guarded`](crate::guarded).
 impl<F: DeviceFamily> Evaluate<F> for Gpu {
     fn responses(
         &self,
@@ -63,13 +128,11 @@ impl<F: DeviceFamily> Evaluate<F> for Gpu {
         features: &[F::Feature],
         sites: &[F::Site],
         out: &mut [i32],
-    ) {
-        let prepared = family.prepare(self, images, features, sites).or_end();
-        self.device
-            .read_responses(out, |device| {
-                prepared.respond(0..features.len(), 0..sites.len(), device)
-            })
-            .or_end();
+    ) -> Result<(), DeviceError> {
+        let prepared = family.prepare(self, images, features, sites)?;
+        Ok(self.device.read_responses(out, |device| {
+            prepared.respond(0..features.len(), 0..sites.len(), device)
+        })?)
     }
 
     fn score(
@@ -79,9 +142,11 @@ impl<F: DeviceFamily> Evaluate<F> for Gpu {
         features: &[F::Feature],
         classifier: &Classifier,
         targets: &F::Targets,
-    ) -> Vec<Score> {
-        let scores = family.score(self, image, features, classifier, targets).or_end();
-        scores.map_or_else(Vec::new, |scores| self.read_scores(&scores).or_end())
+    ) -> Result<Vec<Score>, DeviceError> {
+        match family.score(self, image, features, classifier, targets)? {
+            Some(scores) => Ok(self.read_scores(&scores)?),
+            None => Ok(Vec::new()),
+        }
     }
 
     fn boost_node(
@@ -91,12 +156,16 @@ impl<F: DeviceFamily> Evaluate<F> for Gpu {
         features: &[F::Feature],
         sites: &[F::Site],
         task: &BoostTask<'_>,
-    ) -> Vec<Weak> {
-        let prepared = family.prepare(self, images, features, sites).or_end();
-        self.boost_responses(features.len(), sites.len(), task, |range, out| {
-            prepared.respond(range, 0..sites.len(), out)
-        })
-        .or_end()
+    ) -> Result<Vec<Weak>, DeviceError> {
+        let prepared = family.prepare(self, images, features, sites)?;
+        let matrix = self.bins.bin(
+            &self.device,
+            features.len(),
+            sites.len(),
+            task.cut_percent,
+            |range, out| prepared.respond(range, 0..sites.len(), out),
+        )?;
+        Ok(self.boost_matrix(&matrix, task.labels, task.weights, task.params)?)
     }
 
     fn margins(
@@ -106,12 +175,12 @@ impl<F: DeviceFamily> Evaluate<F> for Gpu {
         features: &[F::Feature],
         weaks: &[Weak],
         sites: &[F::Site],
-    ) -> Vec<i32> {
-        let prepared = family.prepare(self, images, features, sites).or_end();
-        self.margins_of(weaks, features.len(), sites.len(), |range, out| {
-            prepared.respond(0..features.len(), range, out)
-        })
-        .or_end()
+    ) -> Result<Vec<i32>, DeviceError> {
+        let prepared = family.prepare(self, images, features, sites)?;
+        let (rows, count) = (features.len(), sites.len());
+        Ok(self.boost.margins_of(&self.device, weaks, rows, count, |range, out| {
+            prepared.respond(0..rows, range, out)
+        })?)
     }
 
     fn best(
@@ -122,14 +191,22 @@ impl<F: DeviceFamily> Evaluate<F> for Gpu {
         classifier: &Classifier,
         targets: &F::Targets,
         k: usize,
-    ) -> Vec<(usize, Score)> {
-        let scores = family.score(self, image, features, classifier, targets).or_end();
-        scores.map_or_else(Vec::new, |scores| self.best_scores(&scores, k).or_end())
+    ) -> Result<Vec<(usize, Score)>, DeviceError> {
+        match family.score(self, image, features, classifier, targets)? {
+            Some(scores) => Ok(self.best_scores(&scores, k)?),
+            None => Ok(Vec::new()),
+        }
     }
 }
 
 impl Backend for Gpu {
-    fn patches(&self, images: &[&GpuImage], patch: &Patch, sites: &[PoseSite], out: &mut [i16]) {
-        self.sample_patches(images, patch, sites, out).or_end();
+    fn patches(
+        &self,
+        images: &[&GpuImage],
+        patch: &Patch,
+        sites: &[PoseSite],
+        out: &mut [i16],
+    ) -> Result<(), DeviceError> {
+        Ok(self.patches.sample(&self.device, &self.images, images, patch, sites, out)?)
     }
 }

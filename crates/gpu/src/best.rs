@@ -1,11 +1,9 @@
 //! The best of many scores on the device: the twin of `pbt_tree::best_indices`.
 
 use crate::constants::{BEST_THREADS, DRAWN, SORTED};
-use crate::device::launch;
-use crate::{Gpu, GpuError};
-use cudarc::driver::{CudaFunction, CudaModule, CudaSlice, DeviceRepr, LaunchConfig};
+use crate::device::{Context, GpuError, launch, module};
+use cudarc::driver::{CudaFunction, CudaSlice, DeviceRepr, LaunchConfig};
 use pbt_tree::{Score, best_indices};
-use std::sync::Arc;
 
 /// Scores that are drawn, at most; at most every second one.
 const MOST_DRAWN: usize = 2 * (DRAWN * BEST_THREADS) as usize;
@@ -23,7 +21,8 @@ pub(crate) struct BestKernels {
 }
 
 impl BestKernels {
-    pub(crate) fn load(module: &Arc<CudaModule>) -> Result<Self, GpuError> {
+    pub(crate) fn load(device: &Context) -> Result<Self, GpuError> {
+        let module = module!(device, "best")?;
         let load = |name| module.load_function(name);
         Ok(Self {
             draw: load("best_draw")?,
@@ -54,30 +53,29 @@ pub struct BestScores {
     listed: usize,
 }
 
-impl Gpu {
-    /// Scores on the device.
-    ///
-    /// # Errors
-    /// [`GpuError`] when the device fails or its memory is full.
-    pub fn upload_scores(&self, scores: &[Score]) -> Result<CudaSlice<i64>, GpuError> {
-        self.device.upload(&scores.iter().map(|s| s.0).collect::<Vec<_>>())
-    }
+/// Scores, on the host.
+pub(crate) fn read_scores(
+    device: &Context,
+    scores: &CudaSlice<i64>,
+) -> Result<Vec<Score>, GpuError> {
+    Ok(device.stream.clone_dtoh(scores)?.into_iter().map(Score).collect())
+}
 
+impl BestKernels {
     /// Looks for the `k` best scores without waiting for them; `None` where the kernels do not take
     /// so many: k 0 or above 2048, or 2³² scores.
-    ///
-    /// # Errors
-    /// [`GpuError`] when the device fails or its memory is full.
-    pub fn find_best(
+    pub(crate) fn find_best(
         &self,
+        device: &Context,
         scores: &CudaSlice<i64>,
         k: usize,
     ) -> Result<Option<BestScores>, GpuError> {
-        self.find_best_listing(scores, k, LISTED)
+        self.find_best_listing(device, scores, k, LISTED)
     }
 
     fn find_best_listing(
         &self,
+        device: &Context,
         scores: &CudaSlice<i64>,
         k: usize,
         listed: usize,
@@ -90,13 +88,13 @@ impl Gpu {
         let listed = listed.min(scores.len());
         // SAFETY: what is read of them was written by the kernel before.
         let (mut drawn, mut threshold, mut reached, mut list, mut words) = unsafe {
-            let drawn = self.device.alloc::<Key>(BEST_THREADS as usize)?;
+            let drawn = device.alloc::<Key>(BEST_THREADS as usize)?;
             (
                 drawn,
-                self.device.alloc::<Key>(1)?,
-                self.device.alloc::<u32>(1)?,
-                self.device.alloc::<Key>(listed)?,
-                self.device.alloc::<i64>(1 + 2 * wanted)?,
+                device.alloc::<Key>(1)?,
+                device.alloc::<u32>(1)?,
+                device.alloc::<Key>(listed)?,
+                device.alloc::<i64>(1 + 2 * wanted)?,
             )
         };
         let config = |blocks: u32, threads: u32| LaunchConfig {
@@ -104,7 +102,6 @@ impl Gpu {
             block_dim: (threads, 1, 1),
             shared_mem_bytes: 0,
         };
-        let kernels = &self.best;
         let mut rank = 0;
         if scores.len() > FEW {
             let parts = MOST_DRAWN.min(scores.len() / 2);
@@ -113,8 +110,8 @@ impl Gpu {
             let expected = wanted * parts / scores.len();
             rank = (expected + 6 * expected.isqrt() + 6).min(BEST_THREADS as usize) as u32;
             launch!(
-                self.device,
-                &kernels.draw,
+                device,
+                &self.draw,
                 config(DRAWN, BEST_THREADS),
                 scores,
                 &count,
@@ -123,18 +120,18 @@ impl Gpu {
             )?;
         }
         launch!(
-            self.device,
-            &kernels.threshold,
+            device,
+            &self.threshold,
             config(1, BEST_THREADS),
             &drawn,
             &rank,
             &mut threshold,
             &mut reached
         )?;
-        let filter = config(8 * self.device.multiprocessors as u32, 256);
+        let filter = config(8 * device.multiprocessors as u32, 256);
         launch!(
-            self.device,
-            &kernels.filter,
+            device,
+            &self.filter,
             filter,
             scores,
             &count,
@@ -145,8 +142,8 @@ impl Gpu {
         )?;
         let select = config(1, BEST_THREADS);
         launch!(
-            self.device,
-            &kernels.select,
+            device,
+            &self.select,
             select,
             &list,
             &(listed as u32),
@@ -159,8 +156,11 @@ impl Gpu {
 
     /// The indices of the best scores with the scores, the best first; `None` where the device
     /// could not tell: too many reached the threshold or too few.
-    fn read_best(&self, best: &BestScores) -> Result<Option<Vec<(usize, Score)>>, GpuError> {
-        let words = self.device.stream.clone_dtoh(&best.words)?;
+    fn read_best(
+        device: &Context,
+        best: &BestScores,
+    ) -> Result<Option<Vec<(usize, Score)>>, GpuError> {
+        let words = device.stream.clone_dtoh(&best.words)?;
         let reached = words[0] as usize;
         if reached < best.wanted || reached > best.listed {
             return Ok(None);
@@ -173,29 +173,28 @@ impl Gpu {
 
     /// The indices of the `k` best of the scores with the scores, the best first, the lower index
     /// first where scores tie.
-    ///
-    /// # Errors
-    /// [`GpuError`] when the device fails or its memory is full.
-    pub fn best_scores(
+    pub(crate) fn best_scores(
         &self,
+        device: &Context,
         scores: &CudaSlice<i64>,
         k: usize,
     ) -> Result<Vec<(usize, Score)>, GpuError> {
-        self.best_scores_listing(scores, k, LISTED)
+        self.best_scores_listing(device, scores, k, LISTED)
     }
 
     fn best_scores_listing(
         &self,
+        device: &Context,
         scores: &CudaSlice<i64>,
         k: usize,
         listed: usize,
     ) -> Result<Vec<(usize, Score)>, GpuError> {
-        if let Some(best) = self.find_best_listing(scores, k, listed)?
-            && let Some(best) = self.read_best(&best)?
+        if let Some(best) = self.find_best_listing(device, scores, k, listed)?
+            && let Some(best) = Self::read_best(device, &best)?
         {
             return Ok(best);
         }
-        let scores = self.read_scores(scores)?;
+        let scores = read_scores(device, scores)?;
         Ok(best_indices(&scores, k).into_iter().map(|n| (n, scores[n])).collect())
     }
 }
@@ -211,10 +210,14 @@ mod tests {
         let scores: Vec<Score> =
             (0..100_000i64).map(|n| Score(n.wrapping_mul(0x1e37_79b9_7f4a_7c15) >> 40)).collect();
         let on_device = gpu.upload_scores(&scores).expect("scores");
-        let best =
-            gpu.find_best_listing(&on_device, 100, 50).expect("launches").expect("few are wanted");
-        assert_eq!(gpu.read_best(&best), Ok(None));
-        let found = gpu.best_scores_listing(&on_device, 100, 50).expect("the best");
+        let best = gpu
+            .best
+            .find_best_listing(&gpu.device, &on_device, 100, 50)
+            .expect("launches")
+            .expect("few are wanted");
+        assert_eq!(BestKernels::read_best(&gpu.device, &best), Ok(None));
+        let found =
+            gpu.best.best_scores_listing(&gpu.device, &on_device, 100, 50).expect("the best");
         assert_eq!(found, gpu.best_scores(&on_device, 100).expect("the best"));
         assert_eq!(found.iter().map(|&(n, _)| n).collect::<Vec<_>>(), best_indices(&scores, 100));
     }

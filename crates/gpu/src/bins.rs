@@ -2,13 +2,10 @@
 //! never leave the device.
 
 use crate::constants::{FEATURE_BITS, TILE};
-use crate::{Gpu, GpuError};
-use cudarc::driver::{
-    CudaFunction, CudaModule, CudaSlice, CudaViewMut, LaunchConfig, PushKernelArg,
-};
+use crate::device::{Context, GpuError, module};
+use cudarc::driver::{CudaFunction, CudaSlice, CudaViewMut, LaunchConfig, PushKernelArg};
 use pbt_tree::{BinnedMatrix, Bounds};
 use std::ops::Range;
-use std::sync::Arc;
 
 /// Most bytes of responses that are in work at a time, where a tile's are not more.
 const RESPONSE_BYTES: usize = 256 << 20;
@@ -23,17 +20,8 @@ pub(crate) struct BinsKernels {
     bounds: CudaFunction,
     quantise: CudaFunction,
     arrange: CudaFunction,
-}
-
-impl BinsKernels {
-    pub(crate) fn load(module: &Arc<CudaModule>) -> Result<Self, GpuError> {
-        let load = |name| module.load_function(name);
-        Ok(Self {
-            bounds: load("bins_bounds")?,
-            quantise: load("bins_quantise")?,
-            arrange: load("bins_arrange")?,
-        })
-    }
+    /// Bytes of the largest matrix that stays on the device; `None`: any that fits.
+    pub(crate) matrix_limit: Option<usize>,
 }
 
 /// Bins and bounds of every feature, ready for boosting on the device that it was made on.
@@ -74,27 +62,11 @@ impl DeviceMatrix {
         self.features.div_ceil(TILE)
     }
 
-    fn new(gpu: &Gpu, features: usize, samples: usize) -> Result<Self, GpuError> {
-        assert!(features < MOST_FEATURES, "a matrix of {features} features");
-        let bytes = features.div_ceil(TILE) * TILE * samples;
-        // SAFETY: every tile and the bounds of its features are written before they are read.
-        let (bounds, tiles) = unsafe {
-            let bounds = gpu.device.alloc(2 * features)?;
-            let tiles = match gpu.may_keep_matrix(bytes).then(|| gpu.device.alloc(bytes)) {
-                Some(Ok(tiles)) => Tiles::Device(tiles),
-                None | Some(Err(GpuError::OutOfMemory { .. })) => Tiles::Host(vec![0; bytes]),
-                Some(Err(error)) => return Err(error),
-            };
-            (bounds, tiles)
-        };
-        Ok(Self { samples, features, bounds, tiles })
-    }
-
     /// Makes the tiles piece by piece: `make` gets some features, the bounds to write or read, and
     /// the tiles to write.
     fn fill(
         &mut self,
-        gpu: &Gpu,
+        device: &Context,
         mut make: impl FnMut(
             Range<usize>,
             &mut CudaViewMut<'_, i32>,
@@ -113,37 +85,95 @@ impl DeviceMatrix {
                 }
                 Tiles::Host(tiles) => {
                     // SAFETY: `make` writes all of it.
-                    let mut piece = unsafe { gpu.device.alloc((last - first) * bytes) }?;
+                    let mut piece = unsafe { device.alloc((last - first) * bytes) }?;
                     make(features, &mut bounds, &mut piece.as_view_mut())?;
-                    gpu.device
-                        .stream
-                        .memcpy_dtoh(&piece, &mut tiles[first * bytes..last * bytes])?;
+                    device.stream.memcpy_dtoh(&piece, &mut tiles[first * bytes..last * bytes])?;
                 }
             }
         }
         Ok(())
     }
 
+    /// Bounds of every feature, and the bins `[feature][sample]`.
+    pub(crate) fn read_back(&self, device: &Context) -> Result<(Vec<Bounds>, Vec<u8>), GpuError> {
+        let tiles = match &self.tiles {
+            Tiles::Device(tiles) => device.stream.clone_dtoh(tiles)?,
+            Tiles::Host(tiles) => tiles.clone(),
+        };
+        let bounds = device.stream.clone_dtoh(&self.bounds)?;
+        device.stream.synchronize()?;
+        let place = |feature: usize, sample: usize| {
+            (feature / TILE * self.samples + sample) * TILE + feature % TILE
+        };
+        let bins = (0..self.features)
+            .flat_map(|f| (0..self.samples).map(move |s| place(f, s)))
+            .map(|p| tiles[p])
+            .collect();
+        Ok((
+            bounds
+                .chunks_exact(2)
+                .take(self.features)
+                .map(|b| Bounds { lo: b[0], hi: b[1] })
+                .collect(),
+            bins,
+        ))
+    }
+}
+
+impl BinsKernels {
+    pub(crate) fn load(device: &Context) -> Result<Self, GpuError> {
+        let module = module!(device, "bins")?;
+        let load = |name| module.load_function(name);
+        Ok(Self {
+            bounds: load("bins_bounds")?,
+            quantise: load("bins_quantise")?,
+            arrange: load("bins_arrange")?,
+            matrix_limit: None,
+        })
+    }
+
+    fn matrix(
+        &self,
+        device: &Context,
+        features: usize,
+        samples: usize,
+    ) -> Result<DeviceMatrix, GpuError> {
+        assert!(features < MOST_FEATURES, "a matrix of {features} features");
+        let bytes = features.div_ceil(TILE) * TILE * samples;
+        let may_keep = self.matrix_limit.is_none_or(|limit| bytes <= limit);
+        // SAFETY: every tile and the bounds of its features are written before they are read.
+        let (bounds, tiles) = unsafe {
+            let bounds = device.alloc(2 * features)?;
+            let tiles = match may_keep.then(|| device.alloc(bytes)) {
+                Some(Ok(tiles)) => Tiles::Device(tiles),
+                None | Some(Err(GpuError::OutOfMemory { .. })) => Tiles::Host(vec![0; bytes]),
+                Some(Err(error)) => return Err(error),
+            };
+            (bounds, tiles)
+        };
+        Ok(DeviceMatrix { samples, features, bounds, tiles })
+    }
+
     /// The bins of `features` features for `samples` samples, as [`BinnedMatrix`] makes them;
     /// `percent` of the responses is cut off at either end. `respond` writes the responses of a
     /// range of the features, `[feature][sample]`, to the device.
-    pub(crate) fn from_responses(
-        gpu: &Gpu,
+    pub(crate) fn bin(
+        &self,
+        device: &Context,
         features: usize,
         samples: usize,
         percent: f64,
         mut respond: impl FnMut(Range<usize>, &mut CudaViewMut<'_, i32>) -> Result<(), GpuError>,
-    ) -> Result<Self, GpuError> {
-        let most = features.min(Self::tiles_at_a_time(samples) * TILE);
+    ) -> Result<DeviceMatrix, GpuError> {
+        let most = features.min(DeviceMatrix::tiles_at_a_time(samples) * TILE);
         // SAFETY: `respond` writes what is read.
-        let mut responses = unsafe { gpu.device.alloc::<i32>(most * samples) }?;
-        let mut multipliers = unsafe { gpu.device.alloc::<u64>(most) }?;
+        let mut responses = unsafe { device.alloc::<i32>(most * samples) }?;
+        let mut multipliers = unsafe { device.alloc::<u64>(most) }?;
         // As on the CPU, there are no features where there is nothing to bound them.
-        let mut matrix = Self::new(gpu, if samples == 0 { 0 } else { features }, samples)?;
-        let kernels = &gpu.bins;
+        let mut matrix = self.matrix(device, if samples == 0 { 0 } else { features }, samples)?;
         let (n, rank) = (samples as u32, BinnedMatrix::cut_rank(samples, percent) as u32);
         let cached = u32::from(samples <= CACHED_SAMPLES);
-        matrix.fill(gpu, |range, bounds, tiles| {
+        matrix.fill(device, |range, bounds, tiles| {
             let (count, blocks) = (range.len() as u32, quantise_blocks(range.len(), samples));
             respond(range, &mut responses.slice_mut(..count as usize * samples))?;
             let config = LaunchConfig {
@@ -151,7 +181,7 @@ impl DeviceMatrix {
                 block_dim: (if samples < 8192 { 256 } else { 512 }, 1, 1),
                 shared_mem_bytes: cached * n * 4,
             };
-            let mut launch = gpu.device.stream.launch_builder(&kernels.bounds);
+            let mut launch = device.stream.launch_builder(&self.bounds);
             launch
                 .arg(&responses)
                 .arg(&n)
@@ -162,7 +192,7 @@ impl DeviceMatrix {
             // SAFETY: `count` features of `n` responses, of bounds and of multipliers are there,
             // and the rank is below n/2.
             unsafe { launch.launch(config) }?;
-            let mut launch = gpu.device.stream.launch_builder(&kernels.quantise);
+            let mut launch = device.stream.launch_builder(&self.quantise);
             launch
                 .arg(&responses)
                 .arg(&n)
@@ -183,70 +213,23 @@ impl DeviceMatrix {
         Ok(matrix)
     }
 
-    /// As [`BinnedMatrix::push_features`] makes it of responses on the host, `[feature][sample]`; a
-    /// last incomplete feature is not taken.
-    ///
-    /// # Errors
-    /// [`GpuError`] when the device fails or its memory is full.
-    pub fn of_responses(
-        gpu: &Gpu,
-        responses: &[i32],
-        samples: usize,
-        percent: f64,
-    ) -> Result<Self, GpuError> {
-        let features = responses.len().checked_div(samples).unwrap_or(0);
-        Self::from_responses(gpu, features, samples, percent, |range, out| {
-            Ok(gpu
-                .device
-                .stream
-                .memcpy_htod(&responses[range.start * samples..range.end * samples], out)?)
-        })
-    }
-
-    /// Bounds of every feature, and the bins `[feature][sample]`.
-    ///
-    /// # Errors
-    /// [`GpuError`] when the device fails.
-    pub fn read_back(&self, gpu: &Gpu) -> Result<(Vec<Bounds>, Vec<u8>), GpuError> {
-        let tiles = match &self.tiles {
-            Tiles::Device(tiles) => gpu.device.stream.clone_dtoh(tiles)?,
-            Tiles::Host(tiles) => tiles.clone(),
-        };
-        let bounds = gpu.device.stream.clone_dtoh(&self.bounds)?;
-        gpu.device.stream.synchronize()?;
-        let place = |feature: usize, sample: usize| {
-            (feature / TILE * self.samples + sample) * TILE + feature % TILE
-        };
-        let bins = (0..self.features)
-            .flat_map(|f| (0..self.samples).map(move |s| place(f, s)))
-            .map(|p| tiles[p])
-            .collect();
-        Ok((
-            bounds
-                .chunks_exact(2)
-                .take(self.features)
-                .map(|b| Bounds { lo: b[0], hi: b[1] })
-                .collect(),
-            bins,
-        ))
-    }
-
     /// A matrix of the host, brought to the device.
-    ///
-    /// # Errors
-    /// [`GpuError`] when the device fails or its memory is full.
-    pub fn upload(gpu: &Gpu, host: &BinnedMatrix) -> Result<Self, GpuError> {
+    pub(crate) fn upload(
+        &self,
+        device: &Context,
+        host: &BinnedMatrix,
+    ) -> Result<DeviceMatrix, GpuError> {
         let samples = host.samples();
-        let mut matrix = Self::new(gpu, host.features(), samples)?;
+        let mut matrix = self.matrix(device, host.features(), samples)?;
         let n = samples as u32;
-        matrix.fill(gpu, |range, bounds, tiles| {
+        matrix.fill(device, |range, bounds, tiles| {
             let of_features: Vec<i32> =
                 range.clone().map(|f| host.bounds(f)).flat_map(|b| [b.lo, b.hi]).collect();
-            gpu.device.stream.memcpy_htod(&of_features, bounds)?;
+            device.stream.memcpy_htod(&of_features, bounds)?;
             let (count, blocks) = (range.len() as u32, quantise_blocks(range.len(), samples));
             let rows =
-                gpu.device.upload(&host.as_slice()[range.start * samples..range.end * samples])?;
-            let mut launch = gpu.device.stream.launch_builder(&gpu.bins.arrange);
+                device.upload(&host.as_slice()[range.start * samples..range.end * samples])?;
+            let mut launch = device.stream.launch_builder(&self.arrange);
             launch.arg(&rows).arg(&n).arg(&count).arg(tiles);
             // SAFETY: `rows` holds `count` features of `n` samples, `tiles` all their tiles.
             unsafe {

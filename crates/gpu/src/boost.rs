@@ -3,18 +3,14 @@
 
 use crate::bins::{DeviceMatrix, Tiles};
 use crate::constants::{BOOST_THREADS, GROUP};
-use crate::device::{Context, OrEnd, blocks_of};
-use crate::{Gpu, GpuError};
+use crate::device::{Context, GpuError, blocks_of, module};
 use cudarc::driver::{
-    CudaFunction, CudaModule, CudaSlice, CudaViewMut, DevicePtr, DeviceRepr, LaunchConfig,
-    PushKernelArg,
+    CudaFunction, CudaSlice, CudaViewMut, DevicePtr, DeviceRepr, LaunchConfig, PushKernelArg,
 };
 use pbt_tree::{
-    BinnedMatrix, BoostParams, BoostTask, Booster, Bounds, WEIGHT_TOTAL, Weak, WeakKind, accepts,
-    alpha_of_error, output_bins,
+    BoostParams, Bounds, WEIGHT_TOTAL, Weak, WeakKind, accepts, alpha_of_error, output_bins,
 };
 use std::ops::Range;
-use std::sync::Arc;
 
 /// Most bytes of responses that margins are summed from at a time, where a site's are not more.
 const RESPONSE_BYTES: usize = 256 << 20;
@@ -74,7 +70,8 @@ struct DeviceWeak {
 unsafe impl DeviceRepr for DeviceWeak {}
 
 impl BoostKernels {
-    pub(crate) fn load(module: &Arc<CudaModule>) -> Result<Self, GpuError> {
+    pub(crate) fn load(device: &Context) -> Result<Self, GpuError> {
+        let module = module!(device, "boost")?;
         let load = |name| module.load_function(name);
         Ok(Self {
             search: load("boost_search")?,
@@ -101,32 +98,16 @@ fn split(tiles: usize, multiprocessors: usize) -> u32 {
     (0..3).take_while(|split| tiles << (split + 1) <= multiprocessors).count() as u32
 }
 
-impl Booster for Gpu {
-    fn boost(
-        &self,
-        matrix: &BinnedMatrix,
-        labels: &[bool],
-        weights: &[u32],
-        params: &BoostParams,
-    ) -> Vec<Weak> {
-        let weaks = DeviceMatrix::upload(self, matrix)
-            .and_then(|matrix| self.boost_matrix(&matrix, labels, weights, params));
-        weaks.or_end()
-    }
-}
-
-impl Gpu {
+impl BoostKernels {
     /// The weak classifiers of a node: [`adaboost`](pbt_tree::adaboost) with the search of the best
     /// over all features.
     ///
     /// # Panics
     /// When labels or weights have not one entry a sample, or the weights add up to more than
     /// [`WEIGHT_TOTAL`].
-    ///
-    /// # Errors
-    /// [`GpuError`] when the device fails or its memory is full.
-    pub fn boost_matrix(
+    pub(crate) fn boost_matrix(
         &self,
+        device: &Context,
         matrix: &DeviceMatrix,
         labels: &[bool],
         weights: &[u32],
@@ -155,12 +136,12 @@ impl Gpu {
         entries.resize(entries.len().next_multiple_of(GROUP), Entry::default());
         let mut rounds = vec![Round::default(); params.rounds + 1];
         rounds[0] = first;
-        let mut node = Node::new(self, matrix, &entries, &rounds, params)?;
+        let mut node = Node::new((device, self), matrix, &entries, &rounds, params)?;
         for round in 0..params.rounds {
             node.run(round)?;
         }
-        let found = self.device.stream.clone_dtoh(&node.rounds)?;
-        self.device.stream.synchronize()?;
+        let found = device.stream.clone_dtoh(&node.rounds)?;
+        device.stream.synchronize()?;
         let accepted = |r: &&Round| {
             r.total > 0 && r.found == 1 && accepts(r.error2, r.total, params.max_error)
         };
@@ -173,25 +154,12 @@ impl Gpu {
         Ok(found[..params.rounds].iter().take_while(accepted).map(weak).collect())
     }
 
-    /// Boosts a node from responses that stay on the device: `respond` writes those of a range of
-    /// the features, `[feature][sample]`.
-    pub(crate) fn boost_responses(
-        &self,
-        features: usize,
-        samples: usize,
-        task: &BoostTask<'_>,
-        respond: impl FnMut(Range<usize>, &mut CudaViewMut<'_, i32>) -> Result<(), GpuError>,
-    ) -> Result<Vec<Weak>, GpuError> {
-        let matrix =
-            DeviceMatrix::from_responses(self, features, samples, task.cut_percent, respond)?;
-        self.boost_matrix(&matrix, task.labels, task.weights, task.params)
-    }
-
     /// The margins of `weaks` at `sites` sites; `respond` writes the responses of all `rows`
     /// features at a range of the sites, `[feature][site]`, to the device. [`Weak::feature`] is a
     /// row.
     pub(crate) fn margins_of(
         &self,
+        device: &Context,
         weaks: &[Weak],
         rows: usize,
         sites: usize,
@@ -212,57 +180,32 @@ impl Gpu {
         if weaks.is_empty() || sites == 0 {
             return Ok(vec![0; sites]);
         }
-        let device_weaks =
-            self.device.upload(&weaks.iter().map(device_weak).collect::<Vec<_>>())?;
+        let device_weaks = device.upload(&weaks.iter().map(device_weak).collect::<Vec<_>>())?;
         let at_a_time = (RESPONSE_BYTES / (4 * rows)).clamp(1, sites);
         // SAFETY: `respond` and the kernel write what is read.
-        let mut responses = unsafe { self.device.alloc::<i32>(rows * at_a_time) }?;
-        let mut margins = unsafe { self.device.alloc::<i32>(sites) }?;
+        let mut responses = unsafe { device.alloc::<i32>(rows * at_a_time) }?;
+        let mut margins = unsafe { device.alloc::<i32>(sites) }?;
         for first in (0..sites).step_by(at_a_time) {
             let last = (first + at_a_time).min(sites);
             let (n, count) = ((last - first) as u32, weaks.len() as u32);
             respond(first..last, &mut responses.slice_mut(..rows * (last - first)))?;
             let mut out = margins.slice_mut(first..last);
-            let mut launch = self.device.stream.launch_builder(&self.boost.margins);
+            let mut launch = device.stream.launch_builder(&self.margins);
             launch.arg(&responses).arg(&n).arg(&device_weaks).arg(&count).arg(&mut out);
             // SAFETY: every row of a weak classifier has `n` responses, and as many margins are
             // written.
             unsafe { launch.launch(blocks_of(BOOST_THREADS, last - first)) }?;
         }
-        let margins = self.device.stream.clone_dtoh(&margins)?;
-        self.device.stream.synchronize()?;
+        let margins = device.stream.clone_dtoh(&margins)?;
+        device.stream.synchronize()?;
         Ok(margins)
-    }
-
-    /// As [`pbt_tree::margins_from_responses`] sums them, of responses on the host,
-    /// `[feature][site]`, `sites` of each feature.
-    ///
-    /// # Panics
-    /// When a weak classifier names a row that there is not.
-    ///
-    /// # Errors
-    /// [`GpuError`] when the device fails or its memory is full.
-    pub fn margins_of_responses(
-        &self,
-        weaks: &[Weak],
-        responses: &[i32],
-        sites: usize,
-    ) -> Result<Vec<i32>, GpuError> {
-        let rows = responses.len().checked_div(sites).unwrap_or(0);
-        self.margins_of(weaks, rows, sites, |range, out| {
-            let part: Vec<i32> = responses
-                .chunks_exact(sites)
-                .flat_map(|row| &row[range.clone()])
-                .copied()
-                .collect();
-            Ok(self.device.stream.memcpy_htod(&part, out)?)
-        })
     }
 }
 
 /// A node that is being boosted.
 struct Node<'a> {
-    gpu: &'a Gpu,
+    device: &'a Context,
+    kernels: &'a BoostKernels,
     matrix: &'a DeviceMatrix,
     bins: Bins<'a>,
     /// A tile is split in `1 << split` parts, a block each.
@@ -291,14 +234,14 @@ enum Bins<'a> {
 
 impl<'a> Node<'a> {
     fn new(
-        gpu: &'a Gpu,
+        (device, kernels): (&'a Context, &'a BoostKernels),
         matrix: &'a DeviceMatrix,
         entries: &[Entry],
         rounds: &[Round],
         params: &BoostParams,
     ) -> Result<Self, GpuError> {
         let tiles = matrix.tile_count();
-        let split = split(tiles, gpu.device.multiprocessors);
+        let split = split(tiles, device.multiprocessors);
         let tiles_at_a_time = DeviceMatrix::tiles_at_a_time(matrix.samples).min(tiles);
         // SAFETY: the copies and kernels of a round write what those of the same round, and of the
         // next, read.
@@ -307,22 +250,23 @@ impl<'a> Node<'a> {
                 Tiles::Device(tiles) => Bins::Resident(tiles),
                 Tiles::Host(tiles) => Bins::Passing {
                     tiles,
-                    piece: gpu.device.alloc(tiles_at_a_time * matrix.tile_bytes())?,
-                    row: gpu.device.alloc(matrix.samples)?,
+                    piece: device.alloc(tiles_at_a_time * matrix.tile_bytes())?,
+                    row: device.alloc(matrix.samples)?,
                     tiles_at_a_time,
                 },
             };
-            (gpu.device.alloc(entries.len())?, gpu.device.alloc((2 * tiles) << split)?, bins)
+            (device.alloc(entries.len())?, device.alloc((2 * tiles) << split)?, bins)
         };
         Ok(Self {
-            gpu,
+            device,
+            kernels,
             matrix,
             bins,
             split,
             kind: kind_arguments(params.weak),
             most_error2: 2.0 * params.max_error,
-            lists: [gpu.device.upload(entries)?, next],
-            rounds: gpu.device.upload(rounds)?,
+            lists: [device.upload(entries)?, next],
+            rounds: device.upload(rounds)?,
             candidates,
         })
     }
@@ -330,7 +274,8 @@ impl<'a> Node<'a> {
     /// Launches a round.
     fn run(&mut self, round: usize) -> Result<(), GpuError> {
         let Self {
-            gpu: Gpu { device: Context { stream, .. }, boost, .. },
+            device: Context { stream, .. },
+            kernels,
             matrix,
             split,
             kind,
@@ -347,7 +292,7 @@ impl<'a> Node<'a> {
                           state: &mut CudaViewMut<'_, Round>,
                           first_tile: u32,
                           tiles: usize| {
-            let mut launch = stream.launch_builder(&boost.search);
+            let mut launch = stream.launch_builder(&kernels.search);
             launch
                 .arg(bins)
                 .arg(&samples)
@@ -380,7 +325,7 @@ impl<'a> Node<'a> {
                         ((n * *tiles_at_a_time) as u32, (part.len() / matrix.tile_bytes()) as u32);
                     stream.memcpy_htod(part, piece)?;
                     search(piece, &mut state, first_tile, count as usize)?;
-                    let mut launch = stream.launch_builder(&boost.keep_row);
+                    let mut launch = stream.launch_builder(&kernels.keep_row);
                     launch
                         .arg(&*piece)
                         .arg(&samples)
@@ -395,7 +340,7 @@ impl<'a> Node<'a> {
                 piece
             }
         };
-        let mut launch = stream.launch_builder(&boost.update);
+        let mut launch = stream.launch_builder(&kernels.update);
         launch
             .arg(bins)
             .arg(&row_address)

@@ -1,10 +1,8 @@
 //! Intensity and gradient of a level on the device: the twin of `pbt_features::ChannelVolume`.
 
-use crate::device::{blocks_of, launch};
-use crate::{Gpu, GpuError};
-use cudarc::driver::{CudaFunction, CudaModule, CudaSlice, DevicePtr, DeviceRepr};
+use crate::device::{Context, GpuError, blocks_of, launch, module};
+use cudarc::driver::{CudaFunction, CudaSlice, DevicePtr, DeviceRepr};
 use pbt_volume::Padding;
-use std::sync::Arc;
 
 /// The kernel of `channels.cu`.
 pub(crate) struct ChannelsKernels {
@@ -12,8 +10,36 @@ pub(crate) struct ChannelsKernels {
 }
 
 impl ChannelsKernels {
-    pub(crate) fn load(module: &Arc<CudaModule>) -> Result<Self, GpuError> {
-        Ok(Self { make: module.load_function("channels_make")? })
+    pub(crate) fn load(device: &Context) -> Result<Self, GpuError> {
+        Ok(Self { make: module!(device, "channels")?.load_function("channels_make")? })
+    }
+
+    /// The channels of a level from its voxels.
+    pub(crate) fn channels(
+        &self,
+        device: &Context,
+        voxels: &CudaSlice<u16>,
+        shape: [usize; 3],
+        padding: Padding,
+    ) -> Result<Channels, GpuError> {
+        let border = usize::from(padding == Padding::Zero);
+        let bordered = bordered(shape, padding);
+        let count: usize = bordered.iter().product();
+        // SAFETY: the kernel writes every voxel.
+        let mut channels = unsafe { device.alloc::<i16>(4 * count) }?;
+        let [nx, ny, nz] = shape.map(|n| n as i32);
+        launch!(
+            device,
+            &self.make,
+            blocks_of(256, count),
+            voxels,
+            &nx,
+            &ny,
+            &nz,
+            &(border as i32),
+            &mut channels
+        )?;
+        Ok(Channels { voxels: channels, shape: bordered, border })
     }
 }
 
@@ -38,40 +64,12 @@ pub(crate) struct DeviceChannels {
 unsafe impl DeviceRepr for DeviceChannels {}
 
 impl Channels {
-    pub(crate) fn argument(&self, gpu: &Gpu) -> DeviceChannels {
+    pub(crate) fn argument(&self, device: &Context) -> DeviceChannels {
         DeviceChannels {
-            voxels: self.voxels.device_ptr(&gpu.device.stream).0,
+            voxels: self.voxels.device_ptr(&device.stream).0,
             shape: self.shape.map(|n| n as i32),
             border: self.border as i32,
         }
-    }
-}
-
-impl Gpu {
-    pub(crate) fn channels(
-        &self,
-        voxels: &CudaSlice<u16>,
-        shape: [usize; 3],
-        padding: Padding,
-    ) -> Result<Channels, GpuError> {
-        let border = usize::from(padding == Padding::Zero);
-        let bordered = bordered(shape, padding);
-        let count: usize = bordered.iter().product();
-        // SAFETY: the kernel writes every voxel.
-        let mut channels = unsafe { self.device.alloc::<i16>(4 * count) }?;
-        let [nx, ny, nz] = shape.map(|n| n as i32);
-        launch!(
-            self.device,
-            &self.channels.make,
-            blocks_of(256, count),
-            voxels,
-            &nx,
-            &ny,
-            &nz,
-            &(border as i32),
-            &mut channels
-        )?;
-        Ok(Channels { voxels: channels, shape: bordered, border })
     }
 }
 

@@ -1,8 +1,8 @@
 //! Classifiers on the device.
 
 use crate::constants::HISTOGRAM;
-use crate::{Gpu, GpuError};
-use cudarc::driver::{CudaSlice, CudaStream, DevicePtr, DeviceRepr};
+use crate::device::{Context, GpuError};
+use cudarc::driver::{CudaSlice, DevicePtr, DeviceRepr};
 use pbt_tree::{Classifier, Tree, Weak};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -66,7 +66,8 @@ pub(crate) struct FixedTables {
 }
 
 impl FixedTables {
-    pub(crate) fn new(stream: &Arc<CudaStream>) -> Result<Self, GpuError> {
+    pub(crate) fn new(device: &Context) -> Result<Self, GpuError> {
+        let stream = &device.stream;
         Ok(Self {
             minor: stream.clone_htod(pbt_tree::fixed::minor_table())?,
             ln: stream.clone_htod(pbt_tree::fixed::ln_table())?,
@@ -89,7 +90,7 @@ pub(crate) struct DeviceForest {
 impl DeviceForest {
     /// `response_of(feature)` gives the words `what` and `how` of a feature's responses.
     pub(crate) fn new(
-        gpu: &Gpu,
+        device: &Context,
         classifier: &Classifier,
         response_of: impl Fn(u32) -> [u32; 2],
     ) -> Result<Self, GpuError> {
@@ -109,9 +110,9 @@ impl DeviceForest {
         let inner = nodes.iter().filter(|n| n.weak_count > 0).count();
         let eval = &classifier.eval;
         Ok(Self {
-            nodes: gpu.device.upload(&nodes)?,
-            weaks: gpu.device.upload(&weaks)?,
-            roots: gpu.device.upload(&roots)?,
+            nodes: device.upload(&nodes)?,
+            weaks: device.upload(&weaks)?,
+            roots: device.upload(&roots)?,
             trees: classifier.trees.len(),
             depth: classifier.trees.iter().map(depth).max().unwrap_or(0),
             thresholds: [eval.hard_right, eval.hard_left, eval.soft],
@@ -119,15 +120,15 @@ impl DeviceForest {
         })
     }
 
-    pub(crate) fn argument(&self, gpu: &Gpu) -> Forest {
-        let stream = &gpu.device.stream;
+    pub(crate) fn argument(&self, device: &Context, fixed: &FixedTables) -> Forest {
+        let stream = &device.stream;
         let [hard_right, hard_left, soft] = self.thresholds;
         Forest {
             nodes: self.nodes.device_ptr(stream).0,
             weaks: self.weaks.device_ptr(stream).0,
             roots: self.roots.device_ptr(stream).0,
-            minor: gpu.fixed.minor.device_ptr(stream).0,
-            ln: gpu.fixed.ln.device_ptr(stream).0,
+            minor: fixed.minor.device_ptr(stream).0,
+            ln: fixed.ln.device_ptr(stream).0,
             trees: self.trees as u32,
             depth: self.depth as u32,
             hard_right,

@@ -1,21 +1,19 @@
 //! A device with its kernels and the cases that were uploaded to it.
 
-use crate::GpuError;
-use crate::best::BestKernels;
-use crate::bins::BinsKernels;
+use crate::best::{BestKernels, BestScores, read_scores};
+use crate::bins::{BinsKernels, DeviceMatrix};
 use crate::boost::BoostKernels;
-use crate::channels::ChannelsKernels;
-use crate::device::{Context, DeviceInfo, Resident};
+use crate::device::{Context, DeviceInfo, GpuError};
 use crate::forest::FixedTables;
-use crate::haar::HaarKernels;
-use crate::image::Tables;
-use crate::integral::IntegralKernels;
+use crate::haar::{HaarKernels, Strategy};
+use crate::image::{GpuImage, Images};
+use crate::integral::Integral;
 use crate::patches::PatchesKernels;
-use crate::poses::PosesKernels;
+use crate::poses::{PoseFrames, PosesKernels};
 use cudarc::driver::CudaSlice;
-use cudarc::nvrtc::Ptx;
-use pbt_tree::Score;
-use pbt_volume::Volume;
+use pbt_features::{BoxGrid, HaarFeature, SteerableFeature};
+use pbt_tree::{BinnedMatrix, BoostParams, Bounds, Classifier, Score, Weak};
+use pbt_volume::{Padding, Pose, Volume};
 use std::sync::Arc;
 
 /// Cases may fill one part in so many of the memory that is free at the beginning; the rest is for
@@ -25,29 +23,13 @@ const IMAGES_SHARE: usize = 2;
 /// A CUDA device, open.
 pub struct Gpu {
     pub(crate) device: Context,
-    /// Bytes of the largest binned matrix that stays on the device; `None`: any that fits.
-    matrix_limit: Option<usize>,
-    /// The tables of the cases that were uploaded last.
-    pub(crate) resident: Arc<Resident<Tables>>,
+    pub(crate) images: Images,
     pub(crate) bins: BinsKernels,
     pub(crate) boost: BoostKernels,
-    pub(crate) integral: IntegralKernels,
-    pub(crate) channels: ChannelsKernels,
     pub(crate) haar: HaarKernels,
     pub(crate) poses: PosesKernels,
     pub(crate) patches: PatchesKernels,
     pub(crate) best: BestKernels,
-    pub(crate) fixed: FixedTables,
-}
-
-macro_rules! module {
-    ($device:expr, $name:literal) => {
-        $device.cuda.load_module(Ptx::from_src(include_str!(concat!(
-            "../kernels/",
-            $name,
-            ".ptx"
-        ))))?
-    };
 }
 
 impl Gpu {
@@ -58,22 +40,16 @@ impl Gpu {
     /// full.
     pub fn open(ordinal: u32) -> Result<Self, GpuError> {
         let device = Context::open(ordinal)?;
+        let images_limit = device.free_memory()? / IMAGES_SHARE;
+        let fixed = Arc::new(FixedTables::new(&device)?);
         Ok(Self {
-            matrix_limit: None,
-            resident: Arc::new(Resident::new(device.free_memory()? / IMAGES_SHARE)),
-            bins: BinsKernels::load(&module!(device, "bins"))?,
-            boost: BoostKernels::load(&module!(device, "boost"))?,
-            integral: IntegralKernels::load(&module!(device, "integral"))?,
-            channels: ChannelsKernels::load(&module!(device, "channels"))?,
-            haar: HaarKernels::load(
-                &module!(device, "haar"),
-                &module!(device, "paths"),
-                device.shared_bytes,
-            )?,
-            poses: PosesKernels::load(&module!(device, "poses"), &device)?,
-            patches: PatchesKernels::load(&module!(device, "patches"))?,
-            best: BestKernels::load(&module!(device, "best"))?,
-            fixed: FixedTables::new(&device.stream)?,
+            images: Images::load(&device, images_limit)?,
+            bins: BinsKernels::load(&device)?,
+            boost: BoostKernels::load(&device)?,
+            haar: HaarKernels::load(&device, &fixed)?,
+            poses: PosesKernels::load(&device, &fixed)?,
+            patches: PatchesKernels::load(&device)?,
+            best: BestKernels::load(&device)?,
             device,
         })
     }
@@ -86,19 +62,16 @@ impl Gpu {
 
     /// The same device, which keeps no binned matrix of more than `bytes` in its memory: a larger
     /// one passes through it in every round.
-    pub fn with_matrix_limit(self, bytes: usize) -> Self {
-        Self { matrix_limit: Some(bytes), ..self }
+    pub fn with_matrix_limit(mut self, bytes: usize) -> Self {
+        self.bins.matrix_limit = Some(bytes);
+        self
     }
 
     /// The same device with the tables of cases in at most so many bytes, or of a single case;
     /// further cases wait on the host until they are needed. Otherwise they may fill half of the
     /// memory that is free when the device is opened. For a device that has no cases yet.
     pub fn with_image_limit(self, bytes: usize) -> Self {
-        Self { resident: Arc::new(Resident::new(bytes)), ..self }
-    }
-
-    pub(crate) fn may_keep_matrix(&self, bytes: usize) -> bool {
-        self.matrix_limit.is_none_or(|limit| bytes <= limit)
+        Self { images: self.images.with_limit(bytes), ..self }
     }
 
     /// What the device is.
@@ -127,13 +100,203 @@ impl Gpu {
     ) -> Result<f64, GpuError> {
         self.device.median_ms(warm_up, repeats, action)
     }
+}
+
+/// Images.
+impl Gpu {
+    /// The integral of a volume, as [`IntegralVolume::new`](pbt_volume::IntegralVolume::new) makes
+    /// it; `voxels` are the volume's.
+    ///
+    /// # Errors
+    /// [`GpuError`] when the device fails or its memory is full.
+    pub fn integral(
+        &self,
+        voxels: &CudaSlice<u16>,
+        volume: &Volume<u16>,
+        pad: usize,
+        padding: Padding,
+    ) -> Result<Integral, GpuError> {
+        self.images.integral.integral(&self.device, voxels, volume, pad, padding)
+    }
+
+    /// The integral volume of a case, read back.
+    ///
+    /// # Panics
+    /// When the layout had none: a programming error of the caller.
+    ///
+    /// # Errors
+    /// [`GpuError`] when the device fails or its memory is full.
+    pub fn read_table(&self, image: &GpuImage) -> Result<Vec<u32>, GpuError> {
+        let tables = self.images.tables(&self.device, image)?;
+        Ok(self.device.stream.clone_dtoh(&tables.integral().values)?)
+    }
+}
+
+/// Boosting.
+impl Gpu {
+    /// As [`BinnedMatrix::push_features`] makes it of responses on the host, `[feature][sample]`; a
+    /// last incomplete feature is not taken.
+    ///
+    /// # Errors
+    /// [`GpuError`] when the device fails or its memory is full.
+    pub fn bin_responses(
+        &self,
+        responses: &[i32],
+        samples: usize,
+        percent: f64,
+    ) -> Result<DeviceMatrix, GpuError> {
+        let features = responses.len().checked_div(samples).unwrap_or(0);
+        self.bins.bin(&self.device, features, samples, percent, |range, out| {
+            let part = &responses[range.start * samples..range.end * samples];
+            Ok(self.device.stream.memcpy_htod(part, out)?)
+        })
+    }
+
+    /// A matrix of the host, brought to the device.
+    ///
+    /// # Errors
+    /// [`GpuError`] when the device fails or its memory is full.
+    pub fn upload_matrix(&self, host: &BinnedMatrix) -> Result<DeviceMatrix, GpuError> {
+        self.bins.upload(&self.device, host)
+    }
+
+    /// Bounds of every feature, and the bins `[feature][sample]`.
+    ///
+    /// # Errors
+    /// [`GpuError`] when the device fails.
+    pub fn read_matrix(&self, matrix: &DeviceMatrix) -> Result<(Vec<Bounds>, Vec<u8>), GpuError> {
+        matrix.read_back(&self.device)
+    }
+
+    /// The weak classifiers of a node: [`adaboost`](pbt_tree::adaboost) with the search of the best
+    /// over all features.
+    ///
+    /// # Panics
+    /// When labels or weights have not one entry a sample, or the weights add up to more than
+    /// [`WEIGHT_TOTAL`](pbt_tree::WEIGHT_TOTAL).
+    ///
+    /// # Errors
+    /// [`GpuError`] when the device fails or its memory is full.
+    pub fn boost_matrix(
+        &self,
+        matrix: &DeviceMatrix,
+        labels: &[bool],
+        weights: &[u32],
+        params: &BoostParams,
+    ) -> Result<Vec<Weak>, GpuError> {
+        self.boost.boost_matrix(&self.device, matrix, labels, weights, params)
+    }
+
+    /// As [`pbt_tree::margins_from_responses`] sums them, of responses on the host,
+    /// `[feature][site]`, `sites` of each feature.
+    ///
+    /// # Panics
+    /// When a weak classifier names a row that there is not.
+    ///
+    /// # Errors
+    /// [`GpuError`] when the device fails or its memory is full.
+    pub fn margins_of_responses(
+        &self,
+        weaks: &[Weak],
+        responses: &[i32],
+        sites: usize,
+    ) -> Result<Vec<i32>, GpuError> {
+        let rows = responses.len().checked_div(sites).unwrap_or(0);
+        self.boost.margins_of(&self.device, weaks, rows, sites, |range, out| {
+            let part: Vec<i32> = responses
+                .chunks_exact(sites)
+                .flat_map(|row| &row[range.clone()])
+                .copied()
+                .collect();
+            Ok(self.device.stream.memcpy_htod(&part, out)?)
+        })
+    }
+}
+
+/// Scores.
+impl Gpu {
+    /// Scores of all voxels, evaluated in one of the ways; `None` where blocks do not fit into
+    /// shared memory or the way is not for such a classifier. The scores stay on the device.
+    ///
+    /// # Errors
+    /// [`GpuError`] when the device fails or its memory is full.
+    pub fn voxel_scores(
+        &self,
+        image: &GpuImage,
+        features: &[HaarFeature],
+        classifier: &Classifier,
+        strategy: Strategy,
+    ) -> Result<Option<CudaSlice<i64>>, GpuError> {
+        self.haar.voxel_scores(&self.device, &self.images, image, features, classifier, strategy)
+    }
+
+    /// Frames of poses in one image, for [`Gpu::pose_scores`].
+    ///
+    /// # Errors
+    /// [`GpuError`] when the device fails or its memory is full.
+    pub fn pose_frames(
+        &self,
+        image: &GpuImage,
+        grid: &BoxGrid,
+        poses: &[Pose],
+    ) -> Result<PoseFrames, GpuError> {
+        PoseFrames::of_image(&self.device, image, grid, poses)
+    }
+
+    /// Scores of poses; they stay on the device.
+    ///
+    /// # Errors
+    /// [`GpuError`] when the device fails or its memory is full.
+    pub fn pose_scores(
+        &self,
+        image: &GpuImage,
+        features: &[SteerableFeature],
+        classifier: &Classifier,
+        frames: &PoseFrames,
+    ) -> Result<CudaSlice<i64>, GpuError> {
+        self.poses.pose_scores(&self.device, &self.images, image, features, classifier, frames)
+    }
+
+    /// Scores on the device.
+    ///
+    /// # Errors
+    /// [`GpuError`] when the device fails or its memory is full.
+    pub fn upload_scores(&self, scores: &[Score]) -> Result<CudaSlice<i64>, GpuError> {
+        self.device.upload(&scores.iter().map(|s| s.0).collect::<Vec<_>>())
+    }
 
     /// Scores, on the host.
     ///
     /// # Errors
     /// [`GpuError`] when the device fails.
     pub fn read_scores(&self, scores: &CudaSlice<i64>) -> Result<Vec<Score>, GpuError> {
-        Ok(self.device.stream.clone_dtoh(scores)?.into_iter().map(Score).collect())
+        read_scores(&self.device, scores)
+    }
+
+    /// Looks for the `k` best scores without waiting for them; `None` where the kernels do not take
+    /// so many: k 0 or above 2048, or 2³² scores.
+    ///
+    /// # Errors
+    /// [`GpuError`] when the device fails or its memory is full.
+    pub fn find_best(
+        &self,
+        scores: &CudaSlice<i64>,
+        k: usize,
+    ) -> Result<Option<BestScores>, GpuError> {
+        self.best.find_best(&self.device, scores, k)
+    }
+
+    /// The indices of the `k` best of the scores with the scores, the best first, the lower index
+    /// first where scores tie.
+    ///
+    /// # Errors
+    /// [`GpuError`] when the device fails or its memory is full.
+    pub fn best_scores(
+        &self,
+        scores: &CudaSlice<i64>,
+        k: usize,
+    ) -> Result<Vec<(usize, Score)>, GpuError> {
+        self.best.best_scores(&self.device, scores, k)
     }
 }
 

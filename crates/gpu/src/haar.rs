@@ -1,26 +1,21 @@
 //! Haar responses and dense scores: the twin of `haar.rs` of `pbt-cpu`.
 
-use crate::backend::{DeviceFamily, Respond};
-use crate::constants::{TILE_ROW, TILED_THREADS, WALK_THREADS, WAVE_THREADS};
-use crate::device::{blocks_of, launch};
-use crate::forest::{Cache, DeviceForest};
-use crate::image::{Tables, images_with_sites};
+use crate::constants::{TILED_THREADS, WALK_THREADS, WAVE_THREADS};
+use crate::device::{Context, GpuError, blocks_of, launch, module};
+use crate::forest::{Cache, DeviceForest, FixedTables};
+use crate::image::{GpuImage, Images, Tables, images_with_sites};
 use crate::integral::{DeviceTable, Integral};
-use crate::paths::Forks;
-use crate::{Gpu, GpuError, GpuImage};
-use cudarc::driver::sys::CUfunction_attribute;
-use cudarc::driver::{CudaFunction, CudaModule, CudaSlice, CudaViewMut, DeviceRepr, LaunchConfig};
+use crate::paths::{Forks, PathsKernels};
+use crate::respond::Respond;
+use crate::tiles::{Blocks, Reach, scoring_kernel, scoring_shared};
+use cudarc::driver::{CudaFunction, CudaSlice, CudaViewMut, DeviceRepr, LaunchConfig};
 use pbt_features::HaarFeature;
-use pbt_tree::{AllVoxels, Classifier, Haar, VoxelSite};
+use pbt_tree::{Classifier, VoxelSite};
 use std::ops::Range;
 use std::sync::Arc;
 
 /// Features of a block of `haar_responses`.
 const FEATURES_A_BLOCK: usize = 8;
-/// Places in a tile (16 bits of a tap; the others are its weight).
-const TILE_VALUES: usize = 1 << 16;
-/// Shared memory that the kernels of scoring use beside what they are given, with some to spare.
-const STATIC_SHARED: usize = 2048;
 /// Bytes of shared memory that a voxel's sums take.
 const SUMS_BYTES: usize = 20;
 /// Edge lengths of blocks of voxels, as powers of two, the most wanted first. Smaller blocks would
@@ -44,7 +39,7 @@ pub enum Strategy {
     Paths,
 }
 
-/// The kernels of `haar.cu`.
+/// The kernels of `haar.cu`, and the classifiers that they scored last.
 pub(crate) struct HaarKernels {
     responses: CudaFunction,
     bind_to_table: CudaFunction,
@@ -52,56 +47,90 @@ pub(crate) struct HaarKernels {
     walks: CudaFunction,
     waves: CudaFunction,
     waves_tiled: CudaFunction,
-    pub(crate) paths: CudaFunction,
+    paths: PathsKernels,
+    fixed: Arc<FixedTables>,
     classifiers: Cache<HaarFeature, HaarForest>,
 }
 
 impl HaarKernels {
-    /// From the modules of `haar.cu` and `paths.cu`.
-    pub(crate) fn load(
-        module: &Arc<CudaModule>,
-        paths: &Arc<CudaModule>,
-        shared_bytes: usize,
-    ) -> Result<Self, GpuError> {
-        let scoring = |module: &Arc<CudaModule>, name| -> Result<CudaFunction, GpuError> {
-            let function = module.load_function(name)?;
-            let most = (shared_bytes - STATIC_SHARED) as i32;
-            function.set_attribute(
-                CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                most,
-            )?;
-            Ok(function)
-        };
+    pub(crate) fn load(device: &Context, fixed: &Arc<FixedTables>) -> Result<Self, GpuError> {
+        let module = module!(device, "haar")?;
         Ok(Self {
             responses: module.load_function("haar_responses")?,
             bind_to_table: module.load_function("haar_bind_to_table")?,
             bind_to_tile: module.load_function("haar_bind_to_tile")?,
-            walks: scoring(module, "haar_walks")?,
-            waves: scoring(module, "haar_waves")?,
-            waves_tiled: scoring(module, "haar_waves_tiled")?,
-            paths: scoring(paths, "paths_score")?,
+            walks: scoring_kernel(device, &module, "haar_walks")?,
+            waves: scoring_kernel(device, &module, "haar_waves")?,
+            waves_tiled: scoring_kernel(device, &module, "haar_waves_tiled")?,
+            paths: PathsKernels::load(device)?,
+            fixed: fixed.clone(),
             classifiers: Cache::default(),
         })
+    }
+
+    /// The taps as the tile of a block needs them.
+    fn bind_to_tile(
+        &self,
+        device: &Context,
+        forest: &HaarForest,
+        blocks: &Blocks,
+    ) -> Result<CudaSlice<[i32; 2]>, GpuError> {
+        // SAFETY: what is read of them is written here.
+        let mut bound = unsafe { device.alloc::<[i32; 2]>(forest.tap_count.div_ceil(2)) }?;
+        let config = blocks_of(128, forest.tap_count);
+        launch!(
+            device,
+            &self.bind_to_tile,
+            config,
+            &forest.taps,
+            &(forest.tap_count as u32),
+            blocks,
+            &mut bound
+        )?;
+        Ok(bound)
+    }
+
+    fn bind_to_table(
+        &self,
+        device: &Context,
+        forest: &HaarForest,
+        integral: &Integral,
+    ) -> Result<CudaSlice<[i32; 2]>, GpuError> {
+        // SAFETY: as above.
+        let mut bound = unsafe { device.alloc::<[i32; 2]>(forest.tap_count) }?;
+        let config = blocks_of(128, forest.tap_count);
+        let (row, plane) = (integral.row as i32, integral.plane as i32);
+        launch!(
+            device,
+            &self.bind_to_table,
+            config,
+            &forest.taps,
+            &(forest.tap_count as u32),
+            &row,
+            &plane,
+            &mut bound
+        )?;
+        Ok(bound)
     }
 }
 
 /// A classifier with the taps of its features.
-pub(crate) struct HaarForest {
-    pub(crate) forest: DeviceForest,
+struct HaarForest {
+    forest: DeviceForest,
     /// The nodes once more, where [`Strategy::Paths`] serves.
-    pub(crate) paths: Option<Forks>,
+    paths: Option<Forks>,
     /// x, y, z, weight; a multiple of four a feature, and four more.
     taps: CudaSlice<[i32; 4]>,
     tap_count: usize,
-    /// Whether the taps' weights have 16 bits, as a tile's have.
-    small_weights: bool,
-    /// Lowest and highest offset of a corner on each axis.
-    low: [i32; 3],
-    high: [i32; 3],
+    reach: Reach,
 }
 
 impl HaarForest {
-    fn new(gpu: &Gpu, features: &[HaarFeature], classifier: &Classifier) -> Result<Self, GpuError> {
+    fn new(
+        device: &Context,
+        features: &[HaarFeature],
+        classifier: &Classifier,
+    ) -> Result<Self, GpuError> {
         let mut taps = Vec::new();
         let mut places = Vec::with_capacity(features.len());
         let (mut low, mut high) = ([0; 3], [0; 3]);
@@ -120,57 +149,16 @@ impl HaarForest {
         // Taps are read four ahead.
         taps.resize(taps.len() + 4, [0; 4]);
         let forest =
-            DeviceForest::new(gpu, classifier, |feature| places[feature as usize].words())?;
+            DeviceForest::new(device, classifier, |feature| places[feature as usize].words())?;
         let small_weights = taps.iter().all(|tap| i16::try_from(tap[3]).is_ok());
-        let paths = Forks::new(gpu, classifier, features)?;
+        let paths = Forks::new(device, classifier, features)?;
         Ok(Self {
             forest,
             paths,
             tap_count: taps.len(),
-            taps: gpu.device.upload(&taps)?,
-            small_weights,
-            low,
-            high,
+            taps: device.upload(&taps)?,
+            reach: Reach { low, high, small_weights },
         })
-    }
-
-    /// The taps as the tile of a block needs them.
-    fn bind_to_tile(&self, gpu: &Gpu, blocks: &Blocks) -> Result<CudaSlice<[i32; 2]>, GpuError> {
-        // SAFETY: what is read of them is written here.
-        let mut bound = unsafe { gpu.device.alloc::<[i32; 2]>(self.tap_count.div_ceil(2)) }?;
-        let config = blocks_of(128, self.tap_count);
-        launch!(
-            gpu.device,
-            &gpu.haar.bind_to_tile,
-            config,
-            &self.taps,
-            &(self.tap_count as u32),
-            blocks,
-            &mut bound
-        )?;
-        Ok(bound)
-    }
-
-    fn bind_to_table(
-        &self,
-        gpu: &Gpu,
-        integral: &Integral,
-    ) -> Result<CudaSlice<[i32; 2]>, GpuError> {
-        // SAFETY: as above.
-        let mut bound = unsafe { gpu.device.alloc::<[i32; 2]>(self.tap_count) }?;
-        let config = blocks_of(128, self.tap_count);
-        let (row, plane) = (integral.row as i32, integral.plane as i32);
-        launch!(
-            gpu.device,
-            &gpu.haar.bind_to_table,
-            config,
-            &self.taps,
-            &(self.tap_count as u32),
-            &row,
-            &plane,
-            &mut bound
-        )?;
-        Ok(bound)
     }
 }
 
@@ -200,54 +188,11 @@ struct Site {
 // SAFETY: plain numbers in the order and with the sizes of the kernel's structure.
 unsafe impl DeviceRepr for Site {}
 
-/// `Blocks` of `haar.cu`.
-#[repr(C)]
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Blocks {
-    shape: [i32; 3],
-    bits: [i32; 3],
-    blocks: [i32; 3],
-    low: [i32; 3],
-    extent: [i32; 3],
-}
-
-// SAFETY: as above.
-unsafe impl DeviceRepr for Blocks {}
-
-impl Blocks {
-    pub(crate) fn new(shape: [usize; 3], bits: [i32; 3], forest: &HaarForest) -> Self {
-        let shape = shape.map(|n| n as i32);
-        Self {
-            shape,
-            bits,
-            blocks: std::array::from_fn(|a| (shape[a] + (1 << bits[a]) - 1) >> bits[a]),
-            low: forest.low,
-            extent: std::array::from_fn(|a| (1 << bits[a]) + forest.high[a] - forest.low[a]),
-        }
-    }
-
-    /// Voxels of a block.
-    pub(crate) fn capacity(&self) -> usize {
-        1 << self.bits.iter().sum::<i32>()
-    }
-
-    pub(crate) fn count(&self) -> usize {
-        self.blocks.iter().map(|&n| n as usize).product()
-    }
-
-    /// Bytes of the tile of a block whose planes have `gap` values beside their rows, a multiple of
-    /// 16; `None` where the forest's taps cannot be said in places of a tile.
-    pub(crate) fn tile_bytes(&self, forest: &HaarForest, gap: usize) -> Option<usize> {
-        let values = (TILE_ROW * self.extent[1] as usize + gap) * self.extent[2] as usize;
-        let fits =
-            self.extent[0] as usize <= TILE_ROW && values <= TILE_VALUES && forest.small_weights;
-        fits.then_some(values.next_multiple_of(4) * size_of::<u32>())
-    }
-}
-
 /// Haar features and voxels, ready for responses.
 pub(crate) struct HaarSites<'a> {
-    gpu: &'a Gpu,
+    kernels: &'a HaarKernels,
+    device: &'a Context,
+    store: &'a Images,
     images: &'a [&'a GpuImage],
     image_of_site: Vec<u32>,
     sites: CudaSlice<Site>,
@@ -257,7 +202,8 @@ pub(crate) struct HaarSites<'a> {
 
 impl<'a> HaarSites<'a> {
     pub(crate) fn new(
-        gpu: &'a Gpu,
+        kernels: &'a HaarKernels,
+        (device, store): (&'a Context, &'a Images),
         images: &'a [&'a GpuImage],
         features: &[HaarFeature],
         sites: &[VoxelSite],
@@ -277,12 +223,14 @@ impl<'a> HaarSites<'a> {
         let device_sites: Vec<Site> =
             sites.iter().map(|s| Site { image: s.image, voxel: s.voxel }).collect();
         Ok(Self {
-            gpu,
+            kernels,
+            device,
+            store,
             images,
             image_of_site: sites.iter().map(|s| s.image).collect(),
-            sites: gpu.device.upload(&device_sites)?,
-            taps: gpu.device.upload(&taps)?,
-            first_taps: gpu.device.upload(&first_taps)?,
+            sites: device.upload(&device_sites)?,
+            taps: device.upload(&taps)?,
+            first_taps: device.upload(&first_taps)?,
         })
     }
 }
@@ -311,20 +259,21 @@ impl Respond for HaarSites<'_> {
         let with_sites = images_with_sites(self.images.len(), &self.image_of_site[sites.clone()]);
         let (sites, first_taps) =
             (self.sites.slice(sites), self.first_taps.slice(features.start..features.end + 1));
-        let (gpu, kernel) = (self.gpu, &self.gpu.haar.responses);
+        let (device, kernel) = (self.device, &self.kernels.responses);
         // The kernel passes over the sites of cases that are not there.
-        gpu.with_tables(
+        self.store.with_tables(
+            device,
             self.images,
             |n| with_sites[n],
             |there| {
                 let of_image = |tables: &Option<Arc<Tables>>| {
                     tables
                         .as_ref()
-                        .map_or_else(DeviceTable::default, |t| t.integral().device_table(gpu))
+                        .map_or_else(DeviceTable::default, |t| t.integral().device_table(device))
                 };
-                let tables = gpu.device.upload(&there.iter().map(of_image).collect::<Vec<_>>())?;
+                let tables = device.upload(&there.iter().map(of_image).collect::<Vec<_>>())?;
                 launch!(
-                    gpu.device,
+                    device,
                     kernel,
                     config,
                     &tables,
@@ -341,132 +290,103 @@ impl Respond for HaarSites<'_> {
     }
 }
 
-impl DeviceFamily for Haar {
-    type Prepared<'a> = HaarSites<'a>;
-
-    fn prepare<'a>(
-        &self,
-        gpu: &'a Gpu,
-        images: &'a [&'a GpuImage],
-        features: &[HaarFeature],
-        sites: &[VoxelSite],
-    ) -> Result<HaarSites<'a>, GpuError> {
-        HaarSites::new(gpu, images, features, sites)
-    }
-
-    fn score(
-        &self,
-        gpu: &Gpu,
-        image: &GpuImage,
-        features: &[HaarFeature],
-        classifier: &Classifier,
-        _: &AllVoxels,
-    ) -> Result<Option<CudaSlice<i64>>, GpuError> {
-        gpu.score_voxels_on_device(image, features, classifier).map(Some)
-    }
-}
-
-impl Gpu {
+impl HaarKernels {
     /// Scores of all voxels, evaluated in one of the ways; `None` where blocks do not fit into
     /// shared memory or the way is not for such a classifier. The scores stay on the device.
-    ///
-    /// # Errors
-    /// [`GpuError`] when the device fails or its memory is full.
-    pub fn voxel_scores(
+    pub(crate) fn voxel_scores(
         &self,
+        device: &Context,
+        store: &Images,
         image: &GpuImage,
         features: &[HaarFeature],
         classifier: &Classifier,
         strategy: Strategy,
     ) -> Result<Option<CudaSlice<i64>>, GpuError> {
-        let forest = self.haar_forest(features, classifier)?;
-        let tables = self.tables(image)?;
+        let forest = self.forest(device, features, classifier)?;
+        let tables = store.tables(device, image)?;
         let integral = tables.integral();
         assert!(
             features.iter().all(|f| f.radius() <= integral.pad),
             "a feature reaches beyond the padding"
         );
         match strategy {
-            Strategy::Walks => self.score_by_walks(integral, &forest).map(Some),
+            Strategy::Walks => self.score_by_walks(device, integral, &forest).map(Some),
             Strategy::Waves | Strategy::TiledWaves => {
-                self.score_by_waves(integral, &forest, strategy == Strategy::TiledWaves)
+                self.score_by_waves(device, integral, &forest, strategy == Strategy::TiledWaves)
             }
-            Strategy::Paths => self.score_by_paths(integral, &forest),
+            Strategy::Paths => {
+                // There are none where the classifier is of another kind.
+                let Some(forks) = &forest.paths else { return Ok(None) };
+                let argument = forest.forest.argument(device, &self.fixed);
+                self.paths.score(device, integral, forks, &argument, &forest.reach)
+            }
         }
     }
 
     fn score_by_walks(
         &self,
+        device: &Context,
         integral: &Integral,
         forest: &HaarForest,
     ) -> Result<CudaSlice<i64>, GpuError> {
-        let blocks = Blocks::new(integral.shape, WALK_BITS, forest);
+        let blocks = Blocks::new(integral.shape, WALK_BITS, &forest.reach);
         let (argument, table, taps) = (
-            forest.forest.argument(self),
-            integral.device_table(self),
-            forest.bind_to_table(self, integral)?,
+            forest.forest.argument(device, &self.fixed),
+            integral.device_table(device),
+            self.bind_to_table(device, forest, integral)?,
         );
         // SAFETY: the kernel writes one a voxel.
-        let mut scores = unsafe { self.device.alloc::<i64>(integral.shape.iter().product()) }?;
+        let mut scores = unsafe { device.alloc::<i64>(integral.shape.iter().product()) }?;
         let config = LaunchConfig {
             grid_dim: (blocks.count().max(1) as u32, 1, 1),
             block_dim: (WALK_THREADS, 1, 1),
             shared_mem_bytes: 0,
         };
-        launch!(
-            self.device,
-            &self.haar.walks,
-            config,
-            &argument,
-            &table,
-            &blocks,
-            &taps,
-            &mut scores
-        )?;
+        launch!(device, &self.walks, config, &argument, &table, &blocks, &taps, &mut scores)?;
         Ok(scores)
     }
 
     fn score_by_waves(
         &self,
+        device: &Context,
         integral: &Integral,
         forest: &HaarForest,
         tiled: bool,
     ) -> Result<Option<CudaSlice<i64>>, GpuError> {
         let shared = |blocks: &Blocks| {
-            let tile = if tiled { blocks.tile_bytes(forest, 0)? } else { 0 };
+            let tile = if tiled { blocks.tile_bytes(&forest.reach, 0)? } else { 0 };
             Some(blocks.capacity() * SUMS_BYTES + tile)
-                .filter(|&bytes| bytes <= self.scoring_shared())
+                .filter(|&bytes| bytes <= scoring_shared(device))
         };
         let mut candidates =
-            BLOCK_BITS.iter().map(|&bits| Blocks::new(integral.shape, bits, forest));
+            BLOCK_BITS.iter().map(|&bits| Blocks::new(integral.shape, bits, &forest.reach));
         let Some((blocks, shared_bytes)) = candidates.find_map(|b| Some((b, shared(&b)?))) else {
             return Ok(None);
         };
-        let (argument, table) = (forest.forest.argument(self), integral.device_table(self));
+        let (argument, table) =
+            (forest.forest.argument(device, &self.fixed), integral.device_table(device));
         let taps = if tiled {
-            forest.bind_to_tile(self, &blocks)?
+            self.bind_to_tile(device, forest, &blocks)?
         } else {
-            forest.bind_to_table(self, integral)?
+            self.bind_to_table(device, forest, integral)?
         };
         // SAFETY: the kernel writes one a voxel.
-        let mut scores = unsafe { self.device.alloc::<i64>(integral.shape.iter().product()) }?;
-        let (kernel, threads) = if tiled {
-            (&self.haar.waves_tiled, TILED_THREADS)
-        } else {
-            (&self.haar.waves, WAVE_THREADS)
-        };
-        let grid = self.resident_blocks(kernel, threads, shared_bytes)?.min(blocks.count()).max(1);
+        let mut scores = unsafe { device.alloc::<i64>(integral.shape.iter().product()) }?;
+        let (kernel, threads) =
+            if tiled { (&self.waves_tiled, TILED_THREADS) } else { (&self.waves, WAVE_THREADS) };
+        let grid =
+            device.resident_blocks(kernel, threads, shared_bytes)?.min(blocks.count()).max(1);
         let lists = grid * (2 * argument.depth as usize + 2) * blocks.capacity();
         // SAFETY: what is read of a list was written to it.
         let (mut places, mut weights) =
-            unsafe { (self.device.alloc::<u32>(lists)?, self.device.alloc::<u64>(lists)?) };
+            unsafe { (device.alloc::<u32>(lists)?, device.alloc::<u64>(lists)?) };
         let config = LaunchConfig {
             grid_dim: (grid as u32, 1, 1),
             block_dim: (threads, 1, 1),
             shared_mem_bytes: shared_bytes as u32,
         };
         launch!(
-            self.device,
+            device,
             kernel,
             config,
             &argument,
@@ -480,54 +400,37 @@ impl Gpu {
         Ok(Some(scores))
     }
 
-    /// Dynamic shared memory that a block of the kernels here may have, bytes.
-    pub(crate) fn scoring_shared(&self) -> usize {
-        self.device.shared_bytes - STATIC_SHARED
-    }
-
-    /// How many blocks of a kernel run at a time on the whole device.
-    pub(crate) fn resident_blocks(
+    /// [`HaarKernels::voxel_scores`] in the way that is the fastest for the classifier.
+    pub(crate) fn score_voxels(
         &self,
-        kernel: &CudaFunction,
-        threads: u32,
-        shared_bytes: usize,
-    ) -> Result<usize, GpuError> {
-        let a_multiprocessor =
-            kernel.occupancy_max_active_blocks_per_multiprocessor(threads, shared_bytes, None)?;
-        Ok(a_multiprocessor.max(1) as usize * self.device.multiprocessors)
-    }
-
-    /// [`Gpu::voxel_scores`] in the way that is the fastest for the classifier.
-    ///
-    /// # Errors
-    /// [`GpuError`] when the device fails or its memory is full.
-    pub fn score_voxels_on_device(
-        &self,
+        device: &Context,
+        store: &Images,
         image: &GpuImage,
         features: &[HaarFeature],
         classifier: &Classifier,
     ) -> Result<CudaSlice<i64>, GpuError> {
-        let waves = self.haar_forest(features, classifier)?.forest.weaks_a_node >= WEAKS_FOR_WAVES;
+        let waves =
+            self.forest(device, features, classifier)?.forest.weaks_a_node >= WEAKS_FOR_WAVES;
         let order: &[Strategy] = if waves {
             &[Strategy::TiledWaves, Strategy::Waves]
         } else {
             &[Strategy::Paths, Strategy::Walks]
         };
         for &strategy in order {
-            if let Some(scores) = self.voxel_scores(image, features, classifier, strategy)? {
+            let scores = self.voxel_scores(device, store, image, features, classifier, strategy)?;
+            if let Some(scores) = scores {
                 return Ok(scores);
             }
         }
         unreachable!("the whole table needs no tile")
     }
 
-    fn haar_forest(
+    fn forest(
         &self,
+        device: &Context,
         features: &[HaarFeature],
         classifier: &Classifier,
     ) -> Result<Arc<HaarForest>, GpuError> {
-        self.haar
-            .classifiers
-            .get(classifier, features, || HaarForest::new(self, features, classifier))
+        self.classifiers.get(classifier, features, || HaarForest::new(device, features, classifier))
     }
 }

@@ -1,9 +1,8 @@
 //! A case on the device: the twin of `pbt_cpu::CpuImage`.
 
-use crate::channels::{Channels, DeviceChannels, bordered};
-use crate::device::Resident;
-use crate::integral::Integral;
-use crate::{Gpu, GpuError};
+use crate::channels::{Channels, ChannelsKernels, DeviceChannels, bordered};
+use crate::device::{Context, GpuError, Resident};
+use crate::integral::{Integral, IntegralKernels};
 use pbt_tree::ImageLayout;
 use pbt_volume::{Geometry, Volume};
 use std::sync::Arc;
@@ -28,22 +27,6 @@ pub(crate) struct Tables {
 }
 
 impl GpuImage {
-    pub(crate) fn new(
-        gpu: &Gpu,
-        levels: &[Volume<u16>],
-        layout: &ImageLayout,
-    ) -> Result<Self, GpuError> {
-        let image = Self {
-            number: gpu.resident.number(),
-            resident: gpu.resident.clone(),
-            geometries: levels.iter().map(|l| l.geometry().clone()).collect(),
-            levels: levels.to_vec(),
-            layout: layout.clone(),
-        };
-        gpu.tables(&image)?;
-        Ok(image)
-    }
-
     /// Shape of the level with the integral volume, and how many voxels Haar features reach there.
     ///
     /// # Panics
@@ -92,28 +75,6 @@ impl Drop for GpuImage {
 }
 
 impl Tables {
-    fn new(gpu: &Gpu, levels: &[Volume<u16>], layout: &ImageLayout) -> Result<Self, GpuError> {
-        let mut tables = Self { integral: None, channels: Vec::new() };
-        for (n, level) in levels.iter().enumerate() {
-            let haar = layout.haar.filter(|&(l, _)| l == n);
-            let channels = layout.channels.contains(&n);
-            let voxels = if haar.is_some() || channels {
-                gpu.device.upload(level.data())?
-            } else {
-                gpu.device.upload(&[])?
-            };
-            if let Some((_, pad)) = haar {
-                tables.integral = Some(gpu.integral(&voxels, level, pad, layout.padding)?);
-            }
-            tables.channels.push(if channels {
-                Some(gpu.channels(&voxels, level.shape(), layout.padding)?)
-            } else {
-                None
-            });
-        }
-        Ok(tables)
-    }
-
     /// The integral volume.
     ///
     /// # Panics
@@ -123,26 +84,99 @@ impl Tables {
     }
 
     /// The channels of all levels; those that the layout did not ask for are empty.
-    pub(crate) fn device_channels(&self, gpu: &Gpu) -> Vec<DeviceChannels> {
+    pub(crate) fn device_channels(&self, device: &Context) -> Vec<DeviceChannels> {
         let of_level = |channels: &Option<Channels>| {
-            channels.as_ref().map_or_else(DeviceChannels::default, |c| c.argument(gpu))
+            channels.as_ref().map_or_else(DeviceChannels::default, |c| c.argument(device))
         };
         self.channels.iter().map(of_level).collect()
     }
 }
 
-impl Gpu {
+/// The kernels that make the tables of cases, and the tables of the cases that were used last.
+pub(crate) struct Images {
+    pub(crate) integral: IntegralKernels,
+    channels: ChannelsKernels,
+    resident: Arc<Resident<Tables>>,
+}
+
+impl Images {
+    /// Tables may fill at most so many bytes, or be those of a single case.
+    pub(crate) fn load(device: &Context, bytes: usize) -> Result<Self, GpuError> {
+        Ok(Self {
+            integral: IntegralKernels::load(device)?,
+            channels: ChannelsKernels::load(device)?,
+            resident: Arc::new(Resident::new(bytes)),
+        })
+    }
+
+    /// The same without cases and with another limit.
+    pub(crate) fn with_limit(self, bytes: usize) -> Self {
+        Self { resident: Arc::new(Resident::new(bytes)), ..self }
+    }
+
+    /// A case with its tables on the device.
+    pub(crate) fn upload(
+        &self,
+        device: &Context,
+        levels: &[Volume<u16>],
+        layout: &ImageLayout,
+    ) -> Result<GpuImage, GpuError> {
+        let image = GpuImage {
+            number: self.resident.number(),
+            resident: self.resident.clone(),
+            geometries: levels.iter().map(|l| l.geometry().clone()).collect(),
+            levels: levels.to_vec(),
+            layout: layout.clone(),
+        };
+        self.tables(device, &image)?;
+        Ok(image)
+    }
+
     /// The tables of a case; whoever holds them keeps them on the device.
-    pub(crate) fn tables(&self, image: &GpuImage) -> Result<Arc<Tables>, GpuError> {
+    pub(crate) fn tables(
+        &self,
+        device: &Context,
+        image: &GpuImage,
+    ) -> Result<Arc<Tables>, GpuError> {
         image
             .resident
-            .get(image.number, image.bytes(), || Tables::new(self, &image.levels, &image.layout))
+            .get(image.number, image.bytes(), || self.make(device, &image.levels, &image.layout))
+    }
+
+    fn make(
+        &self,
+        device: &Context,
+        levels: &[Volume<u16>],
+        layout: &ImageLayout,
+    ) -> Result<Tables, GpuError> {
+        let mut tables = Tables { integral: None, channels: Vec::new() };
+        for (n, level) in levels.iter().enumerate() {
+            let haar = layout.haar.filter(|&(l, _)| l == n);
+            let channels = layout.channels.contains(&n);
+            let voxels = if haar.is_some() || channels {
+                device.upload(level.data())?
+            } else {
+                device.upload(&[])?
+            };
+            if let Some((_, pad)) = haar {
+                let integral =
+                    self.integral.integral(device, &voxels, level, pad, layout.padding)?;
+                tables.integral = Some(integral);
+            }
+            tables.channels.push(if channels {
+                Some(self.channels.channels(device, &voxels, level.shape(), layout.padding)?)
+            } else {
+                None
+            });
+        }
+        Ok(tables)
     }
 
     /// Gives `work` the tables of the needed ones of some cases, all at once or, where they do not
     /// fit together, group by group: `None` for the cases of other groups.
     pub(crate) fn with_tables(
         &self,
+        device: &Context,
         images: &[&GpuImage],
         needed: impl Fn(usize) -> bool,
         mut work: impl FnMut(&[Option<Arc<Tables>>]) -> Result<(), GpuError>,
@@ -153,7 +187,7 @@ impl Gpu {
         for group in self.resident.groups(&sizes) {
             let mut tables = vec![None; images.len()];
             for n in group {
-                tables[needed[n]] = Some(self.tables(images[needed[n]])?);
+                tables[needed[n]] = Some(self.tables(device, images[needed[n]])?);
             }
             work(&tables)?;
         }
@@ -187,7 +221,10 @@ mod tests {
         let gpu = gpu.with_image_limit(limit);
         let images: Vec<GpuImage> = volumes
             .iter()
-            .map(|v| GpuImage::new(&gpu, std::slice::from_ref(v), &layout).expect("an image"))
+            .map(|v| {
+                let levels = std::slice::from_ref(v);
+                gpu.images.upload(&gpu.device, levels, &layout).expect("an image")
+            })
             .collect();
         let all: usize = images.iter().map(GpuImage::bytes).sum();
         assert!(all > limit && images.iter().all(|i| 2 * i.bytes() < limit), "{all} bytes");
@@ -199,7 +236,7 @@ mod tests {
                 4 * table.len() + 8 * [22 + n, 32, 27].iter().product::<usize>(),
                 images[n].bytes()
             );
-            assert!((1..=limit).contains(&gpu.resident.bytes()));
+            assert!((1..=limit).contains(&gpu.images.resident.bytes()));
         }
         // All of them in one call, in groups.
         let (mut calls, mut seen) = (0, vec![0; images.len()]);
@@ -212,10 +249,10 @@ mod tests {
                 .for_each(|(tables, seen)| *seen += usize::from(tables.is_some()));
             Ok(())
         };
-        gpu.with_tables(&references, |n| n != 4, count).expect("tables");
+        gpu.images.with_tables(&gpu.device, &references, |n| n != 4, count).expect("tables");
         assert_eq!(seen, [1, 1, 1, 1, 0, 1]);
         assert!((2..6).contains(&calls), "{calls} calls");
         drop(images);
-        assert_eq!(gpu.resident.bytes(), 0);
+        assert_eq!(gpu.images.resident.bytes(), 0);
     }
 }

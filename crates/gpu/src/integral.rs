@@ -1,11 +1,9 @@
 //! Integral volumes on the device: the twin of `pbt_volume::IntegralVolume`.
 
 use crate::constants::{INTEGRAL_THREADS, SEGMENT, SEGMENT_ROWS};
-use crate::device::{blocks_of, launch};
-use crate::{Gpu, GpuError, GpuImage};
-use cudarc::driver::{CudaFunction, CudaModule, CudaSlice, DevicePtr, DeviceRepr, LaunchConfig};
+use crate::device::{Context, GpuError, blocks_of, launch, module};
+use cudarc::driver::{CudaFunction, CudaSlice, DevicePtr, DeviceRepr, LaunchConfig};
 use pbt_volume::{IntegralVolume, Padding, Volume};
-use std::sync::Arc;
 
 /// Threads of one column of such a block, at most: more rows for a block cost fewer carries, and
 /// more waiting for each other.
@@ -26,7 +24,8 @@ struct Passes {
 }
 
 impl IntegralKernels {
-    pub(crate) fn load(module: &Arc<CudaModule>) -> Result<Self, GpuError> {
+    pub(crate) fn load(device: &Context) -> Result<Self, GpuError> {
+        let module = module!(device, "integral")?;
         let load = |name| module.load_function(name);
         Ok(Self {
             padded: Passes { sums: load("integral_sums")?, write: load("integral_write")? },
@@ -77,9 +76,9 @@ struct Source {
 unsafe impl DeviceRepr for Source {}
 
 impl Integral {
-    pub(crate) fn device_table(&self, gpu: &Gpu) -> DeviceTable {
+    pub(crate) fn device_table(&self, device: &Context) -> DeviceTable {
         DeviceTable {
-            values: self.values.device_ptr(&gpu.device.stream).0,
+            values: self.values.device_ptr(&device.stream).0,
             row: self.row as u32,
             plane: self.plane as u32,
             origin: (self.pad * (1 + self.row + self.plane)) as u32,
@@ -88,16 +87,14 @@ impl Integral {
     }
 }
 
-impl Gpu {
+impl IntegralKernels {
     /// The integral of a volume, as [`IntegralVolume::new`] makes it, in two passes over the
     /// volume: the first reads it and writes sums of bands of rows and of slabs of planes, the
     /// second reads it again and writes the table (the 2R1W of Kasagi, Nakano and Ito 2014, in
     /// three dimensions).
-    ///
-    /// # Errors
-    /// [`GpuError`] when the device fails or its memory is full.
-    pub fn integral(
+    pub(crate) fn integral(
         &self,
+        device: &Context,
         voxels: &CudaSlice<u16>,
         volume: &Volume<u16>,
         pad: usize,
@@ -109,12 +106,12 @@ impl Gpu {
         let threads = px.div_ceil(SEGMENT).next_multiple_of(32);
         if threads > INTEGRAL_THREADS {
             let table = IntegralVolume::new(volume, pad, padding).into_table();
-            return Ok(Integral { values: self.device.upload(&table)?, shape, pad, row, plane });
+            return Ok(Integral { values: device.upload(&table)?, shape, pad, row, plane });
         }
         // SAFETY: the second pass writes every entry.
-        let mut values = unsafe { self.device.alloc::<u32>(plane * (pz + 1)) }?;
+        let mut values = unsafe { device.alloc::<u32>(plane * (pz + 1)) }?;
         let source = Source {
-            voxels: voxels.device_ptr(&self.device.stream).0,
+            voxels: voxels.device_ptr(&device.stream).0,
             shape: shape.map(|n| n as i32),
             pad: pad as i32,
             edge: i32::from(padding == Padding::Edge),
@@ -123,19 +120,15 @@ impl Gpu {
         let groups =
             (INTEGRAL_THREADS / threads).clamp(1, MOST_GROUPS).min(py.div_ceil(SEGMENT_ROWS));
         let bands = py.div_ceil(groups * SEGMENT_ROWS);
-        let kernels = &self.integral;
-        let passes = if pad == 0 && px % SEGMENT == 0 { &kernels.direct } else { &kernels.padded };
+        let passes = if pad == 0 && px % SEGMENT == 0 { &self.direct } else { &self.padded };
         let (block, warps) = (threads * groups, threads * groups / 32);
         let shared = 32 * block + (32 + 1024) * warps;
         // Two blocks a multiprocessor, of enough planes to be worth their carries.
-        let slab_planes = pz.div_ceil((2 * self.device.multiprocessors / bands).max(1)).max(8);
+        let slab_planes = pz.div_ceil((2 * device.multiprocessors / bands).max(1)).max(8);
         let slabs = pz.div_ceil(slab_planes);
         // SAFETY: the first pass writes all of both.
         let (mut band_sums, mut slab_sums) = unsafe {
-            (
-                self.device.alloc::<u32>(pz * bands * px)?,
-                self.device.alloc::<u32>(slabs * (py + bands) * px)?,
-            )
+            (device.alloc::<u32>(pz * bands * px)?, device.alloc::<u32>(slabs * (py + bands) * px)?)
         };
         let config = |shared_mem_bytes: usize| LaunchConfig {
             grid_dim: (bands as u32, slabs as u32, 1),
@@ -143,7 +136,7 @@ impl Gpu {
             shared_mem_bytes: shared_mem_bytes as u32,
         };
         launch!(
-            self.device,
+            device,
             &passes.sums,
             config(32 * block),
             &source,
@@ -156,8 +149,8 @@ impl Gpu {
         {
             let lines = outer * inner;
             launch!(
-                self.device,
-                &kernels.scan,
+                device,
+                &self.scan,
                 blocks_of(128, lines),
                 sums,
                 &(outer as u32),
@@ -166,7 +159,7 @@ impl Gpu {
             )?;
         }
         launch!(
-            self.device,
+            device,
             &passes.write,
             config(shared),
             &source,
@@ -176,16 +169,5 @@ impl Gpu {
             &mut values
         )?;
         Ok(Integral { values, shape, pad, row, plane })
-    }
-
-    /// The integral volume of a case, read back.
-    ///
-    /// # Panics
-    /// When the layout had none: a programming error of the caller.
-    ///
-    /// # Errors
-    /// [`GpuError`] when the device fails or its memory is full.
-    pub fn read_table(&self, image: &GpuImage) -> Result<Vec<u32>, GpuError> {
-        Ok(self.device.stream.clone_dtoh(&self.tables(image)?.integral().values)?)
     }
 }

@@ -19,10 +19,12 @@ mod integral;
 mod patches;
 mod paths;
 mod poses;
+mod respond;
+mod tiles;
 
 pub use best::BestScores;
 pub use bins::DeviceMatrix;
-pub use device::{DeviceInfo, GpuError, devices, guarded};
+pub use device::{DeviceInfo, GpuError, devices};
 pub use gpu::Gpu;
 pub use haar::Strategy;
 pub use image::GpuImage;

@@ -1,11 +1,10 @@
 //! What regression sees of a pose: the twin of `patches.rs` of `pbt-cpu`.
 
-use crate::device::{blocks_of, launch};
+use crate::device::{Context, GpuError, blocks_of, launch, module};
+use crate::image::{GpuImage, Images};
 use crate::poses::PoseSites;
-use crate::{Gpu, GpuError, GpuImage};
-use cudarc::driver::{CudaFunction, CudaModule};
+use cudarc::driver::CudaFunction;
 use pbt_tree::{Patch, PoseSite};
-use std::sync::Arc;
 
 /// The kernel of `patches.cu`.
 pub(crate) struct PatchesKernels {
@@ -13,14 +12,15 @@ pub(crate) struct PatchesKernels {
 }
 
 impl PatchesKernels {
-    pub(crate) fn load(module: &Arc<CudaModule>) -> Result<Self, GpuError> {
-        Ok(Self { sample: module.load_function("patches_sample")? })
+    pub(crate) fn load(device: &Context) -> Result<Self, GpuError> {
+        Ok(Self { sample: module!(device, "patches")?.load_function("patches_sample")? })
     }
-}
 
-impl Gpu {
-    pub(crate) fn sample_patches(
+    /// Writes what is seen of each pose.
+    pub(crate) fn sample(
         &self,
+        device: &Context,
+        store: &Images,
         images: &[&GpuImage],
         patch: &Patch,
         sites: &[PoseSite],
@@ -30,19 +30,19 @@ impl Gpu {
             return Ok(());
         }
         let used = |level: usize| patch.levels.iter().any(|&l| usize::from(l) == level);
-        let prepared = PoseSites::new(self, images, &patch.grid, sites, used)?;
+        let prepared = PoseSites::new((device, store), images, &patch.grid, sites, used)?;
         let levels: Vec<u32> = patch.levels.iter().map(|&l| l.into()).collect();
-        let device_levels = self.device.upload(&levels)?;
+        let device_levels = device.upload(&levels)?;
         // SAFETY: the kernel writes every value.
-        let mut values = unsafe { self.device.alloc::<i16>(sites.len() * patch.len()) }?;
+        let mut values = unsafe { device.alloc::<i16>(sites.len() * patch.len()) }?;
         let [nx, ny, nz] = patch.grid.points.map(u32::from);
         let (level_count, edges) = (levels.len() as u32, u32::from(patch.edges));
         let config = blocks_of(256, sites.len() * levels.len() * patch.grid.len());
         let (kernel, images, frames) =
-            (&self.patches.sample, &prepared.device_image_of_site, prepared.frames.argument(self));
+            (&self.sample, &prepared.device_image_of_site, prepared.frames.argument(device));
         prepared.with_channels(0..sites.len(), |channels| {
             launch!(
-                self.device,
+                device,
                 kernel,
                 config,
                 channels,
@@ -57,8 +57,8 @@ impl Gpu {
                 &mut values
             )
         })?;
-        self.device.stream.memcpy_dtoh(&values, &mut out[..sites.len() * patch.len()])?;
-        self.device.stream.synchronize()?;
+        device.stream.memcpy_dtoh(&values, &mut out[..sites.len() * patch.len()])?;
+        device.stream.synchronize()?;
         Ok(())
     }
 }

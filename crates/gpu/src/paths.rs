@@ -1,16 +1,21 @@
 //! Hard forests with one threshold a node, as random forests are: scored by a path a tree.
 
 use crate::constants::{BOXES_BITS, PLANE_GAP};
-use crate::device::launch;
-use crate::haar::{Blocks, HaarForest};
+use crate::device::{Context, GpuError, launch, module};
+use crate::forest::Forest;
 use crate::integral::Integral;
-use crate::{Gpu, GpuError};
-use cudarc::driver::{CudaSlice, DeviceRepr, LaunchConfig};
+use crate::tiles::{Blocks, Reach, scoring_kernel, scoring_shared};
+use cudarc::driver::{CudaFunction, CudaSlice, DeviceRepr, LaunchConfig};
 use pbt_features::{Cuboid, HaarFeature};
 use pbt_tree::{Classifier, Tree};
 
 /// Edge lengths of blocks of voxels, as powers of two, the most wanted first; a thread a voxel.
 const BLOCK_BITS: [[i32; 3]; 2] = [[5, 3, 2], [5, 2, 2]];
+
+/// The kernel of `paths.cu`.
+pub(crate) struct PathsKernels {
+    score: CudaFunction,
+}
 
 /// `Fork` of `paths.cu`.
 #[repr(C)]
@@ -62,7 +67,7 @@ pub(crate) struct Forks {
 impl Forks {
     /// `None` for classifiers of another kind.
     pub(crate) fn new(
-        gpu: &Gpu,
+        device: &Context,
         classifier: &Classifier,
         features: &[HaarFeature],
     ) -> Result<Option<Self>, GpuError> {
@@ -90,9 +95,9 @@ impl Forks {
         let most_nodes = trees.iter().map(Vec::len).max().unwrap_or(0);
         Ok(Some(Self {
             box_count: boxes.len(),
-            boxes: gpu.device.upload(&boxes)?,
-            nodes: gpu.device.upload(&trees.concat())?,
-            roots: gpu.device.upload(&roots)?,
+            boxes: device.upload(&boxes)?,
+            nodes: device.upload(&trees.concat())?,
+            roots: device.upload(&roots)?,
             most_nodes,
         }))
     }
@@ -130,30 +135,38 @@ fn forks(tree: &Tree, places: &[Boxes]) -> Option<Vec<Fork>> {
     Some(forks)
 }
 
-impl Gpu {
-    /// `None` where the classifier is of another kind, or where tile, boxes and a tree do not fit
-    /// into shared memory together.
-    pub(crate) fn score_by_paths(
+impl PathsKernels {
+    pub(crate) fn load(device: &Context) -> Result<Self, GpuError> {
+        let module = module!(device, "paths")?;
+        Ok(Self { score: scoring_kernel(device, &module, "paths_score")? })
+    }
+
+    /// Scores of all voxels; `None` where tile, boxes and a tree do not fit into shared memory
+    /// together. `argument` is the same forest.
+    pub(crate) fn score(
         &self,
+        device: &Context,
         integral: &Integral,
-        forest: &HaarForest,
+        forks: &Forks,
+        argument: &Forest,
+        reach: &Reach,
     ) -> Result<Option<CudaSlice<i64>>, GpuError> {
-        let Some(forks) = &forest.paths else { return Ok(None) };
         let beside = size_of::<[u32; 2]>() * forks.box_count + size_of::<Fork>() * forks.most_nodes;
         let shared = |blocks: &Blocks| {
-            Some(blocks.tile_bytes(forest, PLANE_GAP)? + beside)
-                .filter(|&bytes| bytes <= self.scoring_shared())
+            Some(blocks.tile_bytes(reach, PLANE_GAP)? + beside)
+                .filter(|&bytes| bytes <= scoring_shared(device))
         };
         let mut candidates =
-            BLOCK_BITS.iter().map(|&bits| Blocks::new(integral.shape, bits, forest));
+            BLOCK_BITS.iter().map(|&bits| Blocks::new(integral.shape, bits, reach));
         let Some((blocks, shared_bytes)) = candidates.find_map(|b| Some((b, shared(&b)?))) else {
             return Ok(None);
         };
-        let (argument, table) = (forest.forest.argument(self), integral.device_table(self));
+        let table = integral.device_table(device);
         // SAFETY: the kernel writes one a voxel.
-        let mut scores = unsafe { self.device.alloc::<i64>(integral.shape.iter().product()) }?;
-        let (kernel, threads) = (&self.haar.paths, blocks.capacity() as u32);
-        let grid = self.resident_blocks(kernel, threads, shared_bytes)?.min(blocks.count()).max(1);
+        let mut scores = unsafe { device.alloc::<i64>(integral.shape.iter().product()) }?;
+        let (kernel, threads) = (&self.score, blocks.capacity() as u32);
+        let grid =
+            device.resident_blocks(kernel, threads, shared_bytes)?.min(blocks.count()).max(1);
         let config = LaunchConfig {
             grid_dim: (grid as u32, 1, 1),
             block_dim: (threads, 1, 1),
@@ -163,10 +176,10 @@ impl Gpu {
             (2 * forks.box_count as u32, ((shared_bytes - beside) / size_of::<u32>()) as u32);
         let Forks { nodes, roots, boxes, .. } = forks;
         launch!(
-            self.device,
+            device,
             kernel,
             config,
-            &argument,
+            argument,
             nodes,
             roots,
             &table,

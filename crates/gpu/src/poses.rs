@@ -1,18 +1,15 @@
 //! Steerable responses and scores of pose hypotheses: the twin of `poses.rs` of `pbt-cpu`.
 
-use crate::backend::{DeviceFamily, Respond};
 use crate::channels::DeviceChannels;
 use crate::constants::{AXIS_NUMBERS, LEVEL_NUMBERS, POSE_THREADS};
-use crate::device::{Context, launch};
-use crate::forest::{Cache, DeviceForest};
-use crate::image::images_with_sites;
-use crate::{Gpu, GpuError, GpuImage};
+use crate::device::{Context, GpuError, launch, module};
+use crate::forest::{Cache, DeviceForest, FixedTables};
+use crate::image::{GpuImage, Images, images_with_sites};
+use crate::respond::Respond;
 use cudarc::driver::sys::CUfunction_attribute;
-use cudarc::driver::{
-    CudaFunction, CudaModule, CudaSlice, CudaViewMut, DevicePtr, DeviceRepr, LaunchConfig,
-};
+use cudarc::driver::{CudaFunction, CudaSlice, CudaViewMut, DevicePtr, DeviceRepr, LaunchConfig};
 use pbt_features::{BoxGrid, PoseFrame, SteerableFeature, angle_table, transform_tables};
-use pbt_tree::{Classifier, PoseSite, Steerable};
+use pbt_tree::{Classifier, PoseSite};
 use pbt_volume::{Geometry, Pose};
 use rayon::prelude::*;
 use std::ops::Range;
@@ -28,17 +25,19 @@ const SUMS_BYTES: usize = 20;
 /// Shared memory that the kernels use beside what they are given, with some to spare.
 const STATIC_SHARED: usize = 2048;
 
-/// The kernels of `poses.cu` and their tables.
+/// The kernels of `poses.cu` and their tables, and the classifiers that they scored last.
 pub(crate) struct PosesKernels {
     responses: CudaFunction,
     waves: CudaFunction,
     of_value: CudaSlice<i32>,
     angle: CudaSlice<i32>,
+    fixed: Arc<FixedTables>,
     classifiers: Cache<SteerableFeature, DeviceForest>,
 }
 
 impl PosesKernels {
-    pub(crate) fn load(module: &Arc<CudaModule>, device: &Context) -> Result<Self, GpuError> {
+    pub(crate) fn load(device: &Context, fixed: &Arc<FixedTables>) -> Result<Self, GpuError> {
+        let module = module!(device, "poses")?;
         let waves = module.load_function("poses_waves")?;
         let most = (device.shared_bytes - STATIC_SHARED) as i32;
         waves.set_attribute(
@@ -50,6 +49,7 @@ impl PosesKernels {
             waves,
             of_value: device.stream.clone_htod(&transform_tables())?,
             angle: device.stream.clone_htod(angle_table())?,
+            fixed: fixed.clone(),
             classifiers: Cache::default(),
         })
     }
@@ -109,7 +109,7 @@ impl PoseFrames {
     /// `of(n)` gives the geometries of the levels under pose `n`, as many for every pose, and the
     /// pose.
     fn new<'a>(
-        gpu: &Gpu,
+        device: &Context,
         grid: &BoxGrid,
         poses: usize,
         levels: usize,
@@ -140,12 +140,24 @@ impl PoseFrames {
                     .for_each(|(to, &from)| *to = from);
             }
         });
-        Ok(Self { numbers: gpu.device.upload(&numbers)?, poses, levels })
+        Ok(Self { numbers: device.upload(&numbers)?, poses, levels })
     }
 
-    pub(crate) fn argument(&self, gpu: &Gpu) -> Frames {
+    /// Frames of poses in one image.
+    pub(crate) fn of_image(
+        device: &Context,
+        image: &GpuImage,
+        grid: &BoxGrid,
+        poses: &[Pose],
+    ) -> Result<Self, GpuError> {
+        Self::new(device, grid, poses.len(), image.geometries.len(), |n| {
+            (&image.geometries, poses[n])
+        })
+    }
+
+    pub(crate) fn argument(&self, device: &Context) -> Frames {
         Frames {
-            numbers: self.numbers.device_ptr(&gpu.device.stream).0,
+            numbers: self.numbers.device_ptr(&device.stream).0,
             poses: self.poses as u32,
             levels: self.levels as u32,
         }
@@ -154,7 +166,8 @@ impl PoseFrames {
 
 /// Poses in several images, ready for responses or patches.
 pub(crate) struct PoseSites<'a> {
-    gpu: &'a Gpu,
+    device: &'a Context,
+    store: &'a Images,
     images: &'a [&'a GpuImage],
     image_of_site: Vec<u32>,
     pub(crate) device_image_of_site: CudaSlice<u32>,
@@ -163,7 +176,7 @@ pub(crate) struct PoseSites<'a> {
 
 impl<'a> PoseSites<'a> {
     pub(crate) fn new(
-        gpu: &'a Gpu,
+        (device, store): (&'a Context, &'a Images),
         images: &'a [&'a GpuImage],
         grid: &BoxGrid,
         sites: &[PoseSite],
@@ -182,11 +195,12 @@ impl<'a> PoseSites<'a> {
             .filter(|(_, has_sites)| *has_sites)
             .for_each(|(image, _)| image.assert_channels(&used));
         let of = |n: usize| (images[sites[n].image as usize].geometries.as_slice(), sites[n].pose);
-        let frames = PoseFrames::new(gpu, grid, sites.len(), levels, of)?;
+        let frames = PoseFrames::new(device, grid, sites.len(), levels, of)?;
         Ok(Self {
-            gpu,
+            device,
+            store,
             images,
-            device_image_of_site: gpu.device.upload(&image_of_site)?,
+            device_image_of_site: device.upload(&image_of_site)?,
             image_of_site,
             frames,
         })
@@ -200,19 +214,20 @@ impl<'a> PoseSites<'a> {
         sites: Range<usize>,
         mut launch: impl FnMut(&CudaSlice<DeviceChannels>) -> Result<(), GpuError>,
     ) -> Result<(), GpuError> {
-        let (gpu, levels) = (self.gpu, self.frames.levels);
+        let (device, levels) = (self.device, self.frames.levels);
         let with_sites = images_with_sites(self.images.len(), &self.image_of_site[sites]);
-        gpu.with_tables(
+        self.store.with_tables(
+            device,
             self.images,
             |n| with_sites[n],
             |there| {
                 let mut channels = Vec::with_capacity(there.len() * levels);
                 for (n, tables) in there.iter().enumerate() {
-                    channels.extend(tables.iter().flat_map(|t| t.device_channels(gpu)));
+                    channels.extend(tables.iter().flat_map(|t| t.device_channels(device)));
                     // Every image has as many entries as the one with most levels.
                     channels.resize((n + 1) * levels, DeviceChannels::default());
                 }
-                launch(&gpu.device.upload(&channels)?)
+                launch(&device.upload(&channels)?)
             },
         )
     }
@@ -220,13 +235,15 @@ impl<'a> PoseSites<'a> {
 
 /// Steerable features and poses, ready for responses.
 pub(crate) struct PoseResponses<'a> {
+    kernels: &'a PosesKernels,
     sites: PoseSites<'a>,
     features: CudaSlice<Feature>,
 }
 
 impl<'a> PoseResponses<'a> {
     pub(crate) fn new(
-        gpu: &'a Gpu,
+        kernels: &'a PosesKernels,
+        (device, store): (&'a Context, &'a Images),
         images: &'a [&'a GpuImage],
         grid: &BoxGrid,
         features: &[SteerableFeature],
@@ -236,8 +253,9 @@ impl<'a> PoseResponses<'a> {
         let device_features: Vec<Feature> =
             features.iter().map(packed).map(|[place, kind]| Feature { place, kind }).collect();
         Ok(Self {
-            sites: PoseSites::new(gpu, images, grid, sites, used)?,
-            features: gpu.device.upload(&device_features)?,
+            kernels,
+            sites: PoseSites::new((device, store), images, grid, sites, used)?,
+            features: device.upload(&device_features)?,
         })
     }
 }
@@ -252,7 +270,7 @@ impl Respond for PoseResponses<'_> {
         if features.is_empty() || sites.is_empty() {
             return Ok(());
         }
-        let gpu = self.sites.gpu;
+        let device = self.sites.device;
         let config = LaunchConfig {
             grid_dim: (
                 sites.len().div_ceil(128) as u32,
@@ -265,12 +283,13 @@ impl Respond for PoseResponses<'_> {
         let (first_site, site_count, feature_count) =
             (sites.start as u32, sites.len() as u32, features.len() as u32);
         let per_block = FEATURES_A_BLOCK as u32;
-        let (frames, transforms) = (self.sites.frames.argument(gpu), gpu.transforms());
+        let (frames, transforms) =
+            (self.sites.frames.argument(device), self.kernels.transforms(device));
         let (features, images) = (self.features.slice(features), &self.sites.device_image_of_site);
-        let kernel = &gpu.poses.responses;
+        let kernel = &self.kernels.responses;
         self.sites.with_channels(sites, |channels| {
             launch!(
-                gpu.device,
+                device,
                 kernel,
                 config,
                 channels,
@@ -288,111 +307,57 @@ impl Respond for PoseResponses<'_> {
     }
 }
 
-impl DeviceFamily for Steerable {
-    type Prepared<'a> = PoseResponses<'a>;
-
-    fn prepare<'a>(
-        &self,
-        gpu: &'a Gpu,
-        images: &'a [&'a GpuImage],
-        features: &[SteerableFeature],
-        sites: &[PoseSite],
-    ) -> Result<PoseResponses<'a>, GpuError> {
-        PoseResponses::new(gpu, images, &self.grid, features, sites)
-    }
-
-    fn score(
-        &self,
-        gpu: &Gpu,
-        image: &GpuImage,
-        features: &[SteerableFeature],
-        classifier: &Classifier,
-        poses: &[Pose],
-    ) -> Result<Option<CudaSlice<i64>>, GpuError> {
-        if poses.is_empty() {
-            return Ok(None);
-        }
-        let frames = gpu.pose_frames(image, &self.grid, poses)?;
-        gpu.pose_scores(image, features, classifier, &frames).map(Some)
-    }
-}
-
-impl Gpu {
-    fn transforms(&self) -> Transforms {
+impl PosesKernels {
+    fn transforms(&self, device: &Context) -> Transforms {
         Transforms {
-            of_value: self.poses.of_value.device_ptr(&self.device.stream).0,
-            angle: self.poses.angle.device_ptr(&self.device.stream).0,
+            of_value: self.of_value.device_ptr(&device.stream).0,
+            angle: self.angle.device_ptr(&device.stream).0,
         }
-    }
-
-    /// Frames of poses in one image, for [`Gpu::pose_scores`].
-    ///
-    /// # Errors
-    /// [`GpuError`] when the device fails or its memory is full.
-    pub fn pose_frames(
-        &self,
-        image: &GpuImage,
-        grid: &BoxGrid,
-        poses: &[Pose],
-    ) -> Result<PoseFrames, GpuError> {
-        PoseFrames::new(self, grid, poses.len(), image.geometries.len(), |n| {
-            (&image.geometries, poses[n])
-        })
     }
 
     /// Scores of poses; they stay on the device.
-    ///
-    /// # Errors
-    /// [`GpuError`] when the device fails or its memory is full.
-    pub fn pose_scores(
+    pub(crate) fn pose_scores(
         &self,
+        device: &Context,
+        store: &Images,
         image: &GpuImage,
         features: &[SteerableFeature],
         classifier: &Classifier,
         frames: &PoseFrames,
     ) -> Result<CudaSlice<i64>, GpuError> {
         let make =
-            || DeviceForest::new(self, classifier, |feature| packed(&features[feature as usize]));
-        let forest = self.poses.classifiers.get(classifier, features, make)?;
+            || DeviceForest::new(device, classifier, |feature| packed(&features[feature as usize]));
+        let forest = self.classifiers.get(classifier, features, make)?;
         image.assert_channels(|level| features.iter().any(|f| usize::from(f.level) == level));
-        let tables = self.tables(image)?;
-        let channels = self.device.upload(&tables.device_channels(self))?;
+        let tables = store.tables(device, image)?;
+        let channels = device.upload(&tables.device_channels(device))?;
         // SAFETY: the kernel writes one a pose.
-        let mut scores = unsafe { self.device.alloc::<i64>(frames.poses) }?;
+        let mut scores = unsafe { device.alloc::<i64>(frames.poses) }?;
         if frames.poses == 0 {
             return Ok(scores);
         }
         let bytes = |poses: u32| {
             poses as usize * (SUMS_BYTES + 4 * (LEVEL_NUMBERS * frames.levels + AXIS_NUMBERS))
         };
-        let fits = |poses: &u32| bytes(*poses) + STATIC_SHARED <= self.device.shared_bytes;
+        let fits = |poses: &u32| bytes(*poses) + STATIC_SHARED <= device.shared_bytes;
         let poses_a_block =
             POSES_A_BLOCK.into_iter().find(fits).expect("a pyramid has a few levels");
-        let kernel = &self.poses.waves;
-        let resident = kernel
-            .occupancy_max_active_blocks_per_multiprocessor(
-                poses_a_block,
-                bytes(poses_a_block),
-                None,
-            )?
-            .max(1) as usize;
-        let grid = frames
-            .poses
-            .div_ceil(poses_a_block as usize)
-            .min(resident * self.device.multiprocessors);
-        let argument = forest.argument(self);
+        let kernel = &self.waves;
+        let resident = device.resident_blocks(kernel, poses_a_block, bytes(poses_a_block))?;
+        let grid = frames.poses.div_ceil(poses_a_block as usize).min(resident);
+        let argument = forest.argument(device, &self.fixed);
         let lists = grid * (2 * argument.depth as usize + 2) * poses_a_block as usize;
         // SAFETY: what is read of a list was written to it.
         let (mut places, mut weights) =
-            unsafe { (self.device.alloc::<u32>(lists)?, self.device.alloc::<u64>(lists)?) };
+            unsafe { (device.alloc::<u32>(lists)?, device.alloc::<u64>(lists)?) };
         let config = LaunchConfig {
             grid_dim: (grid as u32, 1, 1),
             block_dim: (poses_a_block, 1, 1),
             shared_mem_bytes: bytes(poses_a_block) as u32,
         };
-        let (frames, transforms) = (frames.argument(self), self.transforms());
+        let (frames, transforms) = (frames.argument(device), self.transforms(device));
         launch!(
-            self.device,
+            device,
             kernel,
             config,
             &argument,

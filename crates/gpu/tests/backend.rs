@@ -5,7 +5,7 @@ mod support;
 use nalgebra::Vector3;
 use pbt_cpu::Cpu;
 use pbt_features::{BoxGrid, HaarPoolConfig, SteerableSet, haar_pool, steerable_pool};
-use pbt_gpu::{Gpu, GpuError, Strategy, devices, guarded};
+use pbt_gpu::{Gpu, GpuError, Strategy, devices};
 use pbt_tree::{
     AllVoxels, Backend, Bounds, Classifier, Device, EvalParams, Evaluate, Evaluator, Haar,
     ImageLayout, Node, Patch, PoseSite, Score, Steerable, Tree, VoxelSite, Weak, best_indices,
@@ -15,7 +15,7 @@ use pbt_volume::{
 };
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::Rng;
-use support::{fresh_rng, gpu};
+use support::{WORKS, fresh_rng, gpu};
 
 /// Uniform in `0..n`.
 fn below(rng: &mut ChaCha8Rng, n: usize) -> usize {
@@ -155,7 +155,7 @@ fn integral_volumes_cuda() {
                 let v = volume(&mut rng, shape);
                 let expected = IntegralVolume::new(&v, pad, padding);
                 let layout = ImageLayout { padding, haar: Some((0, pad)), channels: vec![] };
-                let image = gpu.upload(std::slice::from_ref(&v), &layout);
+                let image = gpu.upload(std::slice::from_ref(&v), &layout).expect(WORKS);
                 let found = gpu.read_table(&image).expect("a table");
                 assert!(found == expected.table(), "{shape:?}, pad {pad}, {padding:?}");
             }
@@ -213,18 +213,24 @@ fn haar_responses_cuda() {
             out.resize(features.len() * sites.len(), -1);
             which(out);
         };
-        let cpu_images: Vec<_> =
-            volumes.iter().map(|v| Cpu.upload(std::slice::from_ref(v), &layout)).collect();
+        let cpu_images: Vec<_> = volumes
+            .iter()
+            .map(|v| Cpu.upload(std::slice::from_ref(v), &layout).expect(WORKS))
+            .collect();
         let (mut expected, mut found) = (Vec::new(), Vec::new());
         respond(&mut expected, &|out| {
             Cpu.responses(&cpu_images.iter().collect::<Vec<_>>(), &Haar, &features, &sites, out)
+                .expect(WORKS)
         });
         for limit in IMAGE_LIMITS {
             gpu = gpu.with_image_limit(limit);
-            let gpu_images: Vec<_> =
-                volumes.iter().map(|v| gpu.upload(std::slice::from_ref(v), &layout)).collect();
+            let gpu_images: Vec<_> = volumes
+                .iter()
+                .map(|v| gpu.upload(std::slice::from_ref(v), &layout).expect(WORKS))
+                .collect();
             respond(&mut found, &|out| {
                 gpu.responses(&gpu_images.iter().collect::<Vec<_>>(), &Haar, &features, &sites, out)
+                    .expect(WORKS)
             });
             assert!(found == expected, "radius {radius}, {limit} bytes of images");
         }
@@ -253,16 +259,16 @@ fn dense_scores_cuda() {
         let padding = if radius % 2 == 0 { Padding::Zero } else { Padding::Edge };
         let layout = ImageLayout { padding, haar: Some((0, radius)), channels: vec![] };
         let (cpu_image, gpu_image) = (
-            Cpu.upload(std::slice::from_ref(&v), &layout),
-            gpu.upload(std::slice::from_ref(&v), &layout),
+            Cpu.upload(std::slice::from_ref(&v), &layout).expect(WORKS),
+            gpu.upload(std::slice::from_ref(&v), &layout).expect(WORKS),
         );
         for eval in EVALS {
             // A tree that sends everything both ways has 2^depth leaves a sample.
             let depth = if eval.e2 == 0.5 { depth.min(6) } else { depth };
             let c = classifier(&mut rng, trees, depth.min(12), weaks, features.len(), 60_000, eval);
-            let expected = Cpu.score(&cpu_image, &Haar, &features, &c, &AllVoxels);
+            let expected = Cpu.score(&cpu_image, &Haar, &features, &c, &AllVoxels).expect(WORKS);
             assert!(
-                gpu.score(&gpu_image, &Haar, &features, &c, &AllVoxels) == expected,
+                gpu.score(&gpu_image, &Haar, &features, &c, &AllVoxels).expect(WORKS) == expected,
                 "{trees} {depth} {weaks} {radius} {eval:?}"
             );
             for strategy in
@@ -305,15 +311,15 @@ fn hard_forests_of_thresholds_cuda() {
         let layout =
             ImageLayout { padding: Padding::Edge, haar: Some((0, radius)), channels: vec![] };
         let (cpu_image, gpu_image) = (
-            Cpu.upload(std::slice::from_ref(&v), &layout),
-            gpu.upload(std::slice::from_ref(&v), &layout),
+            Cpu.upload(std::slice::from_ref(&v), &layout).expect(WORKS),
+            gpu.upload(std::slice::from_ref(&v), &layout).expect(WORKS),
         );
         let mut c = classifier(&mut rng, trees, depth, 1, features.len(), 60_000, EvalParams::HARD);
         for weak in c.trees.iter_mut().flat_map(|t| &mut t.weaks) {
             let upper = u64::MAX.checked_shl(below(&mut rng, 65) as u32).unwrap_or(0);
             weak.votes = if below(&mut rng, 2) == 0 { upper } else { !upper };
         }
-        let expected = Cpu.score(&cpu_image, &Haar, &features, &c, &AllVoxels);
+        let expected = Cpu.score(&cpu_image, &Haar, &features, &c, &AllVoxels).expect(WORKS);
         let by_paths =
             gpu.voxel_scores(&gpu_image, &features, &c, Strategy::Paths).expect("scores");
         match by_paths {
@@ -324,12 +330,12 @@ fn hard_forests_of_thresholds_cuda() {
             None => println!("{trees} {depth} {radius}: the device has too little shared memory"),
         }
         assert!(
-            gpu.score(&gpu_image, &Haar, &features, &c, &AllVoxels) == expected,
+            gpu.score(&gpu_image, &Haar, &features, &c, &AllVoxels).expect(WORKS) == expected,
             "{trees} {depth} {radius}"
         );
-        let best = Cpu.best(&cpu_image, &Haar, &features, &c, &AllVoxels, 300);
+        let best = Cpu.best(&cpu_image, &Haar, &features, &c, &AllVoxels, 300).expect(WORKS);
         assert!(
-            gpu.best(&gpu_image, &Haar, &features, &c, &AllVoxels, 300) == best,
+            gpu.best(&gpu_image, &Haar, &features, &c, &AllVoxels, 300).expect(WORKS) == best,
             "the best of {trees} {depth} {radius}"
         );
     }
@@ -382,8 +388,10 @@ fn pose_responses_scores_and_patches_cuda() {
             [[40, 30, 20], [25, 36, 31]].into_iter().map(|s| levels(&mut rng, s)).collect();
         let count = cases[0].len();
         let layout = ImageLayout { padding, haar: None, channels: (0..count).collect() };
-        let cpu_images: Vec<_> = cases.iter().map(|l| Cpu.upload(l, &layout)).collect();
-        let gpu_images: Vec<_> = cases.iter().map(|l| gpu.upload(l, &layout)).collect();
+        let cpu_images: Vec<_> =
+            cases.iter().map(|l| Cpu.upload(l, &layout).expect(WORKS)).collect();
+        let gpu_images: Vec<_> =
+            cases.iter().map(|l| gpu.upload(l, &layout).expect(WORKS)).collect();
         let (cpu_refs, gpu_refs): (Vec<_>, Vec<_>) =
             (cpu_images.iter().collect(), gpu_images.iter().collect());
         let chosen = poses(&mut rng, cases[0][0].geometry(), 700);
@@ -397,8 +405,8 @@ fn pose_responses_scores_and_patches_cuda() {
             let features = steerable_pool(&grid, set, &level_numbers);
             let mut expected = vec![0; features.len() * sites.len()];
             let mut found = vec![-1; expected.len()];
-            Cpu.responses(&cpu_refs, &family, &features, &sites, &mut expected);
-            gpu.responses(&gpu_refs, &family, &features, &sites, &mut found);
+            Cpu.responses(&cpu_refs, &family, &features, &sites, &mut expected).expect(WORKS);
+            gpu.responses(&gpu_refs, &family, &features, &sites, &mut found).expect(WORKS);
             let first = found.iter().zip(&expected).position(|(a, b)| a != b);
             assert!(
                 first.is_none(),
@@ -412,9 +420,11 @@ fn pose_responses_scores_and_patches_cuda() {
             );
             for eval in EVALS {
                 let c = classifier(&mut rng, 2, 4, 9, features.len(), 20_000, eval);
-                let expected = Cpu.score(&cpu_images[0], &family, &features, &c, &chosen[..]);
+                let expected =
+                    Cpu.score(&cpu_images[0], &family, &features, &c, &chosen[..]).expect(WORKS);
                 assert!(
-                    gpu.score(&gpu_images[0], &family, &features, &c, &chosen[..]) == expected,
+                    gpu.score(&gpu_images[0], &family, &features, &c, &chosen[..]).expect(WORKS)
+                        == expected,
                     "{set:?} {eval:?}"
                 );
             }
@@ -423,8 +433,8 @@ fn pose_responses_scores_and_patches_cuda() {
             let patch = Patch { grid, levels: level_numbers.clone(), edges };
             let mut expected = vec![0; patch.len() * sites.len()];
             let mut found = vec![-1; expected.len()];
-            Cpu.patches(&cpu_refs, &patch, &sites, &mut expected);
-            gpu.patches(&gpu_refs, &patch, &sites, &mut found);
+            Cpu.patches(&cpu_refs, &patch, &sites, &mut expected).expect(WORKS);
+            gpu.patches(&gpu_refs, &patch, &sites, &mut found).expect(WORKS);
             assert!(found == expected, "patches, edges {edges}");
         }
     }
@@ -453,9 +463,9 @@ fn full_memory_ends_the_computation_cuda() {
     let gpu = gpu.with_memory_limit(1 << 16);
     let v = volume(&mut fresh_rng(), [64, 64, 64]);
     let layout = ImageLayout { padding: Padding::Edge, haar: Some((0, 3)), channels: vec![] };
-    let ended = guarded(|| gpu.upload(std::slice::from_ref(&v), &layout));
-    match ended.err() {
-        Some(GpuError::OutOfMemory { asked, free }) => assert!(asked > free && free <= 1 << 16),
+    let ended = gpu.upload(std::slice::from_ref(&v), &layout).err();
+    match ended.as_ref().and_then(|error| error.get_ref().downcast_ref()) {
+        Some(GpuError::OutOfMemory { asked, free }) => assert!(asked > free && *free <= 1 << 16),
         other => panic!("{other:?}"),
     }
 }

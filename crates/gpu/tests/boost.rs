@@ -5,13 +5,13 @@ mod support;
 use pbt_cpu::CpuBooster;
 use pbt_gpu::DeviceMatrix;
 use pbt_tree::{
-    BinnedMatrix, BoostParams, Booster, Bounds, ClassifierKind, ClassifierParams, PbtForestParams,
-    SampleSource, TrainingSet, WEIGHT_TOTAL, Weak, WeakKind, margins_from_responses,
-    train_classifier,
+    BinnedMatrix, BoostParams, Booster, Bounds, ClassifierKind, ClassifierParams, DeviceError,
+    PbtForestParams, SampleSource, TrainingSet, WEIGHT_TOTAL, Weak, WeakKind,
+    margins_from_responses, train_classifier,
 };
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::Rng;
-use support::{fresh_rng, gpu};
+use support::{WORKS, fresh_rng, gpu};
 
 const KINDS: [WeakKind; 7] = [
     WeakKind::Threshold,
@@ -85,11 +85,17 @@ impl SampleSource for Problem {
         self.responses.len() / self.samples
     }
 
-    fn respond(&self, features: &[u32], samples: &[u32], out: &mut [i32]) {
+    fn respond(
+        &self,
+        features: &[u32],
+        samples: &[u32],
+        out: &mut [i32],
+    ) -> Result<(), DeviceError> {
         for (out, &feature) in out.chunks_exact_mut(samples.len()).zip(features) {
             let row = &self.responses[feature as usize * self.samples..][..self.samples];
             out.iter_mut().zip(samples).for_each(|(out, &s)| *out = row[s as usize]);
         }
+        Ok(())
     }
 }
 
@@ -140,19 +146,14 @@ fn bins_equal_the_cpu_cuda() {
         let problem = Problem::new(&mut rng, samples, features, spread);
         for percent in [0.0, 0.5, 7.0, 49.0] {
             let expected = problem.matrix(percent);
-            let (bounds, bins) =
-                DeviceMatrix::of_responses(&gpu, &problem.responses, samples, percent)
-                    .expect("the device works")
-                    .read_back(&gpu)
-                    .expect("the device works");
+            let read = |matrix: &DeviceMatrix| gpu.read_matrix(matrix).expect(WORKS);
+            let binned = gpu.bin_responses(&problem.responses, samples, percent);
+            let (bounds, bins) = read(&binned.expect(WORKS));
             let expected_bounds: Vec<_> =
                 (0..expected.features()).map(|f| expected.bounds(f)).collect();
             assert!(bounds == expected_bounds, "bounds of {samples} x {features}, {percent} %");
             assert!(bins == expected.as_slice(), "bins of {samples} x {features}, {percent} %");
-            let (bounds, bins) = DeviceMatrix::upload(&gpu, &expected)
-                .expect("the device works")
-                .read_back(&gpu)
-                .expect("the device works");
+            let (bounds, bins) = read(&gpu.upload_matrix(&expected).expect(WORKS));
             assert!(
                 bounds == expected_bounds && bins == expected.as_slice(),
                 "upload of {samples} x {features}"
@@ -170,15 +171,14 @@ fn a_matrix_beyond_the_limit_gives_the_same_cuda() {
     for (samples, features) in [(1000, 1700), (600_000, 300)] {
         let problem = Problem::new(&mut rng, samples, features, Weights::Wide);
         let params = BoostParams { rounds: 12, max_error: 0.5, weak: WeakKind::Best };
-        let expected =
-            CpuBooster.boost(&problem.matrix(0.5), &problem.labels, &problem.weights, &params);
+        let expected = CpuBooster
+            .boost(&problem.matrix(0.5), &problem.labels, &problem.weights, &params)
+            .expect("no device");
         assert!(expected.len() > 3);
-        let matrix = DeviceMatrix::of_responses(&gpu, &problem.responses, samples, 0.5)
-            .expect("the device works");
+        let matrix = gpu.bin_responses(&problem.responses, samples, 0.5).expect(WORKS);
         assert!(!matrix.is_resident());
         assert_eq!(
-            gpu.boost_matrix(&matrix, &problem.labels, &problem.weights, &params)
-                .expect("the device works"),
+            gpu.boost_matrix(&matrix, &problem.labels, &problem.weights, &params).expect(WORKS),
             expected,
             "{samples} x {features}"
         );
@@ -210,7 +210,9 @@ fn margins_equal_the_cpu_cuda() {
             {
                 out.iter_mut().zip(sites).for_each(|(out, &s)| *out = row[s]);
             }
-        });
+            Ok(())
+        })
+        .expect("responses");
         assert_eq!(
             gpu.margins_of_responses(&weaks, &problem.responses, sites).expect("margins"),
             expected,

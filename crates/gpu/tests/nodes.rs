@@ -14,7 +14,7 @@ use pbt_tree::{
 use pbt_volume::{Geometry, Padding, PointLps, Pose, Pyramid, Volume, rotation_from_vector};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::Rng;
-use support::{fresh_rng, gpu};
+use support::{WORKS, fresh_rng, gpu};
 
 struct Random(ChaCha8Rng);
 
@@ -61,7 +61,8 @@ fn for_limits(
 ) {
     for limit in IMAGE_LIMITS {
         gpu = gpu.with_image_limit(limit);
-        let images: Vec<_> = pyramids.iter().map(|p| gpu.upload(p.levels(), layout)).collect();
+        let images: Vec<_> =
+            pyramids.iter().map(|p| gpu.upload(p.levels(), layout).expect(WORKS)).collect();
         check(&gpu, &images.iter().collect::<Vec<_>>(), limit);
     }
 }
@@ -86,7 +87,8 @@ fn nodes_on_voxels_equal_the_cpus_cuda() {
     let mut random = Random::fresh();
     let layout = ImageLayout { padding: Padding::Edge, haar: Some((0, 6)), channels: vec![] };
     let pyramids: Vec<Pyramid> = (0..3).map(|_| random.pyramid()).collect();
-    let on_cpu: Vec<_> = pyramids.iter().map(|p| Cpu.upload(p.levels(), &layout)).collect();
+    let on_cpu: Vec<_> =
+        pyramids.iter().map(|p| Cpu.upload(p.levels(), &layout).expect(WORKS)).collect();
     let on_cpu: Vec<_> = on_cpu.iter().collect();
     let features =
         haar_pool(&HaarPoolConfig { features: 500, radius: 6, ..HaarPoolConfig::default() }, 1);
@@ -104,16 +106,17 @@ fn nodes_on_voxels_equal_the_cpus_cuda() {
     let labels = random.labels(sites.len());
     for_limits(gpu, &pyramids, &layout, |gpu, on_gpu, limit| {
         for_tasks(&labels, |task| {
-            let expected = Cpu.boost_node(&on_cpu, &Haar, &features, &sites, task);
+            let expected = Cpu.boost_node(&on_cpu, &Haar, &features, &sites, task).expect(WORKS);
             assert!(!expected.is_empty(), "noise can be learnt a little");
             assert_eq!(
-                gpu.boost_node(on_gpu, &Haar, &features, &sites, task),
+                gpu.boost_node(on_gpu, &Haar, &features, &sites, task).expect(WORKS),
                 expected,
                 "{limit} {task:?}"
             );
-            let expected_margins = Cpu.margins(&on_cpu, &Haar, &features, &expected, &sites);
+            let expected_margins =
+                Cpu.margins(&on_cpu, &Haar, &features, &expected, &sites).expect(WORKS);
             assert_eq!(
-                gpu.margins(on_gpu, &Haar, &features, &expected, &sites),
+                gpu.margins(on_gpu, &Haar, &features, &expected, &sites).expect(WORKS),
                 expected_margins,
                 "{limit}"
             );
@@ -127,7 +130,8 @@ fn nodes_on_poses_equal_the_cpus_cuda() {
     let mut random = Random::fresh();
     let layout = ImageLayout { padding: Padding::Edge, haar: None, channels: vec![0, 1] };
     let pyramids: Vec<Pyramid> = (0..3).map(|_| random.pyramid()).collect();
-    let on_cpu: Vec<_> = pyramids.iter().map(|p| Cpu.upload(p.levels(), &layout)).collect();
+    let on_cpu: Vec<_> =
+        pyramids.iter().map(|p| Cpu.upload(p.levels(), &layout).expect(WORKS)).collect();
     let on_cpu: Vec<_> = on_cpu.iter().collect();
     let grid = BoxGrid { points: [4, 3, 5], extent: [1.1; 3] };
     let family = Steerable { grid };
@@ -149,16 +153,17 @@ fn nodes_on_poses_equal_the_cpus_cuda() {
     let labels = random.labels(sites.len());
     for_limits(gpu, &pyramids, &layout, |gpu, on_gpu, limit| {
         for_tasks(&labels, |task| {
-            let expected = Cpu.boost_node(&on_cpu, &family, &features, &sites, task);
+            let expected = Cpu.boost_node(&on_cpu, &family, &features, &sites, task).expect(WORKS);
             assert!(!expected.is_empty(), "noise can be learnt a little");
             assert_eq!(
-                gpu.boost_node(on_gpu, &family, &features, &sites, task),
+                gpu.boost_node(on_gpu, &family, &features, &sites, task).expect(WORKS),
                 expected,
                 "{limit} {task:?}"
             );
-            let expected_margins = Cpu.margins(&on_cpu, &family, &features, &expected, &sites);
+            let expected_margins =
+                Cpu.margins(&on_cpu, &family, &features, &expected, &sites).expect(WORKS);
             assert_eq!(
-                gpu.margins(on_gpu, &family, &features, &expected, &sites),
+                gpu.margins(on_gpu, &family, &features, &expected, &sites).expect(WORKS),
                 expected_margins,
                 "{limit}"
             );

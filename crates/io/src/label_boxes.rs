@@ -5,6 +5,7 @@ use crate::label_runs::LabelRuns;
 use crate::mean_shape::MeanShape;
 use crate::{IoError, read_labels};
 use pbt_volume::{Pose, StructureKind, Volume};
+use rayon::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -91,20 +92,21 @@ fn values_of_boxes(dataset: &Dataset) -> BTreeMap<String, LabelBox> {
     boxes.iter().filter_map(of).collect()
 }
 
-/// What `read` gives for each path, in order. On threads of its own: whoever asks may be one of
-/// Rayon's, and a task that it takes up while it waits may ask for the same boxes.
+/// What `read` gives for each path, in order. On a pool of its own: whoever asks may be a thread of
+/// Rayon's pool, whose others may wait for the same boxes, and a task that it takes up while it
+/// waits may ask for them again.
 fn each<T: Send>(paths: &[&Path], read: impl Fn(&Path) -> T + Sync) -> Vec<T> {
     let threads = rayon::current_num_threads();
-    let share = paths.len().div_ceil(threads).max(1);
+    let on_pool = || {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().ok();
+        let all = || paths.par_iter().map(|path| read(path)).collect();
+        match pool {
+            Some(pool) => pool.install(all),
+            // No threads to be had.
+            None => paths.iter().map(|path| read(path)).collect(),
+        }
+    };
     std::thread::scope(|scope| {
-        let read = &read;
-        let parts: Vec<_> = paths
-            .chunks(share)
-            .map(|part| scope.spawn(move || part.iter().map(|path| read(path)).collect::<Vec<T>>()))
-            .collect();
-        let joined = parts.into_iter().map(|part| part.join());
-        joined
-            .flat_map(|part| part.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-            .collect()
+        scope.spawn(on_pool).join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
 }

@@ -5,6 +5,7 @@ mod support;
 use nalgebra::{Quaternion, UnitQuaternion};
 use pbt_io::{Dataset, LandmarkState, check_annotations, read_image};
 use pbt_volume::{Pose, StructureKind, angle_between};
+use rayon::prelude::*;
 use support::data;
 
 fn loads(file: &str, train: usize, test: usize) {
@@ -90,8 +91,9 @@ fn boxes_from_label_maps_are_consistent() {
         ("head_neck_ct/dataset.json", "SpinalCord", 20.0),
     ] {
         let set = Dataset::load(&data.join(file)).unwrap();
+        // In parallel, as a training reads them: all threads want the mean shape at once.
         let pose = |case| *set.load_annotations(case).unwrap().pose(name).unwrap();
-        let poses: Vec<Pose> = set.cases.iter().map(pose).collect();
+        let poses: Vec<Pose> = set.cases.par_iter().map(pose).collect();
         // The mean is the normalised sum of quaternions: these rotations are all near each other.
         let mean = poses
             .iter()

@@ -2,8 +2,8 @@
 //! every implementation.
 
 use crate::{
-    BinnedMatrix, BoostTask, Booster, Classifier, FeatureFamily, Haar, PoseSite, Score, Steerable,
-    Weak, best_indices, margins_from_responses,
+    BinnedMatrix, BoostTask, Booster, Classifier, DeviceError, FeatureFamily, Haar, PoseSite,
+    Score, Steerable, Weak, best_indices, margins_from_responses,
 };
 use pbt_features::BoxGrid;
 use pbt_volume::{Padding, Volume};
@@ -28,13 +28,23 @@ pub trait Device: Booster {
 
     /// Uploads the levels of a working pyramid (finest first) and builds the tables that `layout`
     /// asks for.
-    fn upload(&self, levels: &[Volume<u16>], layout: &ImageLayout) -> Self::Image;
+    ///
+    /// # Errors
+    /// [`DeviceError`] when the device fails.
+    fn upload(
+        &self,
+        levels: &[Volume<u16>],
+        layout: &ImageLayout,
+    ) -> Result<Self::Image, DeviceError>;
 }
 
 /// A device that computes a family of features: responses and scores, and, where it has better ways
 /// than through responses on the host, whole nodes, margins and the best scores.
 pub trait Evaluate<F: FeatureFamily>: Device {
     /// Responses of features at sites, `out[f * sites.len() + s]`.
+    ///
+    /// # Errors
+    /// [`DeviceError`] when the device fails.
     fn responses(
         &self,
         images: &[&Self::Image],
@@ -42,9 +52,12 @@ pub trait Evaluate<F: FeatureFamily>: Device {
         features: &[F::Feature],
         sites: &[F::Site],
         out: &mut [i32],
-    );
+    ) -> Result<(), DeviceError>;
 
     /// Scores of the targets in an image, in their order.
+    ///
+    /// # Errors
+    /// [`DeviceError`] when the device fails.
     fn score(
         &self,
         image: &Self::Image,
@@ -52,10 +65,13 @@ pub trait Evaluate<F: FeatureFamily>: Device {
         features: &[F::Feature],
         classifier: &Classifier,
         targets: &F::Targets,
-    ) -> Vec<Score>;
+    ) -> Result<Vec<Score>, DeviceError>;
 
     /// Boosts a node on features at sites; [`Weak::feature`] is the index in `features`. A device
     /// keeps the responses to itself.
+    ///
+    /// # Errors
+    /// [`DeviceError`] when the device fails.
     fn boost_node(
         &self,
         images: &[&Self::Image],
@@ -63,16 +79,20 @@ pub trait Evaluate<F: FeatureFamily>: Device {
         features: &[F::Feature],
         sites: &[F::Site],
         task: &BoostTask<'_>,
-    ) -> Vec<Weak> {
+    ) -> Result<Vec<Weak>, DeviceError> {
         let respond = |features: &[F::Feature], out: &mut [i32]| {
             self.responses(images, family, features, sites, out)
         };
-        let matrix = BinnedMatrix::from_responses(features, sites.len(), task.cut_percent, respond);
+        let matrix =
+            BinnedMatrix::from_responses(features, sites.len(), task.cut_percent, respond)?;
         self.boost(&matrix, task.labels, task.weights, task.params)
     }
 
     /// Margins of weak classifiers at sites, in units of 2⁻¹⁶; [`Weak::feature`] is the index in
     /// `features`.
+    ///
+    /// # Errors
+    /// [`DeviceError`] when the device fails.
     fn margins(
         &self,
         images: &[&Self::Image],
@@ -80,7 +100,7 @@ pub trait Evaluate<F: FeatureFamily>: Device {
         features: &[F::Feature],
         weaks: &[Weak],
         sites: &[F::Site],
-    ) -> Vec<i32> {
+    ) -> Result<Vec<i32>, DeviceError> {
         margins_from_responses(weaks, features.len(), sites, |sites, out| {
             self.responses(images, family, features, sites, out)
         })
@@ -88,6 +108,9 @@ pub trait Evaluate<F: FeatureFamily>: Device {
 
     /// The `k` best targets, by their index in [`Evaluate::score`], with their scores, in the order
     /// of [`best_indices`].
+    ///
+    /// # Errors
+    /// [`DeviceError`] when the device fails.
     fn best(
         &self,
         image: &Self::Image,
@@ -96,9 +119,9 @@ pub trait Evaluate<F: FeatureFamily>: Device {
         classifier: &Classifier,
         targets: &F::Targets,
         k: usize,
-    ) -> Vec<(usize, Score)> {
-        let scores = self.score(image, family, features, classifier, targets);
-        best_indices(&scores, k).into_iter().map(|n| (n, scores[n])).collect()
+    ) -> Result<Vec<(usize, Score)>, DeviceError> {
+        let scores = self.score(image, family, features, classifier, targets)?;
+        Ok(best_indices(&scores, k).into_iter().map(|n| (n, scores[n])).collect())
     }
 }
 
@@ -106,7 +129,16 @@ pub trait Evaluate<F: FeatureFamily>: Device {
 /// backend, which is the oracle.
 pub trait Backend: Evaluate<Haar> + Evaluate<Steerable> {
     /// What regression sees of each pose: `out[s * patch.len() + …]`.
-    fn patches(&self, images: &[&Self::Image], patch: &Patch, sites: &[PoseSite], out: &mut [i16]);
+    ///
+    /// # Errors
+    /// [`DeviceError`] when the device fails.
+    fn patches(
+        &self,
+        images: &[&Self::Image],
+        patch: &Patch,
+        sites: &[PoseSite],
+        out: &mut [i16],
+    ) -> Result<(), DeviceError>;
 }
 
 /// What regression samples in a posed box: level after level the intensities on a grid, 12 bits,

@@ -1,5 +1,6 @@
 //! From integer responses to 64 equal-width bins, and the matrix of bins that boosting reads.
 
+use crate::device_error::DeviceError;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -111,21 +112,24 @@ impl BinnedMatrix {
 
     /// The bins of `features` for `samples` samples, with at most 256 MB of responses in memory:
     /// `respond` writes those of some of the features, `[feature][sample]`.
+    ///
+    /// # Errors
+    /// That of `respond`.
     pub fn from_responses<F>(
         features: &[F],
         samples: usize,
         percent: f64,
-        mut respond: impl FnMut(&[F], &mut [i32]),
-    ) -> Self {
+        mut respond: impl FnMut(&[F], &mut [i32]) -> Result<(), DeviceError>,
+    ) -> Result<Self, DeviceError> {
         let mut matrix = Self::new(samples, percent);
         let at_a_time = (RESPONSES_AT_A_TIME / samples.max(1)).clamp(1, features.len().max(1));
         let mut responses = vec![0; at_a_time * samples];
         for features in features.chunks(at_a_time) {
             let responses = &mut responses[..features.len() * samples];
-            respond(features, responses);
+            respond(features, responses)?;
             matrix.push_features(responses);
         }
-        matrix
+        Ok(matrix)
     }
 
     /// Adds features from their responses `[feature][sample]`, in parallel. A last incomplete

@@ -6,6 +6,7 @@
 //! feature) decides everything, and every comparison is one of integers.
 
 use crate::bins::BinnedMatrix;
+use crate::device_error::DeviceError;
 use crate::weak::{ALPHA_BITS, Weak};
 use serde::{Deserialize, Serialize};
 
@@ -72,13 +73,16 @@ pub trait Booster: Sync {
     ///
     /// `weights` must have a sum of at most [`WEIGHT_TOTAL`]; `labels` and `weights` have one entry
     /// a sample.
+    ///
+    /// # Errors
+    /// [`DeviceError`] when the device that boosts fails.
     fn boost(
         &self,
         matrix: &BinnedMatrix,
         labels: &[bool],
         weights: &[u32],
         params: &BoostParams,
-    ) -> Vec<Weak>;
+    ) -> Result<Vec<Weak>, DeviceError>;
 }
 
 /// What a search through the features finds in one round.

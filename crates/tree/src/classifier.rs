@@ -130,8 +130,8 @@ pub trait Grower {
     /// Grows the trees. The same bits for the same arguments, whatever the number of threads.
     ///
     /// # Errors
-    /// [`TrainError`] when a parameter is out of range, a class has no samples, or the lists do not
-    /// fit the source.
+    /// [`TrainError`] when a parameter is out of range, a class has no samples, the lists do not fit
+    /// the source, or the device fails.
     fn grow(
         &self,
         set: &TrainingSet<'_>,
@@ -208,8 +208,8 @@ fn bootstrap(set: &TrainingSet<'_>, seed: u64, tree: u32) -> Result<Vec<u32>, Tr
 /// Trains a classifier of the kind that `params` names.
 ///
 /// # Errors
-/// [`TrainError`] when a parameter is out of range, a class has no samples, or the lists do not fit
-/// the source.
+/// [`TrainError`] when a parameter is out of range, a class has no samples, the lists do not fit the
+/// source, or the device fails.
 pub fn train_classifier(
     set: &TrainingSet<'_>,
     booster: &dyn Booster,

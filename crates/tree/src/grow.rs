@@ -7,6 +7,7 @@
 //! nothing.
 
 use crate::boost::{BoostParams, BoostTask, Booster, WeakKind, output_bins};
+use crate::device_error::DeviceError;
 use crate::draw::{stream, subset};
 use crate::node::{MAX_ALPHA_SUM, MAX_DEPTH, Node, Tree};
 use crate::reached::{Empirical, PATH_ONE, Reached, split};
@@ -88,6 +89,9 @@ pub enum TrainError {
     /// There are no features.
     #[error("there are no features")]
     NoFeatures,
+    /// The device that makes responses or boosts failed.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
 }
 
 /// Checks that a parameter lies in a range.
@@ -171,8 +175,8 @@ pub(crate) fn check_samples(
 /// random streams.
 ///
 /// # Errors
-/// [`TrainError`] when a parameter is out of range, a class has no samples, or the lists do not fit
-/// the source.
+/// [`TrainError`] when a parameter is out of range, a class has no samples, the lists do not fit the
+/// source, or the device fails.
 pub fn grow_pbt(
     source: &dyn SampleSource,
     labels: &[bool],
@@ -193,7 +197,7 @@ pub fn grow_pbt(
     let grown =
         grow_levels(Reached::all(samples), labels, empirical, |level, index, reached, masses| {
             if level >= params.depth || masses.0 < least || masses.1 < least {
-                return None;
+                return Ok(None);
             }
             let (drawn, weights) = reached.draw(labels, most, &mut stream(seed, tree, index));
             let drawn_labels: Vec<bool> = drawn.iter().map(|&s| labels[s as usize]).collect();
@@ -204,14 +208,14 @@ pub fn grow_pbt(
                 params: &boost,
                 cut_percent: params.cut_percent,
             };
-            let mut weaks = source.boost(booster, &features, &drawn, &task);
+            let mut weaks = source.boost(booster, &features, &drawn, &task)?;
             tidy(&mut weaks, &features);
             if weaks.is_empty() {
-                return None;
+                return Ok(None);
             }
-            let (left, right) = split(source, reached, &weaks, params.epsilon);
-            Some((weaks, left, right))
-        });
+            let (left, right) = split(source, reached, &weaks, params.epsilon)?;
+            Ok(Some((weaks, left, right)))
+        })?;
     Ok(grown)
 }
 
@@ -221,12 +225,15 @@ pub(crate) type Grown = (Vec<Weak>, Reached, Reached);
 /// Grows a tree level by level. `grow_node` gets the level, the node's index, what reaches it and
 /// the masses of the positives and the negatives (units of 2⁻³⁰ samples), and returns `None` for a
 /// leaf.
+///
+/// # Errors
+/// That of `grow_node`.
 pub(crate) fn grow_levels(
     root: Reached,
     labels: &[bool],
     empirical: Empirical,
-    mut grow_node: impl FnMut(usize, u32, &Reached, (u64, u64)) -> Option<Grown>,
-) -> Tree {
+    mut grow_node: impl FnMut(usize, u32, &Reached, (u64, u64)) -> Result<Option<Grown>, DeviceError>,
+) -> Result<Tree, DeviceError> {
     let mut tree = Tree::default();
     let mut level_nodes = vec![root];
     for level in 0.. {
@@ -244,7 +251,7 @@ pub(crate) fn grow_levels(
                 positive: empirical.q(masses.0, masses.1),
             };
             if let Some((weaks, left, right)) =
-                grow_node(level, tree.nodes.len() as u32, &reached, masses)
+                grow_node(level, tree.nodes.len() as u32, &reached, masses)?
             {
                 node.first_weak = tree.weaks.len() as u32;
                 node.weak_count = weaks.len() as u32;
@@ -260,7 +267,7 @@ pub(crate) fn grow_levels(
         }
         level_nodes = next_level;
     }
-    tree
+    Ok(tree)
 }
 
 /// From matrix rows to feature ids, and the heaviest vote first: a sum that stops early then stops

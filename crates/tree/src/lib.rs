@@ -11,6 +11,7 @@ mod block;
 mod boost;
 mod branch;
 mod classifier;
+mod device_error;
 mod draw;
 mod family;
 pub mod fixed;
@@ -37,6 +38,7 @@ pub use classifier::{
     Classifier, ClassifierError, ClassifierKind, ClassifierParams, Grower, MAX_TREES,
     PbtForestParams, TrainingSet, train_classifier,
 };
+pub use device_error::DeviceError;
 pub use family::{AllVoxels, FeatureFamily, Haar, PoseSite, Steerable, VoxelSite};
 pub use grow::{PbtParams, TrainError, grow_pbt};
 pub use masses::Masses;

@@ -159,8 +159,8 @@ fn best_threshold(
 /// choose the random streams.
 ///
 /// # Errors
-/// [`TrainError`] when a parameter is out of range, a class has no samples, or the lists do not fit
-/// the source.
+/// [`TrainError`] when a parameter is out of range, a class has no samples, the lists do not fit the
+/// source, or the device fails.
 pub fn grow_random_tree(
     source: &dyn SampleSource,
     labels: &[bool],
@@ -188,7 +188,7 @@ pub fn grow_random_tree(
                 || negative == 0
                 || reached.samples.len() < 2 * params.min_leaf
             {
-                return None;
+                return Ok(None);
             }
             let mut rng = stream(seed, tree, index);
             let features = subset(feature_count, fraction, &mut rng);
@@ -207,7 +207,7 @@ pub fn grow_random_tree(
             }
             let respond = |features: &[u32], out: &mut [i32]| source.respond(features, &drawn, out);
             let matrix =
-                BinnedMatrix::from_responses(&features, drawn.len(), params.cut_percent, respond);
+                BinnedMatrix::from_responses(&features, drawn.len(), params.cut_percent, respond)?;
             let of_row = |row| {
                 best_threshold(
                     row,
@@ -220,17 +220,18 @@ pub fn grow_random_tree(
             };
             let better = |a: Split, b: Split| if (b.gain, a.row) > (a.gain, b.row) { b } else { a };
             let best =
-                (0..matrix.features()).into_par_iter().filter_map(of_row).reduce_with(better)?;
+                (0..matrix.features()).into_par_iter().filter_map(of_row).reduce_with(better);
+            let Some(best) = best else { return Ok(None) };
             let weak = Weak {
                 feature: features[best.row],
                 bounds: best.bounds,
                 votes: best.votes,
                 alpha: DECISIVE,
             };
-            let (left, right) = split(source, reached, &[weak], 0.0);
-            Some((vec![weak], left, right))
+            let (left, right) = split(source, reached, &[weak], 0.0)?;
+            Ok(Some((vec![weak], left, right)))
         },
-    );
+    )?;
     Ok(tree)
 }
 

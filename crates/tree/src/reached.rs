@@ -1,6 +1,7 @@
 //! The samples that reach a node of a growing tree, with the weights of their paths.
 
 use crate::boost::WEIGHT_TOTAL;
+use crate::device_error::DeviceError;
 use crate::draw::systematic;
 use crate::fixed::{MASS_BITS, margin_of_probability, minor_probability};
 use crate::source::{SampleSource, margins};
@@ -95,15 +96,18 @@ impl Empirical {
 
 /// Sends all samples of a node to its children: right when q̂ > ½ + ε, left when q̂ < ½ − ε, else
 /// to both with the weights q̂ and 1 − q̂.
+///
+/// # Errors
+/// [`DeviceError`] when a device that makes the responses fails.
 pub(crate) fn split(
     source: &dyn SampleSource,
     reached: &Reached,
     weaks: &[Weak],
     epsilon: f64,
-) -> (Reached, Reached) {
+) -> Result<(Reached, Reached), DeviceError> {
     let both = margin_of_probability(0.5 + epsilon);
     let (mut left, mut right) = (Reached::default(), Reached::default());
-    let margins = margins(source, weaks, &reached.samples);
+    let margins = margins(source, weaks, &reached.samples)?;
     for ((&sample, &weight), margin) in reached.samples.iter().zip(&reached.weights).zip(margins) {
         let minor = ((weight as u128 * minor_probability(margin) as u128) >> MASS_BITS) as u32;
         if margin > both {
@@ -117,7 +121,7 @@ pub(crate) fn split(
             right.push(sample, to_right);
         }
     }
-    (left, right)
+    Ok((left, right))
 }
 
 /// A source for tests: one feature a column.
@@ -134,10 +138,16 @@ impl SampleSource for Columns {
         self.0.len()
     }
 
-    fn respond(&self, features: &[u32], samples: &[u32], out: &mut [i32]) {
+    fn respond(
+        &self,
+        features: &[u32],
+        samples: &[u32],
+        out: &mut [i32],
+    ) -> Result<(), DeviceError> {
         for (out, &f) in out.chunks_exact_mut(samples.len()).zip(features) {
             out.iter_mut().zip(samples).for_each(|(out, &s)| *out = self.0[f as usize][s as usize]);
         }
+        Ok(())
     }
 }
 
@@ -188,7 +198,7 @@ mod tests {
             let source = Columns(vec![x.clone()]);
             let samples: Vec<u32> = (0..x.len() as u32).collect();
             let weak = Weak { feature: 0, bounds: Bounds::new(0, 63), votes: !0 << 32, alpha };
-            let (left, right) = split(&source, &Reached::all(&samples), &[weak], epsilon);
+            let (left, right) = split(&source, &Reached::all(&samples), &[weak], epsilon).expect("responses");
             let mut sums = vec![0u32; x.len()];
             for side in [&left, &right] {
                 side.samples.iter().zip(&side.weights).for_each(|(&s, &w)| sums[s as usize] += w);

@@ -2,6 +2,7 @@
 
 use crate::bins::BinnedMatrix;
 use crate::boost::{BoostTask, Booster};
+use crate::device_error::DeviceError;
 use crate::weak::Weak;
 
 /// Most responses that margins are summed from at a time (64 MB).
@@ -22,29 +23,48 @@ pub trait SampleSource: Sync {
     /// The lists are long (up to 256 MB of responses), `samples` are in rising order with possible
     /// repetitions. An implementation spreads the work over the threads itself, since it knows how
     /// its samples lie in memory, and must not depend on their number.
-    fn respond(&self, features: &[u32], samples: &[u32], out: &mut [i32]);
+    ///
+    /// # Errors
+    /// [`DeviceError`] when a device that makes the responses fails.
+    fn respond(
+        &self,
+        features: &[u32],
+        samples: &[u32],
+        out: &mut [i32],
+    ) -> Result<(), DeviceError>;
 
     /// Boosts a node on `features` and `samples` (lists as for [`SampleSource::respond`]);
     /// [`Weak::feature`] is a place in `features`.
     ///
     /// A source whose responses are made on a device overrides this, so that they stay there; the
     /// result must be the same.
+    ///
+    /// # Errors
+    /// [`DeviceError`] when a device that makes the responses or boosts fails.
     fn boost(
         &self,
         booster: &dyn Booster,
         features: &[u32],
         samples: &[u32],
         task: &BoostTask<'_>,
-    ) -> Vec<Weak> {
+    ) -> Result<Vec<Weak>, DeviceError> {
         let respond = |features: &[u32], out: &mut [i32]| self.respond(features, samples, out);
         let matrix =
-            BinnedMatrix::from_responses(features, samples.len(), task.cut_percent, respond);
+            BinnedMatrix::from_responses(features, samples.len(), task.cut_percent, respond)?;
         booster.boost(&matrix, task.labels, task.weights, task.params)
     }
 
     /// The margins of `weaks` for `samples`, in units of 2⁻¹⁶; here too [`Weak::feature`] is a
     /// place in `features`, and a source whose responses are made on a device overrides this.
-    fn margins(&self, features: &[u32], weaks: &[Weak], samples: &[u32]) -> Vec<i32> {
+    ///
+    /// # Errors
+    /// [`DeviceError`] when a device that makes the responses fails.
+    fn margins(
+        &self,
+        features: &[u32],
+        weaks: &[Weak],
+        samples: &[u32],
+    ) -> Result<Vec<i32>, DeviceError> {
         margins_from_responses(weaks, features.len(), samples, |samples, out| {
             self.respond(features, samples, out)
         })
@@ -52,7 +72,11 @@ pub trait SampleSource: Sync {
 }
 
 /// The margins H = Σ α·h of `weaks` for `samples`, in units of 2⁻¹⁶.
-pub(crate) fn margins(source: &dyn SampleSource, weaks: &[Weak], samples: &[u32]) -> Vec<i32> {
+pub(crate) fn margins(
+    source: &dyn SampleSource,
+    weaks: &[Weak],
+    samples: &[u32],
+) -> Result<Vec<i32>, DeviceError> {
     let mut features: Vec<u32> = weaks.iter().map(|w| w.feature).collect();
     features.sort_unstable();
     features.dedup();
@@ -67,18 +91,21 @@ pub(crate) fn margins(source: &dyn SampleSource, weaks: &[Weak], samples: &[u32]
 /// The margins H = Σ α·h of `weaks`, in units of 2⁻¹⁶, at `sites`, with at most 64 MB of responses
 /// in memory: `respond` writes those of all `rows` features at some of the sites,
 /// `[feature][site]`. [`Weak::feature`] is a row.
+///
+/// # Errors
+/// That of `respond`.
 pub fn margins_from_responses<S>(
     weaks: &[Weak],
     rows: usize,
     sites: &[S],
-    mut respond: impl FnMut(&[S], &mut [i32]),
-) -> Vec<i32> {
+    mut respond: impl FnMut(&[S], &mut [i32]) -> Result<(), DeviceError>,
+) -> Result<Vec<i32>, DeviceError> {
     let at_a_time = (RESPONSES_AT_A_TIME / rows.max(1)).clamp(1, sites.len().max(1));
     let mut responses = vec![0; at_a_time * rows];
     let mut margins = vec![0; sites.len()];
     for (sites, margins) in sites.chunks(at_a_time).zip(margins.chunks_mut(at_a_time)) {
         let responses = &mut responses[..rows * sites.len()];
-        respond(sites, responses);
+        respond(sites, responses)?;
         for weak in weaks {
             weak.accumulate(
                 &responses[weak.feature as usize * sites.len()..][..sites.len()],
@@ -86,5 +113,5 @@ pub fn margins_from_responses<S>(
             );
         }
     }
-    margins
+    Ok(margins)
 }

@@ -3,12 +3,13 @@
 
 use pbt_tree::{
     BINS, BinnedMatrix, BoostParams, Booster, Candidate, Classifier, ClassifierKind,
-    ClassifierParams, EvalParams, PbtForestParams, PbtParams, RandomForestParams, SampleSource,
-    Score, TrainError, TrainingSet, Weak, adaboost, best_of_feature, train_classifier,
-    used_features,
+    ClassifierParams, DeviceError, EvalParams, PbtForestParams, PbtParams, RandomForestParams,
+    SampleSource, Score, TrainError, TrainingSet, Weak, adaboost, best_of_feature,
+    train_classifier, used_features,
 };
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// AdaBoost by signed sums on one thread.
 struct SumBooster;
@@ -20,15 +21,15 @@ impl Booster for SumBooster {
         labels: &[bool],
         weights: &[u32],
         params: &BoostParams,
-    ) -> Vec<Weak> {
-        adaboost(matrix, labels, weights, params, |signed, total| {
+    ) -> Result<Vec<Weak>, DeviceError> {
+        Ok(adaboost(matrix, labels, weights, params, |signed, total| {
             let of_feature = |f: usize| {
                 let mut sums = [0; BINS];
                 matrix.row(f).iter().zip(signed).for_each(|(&bin, &w)| sums[bin as usize] += w);
                 best_of_feature(f as u32, &sums, total, params.weak)
             };
             (0..matrix.features()).map(of_feature).reduce(Candidate::better)
-        })
+        }))
     }
 }
 
@@ -57,13 +58,19 @@ impl SampleSource for Projections {
         ANGLES
     }
 
-    fn respond(&self, features: &[u32], samples: &[u32], out: &mut [i32]) {
+    fn respond(
+        &self,
+        features: &[u32],
+        samples: &[u32],
+        out: &mut [i32],
+    ) -> Result<(), DeviceError> {
         assert!(samples.is_sorted(), "samples come in rising order");
         for (out, &feature) in out.chunks_exact_mut(samples.len()).zip(features) {
             for (out, &sample) in out.iter_mut().zip(samples) {
                 *out = self.response(feature, sample);
             }
         }
+        Ok(())
     }
 }
 
@@ -214,6 +221,80 @@ fn what_cannot_be_trained_is_refused() {
         refuse(&labels, &groups, &deep),
         TrainError::Parameter { field: "depth", .. }
     ));
+}
+
+/// A device that is lost after some calls.
+struct Lost<T> {
+    inner: T,
+    calls_left: AtomicUsize,
+}
+
+impl<T> Lost<T> {
+    fn after(calls: usize, inner: T) -> Self {
+        Self { inner, calls_left: AtomicUsize::new(calls) }
+    }
+
+    fn call(&self) -> Result<&T, DeviceError> {
+        let one_less = |n: usize| n.checked_sub(1);
+        match self.calls_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less) {
+            Ok(_) => Ok(&self.inner),
+            Err(_) => Err(DeviceError::new(std::io::Error::other("the device is lost"))),
+        }
+    }
+}
+
+impl Booster for Lost<SumBooster> {
+    fn boost(
+        &self,
+        matrix: &BinnedMatrix,
+        labels: &[bool],
+        weights: &[u32],
+        params: &BoostParams,
+    ) -> Result<Vec<Weak>, DeviceError> {
+        self.call()?.boost(matrix, labels, weights, params)
+    }
+}
+
+impl SampleSource for Lost<Projections> {
+    fn sample_count(&self) -> usize {
+        self.inner.sample_count()
+    }
+
+    fn feature_count(&self) -> usize {
+        self.inner.feature_count()
+    }
+
+    fn respond(
+        &self,
+        features: &[u32],
+        samples: &[u32],
+        out: &mut [i32],
+    ) -> Result<(), DeviceError> {
+        self.call()?.respond(features, samples, out)
+    }
+}
+
+#[test]
+fn a_device_that_fails_ends_training_wherever_it_fails() {
+    let lost = DeviceError::new(std::io::Error::other("the device is lost"));
+    for kind in [ClassifierKind::Pbt, ClassifierKind::PbtForest, ClassifierKind::RandomForest] {
+        // Responses for the matrix of a node, then for the margins that send its samples on.
+        for calls in 0..4 {
+            let (source, labels, groups) = ring(1, 500);
+            let source = Lost::after(calls, source);
+            let set = TrainingSet { source: &source, labels: &labels, groups: &groups };
+            let ended = train_classifier(&set, &SumBooster, &params(kind), 0);
+            assert_eq!(ended, Err(TrainError::Device(lost.clone())), "{kind:?}, {calls} calls");
+        }
+    }
+    for calls in [0, 1] {
+        let (source, labels, groups) = ring(1, 500);
+        let set = TrainingSet { source: &source, labels: &labels, groups: &groups };
+        let booster = Lost::after(calls, SumBooster);
+        let ended = train_classifier(&set, &booster, &params(ClassifierKind::Pbt), 0);
+        assert_eq!(ended, Err(TrainError::Device(lost.clone())), "{calls} calls");
+    }
+    assert_eq!(lost.to_string(), "the device is lost");
 }
 
 #[test]

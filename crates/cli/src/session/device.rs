@@ -3,7 +3,7 @@
 use crate::session::Failure;
 use pbt_cpu::Cpu;
 use pbt_detect::{Detections, Explanation, Model, Observer, TrainConfig, Trained, TrainingData};
-use pbt_gpu::{Gpu, GpuError, guarded};
+use pbt_gpu::{Gpu, GpuError};
 use pbt_io::DeviceRecord;
 use pbt_volume::Volume;
 use serde::Serialize;
@@ -89,11 +89,11 @@ impl Device {
     /// # Errors
     /// Those of [`Model::detect`], and exit code 1 when the device fails.
     pub fn detect(&self, model: &Model, image: &Volume<f32>) -> Result<Detections, Failure> {
-        match &self.gpu {
-            Some(gpu) => Ok(guarded(|| model.detect(gpu, image))
-                .map_err(|e| failure(&self.record.name, e))??),
-            None => Ok(model.detect(&Cpu, image)?),
-        }
+        let found = match &self.gpu {
+            Some(gpu) => model.detect(gpu, image),
+            None => model.detect(&Cpu, image),
+        };
+        found.map_err(|e| self.named(e.into()))
     }
 
     /// Finds every structure and explains each detection.
@@ -105,11 +105,11 @@ impl Device {
         model: &Model,
         image: &Volume<f32>,
     ) -> Result<(Detections, Vec<Explanation>), Failure> {
-        match &self.gpu {
-            Some(gpu) => Ok(guarded(|| model.explain(gpu, image))
-                .map_err(|e| failure(&self.record.name, e))??),
-            None => Ok(model.explain(&Cpu, image)?),
-        }
+        let found = match &self.gpu {
+            Some(gpu) => model.explain(gpu, image),
+            None => model.explain(&Cpu, image),
+        };
+        found.map_err(|e| self.named(e.into()))
     }
 
     /// Trains every structure of the data.
@@ -124,10 +124,18 @@ impl Device {
         resume: Option<&[u8]>,
         observer: &dyn Observer,
     ) -> Result<Trained, Failure> {
-        match &self.gpu {
-            Some(gpu) => guarded(|| pbt_detect::train(gpu, data, config, seed, resume, observer))
-                .map_err(|e| failure(&self.record.name, e))?,
+        let trained = match &self.gpu {
+            Some(gpu) => pbt_detect::train(gpu, data, config, seed, resume, observer),
             None => pbt_detect::train(&Cpu, data, config, seed, resume, observer),
+        };
+        trained.map_err(|e| self.named(e))
+    }
+
+    /// The same failure; one of the device names it.
+    fn named(&self, failure: Failure) -> Failure {
+        match failure.of_device() {
+            Some(error) => Failure::device_failed(format!("device: {}: {error}", self.record.name)),
+            None => failure,
         }
     }
 }
@@ -217,4 +225,29 @@ fn cpu_name() -> String {
             Some(line.split(':').nth(1)?.trim().to_owned())
         })
         .unwrap_or_else(|| std::env::consts::ARCH.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exit;
+    use pbt_detect::DetectError;
+    use std::path::Path;
+
+    #[test]
+    fn a_device_that_fails_is_named_and_no_file_is_to_blame() {
+        let record =
+            DeviceRecord { kind: "gpu".to_owned(), name: "NVIDIA H200".to_owned(), threads: 2 };
+        let device = Device { record, no_gpu: None, gpu: None };
+        let full = GpuError::OutOfMemory { asked: 4096, free: 17 };
+        let failure = device.named(DetectError::Device(full.into()).into());
+        assert_eq!(failure.code(), exit::FAILURE);
+        assert_eq!(
+            failure.about(Path::new("case.nii.gz")).to_string(),
+            "device: NVIDIA H200: out of GPU memory: 4096 bytes asked for, 17 free (use smaller \
+             volumes, another GPU or --device cpu)"
+        );
+        let interrupted = device.named(DetectError::Interrupted.into());
+        assert!(interrupted.is_interruption() && interrupted.to_string() == "interrupted");
+    }
 }

@@ -56,6 +56,11 @@ impl Failure {
         Self { complete: true, ..Self::other(what) }
     }
 
+    /// What the device says where it failed at work.
+    pub(crate) fn of_device(&self) -> Option<&DetectError> {
+        self.error.downcast_ref().filter(|error| matches!(error, DetectError::Device(_)))
+    }
+
     /// The same failure with the file that it is about, unless it names one already.
     pub fn about(mut self, file: &Path) -> Self {
         if !self.complete && self.file.is_none() {
@@ -104,7 +109,9 @@ impl From<DetectError> for Failure {
     fn from(error: DetectError) -> Self {
         match error {
             DetectError::Model { .. } => Self::new(exit::MODEL, error),
-            DetectError::Output(_) => Self { complete: true, ..Self::new(exit::FAILURE, error) },
+            DetectError::Output(_) | DetectError::Device(_) => {
+                Self { complete: true, ..Self::new(exit::FAILURE, error) }
+            }
             DetectError::Interrupted => {
                 Self { complete: true, ..Self::new(exit::INTERRUPTED, error) }
             }

@@ -1,5 +1,6 @@
 //! Where landmark regressors end in cases that they have not seen.
 
+use crate::DetectError;
 use crate::config::landmarks::LandmarksConfig;
 use crate::data::case::TrainingCase;
 use crate::data::folds::Folds;
@@ -42,7 +43,7 @@ pub(super) fn held_out_errors<B: Backend>(
     config: &LandmarksConfig,
     landmarks: &[AnnotatedLandmark],
     frames: &[Pose],
-) -> Vec<Vec<Option<Estimates>>> {
+) -> Result<Vec<Vec<Option<Estimates>>>, DetectError> {
     let &StageInput { backend, cases, images, .. } = input;
     let folds = Folds::of(cases);
     let mut errors: Vec<Vec<Option<Estimates>>> =
@@ -62,9 +63,9 @@ pub(super) fn held_out_errors<B: Backend>(
             .enumerate()
             .filter(|(_, (_, points))| !points.is_empty())
             .unzip();
-        let stage = LandmarkStage::fit(&fold.input(input), config, &known, &known, &own);
+        let stage = LandmarkStage::fit(&fold.input(input), config, &known, &known, &own)?;
         for &n in &fold.held_out {
-            let regressors = stage.estimates(backend, images[n], &frames[n]);
+            let regressors = stage.estimates(backend, images[n], &frames[n])?;
             for (i, &l) in numbers.iter().enumerate() {
                 if let Some(index) = landmarks[l].1.iter().position(|(case, _)| *case == n) {
                     let truth = landmarks[l].1[index].1;
@@ -78,5 +79,5 @@ pub(super) fn held_out_errors<B: Backend>(
             }
         }
     }
-    errors
+    Ok(errors)
 }

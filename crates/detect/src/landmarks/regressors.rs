@@ -7,6 +7,7 @@
 //! the box's mean size, or of the spread of the landmarks about their mean positions, so that one
 //! configuration serves mouse skulls and hippocampi.
 
+use crate::DetectError;
 use crate::config::landmarks::View;
 use crate::landmarks::close_up::CloseUp;
 use crate::linear::map::LinearMap;
@@ -135,13 +136,13 @@ impl LandmarkRegressorSpec {
         backend: &B,
         images: &[&B::Image],
         sites: &[PoseSite],
-    ) -> Vec<i16> {
+    ) -> Result<Vec<i16>, DetectError> {
         let length = self.len();
         let mut all = vec![0i16; sites.len() * length];
         let mut first = 0;
         for patch in &self.patches {
             let mut values = vec![0i16; sites.len() * patch.len()];
-            backend.patches(images, patch, sites, &mut values);
+            backend.patches(images, patch, sites, &mut values)?;
             for (to, from) in all.chunks_exact_mut(length).zip(values.chunks_exact_mut(patch.len()))
             {
                 if self.normalise {
@@ -151,19 +152,22 @@ impl LandmarkRegressorSpec {
             }
             first += patch.len();
         }
-        all
+        Ok(all)
     }
 }
 
 impl LandmarkStage {
     /// All landmarks of a box that was found here; the image is a close-up where the stage has one.
+    ///
+    /// # Errors
+    /// [`DetectError::Device`] when the device fails.
     pub fn detect<B: Backend>(
         &self,
         backend: &B,
         image: &B::Image,
         frame: &Pose,
-    ) -> Vec<FoundLandmark> {
-        let regressors = self.estimates(backend, image, frame);
+    ) -> Result<Vec<FoundLandmark>, DetectError> {
+        let regressors = self.estimates(backend, image, frame)?;
         let found = |(l, landmark): (usize, &LandmarkPrior)| {
             let start = regressors[0][l];
             let step = |(weight, points): (&f64, &Vec<PointLps>)| {
@@ -176,7 +180,7 @@ impl LandmarkStage {
                 score: landmark.right * landmark.plausibility(step.norm()),
             }
         };
-        self.landmarks.iter().enumerate().map(found).collect()
+        Ok(self.landmarks.iter().enumerate().map(found).collect())
     }
 
     /// The mean positions of all landmarks, then where they are after each regressor.
@@ -185,7 +189,7 @@ impl LandmarkStage {
         backend: &B,
         image: &B::Image,
         frame: &Pose,
-    ) -> Vec<Vec<PointLps>> {
+    ) -> Result<Vec<Vec<PointLps>>, DetectError> {
         let mut all: Vec<Vec<PointLps>> =
             vec![self.landmarks.iter().map(|l| expected(frame, l.mean)).collect()];
         for regressor in &self.regressors {
@@ -196,7 +200,7 @@ impl LandmarkStage {
                 .iter()
                 .map(|g| PoseSite { image: 0, pose: spec.site(frame, points[g.landmarks[0]]) })
                 .collect();
-            let seen = spec.see(backend, &[image], &sites);
+            let seen = spec.see(backend, &[image], &sites)?;
             for (group, patch) in regressor.groups.iter().zip(seen.chunks_exact(spec.len())) {
                 for (&l, step) in group.landmarks.iter().zip(group.map.apply(patch).chunks_exact(3))
                 {
@@ -211,7 +215,7 @@ impl LandmarkStage {
             }
             all.push(points);
         }
-        all
+        Ok(all)
     }
 }
 

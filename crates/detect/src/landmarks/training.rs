@@ -1,5 +1,6 @@
 //! Training of landmarks: ridge regression in frames that are as wrong as detection makes them.
 
+use crate::DetectError;
 use crate::config::landmarks::{
     LandmarkPatchConfig, LandmarkRegressorConfig, LandmarksConfig, MOST_HALVINGS, View,
 };
@@ -35,8 +36,8 @@ impl LandmarkStage {
         config: &LandmarksConfig,
         landmarks: &[AnnotatedLandmark],
         frames: &[Pose],
-    ) -> (Self, Vec<Contradicted>) {
-        let mut errors = held_out_errors(input, config, landmarks, frames);
+    ) -> Result<(Self, Vec<Contradicted>), DetectError> {
+        let mut errors = held_out_errors(input, config, landmarks, frames)?;
         let judged = |errors: &[Vec<Option<Estimates>>]| {
             let weights = stacking::weights(
                 &independent(input.cases, landmarks, errors),
@@ -74,7 +75,7 @@ impl LandmarkStage {
                 )
             })
             .collect();
-        let mut stage = Self::fit(input, config, landmarks, &kept, frames);
+        let mut stage = Self::fit(input, config, landmarks, &kept, frames)?;
         for ((landmark, weights), distances) in
             stage.landmarks.iter_mut().zip(weights).zip(&distances)
         {
@@ -84,7 +85,7 @@ impl LandmarkStage {
             landmark.right = (1 + right) as f64 / (2 + known().count()) as f64;
             landmark.stacking_weights = weights;
         }
-        (stage, contradicted)
+        Ok((stage, contradicted))
     }
 
     /// `kept` is what is left of the landmarks' annotations without contradicted ones. Estimates
@@ -96,7 +97,7 @@ impl LandmarkStage {
         landmarks: &[AnnotatedLandmark],
         kept: &[AnnotatedLandmark],
         frames: &[Pose],
-    ) -> Self {
+    ) -> Result<Self, DetectError> {
         let errors = FrameErrors::new(input.cases, frames);
         let (priors, spread) = priors(input.cases, kept, frames);
         let regressors = config
@@ -119,13 +120,15 @@ impl LandmarkStage {
                     View::Box => alike(landmarks)
                         .into_iter()
                         .map(|group| samples.fit(landmarks, group))
-                        .collect(),
-                    View::Point => (0..kept.len()).map(|l| samples.fit(kept, vec![l])).collect(),
+                        .collect::<Result<_, _>>()?,
+                    View::Point => (0..kept.len())
+                        .map(|l| samples.fit(kept, vec![l]))
+                        .collect::<Result<_, _>>()?,
                 };
-                LandmarkRegressor { spec, groups }
+                Ok(LandmarkRegressor { spec, groups })
             })
-            .collect();
-        Self { landmarks: priors, close_up: None, regressors }
+            .collect::<Result<_, DetectError>>()?;
+        Ok(Self { landmarks: priors, close_up: None, regressors })
     }
 }
 
@@ -292,7 +295,11 @@ struct Sampler<'a, 'b, B: Backend> {
 }
 
 impl<B: Backend> Sampler<'_, '_, B> {
-    fn fit(&self, landmarks: &[AnnotatedLandmark], group: Vec<usize>) -> LandmarkGroup {
+    fn fit(
+        &self,
+        landmarks: &[AnnotatedLandmark],
+        group: Vec<usize>,
+    ) -> Result<LandmarkGroup, DetectError> {
         let points = |l: usize| &landmarks[l].1;
         let cases: Vec<usize> = points(group[0]).iter().map(|&(case, _)| case).collect();
         let each = self.config.perturbations.min(self.config.most_samples / cases.len()).max(4);
@@ -329,11 +336,11 @@ impl<B: Backend> Sampler<'_, '_, B> {
                 }
             }
         }
-        let seen = self.spec.see(self.input.backend, self.input.images, &sites);
-        LandmarkGroup {
+        let seen = self.spec.see(self.input.backend, self.input.images, &sites)?;
+        Ok(LandmarkGroup {
             landmarks: group,
             map: RegressionProblem::new(seen, self.spec.len(), &targets)
                 .solve(self.regressor.ridge),
-        }
+        })
     }
 }

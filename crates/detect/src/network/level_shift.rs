@@ -7,6 +7,7 @@
 //! chain's ends and middle says which of the shifts looks like the training cases. Where even the
 //! best does not, the answer is doubtful.
 
+use crate::DetectError;
 use crate::linear::map::LinearMap;
 use crate::network::graph::{BROKEN, Network};
 use crate::refine::refinement::Refinement;
@@ -113,30 +114,31 @@ pub(crate) fn ladder<B: Backend>(
     refinement: &Refinement,
     members: &[usize],
     poses: &[Pose],
-) -> Vec<Pose> {
+) -> Result<Vec<Pose>, DetectError> {
     let run = longest_run(network, members, poses);
     // Beyond an end of the chain its last step goes on.
     let link = |place: usize| place.saturating_sub(SHIFTS).min(members.len() - 2);
     let next = |from: usize, to: usize, pose: &Pose| {
         let expected = network.beside(from, to, pose).unwrap_or(*pose);
-        let end = refinement.apply(backend, image, &[expected])[0];
+        let end = refinement.apply(backend, image, &[expected])?[0];
         let d = libm::cbrt(expected.size_mm.iter().product());
-        if end.center.distance_mm(&expected.center) < ASTRAY * d { end } else { expected }
+        let near = end.center.distance_mm(&expected.center) < ASTRAY * d;
+        Ok::<_, DetectError>(if near { end } else { expected })
     };
     let mut down = vec![poses[run.start]];
     for place in (0..run.start + SHIFTS).rev() {
         let n = link(place);
-        let pose = next(members[n + 1], members[n], &down[down.len() - 1]);
+        let pose = next(members[n + 1], members[n], &down[down.len() - 1])?;
         down.push(pose);
     }
     let mut rungs: Vec<Pose> = down.into_iter().rev().collect();
     rungs.extend_from_slice(&poses[run.start + 1..run.end]);
     while rungs.len() < members.len() + 2 * SHIFTS {
         let n = link(rungs.len() - 1);
-        let pose = next(members[n], members[n + 1], &rungs[rungs.len() - 1]);
+        let pose = next(members[n], members[n + 1], &rungs[rungs.len() - 1])?;
         rungs.push(pose);
     }
-    rungs
+    Ok(rungs)
 }
 
 impl LevelShiftSpec {
@@ -171,14 +173,14 @@ impl LevelShiftSpec {
         backend: &B,
         images: &[&B::Image],
         sites: &[PoseSite],
-    ) -> Vec<i16> {
+    ) -> Result<Vec<i16>, DetectError> {
         let mut seen = vec![0i16; sites.len() * self.patch.len()];
-        backend.patches(images, &self.patch, sites, &mut seen);
+        backend.patches(images, &self.patch, sites, &mut seen)?;
         if self.normalise {
             seen.chunks_exact_mut(self.patch.len())
                 .for_each(|values| normalise(&self.patch, values));
         }
-        seen
+        Ok(seen)
     }
 }
 
@@ -190,13 +192,14 @@ impl LevelShiftTest {
         backend: &B,
         image: &B::Image,
         rungs: &[Pose],
-    ) -> Vec<f64> {
+    ) -> Result<Vec<f64>, DetectError> {
         let sites: Vec<PoseSite> =
             (0..=2 * SHIFTS).flat_map(|first| self.spec.sites(0, rungs, first)).collect();
-        let seen = self.spec.see(backend, &[image], &sites);
-        seen.chunks_exact(self.spec.len())
+        let seen = self.spec.see(backend, &[image], &sites)?;
+        Ok(seen
+            .chunks_exact(self.spec.len())
             .map(|values| self.spec.calibration.log_odds(raw(&self.map, values)))
-            .collect()
+            .collect())
     }
 
     /// Whether a file's numbers make sense for so many structures and levels of the working

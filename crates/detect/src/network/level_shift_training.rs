@@ -48,7 +48,7 @@ pub(crate) struct ChainDetector<'a> {
 /// The tests of all chains among the structures, one for each; `detector` is asked by structure.
 ///
 /// # Errors
-/// Whatever reading an image gives.
+/// Whatever reading an image gives; [`DetectError::Device`] when the device fails.
 pub(crate) fn train<'d, B: Backend, D: TrainingData>(
     backend: &B,
     data: &D,
@@ -87,8 +87,10 @@ pub(crate) fn train<'d, B: Backend, D: TrainingData>(
                 })?)
             })
             .collect::<Result<Vec<_>, D::Error>>()?;
-        let images: Vec<B::Image> =
-            pyramids.iter().map(|pyramid| backend.upload(pyramid.levels(), &layout)).collect();
+        let images: Vec<B::Image> = pyramids
+            .iter()
+            .map(|pyramid| Ok(backend.upload(pyramid.levels(), &layout)?))
+            .collect::<Result<_, DetectError>>()?;
         let chain = Chain {
             backend,
             network,
@@ -109,7 +111,7 @@ pub(crate) fn train<'d, B: Backend, D: TrainingData>(
             scale_mm: detector.scale_mm,
             calibration: Calibration { slope: 1.0, intercept: 0.0 },
         };
-        tests.push(chain.train(spec, seeds));
+        tests.push(chain.train(spec, seeds)?);
     }
     Ok(tests)
 }
@@ -129,8 +131,8 @@ struct Chain<'a, B: Backend> {
 }
 
 impl<B: Backend> Chain<'_, B> {
-    fn train(&self, mut spec: LevelShiftSpec, seeds: Seeds) -> LevelShiftTest {
-        let samples = self.draw(&spec, seeds);
+    fn train(&self, mut spec: LevelShiftSpec, seeds: Seeds) -> Result<LevelShiftTest, DetectError> {
+        let samples = self.draw(&spec, seeds)?;
         let folds = Folds::new(self.subjects.count());
         let held_out: Vec<(f64, bool)> = (0..folds.count())
             .flat_map(|fold| {
@@ -142,16 +144,16 @@ impl<B: Backend> Chain<'_, B> {
             .collect();
         spec.calibration = Calibration::fit(&held_out);
         let map = samples.fit(&spec, |_| true);
-        LevelShiftTest { spec, map }
+        Ok(LevelShiftTest { spec, map })
     }
 
-    fn draw(&self, spec: &LevelShiftSpec, seeds: Seeds) -> Samples {
+    fn draw(&self, spec: &LevelShiftSpec, seeds: Seeds) -> Result<Samples, DetectError> {
         let jitter = Reach { center_mm: JITTER.center_mm * spec.scale_mm, ..JITTER };
         let mut sites: Vec<PoseSite> = Vec::new();
         let (mut right, mut cases) = (Vec::new(), Vec::new());
         for (n, (image, poses)) in self.images.iter().zip(&self.poses).enumerate() {
             let rungs =
-                ladder(self.backend, *image, self.network, self.refinement, &spec.members, poses);
+                ladder(self.backend, *image, self.network, self.refinement, &spec.members, poses)?;
             let mut random = seeds.random(Stream::LevelShiftPoses, n);
             for first in 0..=2 * SHIFTS {
                 let copies = if first == SHIFTS { 2 * SHIFTS * self.each } else { self.each };
@@ -164,7 +166,7 @@ impl<B: Backend> Chain<'_, B> {
                 }
             }
         }
-        Samples { seen: spec.see(self.backend, &self.images, &sites), right, cases }
+        Ok(Samples { seen: spec.see(self.backend, &self.images, &sites)?, right, cases })
     }
 }
 

@@ -1,5 +1,6 @@
 //! Refinement by regression: a cascade of regressors of shrinking reach.
 
+use crate::DetectError;
 use crate::config::PassConfig;
 use crate::pose::step::Reach;
 use crate::random::Stream;
@@ -28,7 +29,10 @@ pub struct Cascade {
 impl Cascade {
     /// Trains regressors of shrinking reach on perturbed true poses; never on each other's output,
     /// which fits the training cases far better than others.
-    pub(crate) fn train<B: Backend>(input: &StageInput<'_, B>, settings: CascadeSettings) -> Self {
+    pub(crate) fn train<B: Backend>(
+        input: &StageInput<'_, B>,
+        settings: CascadeSettings,
+    ) -> Result<Self, DetectError> {
         let &StageInput { backend, cases, images, .. } = input;
         let config = &input.config.refinement;
         let regressors = config.regressors.iter().enumerate().map(|(n, pass)| {
@@ -36,12 +40,20 @@ impl Cascade {
             let stream = Stream::RegressorPoses { regressor: n };
             Regressor::train(backend, cases, images, spec, config, (input.seeds, stream))
         });
-        Self { regressors: regressors.collect() }
+        Ok(Self { regressors: regressors.collect::<Result<_, _>>()? })
     }
 
     /// Each pose brought to where the cascade leads it.
-    pub fn apply<B: Backend>(&self, backend: &B, image: &B::Image, poses: &[Pose]) -> Vec<Pose> {
-        self.regressors.iter().fold(poses.to_vec(), |poses, r| r.apply(backend, image, &poses))
+    ///
+    /// # Errors
+    /// [`DetectError::Device`] when the device fails.
+    pub fn apply<B: Backend>(
+        &self,
+        backend: &B,
+        image: &B::Image,
+        poses: &[Pose],
+    ) -> Result<Vec<Pose>, DetectError> {
+        self.regressors.iter().try_fold(poses.to_vec(), |poses, r| r.apply(backend, image, &poses))
     }
 }
 

@@ -97,27 +97,40 @@ impl ClassificationPasses {
     }
 
     /// Each pose brought to the mean of the best hypotheses pass it, pass by pass.
-    pub fn apply<B: Backend>(&self, backend: &B, image: &B::Image, poses: &[Pose]) -> Vec<Pose> {
+    ///
+    /// # Errors
+    /// [`DetectError::Device`] when the device fails.
+    pub fn apply<B: Backend>(
+        &self,
+        backend: &B,
+        image: &B::Image,
+        poses: &[Pose],
+    ) -> Result<Vec<Pose>, DetectError> {
         let run = |pose: &Pose, pass: &ClassificationPass| {
-            (0..pass.spec.repeats).fold(*pose, |p, _| pass.apply(backend, image, &p))
+            (0..pass.spec.repeats).try_fold(*pose, |p, _| pass.apply(backend, image, &p))
         };
         self.passes
             .iter()
-            .fold(poses.to_vec(), |poses, pass| poses.iter().map(|p| run(p, pass)).collect())
+            .try_fold(poses.to_vec(), |poses, pass| poses.iter().map(|p| run(p, pass)).collect())
     }
 }
 
 impl ClassificationPass {
-    fn apply<B: Backend>(&self, backend: &B, image: &B::Image, pose: &Pose) -> Pose {
+    fn apply<B: Backend>(
+        &self,
+        backend: &B,
+        image: &B::Image,
+        pose: &Pose,
+    ) -> Result<Pose, DetectError> {
         let mut random = Random::from_seed(self.spec.seed);
         // Beyond the outer hypotheses there is nothing to average on their far side: draw a little
         // wider than trained.
         let hypotheses: Vec<Pose> = (0..self.spec.hypotheses)
             .map(|_| perturbed(pose, &self.spec.reach, &mut random))
             .collect();
-        let scores = self.classifier.score(backend, image, &hypotheses);
+        let scores = self.classifier.score(backend, image, &hypotheses)?;
         let best = ((self.spec.hypotheses as f64 * self.spec.best) as usize).max(1);
-        mean(best_indices(&scores, best).into_iter().map(|n| &hypotheses[n])).unwrap_or(*pose)
+        Ok(mean(best_indices(&scores, best).into_iter().map(|n| &hypotheses[n])).unwrap_or(*pose))
     }
 }
 

@@ -98,7 +98,7 @@ impl HeldOut {
             let fold = input.fold(folds, fold);
             let refinement = trainer.train(&StageInput { config: &config, ..fold.input(input) })?;
             for n in fold.held_out {
-                ends[n] = refinement.apply(backend, images[n], &modes[n]);
+                ends[n] = refinement.apply(backend, images[n], &modes[n])?;
                 if cases[n].copy {
                     continue;
                 }
@@ -106,7 +106,7 @@ impl HeldOut {
                 let truths: Vec<Pose> = cases[n].all().flat_map(|truth| [truth; STARTS]).collect();
                 let starts: Vec<Pose> =
                     truths.iter().map(|truth| spread(truth, &reach, &mut random)).collect();
-                let near = refinement.apply(backend, images[n], &starts);
+                let near = refinement.apply(backend, images[n], &starts)?;
                 left.extend(near.iter().zip(&truths).map(|(end, truth)| Step::between(end, truth)));
             }
         }

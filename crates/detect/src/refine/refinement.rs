@@ -21,7 +21,15 @@ pub enum Refinement {
 
 impl Refinement {
     /// Each pose brought to where the refinement leads it.
-    pub fn apply<B: Backend>(&self, backend: &B, image: &B::Image, poses: &[Pose]) -> Vec<Pose> {
+    ///
+    /// # Errors
+    /// [`DetectError::Device`] when the device fails.
+    pub fn apply<B: Backend>(
+        &self,
+        backend: &B,
+        image: &B::Image,
+        poses: &[Pose],
+    ) -> Result<Vec<Pose>, DetectError> {
         match self {
             Self::Regression(cascade) => cascade.apply(backend, image, poses),
             Self::Classification(passes) => passes.apply(backend, image, poses),
@@ -45,8 +53,14 @@ impl<'a, B: Backend> RefinementTrainer<'a, B> {
     pub(crate) fn train(&self, cases: &StageInput<'_, B>) -> Result<Refinement, DetectError> {
         Ok(match cases.config.refinement.kind {
             RefinementKind::Regression => {
-                let settings = *self.settings.get_or_init(|| settings::choose(self.all));
-                Refinement::Regression(Cascade::train(cases, settings))
+                let settings = match self.settings.get() {
+                    Some(settings) => *settings,
+                    None => {
+                        let chosen = settings::choose(self.all)?;
+                        *self.settings.get_or_init(|| chosen)
+                    }
+                };
+                Refinement::Regression(Cascade::train(cases, settings)?)
             }
             RefinementKind::Classification => {
                 Refinement::Classification(ClassificationPasses::train(cases)?)

@@ -1,6 +1,7 @@
 //! One regressor of a cascade: a linear map from intensities in the posed box to a step of the
 //! pose.
 
+use crate::DetectError;
 use crate::config::RefinementConfig;
 use crate::data::case::TrainingCase;
 use crate::linear::map::{LinearMap, RegressionProblem};
@@ -55,20 +56,28 @@ impl Regressor {
         spec: RegressorSpec,
         config: &RefinementConfig,
         (seeds, stream): (Seeds, Stream),
-    ) -> Self {
-        let map = spec.problem(backend, cases, images, config, (seeds, stream)).solve(spec.ridge);
-        Self { spec, map }
+    ) -> Result<Self, DetectError> {
+        let map = spec.problem(backend, cases, images, config, (seeds, stream))?.solve(spec.ridge);
+        Ok(Self { spec, map })
     }
 
     /// Each pose moved by the regressor's steps.
-    pub fn apply<B: Backend>(&self, backend: &B, image: &B::Image, poses: &[Pose]) -> Vec<Pose> {
+    ///
+    /// # Errors
+    /// [`DetectError::Device`] when the device fails.
+    pub fn apply<B: Backend>(
+        &self,
+        backend: &B,
+        image: &B::Image,
+        poses: &[Pose],
+    ) -> Result<Vec<Pose>, DetectError> {
         let mut poses = poses.to_vec();
         let length = self.spec.patch.len();
         let mut patches = vec![0i16; poses.len() * length];
         for _ in 0..self.spec.repeats {
             let sites: Vec<PoseSite> =
                 poses.iter().map(|&pose| PoseSite { image: 0, pose }).collect();
-            backend.patches(&[image], &self.spec.patch, &sites, &mut patches);
+            backend.patches(&[image], &self.spec.patch, &sites, &mut patches)?;
             poses.par_iter_mut().zip(patches.par_chunks_mut(length)).for_each(|(pose, values)| {
                 if self.spec.normalise {
                     normalise(&self.spec.patch, values);
@@ -77,7 +86,7 @@ impl Regressor {
                 *pose = step.limited(&self.spec.reach.scaled(1.5)).apply(pose);
             });
         }
-        poses
+        Ok(poses)
     }
 }
 
@@ -90,7 +99,7 @@ impl RegressorSpec {
         images: &[&B::Image],
         config: &RefinementConfig,
         (seeds, stream): (Seeds, Stream),
-    ) -> RegressionProblem {
+    ) -> Result<RegressionProblem, DetectError> {
         let truths: Vec<(usize, Pose)> = cases
             .iter()
             .enumerate()
@@ -110,14 +119,14 @@ impl RegressorSpec {
             .unzip();
         let length = self.patch.len();
         let mut patches = vec![0i16; sites.len() * length];
-        backend.patches(images, &self.patch, &sites, &mut patches);
+        backend.patches(images, &self.patch, &sites, &mut patches)?;
         if self.normalise {
             patches.par_chunks_mut(length).for_each(|values| normalise(&self.patch, values));
         }
         let outputs: Vec<[f64; OUTPUTS]> = steps.iter().map(|step| self.outputs(step)).collect();
         let targets: Vec<Vec<f64>> =
             (0..OUTPUTS).map(|o| outputs.iter().map(|values| values[o]).collect()).collect();
-        RegressionProblem::new(patches, length, &targets)
+        Ok(RegressionProblem::new(patches, length, &targets))
     }
 
     /// The outputs that mean a step.

@@ -1,5 +1,6 @@
 //! How far a cascade looks beyond the box and how stiff it is: chosen on held-out cases.
 
+use crate::DetectError;
 use crate::config::{PassConfig, RefinementConfig};
 use crate::data::case::subjects;
 use crate::data::folds::Folds;
@@ -34,7 +35,9 @@ fn first(config: &RefinementConfig) -> CascadeSettings {
 /// Border and penalty, chosen where the configuration leaves them open: first the one, then the
 /// other, by the error of a single regressor that is trained on two thirds of the cases and applied
 /// to the others.
-pub(crate) fn choose<B: Backend>(input: &StageInput<'_, B>) -> CascadeSettings {
+pub(crate) fn choose<B: Backend>(
+    input: &StageInput<'_, B>,
+) -> Result<CascadeSettings, DetectError> {
     let config = &input.config.refinement;
     let mut settings = first(config);
     // The middle regressor stands for all.
@@ -44,41 +47,44 @@ pub(crate) fn choose<B: Backend>(input: &StageInput<'_, B>) -> CascadeSettings {
         let least = |errors: &[f64]| {
             (1..errors.len()).fold(0, |best, n| if errors[n] < errors[best] { n } else { best })
         };
-        let errors = |settings: CascadeSettings, ridges: &[f64]| -> Vec<f64> {
-            let by_ridge = held_out_errors(input, pass, settings, ridges, LAST_FOLD);
-            by_ridge.iter().map(|errors| errors.iter().map(|(_, error)| error).sum()).collect()
+        let errors = |settings: CascadeSettings, ridges: &[f64]| -> Result<Vec<f64>, DetectError> {
+            let by_ridge = held_out_errors(input, pass, settings, ridges, LAST_FOLD)?;
+            Ok(by_ridge.iter().map(|errors| errors.iter().map(|(_, error)| error).sum()).collect())
         };
         if config.border.is_none() {
-            settings.border = BORDERS[least(&BORDERS.map(|border| {
-                errors(CascadeSettings { border, ..settings }, &[settings.ridge])[0]
-            }))];
+            let of_border =
+                |border| Ok(errors(CascadeSettings { border, ..settings }, &[settings.ridge])?[0]);
+            let by_border =
+                BORDERS.into_iter().map(of_border).collect::<Result<Vec<_>, DetectError>>()?;
+            settings.border = BORDERS[least(&by_border)];
         }
         if config.ridge.is_none() {
-            settings.ridge = RIDGES[least(&errors(settings, &RIDGES))];
+            settings.ridge = RIDGES[least(&errors(settings, &RIDGES)?)];
         }
     }
-    settings
+    Ok(settings)
 }
 
 /// By case that is no copy, what the middle regressor of a cascade with few points leaves when it
 /// did not see the case: enough to compare training sets. Empty without regressors, or where a part
 /// of the cases has no other to learn from.
-pub(crate) fn trial<B: Backend>(input: &StageInput<'_, B>) -> Vec<f64> {
+pub(crate) fn trial<B: Backend>(input: &StageInput<'_, B>) -> Result<Vec<f64>, DetectError> {
     let config = &input.config.refinement;
-    let Some(pass) = config.regressors.get(config.regressors.len() / 2) else { return Vec::new() };
+    let Some(pass) = config.regressors.get(config.regressors.len() / 2) else {
+        return Ok(Vec::new());
+    };
     let folds = Folds::of(input.cases);
     if folds.count() < 2 {
-        return Vec::new();
+        return Ok(Vec::new());
     }
     let settings = first(config);
     let pass = PassConfig { density: TRIAL_DENSITY * pass.density, ..pass.clone() };
-    let mut errors: Vec<(usize, f64)> = (0..folds.count())
-        .flat_map(|fold| {
-            held_out_errors(input, &pass, settings, &[settings.ridge], fold).swap_remove(0)
-        })
-        .collect();
+    let mut errors: Vec<(usize, f64)> = Vec::new();
+    for fold in 0..folds.count() {
+        errors.append(&mut held_out_errors(input, &pass, settings, &[settings.ridge], fold)?[0]);
+    }
     errors.sort_by_key(|&(case, _)| case);
-    errors.into_iter().map(|(_, error)| error).collect()
+    Ok(errors.into_iter().map(|(_, error)| error).collect())
 }
 
 /// Share of the points along an edge that a trial has.
@@ -99,7 +105,7 @@ fn held_out_errors<B: Backend>(
     settings: CascadeSettings,
     ridges: &[f64],
     fold: usize,
-) -> Vec<Vec<(usize, f64)>> {
+) -> Result<Vec<Vec<(usize, f64)>>, DetectError> {
     let &StageInput { backend, cases, images, .. } = input;
     let config = &input.config.refinement;
     let fold = input.fold(Folds::of(cases), fold);
@@ -112,7 +118,7 @@ fn held_out_errors<B: Backend>(
         rest.images,
         &fewer,
         (input.seeds, Stream::SettingsPoses),
-    );
+    )?;
     let equations = problem.equations();
     let left = |truth: &Pose, end: &Pose| {
         let step = Step::between(end, truth);
@@ -120,19 +126,19 @@ fn held_out_errors<B: Backend>(
             + step.rotation.norm()
             + Vector3::from(step.log_size).norm()
     };
-    let error = |regressor: &Regressor, n: usize| -> f64 {
+    let error = |regressor: &Regressor, n: usize| -> Result<f64, DetectError> {
         let mut random = input.seeds.random(Stream::SettingsStarts, n);
         let truths: Vec<Pose> = cases[n].all().flat_map(|pose| [pose; 8]).collect();
         let starts: Vec<Pose> =
             truths.iter().map(|truth| spread(truth, &regressor.spec.reach, &mut random)).collect();
-        let ends = regressor.apply(backend, images[n], &starts);
-        truths.iter().zip(&ends).map(|(truth, end)| left(truth, end)).sum()
+        let ends = regressor.apply(backend, images[n], &starts)?;
+        Ok(truths.iter().zip(&ends).map(|(truth, end)| left(truth, end)).sum())
     };
     let by_case = |regressor: &Regressor| {
         fold.held_out
             .iter()
             .filter(|&&n| !cases[n].copy)
-            .map(|&n| (n, error(regressor, n)))
+            .map(|&n| Ok((n, error(regressor, n)?)))
             .collect()
     };
     ridges

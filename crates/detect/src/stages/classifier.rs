@@ -3,8 +3,8 @@
 use crate::DetectError;
 use crate::stages::samples::Samples;
 use pbt_tree::{
-    Classifier, ClassifierParams, Evaluate, FeatureFamily, Haar, Score, Steerable, TrainingSet,
-    train_classifier, used_features,
+    Classifier, ClassifierParams, Evaluate, FeatureFamily, Haar, Score, Steerable, TrainError,
+    TrainingSet, train_classifier, used_features,
 };
 
 /// Training samples with their labels and cases.
@@ -73,8 +73,11 @@ impl<F: FeatureFamily> FamilyClassifier<F> {
     ) -> Result<Self, DetectError> {
         let source = Samples { backend, images, family: &family, pool, sites: &samples.sites };
         let set = TrainingSet { source: &source, labels: &samples.labels, groups: &samples.groups };
-        let mut classifier = train_classifier(&set, backend, config, seed)
-            .map_err(|e| DetectError::training("classifier", e.to_string()))?;
+        let mut classifier =
+            train_classifier(&set, backend, config, seed).map_err(|e| match e {
+                TrainError::Device(e) => e.into(),
+                e => DetectError::training("classifier", e.to_string()),
+            })?;
         let used = used_features(&mut classifier.trees);
         let features = used.into_iter().map(|f| pool[f as usize].clone()).collect();
         Ok(Self { family, features, classifier })
@@ -86,8 +89,8 @@ impl<F: FeatureFamily> FamilyClassifier<F> {
         backend: &B,
         image: &B::Image,
         targets: &F::Targets,
-    ) -> Vec<Score> {
-        backend.score(image, &self.family, &self.features, &self.classifier, targets)
+    ) -> Result<Vec<Score>, DetectError> {
+        Ok(backend.score(image, &self.family, &self.features, &self.classifier, targets)?)
     }
 
     /// The `k` best targets, by their index, with their scores, the best first.
@@ -97,7 +100,7 @@ impl<F: FeatureFamily> FamilyClassifier<F> {
         image: &B::Image,
         targets: &F::Targets,
         k: usize,
-    ) -> Vec<(usize, Score)> {
-        backend.best(image, &self.family, &self.features, &self.classifier, targets, k)
+    ) -> Result<Vec<(usize, Score)>, DetectError> {
+        Ok(backend.best(image, &self.family, &self.features, &self.classifier, targets, k)?)
     }
 }

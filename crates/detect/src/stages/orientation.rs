@@ -122,7 +122,7 @@ impl OrientationStage {
         for repetition in 0..config.bootstrap {
             for (n, case) in cases.iter().enumerate() {
                 let hypotheses = stage.hypotheses(&candidates[n], prior);
-                let scores = stage.classifier.score(backend, images[n], &hypotheses);
+                let scores = stage.classifier.score(backend, images[n], &hypotheses)?;
                 let wrong = best_indices(&scores, config.keep)
                     .into_iter()
                     .filter(|&h| limits.is_negative(&case.pose, &hypotheses[h]));
@@ -150,6 +150,9 @@ impl OrientationStage {
     }
 
     /// The modes of an image, and the pose that the prior expects there.
+    ///
+    /// # Errors
+    /// [`DetectError::Device`] when the device fails.
     pub fn detect<B: Backend>(
         &self,
         backend: &B,
@@ -157,14 +160,14 @@ impl OrientationStage {
         candidates: &[Candidate],
         prior: &Prior,
         middle: PointLps,
-    ) -> Vec<Pose> {
+    ) -> Result<Vec<Pose>, DetectError> {
         let hypotheses = self.hypotheses(candidates, prior);
-        let scores = self.classifier.score(backend, image, &hypotheses);
+        let scores = self.classifier.score(backend, image, &hypotheses)?;
         let OrientationSpec { keep, modes: most, apart_rad, apart_mm } = self.spec;
         let mut found =
             modes(&hypotheses, &scores, &ModeRule { apart_rad, apart_mm, keep, modes: most });
         found.extend(prior.expected(middle));
-        found
+        Ok(found)
     }
 }
 

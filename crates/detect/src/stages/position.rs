@@ -81,7 +81,7 @@ impl PositionStage {
         let images: Vec<B::Image> = copied
             .iter()
             .map(|c| backend.upload(std::slice::from_ref(&c.volume), &layout.at_level_0()))
-            .collect();
+            .collect::<Result<_, _>>()?;
         let references: Vec<&B::Image> = images.iter().collect();
         let mut samples = Labelled::concat(
             copied
@@ -99,7 +99,7 @@ impl PositionStage {
         // The second classifier learns from what the first takes for the structure (Sofka et al.
         // 2014, section III).
         for (n, copy) in copied.iter().enumerate() {
-            let best = first.best(backend, &images[n], &AllVoxels, config.negatives);
+            let best = first.best(backend, &images[n], &AllVoxels, config.negatives)?;
             samples.extend(copy.mistakes(n, &best, config));
         }
         let classifier = train(&samples, 1)?;
@@ -108,12 +108,15 @@ impl PositionStage {
 
     /// The candidates of an image, best first: half of them the best voxels, the others the best
     /// that keep two voxels apart.
+    ///
+    /// # Errors
+    /// [`DetectError::Device`] when the device fails.
     pub fn detect<B: Backend>(
         &self,
         backend: &B,
         image: &B::Image,
         level: &Geometry,
-    ) -> Vec<Candidate> {
+    ) -> Result<Vec<Candidate>, DetectError> {
         let shape = level.shape();
         let at = |n: usize| {
             VoxelIndex::new(
@@ -124,7 +127,7 @@ impl PositionStage {
         };
         // Only the best few can be chosen: each candidate excludes at most the 33 voxels within two
         // voxels of it.
-        let order = self.classifier.best(backend, image, &AllVoxels, self.spec.keep * 34);
+        let order = self.classifier.best(backend, image, &AllVoxels, self.spec.keep * 34)?;
         let mut chosen: Vec<(usize, Score)> =
             order.iter().copied().take(self.spec.keep / 2).collect();
         for &(n, score) in &order {
@@ -135,10 +138,10 @@ impl PositionStage {
                 chosen.push((n, score));
             }
         }
-        chosen
+        Ok(chosen
             .into_iter()
             .map(|(n, score)| Candidate { point: level.to_lps(at(n)), score })
-            .collect()
+            .collect())
     }
 }
 

@@ -1,7 +1,7 @@
 //! Training samples as the trees see them: numbered features, numbered samples, integer responses
 //! from a backend.
 
-use pbt_tree::{BoostTask, Booster, Evaluate, FeatureFamily, SampleSource, Weak};
+use pbt_tree::{BoostTask, Booster, DeviceError, Evaluate, FeatureFamily, SampleSource, Weak};
 
 /// Features of a family at sites in several images.
 pub(crate) struct Samples<'a, B: Evaluate<F>, F: FeatureFamily> {
@@ -25,9 +25,14 @@ impl<B: Evaluate<F>, F: FeatureFamily> SampleSource for Samples<'_, B, F> {
         self.pool.len()
     }
 
-    fn respond(&self, features: &[u32], samples: &[u32], out: &mut [i32]) {
+    fn respond(
+        &self,
+        features: &[u32],
+        samples: &[u32],
+        out: &mut [i32],
+    ) -> Result<(), DeviceError> {
         let (features, sites) = (at(self.pool, features), at(self.sites, samples));
-        self.backend.responses(self.images, self.family, &features, &sites, out);
+        self.backend.responses(self.images, self.family, &features, &sites, out)
     }
 
     fn boost(
@@ -36,12 +41,17 @@ impl<B: Evaluate<F>, F: FeatureFamily> SampleSource for Samples<'_, B, F> {
         features: &[u32],
         samples: &[u32],
         task: &BoostTask<'_>,
-    ) -> Vec<Weak> {
+    ) -> Result<Vec<Weak>, DeviceError> {
         let (features, sites) = (at(self.pool, features), at(self.sites, samples));
         self.backend.boost_node(self.images, self.family, &features, &sites, task)
     }
 
-    fn margins(&self, features: &[u32], weaks: &[Weak], samples: &[u32]) -> Vec<i32> {
+    fn margins(
+        &self,
+        features: &[u32],
+        weaks: &[Weak],
+        samples: &[u32],
+    ) -> Result<Vec<i32>, DeviceError> {
         let (features, sites) = (at(self.pool, features), at(self.sites, samples));
         self.backend.margins(self.images, self.family, &features, weaks, &sites)
     }

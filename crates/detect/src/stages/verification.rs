@@ -51,11 +51,11 @@ impl VerificationStage {
     pub(crate) fn train<B: Backend>(
         input: &StageInput<'_, B>,
         found: &[Vec<Pose>],
-        refine: impl Fn(&B::Image, &[Pose]) -> Vec<Pose>,
+        refine: impl Fn(&B::Image, &[Pose]) -> Result<Vec<Pose>, DetectError>,
         shrinkage: Option<Shrinkage>,
         error: Option<PoseError>,
     ) -> Result<Self, DetectError> {
-        let training = VerificationTraining::new(input, found, refine, shrinkage);
+        let training = VerificationTraining::new(input, found, refine, shrinkage)?;
         let VerificationConfig { doubtful_below, absent_below } = input.config.verification;
         // From different starts the refinement ends within about its own error; where there is one
         // basin, all starts belong to it.
@@ -84,10 +84,10 @@ impl VerificationStage {
     pub(crate) fn train_as<B: Backend>(
         input: &StageInput<'_, B>,
         found: &[Vec<Pose>],
-        refine: impl Fn(&B::Image, &[Pose]) -> Vec<Pose>,
+        refine: impl Fn(&B::Image, &[Pose]) -> Result<Vec<Pose>, DetectError>,
         settled: &VerificationSpec,
     ) -> Result<Self, DetectError> {
-        let training = VerificationTraining::new(input, found, refine, settled.shrinkage);
+        let training = VerificationTraining::new(input, found, refine, settled.shrinkage)?;
         let classifier = training.classifier()?;
         Ok(Self { spec: settled.clone(), classifier })
     }
@@ -98,16 +98,19 @@ impl VerificationStage {
     }
 
     /// The best of the poses, settled; `None` of no poses.
+    ///
+    /// # Errors
+    /// [`DetectError::Device`] when the device fails.
     pub fn best<B: Backend>(
         &self,
         backend: &B,
         image: &B::Image,
         poses: &[Pose],
         prior: &Prior,
-    ) -> Option<(Pose, Score)> {
-        let scores = self.score(backend, image, poses);
-        let best = *best_indices(&scores, 1).first()?;
-        Some((self.settle(poses, best, prior), scores[best]))
+    ) -> Result<Option<(Pose, Score)>, DetectError> {
+        let scores = self.score(backend, image, poses)?;
+        let best = best_indices(&scores, 1).first().copied();
+        Ok(best.map(|best| (self.settle(poses, best, prior), scores[best])))
     }
 
     /// The median of those that converged to about the same place as the chosen one (some did not
@@ -125,7 +128,7 @@ impl VerificationStage {
         backend: &B,
         image: &B::Image,
         poses: &[Pose],
-    ) -> Vec<Score> {
+    ) -> Result<Vec<Score>, DetectError> {
         self.classifier.score(backend, image, poses)
     }
 }

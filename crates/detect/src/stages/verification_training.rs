@@ -26,9 +26,9 @@ impl<'a, B: Backend> VerificationTraining<'a, B> {
     pub(super) fn new(
         input: &'a StageInput<'a, B>,
         found: &[Vec<Pose>],
-        refine: impl Fn(&B::Image, &[Pose]) -> Vec<Pose>,
+        refine: impl Fn(&B::Image, &[Pose]) -> Result<Vec<Pose>, DetectError>,
         shrinkage: Option<Shrinkage>,
-    ) -> Self {
+    ) -> Result<Self, DetectError> {
         let &StageInput { cases, images, prior, .. } = input;
         let orientation = &input.config.orientation;
         let d = prior.scale_mm;
@@ -72,7 +72,7 @@ impl<'a, B: Backend> VerificationTraining<'a, B> {
                 let center = PointLps(case.pose.center.0 + random.in_ball(0.4 * d));
                 starts.push(Pose { center, orientation, size_mm: prior.mean_size_mm });
             }
-            let ends = refine(images[n], &starts);
+            let ends = refine(images[n], &starts)?;
             // Near misses and places far off, which the refinement never reaches in the training
             // cases.
             let near = (0..each).map(|_| {
@@ -97,7 +97,7 @@ impl<'a, B: Backend> VerificationTraining<'a, B> {
             }
             by_case.push(samples);
         }
-        Self { input, grid, by_case }
+        Ok(Self { input, grid, by_case })
     }
 
     /// Log-odds and truth of poses of cases that the classifier has not seen.
@@ -120,7 +120,7 @@ impl<'a, B: Backend> VerificationTraining<'a, B> {
             let mut labels = test.labels.iter();
             for sites in test.sites.chunk_by(|a, b| a.image == b.image) {
                 let poses: Vec<Pose> = sites.iter().map(|s| s.pose).collect();
-                let scores = c.score(backend, images[sites[0].image as usize], &poses);
+                let scores = c.score(backend, images[sites[0].image as usize], &poses)?;
                 held_out.extend(
                     scores
                         .iter()

@@ -70,7 +70,7 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
             None => StageInput { ..*input },
         };
         let (stage, contradicted) =
-            LandmarkStage::train(&input, &self.config.landmarks, &landmarks, &frames);
+            LandmarkStage::train(&input, &self.config.landmarks, &landmarks, &frames)?;
         let stage = LandmarkStage { close_up, ..stage };
         for c in contradicted.iter().filter(|c| !cases[c.case].copy) {
             self.warnings.push(format!(
@@ -87,7 +87,7 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
             .iter()
             .zip(&frames)
             .map(|(image, frame)| stage.detect(self.backend, image, frame))
-            .collect();
+            .collect::<Result<_, _>>()?;
         let errors = landmarks.iter().enumerate().flat_map(|(l, (_, points))| {
             let found = &found;
             points.iter().map(move |&(case, truth)| found[case][l].point.distance_mm(&truth))
@@ -120,7 +120,8 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
             let pyramid = close_up
                 .pyramid(working, &self.data.image(case)?, &[pose, frame])
                 .map_err(unusable)?;
-            images.push(self.backend.upload(pyramid.levels(), &layout));
+            let uploaded = self.backend.upload(pyramid.levels(), &layout);
+            images.push(uploaded.map_err(DetectError::from)?);
         }
         Ok(images)
     }

@@ -73,8 +73,10 @@ pub(super) fn trial<B: Backend, D: TrainingData>(
         haar: None,
         channels: (0..working.levels).collect(),
     };
-    let images: Vec<B::Image> =
-        cases.iter().map(|case| backend.upload(case.pyramid.levels(), &layout)).collect();
+    let images: Vec<B::Image> = cases
+        .iter()
+        .map(|case| Ok(backend.upload(case.pyramid.levels(), &layout)?))
+        .collect::<Result<_, DetectError>>()?;
     let images: Vec<&B::Image> = images.iter().collect();
     // The originals come first.
     let errors = |count: usize| {
@@ -88,5 +90,5 @@ pub(super) fn trial<B: Backend, D: TrainingData>(
             seeds: Seeds::of_structure(seed, 0),
         })
     };
-    Ok(MirrorTrial::of(Gain::new(&errors(originals.len()), &errors(cases.len()))))
+    Ok(MirrorTrial::of(Gain::new(&errors(originals.len())?, &errors(cases.len())?)))
 }

@@ -87,8 +87,10 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
             channels: (0..working.levels).collect(),
             ..position.spec.layout(&working)
         };
-        let images: Vec<B::Image> =
-            cases.iter().map(|c| self.backend.upload(c.pyramid.levels(), &layout)).collect();
+        let images: Vec<B::Image> = cases
+            .iter()
+            .map(|c| Ok(self.backend.upload(c.pyramid.levels(), &layout)?))
+            .collect::<Result<_, DetectError>>()?;
         let images: Vec<&B::Image> = images.iter().collect();
         let started = Instant::now();
         let candidates: Vec<_> = cases
@@ -98,7 +100,7 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
                 let level = case.pyramid.levels()[position.spec.level].geometry();
                 position.detect(self.backend, image, level)
             })
-            .collect();
+            .collect::<Result<_, _>>()?;
         let nearest = cases.iter().zip(&candidates).map(|(case, found)| {
             found
                 .iter()
@@ -131,7 +133,7 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
             .map(|((image, found), case)| {
                 orientation.detect(self.backend, image, found, &prior, case.middle())
             })
-            .collect();
+            .collect::<Result<_, _>>()?;
         let turned = nearest_pose(&cases, &modes, |e| e.angle_deg);
         self.figure("orientation", started, "nearest mode, degrees", turned);
 
@@ -152,19 +154,18 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
             .iter()
             .zip(&modes)
             .map(|(image, modes)| refinement.apply(self.backend, image, modes))
-            .collect();
+            .collect::<Result<_, _>>()?;
         let left = nearest_pose(&cases, &converged, |e| e.center_mm);
         self.figure("refinement", started, "nearest converged pose, mm", left);
 
         let held_out = HeldOutOnce::new(&input, &trainer, &modes);
         let verification = self.verification(checkpoints, &held_out, &refinement)?;
         let started = Instant::now();
-        let errors =
-            images.iter().zip(&converged).zip(&cases).filter_map(|((image, poses), case)| {
-                let (pose, _) = verification.best(self.backend, image, poses, &prior)?;
-                Some(BoxError::new(&pose, &case.pose).center_mm)
-            });
-        let errors = errors.collect();
+        let mut errors = Vec::new();
+        for ((image, poses), case) in images.iter().zip(&converged).zip(&cases) {
+            let best = verification.best(self.backend, image, poses, &prior)?;
+            errors.extend(best.map(|(pose, _)| BoxError::new(&pose, &case.pose).center_mm));
+        }
         self.figure("verification", started, "chosen pose, mm", errors);
         self.landmarks(checkpoints, &held_out, &verification)
     }

@@ -2,7 +2,9 @@
 
 use super::GpuError;
 use super::devices::{DeviceInfo, usable};
-use cudarc::driver::{CudaContext, CudaSlice, CudaStream, CudaViewMut, DeviceRepr, sys};
+use cudarc::driver::{
+    CudaContext, CudaFunction, CudaSlice, CudaStream, CudaViewMut, DeviceRepr, sys,
+};
 use std::mem::size_of;
 use std::sync::Arc;
 
@@ -42,6 +44,18 @@ impl Context {
         let multiprocessors =
             attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
         Ok(Self { stream, multiprocessors, shared_bytes, memory_limit: None, info, cuda })
+    }
+
+    /// How many blocks of a kernel run at a time on the whole device.
+    pub(crate) fn resident_blocks(
+        &self,
+        kernel: &CudaFunction,
+        threads: u32,
+        shared_bytes: usize,
+    ) -> Result<usize, GpuError> {
+        let a_multiprocessor =
+            kernel.occupancy_max_active_blocks_per_multiprocessor(threads, shared_bytes, None)?;
+        Ok(a_multiprocessor.max(1) as usize * self.multiprocessors)
     }
 
     /// Bytes of memory that are free.

@@ -1,7 +1,7 @@
-//! What can go wrong with a GPU, and how it ends a computation.
+//! What can go wrong with a GPU.
 
 use cudarc::driver::{DriverError, sys::CUresult};
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use pbt_tree::DeviceError;
 
 /// Why a GPU cannot be used, or why it stopped.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -66,10 +66,11 @@ impl GpuError {
     pub fn is_unavailable(&self) -> bool {
         !matches!(self, Self::OutOfMemory { .. } | Self::Driver(_))
     }
+}
 
-    /// Ends the computation that [`guarded`] runs.
-    pub(crate) fn end(self) -> ! {
-        resume_unwind(Box::new(self))
+impl From<GpuError> for DeviceError {
+    fn from(error: GpuError) -> Self {
+        Self::new(error)
     }
 }
 
@@ -89,54 +90,9 @@ impl From<DriverError> for GpuError {
     }
 }
 
-/// Runs a computation on a [`Gpu`](crate::Gpu), and returns the error with which the device ended
-/// it.
-///
-/// The methods of [`Backend`](pbt_tree::Backend) return no errors, since nothing sensible can
-/// follow a device's failure but the end of the whole computation. A device that fails therefore
-/// leaves it by unwinding, through whatever threads, to this function.
-///
-/// # Errors
-/// The [`GpuError`] that ended it.
-pub fn guarded<T>(compute: impl FnOnce() -> T) -> Result<T, GpuError> {
-    // Whatever the computation was changing is dropped with it.
-    catch_unwind(AssertUnwindSafe(compute)).map_err(|payload| {
-        match payload.downcast::<GpuError>() {
-            Ok(error) => *error,
-            Err(panic) => resume_unwind(panic),
-        }
-    })
-}
-
-/// The value, or the end of the computation.
-pub(crate) trait OrEnd<T> {
-    fn or_end(self) -> T;
-}
-
-impl<T> OrEnd<T> for Result<T, GpuError> {
-    fn or_end(self) -> T {
-        self.unwrap_or_else(|error| error.end())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rayon::prelude::*;
-
-    #[test]
-    fn a_failure_in_any_thread_ends_the_computation() {
-        let error = GpuError::OutOfMemory { asked: 10, free: 3 };
-        let failing = |n: usize| if n == 700 { Err(error.clone()) } else { Ok(n) };
-        assert_eq!(
-            guarded(|| (0..1000).into_par_iter().map(|n| failing(n).or_end()).sum::<usize>()),
-            Err(error.clone())
-        );
-        assert_eq!(
-            guarded(|| (0..10).into_par_iter().map(|n| failing(n).or_end()).sum::<usize>()),
-            Ok(45)
-        );
-    }
 
     #[test]
     fn messages_are_one_line_and_name_the_numbers() {

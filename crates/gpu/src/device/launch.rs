@@ -1,4 +1,4 @@
-//! Launching kernels.
+//! Loading and launching kernels.
 
 use cudarc::driver::LaunchConfig;
 
@@ -10,6 +10,18 @@ pub(crate) fn blocks_of(threads: u32, n: usize) -> LaunchConfig {
         shared_mem_bytes: 0,
     }
 }
+
+/// The module that was compiled from `kernels/NAME.cu`: `module!(context, "NAME")`.
+macro_rules! module {
+    ($context:expr, $name:literal) => {
+        $context.cuda.load_module(cudarc::nvrtc::Ptx::from_src(include_str!(concat!(
+            "../kernels/",
+            $name,
+            ".ptx"
+        ))))
+    };
+}
+pub(crate) use module;
 
 /// Launches a kernel: `launch!(context, function, config, arguments …)`, the arguments as
 /// references.

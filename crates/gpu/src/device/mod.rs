@@ -9,7 +9,6 @@ mod resident;
 
 pub(crate) use context::Context;
 pub use devices::{DeviceInfo, devices};
-pub(crate) use error::OrEnd;
-pub use error::{GpuError, guarded};
-pub(crate) use launch::{blocks_of, launch};
+pub use error::GpuError;
+pub(crate) use launch::{blocks_of, launch, module};
 pub(crate) use resident::Resident;

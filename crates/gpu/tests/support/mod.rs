@@ -4,6 +4,9 @@ use pbt_gpu::Gpu;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 
+/// What is expected of a device.
+pub(crate) const WORKS: &str = "the device works";
+
 /// The device, or `None` where there is none and none is asked for.
 pub(crate) fn gpu() -> Option<Gpu> {
     match Gpu::open(0) {

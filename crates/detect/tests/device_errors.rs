@@ -1,0 +1,243 @@
+//! A device that fails ends training and detection with its error, wherever it fails.
+
+use nalgebra::UnitQuaternion;
+use pbt_cpu::{Cpu, CpuImage};
+use pbt_detect::{DetectError, Model, Observer, TrainConfig, TrainingData, train};
+use pbt_tree::{
+    Backend, BinnedMatrix, BoostParams, Booster, Classifier, Device, DeviceError, Evaluate,
+    FeatureFamily, ImageLayout, Patch, PoseSite, Score, Weak,
+};
+use pbt_volume::{Geometry, PointLps, Pose, Volume};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// The CPU until so many calls are made, and then a device that is lost.
+struct Failing {
+    calls: AtomicUsize,
+    most: usize,
+}
+
+impl Failing {
+    fn after(most: usize) -> Self {
+        Self { calls: AtomicUsize::new(0), most }
+    }
+
+    fn call(&self) -> Result<Cpu, DeviceError> {
+        if self.calls.fetch_add(1, Ordering::Relaxed) < self.most {
+            Ok(Cpu)
+        } else {
+            Err(DeviceError::new(std::io::Error::other("the device is lost")))
+        }
+    }
+}
+
+impl Booster for Failing {
+    fn boost(
+        &self,
+        matrix: &BinnedMatrix,
+        labels: &[bool],
+        weights: &[u32],
+        params: &BoostParams,
+    ) -> Result<Vec<Weak>, DeviceError> {
+        self.call()?.boost(matrix, labels, weights, params)
+    }
+}
+
+impl Device for Failing {
+    type Image = CpuImage;
+
+    fn upload(
+        &self,
+        levels: &[Volume<u16>],
+        layout: &ImageLayout,
+    ) -> Result<CpuImage, DeviceError> {
+        self.call()?.upload(levels, layout)
+    }
+}
+
+impl<F: FeatureFamily> Evaluate<F> for Failing
+where
+    Cpu: Evaluate<F, Image = CpuImage>,
+{
+    fn responses(
+        &self,
+        images: &[&CpuImage],
+        family: &F,
+        features: &[F::Feature],
+        sites: &[F::Site],
+        out: &mut [i32],
+    ) -> Result<(), DeviceError> {
+        self.call()?.responses(images, family, features, sites, out)
+    }
+
+    fn score(
+        &self,
+        image: &CpuImage,
+        family: &F,
+        features: &[F::Feature],
+        classifier: &Classifier,
+        targets: &F::Targets,
+    ) -> Result<Vec<Score>, DeviceError> {
+        self.call()?.score(image, family, features, classifier, targets)
+    }
+}
+
+impl Backend for Failing {
+    fn patches(
+        &self,
+        images: &[&CpuImage],
+        patch: &Patch,
+        sites: &[PoseSite],
+        out: &mut [i16],
+    ) -> Result<(), DeviceError> {
+        self.call()?.patches(images, patch, sites, out)
+    }
+}
+
+/// A row of three boxes of one size, brighter from one to the next, in each of six images; the
+/// first box has a landmark.
+struct Rows {
+    names: Vec<String>,
+    geometry: Geometry,
+}
+
+const SIZE_MM: [f64; 3] = [10.0, 8.0, 6.0];
+
+impl Rows {
+    fn new() -> Self {
+        let names = (0..6).map(|case| format!("case {case}")).collect();
+        Self { names, geometry: Geometry::isotropic([24, 24, 48], 1.0).expect("a grid") }
+    }
+
+    /// A little elsewhere in each case.
+    fn pose(&self, case: usize, place: usize) -> Pose {
+        let off = |factor: usize| (case * factor % 5) as f64 * 0.6 - 1.2;
+        let center = self.geometry.center().0
+            + nalgebra::Vector3::new(off(1), off(2), 12.0 * (place as f64 - 1.0) + off(3));
+        let orientation = UnitQuaternion::from_euler_angles(0.0, 0.0, 0.05 * off(7));
+        Pose { center: PointLps(center), orientation, size_mm: SIZE_MM }
+    }
+}
+
+impl TrainingData for Rows {
+    type Error = DetectError;
+
+    fn name(&self) -> &str {
+        "rows"
+    }
+
+    fn modality(&self) -> &str {
+        "CT"
+    }
+
+    fn cases(&self) -> &[String] {
+        &self.names
+    }
+
+    fn image_sha256(&self, _: usize) -> &str {
+        ""
+    }
+
+    fn geometry(&self, _: usize) -> &Geometry {
+        &self.geometry
+    }
+
+    fn image(&self, case: usize) -> Result<Volume<f32>, DetectError> {
+        let poses = [0, 1, 2].map(|place| self.pose(case, place));
+        Ok(Volume::from_fn(self.geometry.clone(), |i, j, k| {
+            let at = nalgebra::Vector3::new(i as f64, j as f64, k as f64);
+            let holds = |pose: &Pose| {
+                let inside = pose.orientation.inverse() * (at - pose.center.0.coords);
+                (0..3).all(|a| inside[a].abs() <= pose.size_mm[a] / 2.0)
+            };
+            let noise = ((i * 7 + j * 13 + k * 29 + case * 31) % 17) as f32;
+            poses.iter().position(holds).map_or(noise, |place| 80.0 + 40.0 * place as f32 + noise)
+        }))
+    }
+
+    fn structures(&self) -> Vec<(String, Vec<(usize, Pose)>)> {
+        let of = |place| (0..6).map(|case| (case, self.pose(case, place))).collect();
+        ["a", "b", "c"].iter().zip(0..).map(|(name, place)| (name.to_string(), of(place))).collect()
+    }
+
+    fn landmarks(&self, structure: &str) -> Vec<(String, Vec<(usize, PointLps)>)> {
+        if structure != "a" {
+            return Vec::new();
+        }
+        vec![("tip".to_owned(), (0..6).map(|c| (c, self.pose(c, 0).corners()[0])).collect())]
+    }
+}
+
+struct Silent;
+
+impl Observer for Silent {
+    fn stage(&self, _: &str, _: &str, _: f64) {}
+
+    fn interrupted(&self) -> bool {
+        false
+    }
+
+    fn checkpoint(&self, _: &[u8]) -> Result<(), DetectError> {
+        Ok(())
+    }
+}
+
+const SMALL: &str = "\
+[position]
+copies = 2
+negatives = 40
+keep = 4
+haar = { features = 100, radius = 6 }
+[classifier.pbt]
+depth = 1
+rounds_by_level = [5]
+[orientation]
+rotations = 10
+points_across = 3.0
+keep = 20
+modes = 2
+[refinement]
+points_across = 3.0
+perturbations = 10
+[landmarks]
+perturbations = 4
+regressors = [
+    { view = \"point\", patches = [{ extent = 3.0, points = 4.0, levels = [0.7] }], edges = true, reach = 1.0, jitter = 0.7, ridge = 0.8 },
+]
+";
+
+fn trained(device: &Failing) -> Result<Model, DetectError> {
+    let config = TrainConfig::from_toml(SMALL)?;
+    Ok(train(device, &Rows::new(), &config, 1, None, &Silent)?.model)
+}
+
+/// Places among so many calls, the first and the last among them.
+fn places(calls: usize) -> impl Iterator<Item = usize> {
+    const PLACES: usize = 12;
+    (0..=PLACES).map(move |n| n * (calls - 1) / PLACES)
+}
+
+fn is_of_device<T>(ended: Result<T, DetectError>) -> bool {
+    matches!(ended, Err(e @ DetectError::Device(_)) if e.to_string() == "the device is lost")
+}
+
+#[test]
+fn a_device_that_fails_ends_training_and_detection() {
+    let steady = Failing::after(usize::MAX);
+    let model = trained(&steady).expect("a model");
+    assert!(model.network.is_some() && !model.level_shifts.is_empty(), "all calls are made");
+    let calls = steady.calls.load(Ordering::Relaxed);
+    assert!(calls > 200, "{calls} calls");
+    for call in places(calls) {
+        assert!(is_of_device(trained(&Failing::after(call))), "training, call {call} of {calls}");
+    }
+
+    let image = Rows::new().image(0).expect("an image");
+    let steady = Failing::after(usize::MAX);
+    model.explain(&steady, &image).expect("detections");
+    let calls = steady.calls.load(Ordering::Relaxed);
+    for call in places(calls) {
+        let ended = model.explain(&Failing::after(call), &image);
+        assert!(is_of_device(ended), "detection, call {call} of {calls}");
+    }
+    assert!(is_of_device(model.detect(&Failing::after(3), &image)));
+}

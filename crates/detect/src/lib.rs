@@ -28,8 +28,9 @@ pub use certainty::structure::{Certainty, HeldOutErrors, LandmarkCertainty};
 pub use config::augmentation::AugmentationConfig;
 pub use config::landmarks::{LandmarkPatchConfig, LandmarkRegressorConfig, LandmarksConfig, View};
 pub use config::{
-    NetworkConfig, OrientationConfig, Orientations, PassConfig, PositionConfig, RefinementConfig,
-    RefinementKind, ShrinkageConfig, TrainConfig, VerificationConfig, WorkingConfig,
+    CertaintyConfig, NetworkConfig, OrientationConfig, Orientations, PassConfig, PositionConfig,
+    RefinementConfig, RefinementKind, ShrinkageConfig, TrainConfig, VerificationConfig,
+    WorkingConfig,
 };
 pub use data::training_data::{FEWEST_CASES, TrainingData};
 pub use data::working::WorkingSpec;

@@ -7,6 +7,7 @@ use crate::certainty::held_out::{HeldOutBox, HeldOutLandmark, certainties};
 use crate::certainty::structure::Certainty;
 use crate::config::TrainConfig;
 use crate::data::augmentation::Augmented;
+use crate::data::folds::Folds;
 use crate::data::part::Part;
 use crate::data::training_data::{FEWEST_CASES, Subjects, TrainingData};
 use crate::detect::Detection;
@@ -15,12 +16,6 @@ use crate::refine::refinement::Refinement;
 use pbt_evaluate::{BoxError, Distance, has_loose_end, tolerance_mm};
 use pbt_tree::Backend;
 use pbt_volume::{PointLps, Pose};
-
-/// Parts that the subjects are divided into. What is left of a few must still resemble the whole;
-/// of many, two thirds do.
-const PARTS: usize = 4;
-const PARTS_OF_MANY: usize = 3;
-const MANY: usize = 60;
 
 /// A detection this many tolerances from its annotation, and sure, asks for a look at the
 /// annotation.
@@ -42,17 +37,19 @@ pub(super) fn measure<B: Backend, D: TrainingData>(
     observer: &dyn Observer,
 ) -> Result<Measured, D::Error> {
     let none = Measured { certainty: Vec::new(), warnings: Vec::new() };
+    if !whole.provenance.config.certainty.measured {
+        return Ok(none);
+    }
     let structures = data.structures();
     let cases: Vec<(usize, ())> = (0..data.cases().len()).map(|case| (case, ())).collect();
     let subjects = Subjects::new(data, &cases);
-    let parts = match subjects.count() {
-        count if count >= MANY => PARTS_OF_MANY,
-        count => PARTS.min(count),
+    let folds = Folds::new(subjects.count());
+    let parts = folds.count();
+    let of_part = |part: usize, held_out: bool| -> Vec<usize> {
+        let is_held_out = |case: usize| folds.holds_out(part, subjects.subject(case));
+        (0..cases.len()).filter(|&case| is_held_out(case) == held_out).collect()
     };
-    let kept = |part: usize| -> Vec<usize> {
-        cases.iter().map(|c| c.0).filter(|&case| subjects.subject(case) % parts != part).collect()
-    };
-    if !(0..parts).all(|part| is_enough(data, &kept(part))) || parts < 2 {
+    if parts < 2 || !(0..parts).all(|part| is_enough(data, &of_part(part, false))) {
         return Ok(none);
     }
     let loose_ends: Vec<bool> = structures
@@ -61,11 +58,10 @@ pub(super) fn measure<B: Backend, D: TrainingData>(
         .collect();
     let mut found = Vec::new();
     for part in 0..parts {
-        let rest = Part::new(data, kept(part));
+        let rest = Part::new(data, of_part(part, false));
         let nested = Nested { outer: observer, part, parts };
         let model = train_part(backend, &rest, whole, &nested)?;
-        let held_out = cases.iter().map(|c| c.0).filter(|&c| subjects.subject(c) % parts == part);
-        for case in held_out {
+        for case in of_part(part, true) {
             if observer.interrupted() {
                 return Err(DetectError::Interrupted.into());
             }
@@ -224,9 +220,9 @@ struct Nested<'a> {
     parts: usize,
 }
 
-/// Share of the whole training that lies behind when held-out cases are begun: one training of
-/// `PARTS`.
-pub(super) const BEFORE: f64 = 0.25;
+/// Share of the whole training that lies behind when held-out cases are begun: three trainings on two
+/// thirds of the cases follow.
+pub(super) const BEFORE: f64 = 0.35;
 
 impl Observer for Nested<'_> {
     fn stage(&self, structure: &str, stage: &str, done: f64) {

@@ -1,8 +1,13 @@
 //! A data set: its file, every image and annotation, and what they are together.
 
+use super::boxes::AnnotatedCases;
+use super::examination::Examination;
 use super::finding::Finding;
-use super::images::{Examination, ImageFacts, duplicates, few, look_at, unlike_the_rest};
+use super::images::{ImageFacts, duplicates, few, look_at, unlike_the_rest};
 use super::near_duplicates::near_duplicates;
+use super::sizes::compare_sizes;
+use super::spread::StructureSpread;
+use super::suspect::{Suspect, ranked};
 use pbt_detect::FEWEST_CASES;
 use pbt_io::{Annotations, CaseSpec, Dataset, LandmarkState, check_annotations};
 use rayon::prelude::*;
@@ -17,14 +22,12 @@ struct LookedAt {
 }
 
 pub(super) fn examine(path: &Path) -> Examination {
+    let kind = "data set";
     let (dataset, faults) = match Dataset::load_with_faults(path) {
         Ok(read) => read,
         Err(error) => {
-            return Examination {
-                kind: "data set",
-                findings: vec![Finding::error(error)],
-                images: Vec::new(),
-            };
+            let findings = vec![Finding::error(error)];
+            return Examination { kind, findings, ..Examination::default() };
         }
     };
     let looked: Vec<LookedAt> =
@@ -35,11 +38,13 @@ pub(super) fn examine(path: &Path) -> Examination {
     findings.extend(missing(&dataset, &looked));
     findings.extend(partners(&dataset, &looked));
     findings.extend(divided_subjects(&dataset));
+    let (odd, suspects, spreads) = boxes(&dataset, &looked);
+    findings.extend(odd);
     let images: Vec<ImageFacts> = looked.into_iter().filter_map(|l| l.facts).collect();
     findings.extend(unlike_the_rest(&images));
     findings.extend(duplicates(&images));
     findings.extend(near_duplicates(&images));
-    Examination { kind: "data set", findings, images }
+    Examination { kind, findings, images, spreads, suspects }
 }
 
 fn look_at_case(dataset: &Dataset, case: &CaseSpec) -> LookedAt {
@@ -59,6 +64,25 @@ fn look_at_case(dataset: &Dataset, case: &CaseSpec) -> LookedAt {
         }
     }
     LookedAt { facts, annotations, findings }
+}
+
+/// Boxes that do not fit the others, all boxes by how odd they are, and how they spread.
+fn boxes(
+    dataset: &Dataset,
+    looked: &[LookedAt],
+) -> (Vec<Finding>, Vec<Suspect>, Vec<StructureSpread>) {
+    let readable = dataset.cases.iter().zip(looked);
+    let cases = readable.filter_map(|(case, l)| Some((case, l.annotations.as_ref()?))).collect();
+    let cases = AnnotatedCases { dataset, cases };
+    let structures = cases.boxes();
+    let spreads = structures.iter().filter_map(StructureSpread::of).collect();
+    let (mut findings, mut suspects) = (Vec::new(), Vec::new());
+    {
+        let (more, others) = compare_sizes(&cases, &structures);
+        findings.extend(more);
+        suspects.extend(others);
+    }
+    (findings, ranked(suspects), spreads)
 }
 
 /// Structures that are not annotated in some case, and those that cannot be trained for that.
@@ -87,7 +111,7 @@ fn missing(dataset: &Dataset, looked: &[LookedAt]) -> Vec<Finding> {
             findings.push(Finding::warning(at(format!(
                 "structures: {name}: not annotated in {count} of {all} cases: {} (annotate it there; these cases are not used for it)",
                 few(lacking.iter().map(|case| case.id.as_str()))
-            ))));
+            ))).in_cases(lacking.iter().map(|case| case.id.as_str())));
         }
         // Out of view is known, but nothing to train on.
         let is_placed = |a: &Annotations| {

@@ -11,11 +11,18 @@ pub(super) struct AnnotatedCases<'a> {
 }
 
 /// The boxes of one structure.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct StructureBoxes {
     pub(super) name: String,
     /// Index into the annotated cases, and the box.
     pub(super) boxes: Vec<(usize, Pose)>,
+}
+
+impl StructureBoxes {
+    /// The box of a case.
+    pub(super) fn of_case(&self, case: usize) -> Option<&Pose> {
+        self.boxes.iter().find(|(n, _)| *n == case).map(|(_, pose)| pose)
+    }
 }
 
 impl AnnotatedCases<'_> {

@@ -1,5 +1,6 @@
 //! A data set: its file, every image and annotation, and what they are together.
 
+use super::axes::compare_axes;
 use super::boxes::AnnotatedCases;
 use super::examination::Examination;
 use super::finding::Finding;
@@ -76,9 +77,11 @@ fn boxes(
     let cases = AnnotatedCases { dataset, cases };
     let structures = cases.boxes();
     let spreads = structures.iter().filter_map(StructureSpread::of).collect();
-    let (mut findings, mut suspects) = (Vec::new(), Vec::new());
+    let axes = compare_axes(&cases, &structures);
+    let (mut findings, mut suspects) = (axes.findings, axes.suspects);
+    // From here on axes have the names that most have, so that each fault is one finding.
     {
-        let (more, others) = compare_sizes(&cases, &structures);
+        let (more, others) = compare_sizes(&cases, &axes.renamed);
         findings.extend(more);
         suspects.extend(others);
     }

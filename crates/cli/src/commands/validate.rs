@@ -10,6 +10,7 @@ mod folder;
 mod images;
 mod near_duplicates;
 mod picture;
+mod places;
 mod robust;
 mod sizes;
 mod spread;

@@ -1,7 +1,7 @@
 //! The boxes of a data set, structure by structure.
 
-use pbt_io::{Annotations, CaseSpec, Dataset};
-use pbt_volume::{Pose, StructureKind};
+use pbt_io::{Annotations, CaseSpec, Dataset, LandmarkState};
+use pbt_volume::{PointLps, Pose, StructureKind};
 
 /// The cases whose annotations could be read.
 pub(super) struct AnnotatedCases<'a> {
@@ -43,6 +43,21 @@ impl AnnotatedCases<'_> {
         let boxes = self.dataset.structures.iter().filter(|s| s.kind == StructureKind::Box);
         boxes.map(|s| of(&s.name)).collect()
     }
+
+    /// The landmarks, each with the cases that have it in view.
+    pub(super) fn landmarks(&self) -> Vec<(String, Vec<(usize, PointLps)>)> {
+        let point = |annotations: &Annotations, name: &str| match annotations.landmark(name) {
+            Some(LandmarkState::At(point)) => Some(point),
+            _ => None,
+        };
+        let points = |name: &str| {
+            let all = self.cases.iter().enumerate();
+            all.filter_map(|(n, (_, a))| Some((n, point(a, name)?))).collect()
+        };
+        let landmarks =
+            self.dataset.structures.iter().filter(|s| s.kind == StructureKind::Landmark);
+        landmarks.map(|s| (s.name.clone(), points(&s.name))).collect()
+    }
 }
 
 /// Made-up cases and boxes for the tests of the checks.
@@ -50,8 +65,8 @@ impl AnnotatedCases<'_> {
 pub(super) mod made {
     use super::*;
     use nalgebra::UnitQuaternion;
-    use pbt_io::{Landmark, LandmarkState, Modality, ReadOptions};
-    use pbt_volume::{PointLps, StructureSpec};
+    use pbt_io::{Landmark, Modality, ReadOptions};
+    use pbt_volume::StructureSpec;
     use std::path::PathBuf;
 
     /// A case `cN` of the split `train`, annotated in `cN.mrk.json`.

@@ -6,6 +6,7 @@ use super::examination::Examination;
 use super::finding::Finding;
 use super::images::{ImageFacts, duplicates, few, look_at, unlike_the_rest};
 use super::near_duplicates::near_duplicates;
+use super::places::compare_places;
 use super::sizes::compare_sizes;
 use super::spread::StructureSpread;
 use super::suspect::{Suspect, ranked};
@@ -80,8 +81,9 @@ fn boxes(
     let axes = compare_axes(&cases, &structures);
     let (mut findings, mut suspects) = (axes.findings, axes.suspects);
     // From here on axes have the names that most have, so that each fault is one finding.
+    for (more, others) in
+        [compare_sizes(&cases, &axes.renamed), compare_places(&cases, &axes.renamed)]
     {
-        let (more, others) = compare_sizes(&cases, &axes.renamed);
         findings.extend(more);
         suspects.extend(others);
     }

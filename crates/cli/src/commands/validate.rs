@@ -13,6 +13,7 @@ mod picture;
 mod places;
 mod robust;
 mod sizes;
+mod splits;
 mod spread;
 mod suspect;
 

@@ -8,6 +8,7 @@ use super::images::{ImageFacts, duplicates, few, look_at, unlike_the_rest};
 use super::near_duplicates::near_duplicates;
 use super::places::compare_places;
 use super::sizes::compare_sizes;
+use super::splits::odd_splits;
 use super::spread::StructureSpread;
 use super::suspect::{Suspect, ranked};
 use pbt_detect::FEWEST_CASES;
@@ -37,6 +38,7 @@ pub(super) fn examine(path: &Path) -> Examination {
     let mut findings: Vec<Finding> = faults.iter().map(Finding::error).collect();
     findings.extend(dataset.warnings.iter().map(Finding::warning));
     findings.extend(looked.iter().flat_map(|l| l.findings.iter().cloned()));
+    findings.extend(odd_splits(&dataset));
     findings.extend(missing(&dataset, &looked));
     findings.extend(partners(&dataset, &looked));
     findings.extend(divided_subjects(&dataset));

@@ -3,11 +3,13 @@
 
 mod axes;
 mod boxes;
+mod components;
 mod dataset;
 mod examination;
 mod finding;
 mod folder;
 mod images;
+mod masks;
 mod near_duplicates;
 mod picture;
 mod places;

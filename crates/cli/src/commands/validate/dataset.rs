@@ -5,6 +5,7 @@ use super::boxes::AnnotatedCases;
 use super::examination::Examination;
 use super::finding::Finding;
 use super::images::{ImageFacts, duplicates, few, look_at, unlike_the_rest};
+use super::masks::{MaskFacts, look_at_masks, masks_in_pieces};
 use super::near_duplicates::near_duplicates;
 use super::places::compare_places;
 use super::sizes::compare_sizes;
@@ -21,6 +22,7 @@ use std::path::Path;
 struct LookedAt {
     facts: Option<ImageFacts>,
     annotations: Option<Annotations>,
+    masks: Option<MaskFacts>,
     findings: Vec<Finding>,
 }
 
@@ -67,7 +69,18 @@ fn look_at_case(dataset: &Dataset, case: &CaseSpec) -> LookedAt {
             Err(error) => findings.push(Finding::error(error)),
         }
     }
-    LookedAt { facts, annotations, findings }
+    let masks = match look_at_masks(dataset, case) {
+        Some(Ok(masks)) => Some(masks),
+        // The annotations may have said it already.
+        Some(Err(finding)) => {
+            if findings.iter().all(|other| other.message != finding.message) {
+                findings.push(finding);
+            }
+            None
+        }
+        None => None,
+    };
+    LookedAt { facts, annotations, masks, findings }
 }
 
 /// Boxes that do not fit the others, all boxes by how odd they are, and how they spread.
@@ -89,6 +102,20 @@ fn boxes(
         findings.extend(more);
         suspects.extend(others);
     }
+    let masks: Vec<Option<&MaskFacts>> = looked.iter().map(|l| l.masks.as_ref()).collect();
+    let (in_pieces, broken) = masks_in_pieces(dataset, &masks);
+    findings.extend(in_pieces);
+    suspects.extend(broken.into_iter().filter_map(|mask| {
+        let pose = *looked[mask.case].annotations.as_ref()?.pose(&mask.structure)?;
+        Some(Suspect {
+            case: dataset.cases[mask.case].clone(),
+            structure: mask.structure,
+            annotated: pose,
+            expected: mask.largest,
+            score: 1.0,
+            why: mask.why,
+        })
+    }));
     (findings, ranked(suspects), spreads)
 }
 

@@ -8,6 +8,7 @@ mod dataset;
 mod examination;
 mod finding;
 mod folder;
+mod grids;
 mod images;
 mod masks;
 mod near_duplicates;

@@ -4,6 +4,7 @@ use super::axes::compare_axes;
 use super::boxes::AnnotatedCases;
 use super::examination::Examination;
 use super::finding::Finding;
+use super::grids::compare_grids;
 use super::images::{ImageFacts, duplicates, few, look_at, unlike_the_rest};
 use super::masks::{MaskFacts, look_at_masks, masks_in_pieces};
 use super::near_duplicates::near_duplicates;
@@ -46,6 +47,15 @@ pub(super) fn examine(path: &Path) -> Examination {
     findings.extend(divided_subjects(&dataset));
     let (odd, suspects, spreads) = boxes(&dataset, &looked);
     findings.extend(odd);
+    let grids: Vec<_> = dataset
+        .cases
+        .iter()
+        .zip(&looked)
+        .filter_map(|(case, l)| {
+            Some((case, &l.facts.as_ref()?.geometry, &l.masks.as_ref()?.geometry))
+        })
+        .collect();
+    findings.extend(compare_grids(&grids));
     let images: Vec<ImageFacts> = looked.into_iter().filter_map(|l| l.facts).collect();
     findings.extend(unlike_the_rest(&images));
     findings.extend(duplicates(&images));

@@ -19,6 +19,7 @@ mod sizes;
 mod splits;
 mod spread;
 mod suspect;
+mod trainable;
 
 use crate::Failure;
 use crate::args::{Global, Validate};

@@ -13,8 +13,9 @@ use super::sizes::compare_sizes;
 use super::splits::odd_splits;
 use super::spread::StructureSpread;
 use super::suspect::{Suspect, ranked};
-use pbt_detect::FEWEST_CASES;
-use pbt_io::{Annotations, CaseSpec, Dataset, LandmarkState, check_annotations};
+use super::trainable::what_training_refuses;
+use crate::session::AnnotatedCase;
+use pbt_io::{Annotations, CaseSpec, Dataset, check_annotations};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -24,6 +25,8 @@ struct LookedAt {
     facts: Option<ImageFacts>,
     annotations: Option<Annotations>,
     masks: Option<MaskFacts>,
+    /// Whether its annotations lie in its image.
+    belongs: bool,
     findings: Vec<Finding>,
 }
 
@@ -45,6 +48,7 @@ pub(super) fn examine(path: &Path) -> Examination {
     findings.extend(missing(&dataset, &looked));
     findings.extend(partners(&dataset, &looked));
     findings.extend(divided_subjects(&dataset));
+    findings.extend(trainable(&dataset, &looked));
     let (odd, suspects, spreads) = boxes(&dataset, &looked);
     findings.extend(odd);
     let grids: Vec<_> = dataset
@@ -72,10 +76,14 @@ fn look_at_case(dataset: &Dataset, case: &CaseSpec) -> LookedAt {
             None
         }
     };
+    let mut belongs = false;
     if let (Some(facts), Some(annotations)) = (&facts, &annotations) {
         let file = case.annotated_in();
         match check_annotations(file, &facts.geometry, annotations) {
-            Ok(warnings) => findings.extend(warnings.into_iter().map(Finding::warning)),
+            Ok(warnings) => {
+                belongs = true;
+                findings.extend(warnings.into_iter().map(Finding::warning));
+            }
             Err(error) => findings.push(Finding::error(error)),
         }
     }
@@ -90,7 +98,28 @@ fn look_at_case(dataset: &Dataset, case: &CaseSpec) -> LookedAt {
         }
         None => None,
     };
-    LookedAt { facts, annotations, masks, findings }
+    LookedAt { facts, annotations, masks, belongs, findings }
+}
+
+/// What training would refuse, of the cases that can be read.
+fn trainable(dataset: &Dataset, looked: &[LookedAt]) -> Vec<Finding> {
+    let (mut training, mut others) = (Vec::new(), Vec::new());
+    for (spec, l) in dataset.cases.iter().zip(looked) {
+        let (Some(facts), Some(annotations), true) = (&l.facts, &l.annotations, l.belongs) else {
+            continue;
+        };
+        if spec.split != "train" {
+            others.push((spec, &facts.geometry));
+            continue;
+        }
+        training.push(AnnotatedCase::new(
+            spec.clone(),
+            annotations.clone(),
+            facts.sha256.clone(),
+            facts.geometry.clone(),
+        ));
+    }
+    what_training_refuses(dataset, training, &others)
 }
 
 /// Boxes that do not fit the others, all boxes by how odd they are, and how they spread.
@@ -129,12 +158,11 @@ fn boxes(
     (findings, ranked(suspects), spreads)
 }
 
-/// Structures that are not annotated in some case, and those that cannot be trained for that.
+/// Structures that are not annotated in some case.
 fn missing(dataset: &Dataset, looked: &[LookedAt]) -> Vec<Finding> {
     let at = |text: String| Finding::of(&dataset.path, text);
     let mut findings = Vec::new();
-    let train = dataset.split("train").count();
-    if train == 0 {
+    if dataset.split("train").next().is_none() {
         findings.push(Finding::warning(at(
             "cases: none has the split `train` (without one, nothing can be trained)".to_owned(),
         )));
@@ -156,23 +184,6 @@ fn missing(dataset: &Dataset, looked: &[LookedAt]) -> Vec<Finding> {
                 "structures: {name}: not annotated in {count} of {all} cases: {} (annotate it there; these cases are not used for it)",
                 few(lacking.iter().map(|case| case.id.as_str()))
             ))).in_cases(lacking.iter().map(|case| case.id.as_str())));
-        }
-        // Out of view is known, but nothing to train on.
-        let is_placed = |a: &Annotations| {
-            a.pose(name).is_some() || matches!(a.landmark(name), Some(LandmarkState::At(_)))
-        };
-        let has_none = |l: &LookedAt| l.annotations.as_ref().is_some_and(|a| !is_placed(a));
-        let trained = train
-            - dataset
-                .cases
-                .iter()
-                .zip(looked)
-                .filter(|(case, l)| case.split == "train" && has_none(l))
-                .count();
-        if train > 0 && trained < FEWEST_CASES {
-            findings.push(Finding::error(at(format!(
-                "structures: {name}: {trained} annotated training case(s); at least {FEWEST_CASES} are needed (annotate more, or take it out)"
-            ))));
         }
     }
     findings

@@ -24,3 +24,4 @@ mod support;
 #[path = "../trivial.rs"]
 mod trivial;
 mod validate;
+mod validate_data;

@@ -102,7 +102,7 @@ fn all_that_is_wrong_with_a_data_set_is_said_at_once() {
         ("error", twice.as_str(), "one in the split `test` and one in `train`"),
         ("warning", "gland: not annotated in 1 of 9 cases: c3", ""),
         ("warning", "tip: not annotated in 9 of 9 cases: c0, c1, c2, c3, c4, ...", ""),
-        ("error", "tip: 0 annotated training case(s)", ""),
+        ("error", "tip: 0 training case(s) with this landmark and its box gland", ""),
         ("warning", "colour", ""),
         ("warning", TURNED, ""),
     ];

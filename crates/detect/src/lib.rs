@@ -61,4 +61,6 @@ pub use stages::classifier::{FamilyClassifier, HaarClassifier, PoseClassifier};
 pub use stages::orientation::{OrientationSpec, OrientationStage};
 pub use stages::position::{Candidate, PositionSpec, PositionStage};
 pub use stages::verification::{VerificationSpec, VerificationStage};
-pub use train::{Observer, StageFigure, Trained, train};
+pub use train::{
+    GridDemand, Observer, Refusal, StageFigure, Trained, grid_demands, refusals, train,
+};

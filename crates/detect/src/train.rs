@@ -4,15 +4,17 @@ mod held_out;
 mod landmarks;
 mod mirror;
 mod provenance;
+mod refusals;
 mod structure;
 
+pub use self::refusals::{GridDemand, Refusal, grid_demands, refusals};
 use self::structure::StructureTraining;
 use crate::DetectError;
 use crate::config::TrainConfig;
 use crate::data::augmentation::Augmented;
 use crate::data::look_alikes::representatives;
 use crate::data::mirror_trial::Gain;
-use crate::data::training_data::{Annotated, FEWEST_CASES, TrainingData};
+use crate::data::training_data::{Annotated, TrainingData};
 use crate::model::checkpoint::StructureCheckpoint;
 use crate::model::{Model, Provenance};
 use crate::network::graph::Network;
@@ -105,7 +107,7 @@ pub fn train<B: Backend, D: TrainingData>(
 ) -> Result<Trained, D::Error> {
     config.check()?;
     let structures = data.structures();
-    check_annotations(data, &structures)?;
+    accept(data, config)?;
     let mut figures = Vec::new();
     let copies = match config.augmentation.copies {
         Some(copies) => copies,
@@ -127,6 +129,7 @@ pub fn train<B: Backend, D: TrainingData>(
         0 => train_on(backend, data, provenance, checkpoints, &first, None)?,
         _ => {
             let copied = Augmented::new(data, copies, &config.augmentation, seed)?;
+            accept(&copied, config)?;
             train_on(backend, &copied, provenance, checkpoints, &first, None)?
         }
     };
@@ -156,34 +159,9 @@ impl Observer for First<'_> {
     }
 }
 
-/// Every structure and landmark needs a few cases.
-fn check_annotations<D: TrainingData>(
-    data: &D,
-    structures: &[Annotated],
-) -> Result<(), DetectError> {
-    if structures.is_empty() {
-        return Err(DetectError::training("structures", "there is no structure to train"));
-    }
-    for (name, cases) in structures {
-        if cases.len() < FEWEST_CASES {
-            let count = cases.len();
-            let what =
-                format!("{count} annotated training case(s); at least {FEWEST_CASES} are needed");
-            return Err(DetectError::training(format!("structures: {name}"), what));
-        }
-        for (landmark, points) in data.landmarks(name) {
-            let both =
-                points.iter().filter(|(case, _)| cases.iter().any(|(c, _)| c == case)).count();
-            if both < FEWEST_CASES {
-                let what = format!(
-                    "{both} training case(s) with this landmark and its box {name}; at least \
-                     {FEWEST_CASES} are needed"
-                );
-                return Err(DetectError::training(format!("structures: {landmark}"), what));
-            }
-        }
-    }
-    Ok(())
+/// Says at once what the training would refuse later: the first of the [`refusals`].
+fn accept<D: TrainingData>(data: &D, config: &TrainConfig) -> Result<(), DetectError> {
+    refusals(data, config).into_iter().next().map_or(Ok(()), |refusal| Err(refusal.error))
 }
 
 /// Trains every structure, then what they say about each other. `whole` is the model of all cases

@@ -100,6 +100,26 @@ pub struct Dataset {
 }
 
 impl Dataset {
+    /// A data set without label names and warnings.
+    pub fn new(
+        name: String,
+        modality: Modality,
+        structures: Vec<StructureSpec>,
+        cases: Vec<CaseSpec>,
+        path: PathBuf,
+    ) -> Self {
+        Self {
+            name,
+            modality,
+            structures,
+            label_names: BTreeMap::new(),
+            cases,
+            path,
+            warnings: Vec::new(),
+            label_boxes: OnceLock::new(),
+        }
+    }
+
     /// The cases of a split, in the file's order.
     pub fn split<'a>(&'a self, split: &'a str) -> impl Iterator<Item = &'a CaseSpec> {
         self.cases.iter().filter(move |case| case.split == split)

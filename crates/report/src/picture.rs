@@ -12,6 +12,8 @@ pub enum Mark {
     True,
     /// The detection: orange, dashed lines.
     Found,
+    /// What the other cases or structures let expect: magenta, dashed lines.
+    Expected,
     /// A position that was considered: a small blue dot.
     Candidate,
     /// A pose that was considered: thin grey lines.
@@ -23,13 +25,21 @@ pub enum Mark {
 }
 
 impl Mark {
-    const ALL: [Self; 6] =
-        [Self::True, Self::Found, Self::Candidate, Self::Mode, Self::For, Self::Against];
+    const ALL: [Self; 7] = [
+        Self::True,
+        Self::Found,
+        Self::Expected,
+        Self::Candidate,
+        Self::Mode,
+        Self::For,
+        Self::Against,
+    ];
 
     fn colour(self) -> &'static str {
         match self {
             Self::True => "#3ddc84",
             Self::Found => "#ff9f1c",
+            Self::Expected => "#ff6ad5",
             Self::Candidate => "#5aa9e6",
             Self::Mode => "#aab3c2",
             Self::For => "#2ee6d6",
@@ -39,7 +49,7 @@ impl Mark {
 
     fn dash(self) -> &'static str {
         match self {
-            Self::Found => " stroke-dasharray=\"6 4\"",
+            Self::Found | Self::Expected => " stroke-dasharray=\"6 4\"",
             _ => "",
         }
     }
@@ -53,7 +63,7 @@ impl Mark {
     /// out: every slice shows them all, as if looked at from its side.
     fn reach_mm(self) -> f64 {
         match self {
-            Self::True | Self::Found => POINT_REACH_MM,
+            Self::True | Self::Found | Self::Expected => POINT_REACH_MM,
             _ => f64::INFINITY,
         }
     }
@@ -62,6 +72,7 @@ impl Mark {
         match self {
             Self::True => "true",
             Self::Found => "found",
+            Self::Expected => "expected",
             Self::Candidate => "candidate",
             Self::Mode => "mode",
             Self::For => "speaks for it",
@@ -426,7 +437,7 @@ mod tests {
             };
             three_slices(&case).unwrap().matches("<circle ").count()
         };
-        assert_eq!(Mark::ALL.map(drawn), [0, 0, 3, 3, 3, 3]);
+        assert_eq!(Mark::ALL.map(drawn), [0, 0, 0, 3, 3, 3, 3]);
     }
 
     #[test]

@@ -1,20 +1,37 @@
 //! `pbt validate`: reads what a training or detection would read and says all that is wrong, not
 //! only the first thing.
 
+mod axes;
+mod boxes;
+mod components;
 mod dataset;
+mod examination;
 mod finding;
+mod folder;
+mod grids;
 mod images;
+mod masks;
 mod near_duplicates;
+mod picture;
+mod places;
+mod robust;
+mod sizes;
+mod splits;
+mod spread;
+mod suspect;
+mod trainable;
 
 use crate::Failure;
 use crate::args::{Global, Validate};
 use crate::commands::batch::images_below;
-use crate::output::print;
+use crate::output::{check_output, print, say};
 use crate::session::{LoadedModel, install_threads};
+use examination::Examination;
 use finding::{Finding, Severity};
-use images::{Examination, ImageFacts};
+use images::ImageFacts;
 use pbt_io::{Dataset, ReadOptions, is_image_path, read_markups, read_result};
 use serde::Serialize;
+use spread::StructureSpread;
 use std::fmt::Write;
 use std::path::Path;
 use std::process::ExitCode;
@@ -31,11 +48,24 @@ struct Validation {
     findings: Vec<Finding>,
     /// The images that could be read.
     images: Vec<ImageFacts>,
+    /// Of a data set: how the boxes of each structure spread.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    structures: Vec<StructureSpread>,
 }
 
 pub(super) fn run(args: &Validate, global: &Global) -> Result<ExitCode, Failure> {
     install_threads(global.threads);
-    let Examination { kind, findings, images } = examine(&args.path, &args.volume.options())?;
+    if let Some(picture) = &args.picture {
+        check_output(picture)?;
+    }
+    let examination = examine(&args.path, &args.volume.options())?;
+    if let Some(picture) = &args.picture {
+        let name = args.path.display().to_string();
+        if !picture::draw(picture, &name, &examination.suspects)? {
+            say(global.quiet, "no picture is drawn, since there is no box to compare with others");
+        }
+    }
+    let Examination { kind, findings, images, spreads, .. } = examination;
     let errors = findings.iter().filter(|f| f.severity == Severity::Error).count();
     let warnings = findings.len() - errors;
     let validation = Validation {
@@ -46,6 +76,7 @@ pub(super) fn run(args: &Validate, global: &Global) -> Result<ExitCode, Failure>
         warnings,
         findings,
         images,
+        structures: spreads,
     };
     let text = if args.json {
         serde_json::to_string_pretty(&validation).map_err(Failure::other)? + "\n"
@@ -72,13 +103,13 @@ fn examine(path: &Path, options: &ReadOptions) -> Result<Examination, Failure> {
     let of_result = |kind, result: Result<(), String>| Examination {
         kind,
         findings: result.err().map(Finding::error).into_iter().collect(),
-        images: Vec::new(),
+        ..Examination::default()
     };
     if path.is_dir() && !Dataset::is_in(path) {
         let below = images_below(path)?;
         return Ok(match &below[..] {
-            [only] if only.path == path => images::examine_file(path, options),
-            _ => images::examine_folder(&below),
+            [only] if only.path == path => folder::examine_file(path, options),
+            _ => folder::examine_folder(&below),
         });
     }
     Ok(if path.is_dir() {
@@ -99,7 +130,7 @@ fn examine(path: &Path, options: &ReadOptions) -> Result<Examination, Failure> {
     } else if name.ends_with(".pbt") {
         of_result("model", LoadedModel::open(path).map(drop).map_err(|e| e.to_string()))
     } else if is_image_path(path) || path.is_file() {
-        images::examine_file(path, options)
+        folder::examine_file(path, options)
     } else {
         return Err(Failure::input(
             path,
@@ -119,6 +150,7 @@ impl Validation {
         if let [image] = &self.images[..] {
             let _ = writeln!(text, "{image}");
         }
+        text.push_str(&spread::text(&self.structures));
         let images = if self.images.len() > 1 {
             format!(" with {} readable images", self.images.len())
         } else {

@@ -2,7 +2,7 @@
 
 use crate::session::Failure;
 use pbt_detect::TrainingData;
-use pbt_io::{CaseSpec, Dataset, Landmark, LandmarkState, check_annotations};
+use pbt_io::{Annotations, CaseSpec, Dataset, Landmark, LandmarkState, check_annotations};
 use pbt_volume::{Geometry, PointLps, Pose, StructureKind, StructureSpec, Volume};
 use rayon::prelude::*;
 
@@ -21,6 +21,24 @@ pub struct AnnotatedCase {
     pub geometry: Geometry,
     /// What the user should know.
     pub warnings: Vec<String>,
+}
+
+impl AnnotatedCase {
+    /// A case with what is in view of its annotations, without warnings.
+    pub fn new(
+        spec: CaseSpec,
+        annotations: Annotations,
+        sha256: String,
+        geometry: Geometry,
+    ) -> Self {
+        let in_view = |landmark: Landmark| match landmark.state {
+            LandmarkState::At(point) => Some((landmark.name, point)),
+            LandmarkState::OutOfView => None,
+        };
+        let landmarks = annotations.landmarks.into_iter().filter_map(in_view).collect();
+        let boxes = annotations.boxes;
+        Self { spec, boxes, landmarks, sha256, geometry, warnings: Vec::new() }
+    }
 }
 
 /// The structures to train or to compare: boxes, and landmarks with the box in whose frame each is
@@ -105,18 +123,9 @@ pub fn read_cases(
         let file = spec.annotated_in();
         let mut warnings = image.warnings.clone();
         warnings.extend(check_annotations(file, image.volume.geometry(), &annotations)?);
-        let in_view = |landmark: Landmark| match landmark.state {
-            LandmarkState::At(point) => Some((landmark.name, point)),
-            LandmarkState::OutOfView => None,
-        };
-        Ok(AnnotatedCase {
-            spec: spec.clone(),
-            boxes: annotations.boxes,
-            landmarks: annotations.landmarks.into_iter().filter_map(in_view).collect(),
-            sha256: image.sha256,
-            geometry: image.volume.geometry().clone(),
-            warnings,
-        })
+        let geometry = image.volume.geometry().clone();
+        let case = AnnotatedCase::new(spec.clone(), annotations, image.sha256, geometry);
+        Ok(AnnotatedCase { warnings, ..case })
     };
     let all: Vec<Result<AnnotatedCase, Failure>> = cases.par_iter().map(read).collect();
     all.into_iter().collect()

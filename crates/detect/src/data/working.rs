@@ -44,15 +44,9 @@ impl WorkingSpec {
         self.pyramid_on(image, &self.grid(image.geometry())?)
     }
 
-    /// The working grid over all of an image. A model file may say anything of its spacing.
+    /// The working grid over all of an image.
     fn grid(&self, image: &Geometry) -> Result<Geometry, DetectError> {
-        if !(1e-6..=1e6).contains(&self.spacing_mm) {
-            return Err(DetectError::image(
-                "spacing",
-                format!("the model's working spacing of {} mm is absurd", self.spacing_mm as f32),
-            ));
-        }
-        Ok(working_geometry(image, self.spacing_mm))
+        working_grid(image, self.spacing_mm)
     }
 
     /// The part of the working pyramid that holds these boxes, or the nearest voxels where they lie
@@ -81,22 +75,52 @@ impl WorkingSpec {
     }
 
     fn pyramid_on(&self, image: &Volume<f32>, grid: &Geometry) -> Result<Pyramid, DetectError> {
-        let shape = grid.shape();
-        if shape.iter().map(|&n| n as f64).product::<f64>() > MOST_VOXELS
-            || shape.iter().any(|&n| n > MOST_ACROSS)
-        {
-            return Err(DetectError::image(
-                "spacing",
-                format!(
-                    "the image covers {} x {} x {} voxels of the model's {} mm (check the spacing in the header)",
-                    shape[0], shape[1], shape[2], self.spacing_mm as f32
-                ),
-            ));
-        }
+        check_size(grid.shape(), self.spacing_mm)?;
         let range =
             self.intensity.range(image).map_err(|e| DetectError::image("voxels", e.to_string()))?;
         Ok(Pyramid::new(resample(&range.quantise(image), grid, self.padding), self.levels))
     }
+}
+
+/// The working grid over all of an image. A model file may say anything of its spacing.
+fn working_grid(image: &Geometry, spacing_mm: f64) -> Result<Geometry, DetectError> {
+    if !(1e-6..=1e6).contains(&spacing_mm) {
+        return Err(DetectError::image(
+            "spacing",
+            format!("the model's working spacing of {} mm is absurd", spacing_mm as f32),
+        ));
+    }
+    Ok(working_geometry(image, spacing_mm))
+}
+
+/// A working grid that would not fit into memory.
+fn check_size(shape: [usize; 3], spacing_mm: f64) -> Result<(), DetectError> {
+    if shape.iter().map(|&n| n as f64).product::<f64>() > MOST_VOXELS
+        || shape.iter().any(|&n| n > MOST_ACROSS)
+    {
+        return Err(DetectError::image(
+            "spacing",
+            format!(
+                "the image covers {} x {} x {} voxels of the model's {} mm (check the spacing in the header)",
+                shape[0], shape[1], shape[2], spacing_mm as f32
+            ),
+        ));
+    }
+    Ok(())
+}
+
+/// All that can be wrong with the grid of an image, told without its voxels: its working pyramid
+/// would be too large, or its coarsest level narrower than the reach of the features, in voxels.
+pub(crate) fn check_grid(
+    image: &Geometry,
+    (spacing_mm, levels): (f64, usize),
+    radius: usize,
+) -> Result<(), DetectError> {
+    let finest = working_grid(image, spacing_mm)?.shape();
+    check_size(finest, spacing_mm)?;
+    // As often halved and rounded up as there are levels below.
+    let times = 1 << (levels - 1);
+    check_window(finest.map(|n| n.div_ceil(times)), radius, spacing_mm * times as f64)
 }
 
 /// An image that is narrower than the reach of the features shows them mostly padding.

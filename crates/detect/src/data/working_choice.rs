@@ -16,6 +16,27 @@ pub(crate) fn working_spec<D: TrainingData>(
     prior: &Prior,
 ) -> Result<WorkingSpec, D::Error> {
     let ct = data.modality().eq_ignore_ascii_case("CT");
+    let (spacing_mm, levels) = spacing_and_levels(data, config, annotated, prior);
+    let intensity = match config.working.intensity {
+        Some(policy) => policy,
+        None if ct => window(data, annotated)?,
+        None => IntensityPolicy::Percentiles { low_percent: 1.0, high_percent: 99.0 },
+    };
+    Ok(WorkingSpec {
+        spacing_mm,
+        levels,
+        padding: config.working.padding.unwrap_or(if ct { Padding::Zero } else { Padding::Edge }),
+        intensity,
+    })
+}
+
+/// Spacing in mm of the finest level of the working pyramid, and the number of levels.
+pub(crate) fn spacing_and_levels<D: TrainingData>(
+    data: &D,
+    config: &TrainConfig,
+    annotated: &[(usize, Pose)],
+    prior: &Prior,
+) -> (f64, usize) {
     let spacing_mm = config.working.spacing_mm.unwrap_or_else(|| {
         let smallest = smallest_spacing_mm(data, annotated);
         // Levels are halvings, so that the finest is the image's own grid or a whole power of two
@@ -24,17 +45,7 @@ pub(crate) fn working_spec<D: TrainingData>(
         smallest * libm::exp2(libm::round(libm::log2((wanted / smallest).max(1.0))))
     });
     let coarsest = level_for(prior.scale_mm, spacing_mm, config.position.voxels_across);
-    let intensity = match config.working.intensity {
-        Some(policy) => policy,
-        None if ct => window(data, annotated)?,
-        None => IntensityPolicy::Percentiles { low_percent: 1.0, high_percent: 99.0 },
-    };
-    Ok(WorkingSpec {
-        spacing_mm,
-        levels: coarsest + 1,
-        padding: config.working.padding.unwrap_or(if ct { Padding::Zero } else { Padding::Edge }),
-        intensity,
-    })
+    (spacing_mm, coarsest + 1)
 }
 
 /// The smallest spacing of the images as they were given.

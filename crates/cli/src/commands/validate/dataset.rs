@@ -1,10 +1,21 @@
 //! A data set: its file, every image and annotation, and what they are together.
 
+use super::axes::compare_axes;
+use super::boxes::AnnotatedCases;
+use super::examination::Examination;
 use super::finding::Finding;
-use super::images::{Examination, ImageFacts, duplicates, few, look_at, unlike_the_rest};
+use super::grids::compare_grids;
+use super::images::{ImageFacts, duplicates, few, look_at, unlike_the_rest};
+use super::masks::{MaskFacts, look_at_masks, masks_in_pieces};
 use super::near_duplicates::near_duplicates;
-use pbt_detect::FEWEST_CASES;
-use pbt_io::{Annotations, CaseSpec, Dataset, LandmarkState, check_annotations};
+use super::places::compare_places;
+use super::sizes::compare_sizes;
+use super::splits::odd_splits;
+use super::spread::StructureSpread;
+use super::suspect::{Suspect, ranked};
+use super::trainable::what_training_refuses;
+use crate::session::AnnotatedCase;
+use pbt_io::{Annotations, CaseSpec, Dataset, check_annotations};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,18 +24,19 @@ use std::path::Path;
 struct LookedAt {
     facts: Option<ImageFacts>,
     annotations: Option<Annotations>,
+    masks: Option<MaskFacts>,
+    /// Whether its annotations lie in its image.
+    belongs: bool,
     findings: Vec<Finding>,
 }
 
 pub(super) fn examine(path: &Path) -> Examination {
+    let kind = "data set";
     let (dataset, faults) = match Dataset::load_with_faults(path) {
         Ok(read) => read,
         Err(error) => {
-            return Examination {
-                kind: "data set",
-                findings: vec![Finding::error(error)],
-                images: Vec::new(),
-            };
+            let findings = vec![Finding::error(error)];
+            return Examination { kind, findings, ..Examination::default() };
         }
     };
     let looked: Vec<LookedAt> =
@@ -32,14 +44,27 @@ pub(super) fn examine(path: &Path) -> Examination {
     let mut findings: Vec<Finding> = faults.iter().map(Finding::error).collect();
     findings.extend(dataset.warnings.iter().map(Finding::warning));
     findings.extend(looked.iter().flat_map(|l| l.findings.iter().cloned()));
+    findings.extend(odd_splits(&dataset));
     findings.extend(missing(&dataset, &looked));
     findings.extend(partners(&dataset, &looked));
     findings.extend(divided_subjects(&dataset));
+    findings.extend(trainable(&dataset, &looked));
+    let (odd, suspects, spreads) = boxes(&dataset, &looked);
+    findings.extend(odd);
+    let grids: Vec<_> = dataset
+        .cases
+        .iter()
+        .zip(&looked)
+        .filter_map(|(case, l)| {
+            Some((case, &l.facts.as_ref()?.geometry, &l.masks.as_ref()?.geometry))
+        })
+        .collect();
+    findings.extend(compare_grids(&grids));
     let images: Vec<ImageFacts> = looked.into_iter().filter_map(|l| l.facts).collect();
     findings.extend(unlike_the_rest(&images));
     findings.extend(duplicates(&images));
     findings.extend(near_duplicates(&images));
-    Examination { kind: "data set", findings, images }
+    Examination { kind, findings, images, spreads, suspects }
 }
 
 fn look_at_case(dataset: &Dataset, case: &CaseSpec) -> LookedAt {
@@ -51,22 +76,93 @@ fn look_at_case(dataset: &Dataset, case: &CaseSpec) -> LookedAt {
             None
         }
     };
+    let mut belongs = false;
     if let (Some(facts), Some(annotations)) = (&facts, &annotations) {
         let file = case.annotated_in();
         match check_annotations(file, &facts.geometry, annotations) {
-            Ok(warnings) => findings.extend(warnings.into_iter().map(Finding::warning)),
+            Ok(warnings) => {
+                belongs = true;
+                findings.extend(warnings.into_iter().map(Finding::warning));
+            }
             Err(error) => findings.push(Finding::error(error)),
         }
     }
-    LookedAt { facts, annotations, findings }
+    let masks = match look_at_masks(dataset, case) {
+        Some(Ok(masks)) => Some(masks),
+        // The annotations may have said it already.
+        Some(Err(finding)) => {
+            if findings.iter().all(|other| other.message != finding.message) {
+                findings.push(finding);
+            }
+            None
+        }
+        None => None,
+    };
+    LookedAt { facts, annotations, masks, belongs, findings }
 }
 
-/// Structures that are not annotated in some case, and those that cannot be trained for that.
+/// What training would refuse, of the cases that can be read.
+fn trainable(dataset: &Dataset, looked: &[LookedAt]) -> Vec<Finding> {
+    let (mut training, mut others) = (Vec::new(), Vec::new());
+    for (spec, l) in dataset.cases.iter().zip(looked) {
+        let (Some(facts), Some(annotations), true) = (&l.facts, &l.annotations, l.belongs) else {
+            continue;
+        };
+        if spec.split != "train" {
+            others.push((spec, &facts.geometry));
+            continue;
+        }
+        training.push(AnnotatedCase::new(
+            spec.clone(),
+            annotations.clone(),
+            facts.sha256.clone(),
+            facts.geometry.clone(),
+        ));
+    }
+    what_training_refuses(dataset, training, &others)
+}
+
+/// Boxes that do not fit the others, all boxes by how odd they are, and how they spread.
+fn boxes(
+    dataset: &Dataset,
+    looked: &[LookedAt],
+) -> (Vec<Finding>, Vec<Suspect>, Vec<StructureSpread>) {
+    let readable = dataset.cases.iter().zip(looked);
+    let cases = readable.filter_map(|(case, l)| Some((case, l.annotations.as_ref()?))).collect();
+    let cases = AnnotatedCases { dataset, cases };
+    let structures = cases.boxes();
+    let spreads = structures.iter().filter_map(StructureSpread::of).collect();
+    let axes = compare_axes(&cases, &structures);
+    let (mut findings, mut suspects) = (axes.findings, axes.suspects);
+    // From here on axes have the names that most have, so that each fault is one finding.
+    for (more, others) in
+        [compare_sizes(&cases, &axes.renamed), compare_places(&cases, &axes.renamed)]
+    {
+        findings.extend(more);
+        suspects.extend(others);
+    }
+    let masks: Vec<Option<&MaskFacts>> = looked.iter().map(|l| l.masks.as_ref()).collect();
+    let (in_pieces, broken) = masks_in_pieces(dataset, &masks);
+    findings.extend(in_pieces);
+    suspects.extend(broken.into_iter().filter_map(|mask| {
+        let pose = *looked[mask.case].annotations.as_ref()?.pose(&mask.structure)?;
+        Some(Suspect {
+            case: dataset.cases[mask.case].clone(),
+            structure: mask.structure,
+            annotated: pose,
+            expected: mask.largest,
+            score: 1.0,
+            why: mask.why,
+        })
+    }));
+    (findings, ranked(suspects), spreads)
+}
+
+/// Structures that are not annotated in some case.
 fn missing(dataset: &Dataset, looked: &[LookedAt]) -> Vec<Finding> {
     let at = |text: String| Finding::of(&dataset.path, text);
     let mut findings = Vec::new();
-    let train = dataset.split("train").count();
-    if train == 0 {
+    if dataset.split("train").next().is_none() {
         findings.push(Finding::warning(at(
             "cases: none has the split `train` (without one, nothing can be trained)".to_owned(),
         )));
@@ -87,24 +183,7 @@ fn missing(dataset: &Dataset, looked: &[LookedAt]) -> Vec<Finding> {
             findings.push(Finding::warning(at(format!(
                 "structures: {name}: not annotated in {count} of {all} cases: {} (annotate it there; these cases are not used for it)",
                 few(lacking.iter().map(|case| case.id.as_str()))
-            ))));
-        }
-        // Out of view is known, but nothing to train on.
-        let is_placed = |a: &Annotations| {
-            a.pose(name).is_some() || matches!(a.landmark(name), Some(LandmarkState::At(_)))
-        };
-        let has_none = |l: &LookedAt| l.annotations.as_ref().is_some_and(|a| !is_placed(a));
-        let trained = train
-            - dataset
-                .cases
-                .iter()
-                .zip(looked)
-                .filter(|(case, l)| case.split == "train" && has_none(l))
-                .count();
-        if train > 0 && trained < FEWEST_CASES {
-            findings.push(Finding::error(at(format!(
-                "structures: {name}: {trained} annotated training case(s); at least {FEWEST_CASES} are needed (annotate more, or take it out)"
-            ))));
+            ))).in_cases(lacking.iter().map(|case| case.id.as_str())));
         }
     }
     findings

@@ -19,15 +19,24 @@ pub(super) enum Severity {
 pub(super) struct Finding {
     pub(super) severity: Severity,
     pub(super) message: String,
+    /// The cases to look at, all of them, where the finding is about some.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) cases: Vec<String>,
 }
 
 impl Finding {
     pub(super) fn error(message: impl Display) -> Self {
-        Self { severity: Severity::Error, message: message.to_string() }
+        Self { severity: Severity::Error, message: message.to_string(), cases: Vec::new() }
     }
 
     pub(super) fn warning(message: impl Display) -> Self {
-        Self { severity: Severity::Warning, message: message.to_string() }
+        Self { severity: Severity::Warning, ..Self::error(message) }
+    }
+
+    /// The same finding with the cases that it is about.
+    pub(super) fn in_cases<'a>(mut self, ids: impl IntoIterator<Item = &'a str>) -> Self {
+        self.cases = ids.into_iter().map(str::to_owned).collect();
+        self
     }
 
     pub(super) fn of(path: &Path, text: impl Display) -> String {

@@ -2,10 +2,8 @@
 
 use super::finding::Finding;
 use super::near_duplicates::Thumbnail;
-use crate::commands::batch::BatchCase;
 use pbt_io::{ReadOptions, read_image_with};
 use pbt_volume::{Geometry, IntensityError, IntensityPolicy};
-use rayon::prelude::*;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -41,13 +39,6 @@ impl fmt::Display for ImageFacts {
             self.axes, self.sha256
         )
     }
-}
-
-/// All that was found out about a path.
-pub(super) struct Examination {
-    pub(super) kind: &'static str,
-    pub(super) findings: Vec<Finding>,
-    pub(super) images: Vec<ImageFacts>,
 }
 
 /// Reads an image and looks at it alone. The facts are missing when it cannot be read.
@@ -99,27 +90,6 @@ pub(super) fn look_at(
         geometry,
     };
     (Some(facts), findings)
-}
-
-pub(super) fn examine_file(path: &Path, options: &ReadOptions) -> Examination {
-    let (facts, findings) = look_at(&pbt_io::case_name(path), None, path, options);
-    Examination { kind: "image", findings, images: facts.into_iter().collect() }
-}
-
-pub(super) fn examine_folder(cases: &[BatchCase]) -> Examination {
-    let looked: Vec<_> =
-        cases.par_iter().map(|case| look_at(&case.id, None, &case.path, &case.options)).collect();
-    let (facts, findings): (Vec<_>, Vec<_>) = looked.into_iter().unzip();
-    let images: Vec<ImageFacts> = facts.into_iter().flatten().collect();
-    let mut findings: Vec<Finding> = findings.into_iter().flatten().collect();
-    if cases.is_empty() {
-        findings.push(Finding::error(
-            "the folder holds neither dataset.json nor images (give another path)",
-        ));
-    }
-    findings.extend(unlike_the_rest(&images));
-    findings.extend(duplicates(&images));
-    Examination { kind: "folder of images", findings, images }
 }
 
 /// The first few of a list.

@@ -1,0 +1,225 @@
+//! Masks of structures in label maps: whether each is in one piece.
+
+use super::components::{Piece, pieces};
+use super::finding::Finding;
+use pbt_io::{CaseSpec, Dataset, box_from_labels, read_labels};
+use pbt_volume::{Geometry, Pose, StructureKind, Volume};
+use std::collections::BTreeSet;
+
+/// A mask is in pieces when its largest one has less than this share of its voxels …
+const SHARE: f64 = 0.98;
+
+/// … or when another one is farther from it than this share of its mean extent.
+const FAR: f64 = 0.25;
+
+/// So many cases are described in a finding; all are listed in JSON.
+const DESCRIBED: usize = 5;
+
+/// What is remembered of a label map.
+pub(super) struct MaskFacts {
+    pub(super) geometry: Geometry,
+    /// Structures whose mask is in pieces.
+    in_pieces: Vec<InPieces>,
+}
+
+/// A mask in pieces.
+struct InPieces {
+    structure: String,
+    count: usize,
+    /// The share of the largest piece.
+    share: f64,
+    /// How far away the farthest other piece is, mm.
+    far_mm: f64,
+    /// The box of the largest piece.
+    largest: Option<Pose>,
+}
+
+/// A mask in pieces, with the box of its largest piece: what to look at.
+pub(super) struct BrokenMask {
+    pub(super) case: usize,
+    pub(super) structure: String,
+    pub(super) largest: Option<Pose>,
+    pub(super) why: String,
+}
+
+/// Reads the label map of a case; `None` where there is none.
+pub(super) fn look_at_masks(
+    dataset: &Dataset,
+    case: &CaseSpec,
+) -> Option<Result<MaskFacts, Finding>> {
+    let path = case.labels.as_ref()?;
+    let labels = match read_labels(path) {
+        Ok(labels) => labels,
+        Err(error) => return Some(Err(Finding::error(error))),
+    };
+    let boxes: Vec<&str> = dataset
+        .structures
+        .iter()
+        .filter(|s| s.kind == StructureKind::Box)
+        .map(|s| s.name.as_str())
+        .collect();
+    let in_pieces = boxes
+        .iter()
+        .filter_map(|name| {
+            let values: BTreeSet<u16> =
+                dataset.label_names.iter().filter(|(_, n)| n == name).map(|(&v, _)| v).collect();
+            match (values.is_empty(), boxes.len()) {
+                (false, _) => broken(&labels, name, |value| values.contains(&value)),
+                // As boxes are derived: without a label of its name, the only box has all voxels.
+                (true, 1) => broken(&labels, name, |value| value != 0),
+                (true, _) => None,
+            }
+        })
+        .collect();
+    Some(Ok(MaskFacts { geometry: labels.geometry().clone(), in_pieces }))
+}
+
+/// `None` where the mask is empty or in one piece, crumbs at its side aside.
+fn broken(labels: &Volume<u16>, name: &str, inside: impl Fn(u16) -> bool) -> Option<InPieces> {
+    let pieces = pieces(labels.shape(), labels.data(), &inside);
+    let (largest, others) = pieces.split_first()?;
+    let spacing = labels.geometry().spacing_mm();
+    let extent_mm = (0..3)
+        .map(|a| (largest.last[a] - largest.first[a] + 1) as f64 * spacing[a])
+        .product::<f64>()
+        .cbrt();
+    let all: usize = pieces.iter().map(|piece| piece.voxels).sum();
+    let share = largest.voxels as f64 / all as f64;
+    let far_mm = others.iter().map(|other| gap_mm(largest, other, spacing)).fold(0.0, f64::max);
+    if share >= SHARE && far_mm <= FAR * extent_mm {
+        return None;
+    }
+    Some(InPieces {
+        structure: name.to_owned(),
+        count: pieces.len(),
+        share,
+        far_mm,
+        largest: box_of(labels, largest, inside),
+    })
+}
+
+/// How far apart the bounding boxes of two pieces are, mm.
+fn gap_mm(a: &Piece, b: &Piece, spacing: [f64; 3]) -> f64 {
+    let gap = |n: usize| {
+        let voxels = b.first[n].saturating_sub(a.last[n]).max(a.first[n].saturating_sub(b.last[n]));
+        (voxels as f64 * spacing[n]).powi(2)
+    };
+    (0..3).map(gap).sum::<f64>().sqrt()
+}
+
+/// The box of what lies in a piece's bounding box: of the piece, and of crumbs within it.
+fn box_of(labels: &Volume<u16>, piece: &Piece, inside: impl Fn(u16) -> bool) -> Option<Pose> {
+    let shape: [usize; 3] = std::array::from_fn(|a| piece.last[a] - piece.first[a] + 1);
+    let part = labels.geometry().part(piece.first, shape);
+    let [i0, j0, k0] = piece.first;
+    let mask =
+        Volume::from_fn(part, |i, j, k| u16::from(inside(labels.at(i0 + i, j0 + j, k0 + k))));
+    box_from_labels(&mask, |value| value == 1)
+}
+
+/// One finding a structure for the masks in pieces, the worst described first, and those to look
+/// at. The cases are those of the data set, in its order.
+pub(super) fn masks_in_pieces(
+    dataset: &Dataset,
+    facts: &[Option<&MaskFacts>],
+) -> (Vec<Finding>, Vec<BrokenMask>) {
+    let (mut findings, mut to_look_at) = (Vec::new(), Vec::new());
+    for structure in &dataset.structures {
+        let of_structure =
+            |f: &&MaskFacts| f.in_pieces.iter().position(|p| p.structure == structure.name);
+        let mut broken: Vec<(usize, &InPieces)> = facts
+            .iter()
+            .enumerate()
+            .filter_map(|(n, f)| f.as_ref().and_then(|f| Some((n, &f.in_pieces[of_structure(f)?]))))
+            .collect();
+        if broken.is_empty() {
+            continue;
+        }
+        broken.sort_by(|(_, a), (_, b)| a.share.total_cmp(&b.share));
+        let describe =
+            |&(n, mask): &(usize, &InPieces)| format!("{} ({})", dataset.cases[n].id, mask.words());
+        let mut described: Vec<String> = broken.iter().take(DESCRIBED).map(describe).collect();
+        if broken.len() > DESCRIBED {
+            described.push("...".to_owned());
+        }
+        let what = format!(
+            "structures: {}: its mask is in pieces in {} of {} label maps: {} (take the stray pieces away, or check that they belong to it)",
+            structure.name,
+            broken.len(),
+            facts.iter().flatten().count(),
+            described.join(", ")
+        );
+        let ids = broken.iter().map(|&(n, _)| dataset.cases[n].id.as_str());
+        findings.push(Finding::warning(Finding::of(&dataset.path, what)).in_cases(ids));
+        to_look_at.extend(broken.into_iter().map(|(case, mask)| BrokenMask {
+            case,
+            structure: structure.name.clone(),
+            largest: mask.largest,
+            why: format!("its mask is in {}", mask.words()),
+        }));
+    }
+    (findings, to_look_at)
+}
+
+impl InPieces {
+    fn words(&self) -> String {
+        let share = 100.0 * self.share;
+        let far = format!("{:.1} mm apart", self.far_mm);
+        // 99.96 is not 100.
+        format!("{} pieces, the largest {:.1} %, {far}", self.count, (share * 10.0).floor() / 10.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::validate::boxes::made::dataset;
+
+    /// A ball of radius 6 and voxels elsewhere.
+    fn ball(strays: &[[usize; 3]]) -> Volume<u16> {
+        let geometry = Geometry::isotropic([40, 40, 40], 1.5).unwrap();
+        Volume::from_fn(geometry, |i, j, k| {
+            let square = |v: usize| (v as f64 - 15.0).powi(2);
+            u16::from(square(i) + square(j) + square(k) < 36.0 || strays.contains(&[i, j, k]))
+        })
+    }
+
+    fn found(labels: &Volume<u16>) -> Option<InPieces> {
+        broken(labels, "a", |value| value == 1)
+    }
+
+    #[test]
+    fn strays_are_found_and_crumbs_are_not() {
+        assert!(found(&ball(&[])).is_none());
+        assert!(found(&ball(&[[15, 15, 22]])).is_none(), "a crumb at its side");
+        let far = found(&ball(&[[15, 15, 36]])).unwrap();
+        assert!(far.count == 2 && far.share > 0.99 && (far.far_mm - 16.0 * 1.5).abs() < 1e-9);
+        // The box of the ball alone.
+        assert!(far.largest.unwrap().size_mm.iter().all(|mm| *mm < 18.1), "{:?}", far.largest);
+        let crumbs: Vec<[usize; 3]> = (0..40).map(|n| [10 + n % 10, 10 + n / 10, 22]).collect();
+        let near = found(&ball(&crumbs)).unwrap();
+        assert!(near.share < SHARE && near.count == 2);
+        assert!(found(&Volume::filled(ball(&[]).geometry().clone(), 0)).is_none());
+    }
+
+    #[test]
+    fn the_worst_case_is_named_first() {
+        let dataset = dataset(&[("a", StructureKind::Box)], 3);
+        let facts = |strays: &[[usize; 3]]| {
+            let labels = ball(strays);
+            let in_pieces = found(&labels).into_iter().collect();
+            MaskFacts { geometry: labels.geometry().clone(), in_pieces }
+        };
+        let crumbs: Vec<[usize; 3]> = (0..40).map(|n| [10 + n % 10, 10 + n / 10, 22]).collect();
+        let all = [facts(&[[15, 15, 36]]), facts(&[]), facts(&crumbs)];
+        let all: Vec<Option<&MaskFacts>> = all.iter().map(Some).collect();
+        let (findings, broken) = masks_in_pieces(&dataset, &all);
+        assert!(findings.len() == 1 && findings[0].cases == ["c2", "c0"], "{findings:?}");
+        assert!(
+            findings[0].message.contains("in 2 of 3 label maps: c2 (2 pieces, the largest 95"),
+            "{findings:?}"
+        );
+        assert_eq!(broken.len(), 2);
+        assert!(masks_in_pieces(&dataset, &all[1..2]).0.is_empty());
+    }
+}

@@ -1,0 +1,109 @@
+//! How the boxes of a structure spread: what a person should know before training on them.
+
+use super::boxes::StructureBoxes;
+use super::sizes::usual;
+use crate::table::{row, table};
+use pbt_volume::angle_between;
+use serde::Serialize;
+
+/// An axis has a loose end when lengths along it vary by more than this many times as much as
+/// across it …
+const LOOSE_TIMES: f64 = 2.5;
+
+/// … and by more than this in the logarithm. Where a cord is cut, anatomy does not say.
+const LOOSE_BEYOND: f64 = 0.15;
+
+/// How the boxes of a structure spread.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct StructureSpread {
+    name: String,
+    /// Cases with its box.
+    cases: usize,
+    /// Median edge lengths along the box's axes, mm.
+    median_size_mm: [f64; 3],
+    /// Robust standard deviation of the log edge lengths, per cent.
+    size_spread_percent: [f64; 3],
+    /// Root mean square angle to the middle orientation, degrees.
+    angle_spread_deg: f64,
+    /// The axis, from 1, along which lengths vary much more than across it; null where none does.
+    loose_axis: Option<usize>,
+}
+
+impl StructureSpread {
+    /// `None` without boxes.
+    pub(super) fn of(structure: &StructureBoxes) -> Option<Self> {
+        let usual = usual(&structure.boxes)?;
+        let orientations: Vec<_> = structure.boxes.iter().map(|(_, p)| p.orientation).collect();
+        let squares =
+            |middle: &_| orientations.iter().map(|q| angle_between(middle, q).powi(2)).sum::<f64>();
+        let least = orientations.iter().take(100).map(squares).min_by(f64::total_cmp)?;
+        let spread = usual.map(|axis| axis.deviation);
+        let most = (1..3).fold(0, |m, a| if spread[a] > spread[m] { a } else { m });
+        let across = (0..3).filter(|&a| a != most).map(|a| spread[a]).fold(0.0, f64::max);
+        let is_loose = spread[most] > LOOSE_BEYOND && spread[most] > LOOSE_TIMES * across;
+        Some(Self {
+            name: structure.name.clone(),
+            cases: orientations.len(),
+            median_size_mm: usual.map(|axis| axis.median.exp()),
+            size_spread_percent: spread.map(|s| 100.0 * s),
+            angle_spread_deg: (least / orientations.len() as f64).sqrt().to_degrees(),
+            loose_axis: is_loose.then_some(most + 1),
+        })
+    }
+}
+
+/// A row a structure.
+pub(super) fn text(spreads: &[StructureSpread]) -> String {
+    if spreads.is_empty() {
+        return String::new();
+    }
+    let header =
+        row(["structure", "cases", "median size, mm", "spread, %", "angle, deg", "loose end"]);
+    let three = |values: &[f64; 3], digits: usize, between: &str| {
+        values.map(|v| format!("{v:.digits$}")).join(between)
+    };
+    let rows = spreads.iter().map(|s| {
+        row([
+            s.name.clone(),
+            s.cases.to_string(),
+            three(&s.median_size_mm, 1, " x "),
+            three(&s.size_spread_percent, 0, " / "),
+            format!("{:.0}", s.angle_spread_deg),
+            s.loose_axis.map_or_else(|| "-".to_owned(), |axis| format!("e{axis}")),
+        ])
+    });
+    table(1, &std::iter::once(header).chain(rows).collect::<Vec<_>>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::validate::boxes::made::{upright, wobble};
+    use nalgebra::Vector3;
+    use pbt_volume::{Pose, rotation_from_vector};
+
+    fn boxes(vary: [f64; 3], turn_rad: f64) -> StructureBoxes {
+        let pose = |n: usize| {
+            let size =
+                [0, 1, 2].map(|a| [20.0, 15.0, 80.0][a] * (vary[a] * wobble(3 * n + a)).exp());
+            let turn =
+                Vector3::new(turn_rad * if n.is_multiple_of(2) { 1.0 } else { -1.0 }, 0.0, 0.0);
+            (n, Pose { orientation: rotation_from_vector(turn), ..upright([0.0; 3], size) })
+        };
+        // An upright one is the middle.
+        let middle = (40, upright([0.0; 3], [20.0, 15.0, 80.0]));
+        let boxes = std::iter::once(middle).chain((0..40).map(pose)).collect();
+        StructureBoxes { name: "cord".into(), boxes }
+    }
+
+    #[test]
+    fn a_loose_end_is_told() {
+        let spread = StructureSpread::of(&boxes([0.1, 0.1, 0.9], 0.1)).unwrap();
+        assert_eq!((spread.cases, spread.loose_axis), (41, Some(3)));
+        assert!((spread.angle_spread_deg - 0.1f64.to_degrees()).abs() < 0.1, "{spread:?}");
+        assert!(spread.size_spread_percent[2] > 40.0 && spread.size_spread_percent[0] < 12.0);
+        assert_eq!(StructureSpread::of(&boxes([0.2, 0.2, 0.25], 0.1)).unwrap().loose_axis, None);
+        assert!(text(&[spread]).contains("e3"));
+        assert!(text(&[]).is_empty());
+    }
+}

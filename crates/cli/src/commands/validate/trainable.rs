@@ -1,0 +1,105 @@
+//! What `pbt train` would refuse, and which other images a model trained so would refuse.
+
+use super::finding::Finding;
+use crate::session::{AnnotatedCase, TrainingCases, Wanted};
+use pbt_detect::{TrainConfig, TrainingData, grid_demands, refusals};
+use pbt_io::{CaseSpec, Dataset};
+use pbt_volume::Geometry;
+
+/// All that the training with the default configuration would refuse. `training` are the cases of
+/// the split `train` that could be read, `others` those of other splits. Without any training case,
+/// nothing is asked.
+pub(super) fn what_training_refuses(
+    dataset: &Dataset,
+    training: Vec<AnnotatedCase>,
+    others: &[(&CaseSpec, &Geometry)],
+) -> Vec<Finding> {
+    if training.is_empty() {
+        return Vec::new();
+    }
+    let wanted = match Wanted::new(dataset, &[]) {
+        Ok(wanted) => wanted,
+        Err(failure) => return vec![Finding::error(failure)],
+    };
+    let config = TrainConfig::default();
+    let data = TrainingCases::new(dataset, training, wanted);
+    let mut findings = Vec::new();
+    let mut refused = Vec::new();
+    for refusal in refusals(&data, &config) {
+        // One structure that refuses a case is enough.
+        if refusal.case.is_some_and(|case| refused.contains(&case)) {
+            continue;
+        }
+        refused.extend(refusal.case);
+        let ids = refusal.case.map(|case| data.cases()[case].as_str());
+        let todo = if refusal.case.is_none() { " (annotate more, or take it out)" } else { "" };
+        let message = Finding::of(&dataset.path, format_args!("{}{todo}", refusal.error));
+        findings.push(Finding::error(message).in_cases(ids));
+    }
+    let demands = grid_demands(&data, &config);
+    for (case, geometry) in others {
+        if let Some(error) = demands.iter().find_map(|demand| demand.check(geometry).err()) {
+            let message = Finding::of(&case.image, error);
+            findings.push(Finding::error(message).in_cases([case.id.as_str()]));
+        }
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::validate::boxes::made::{dataset, upright};
+    use nalgebra::{Matrix3, Vector3};
+    use pbt_volume::{PointLps, StructureKind};
+
+    fn slices(count: usize) -> Geometry {
+        let matrix = Matrix3::from_diagonal(&Vector3::new(1.5, 1.5, 8.0));
+        Geometry::new([64, 64, count], matrix, PointLps::new(0.0, 0.0, 0.0)).unwrap()
+    }
+
+    fn findings(kind: StructureKind, training: &[usize], others: &[usize]) -> Vec<Finding> {
+        let dataset = dataset(&[("heart", kind)], training.len() + others.len());
+        let made = |(spec, &count): (&CaseSpec, &usize)| AnnotatedCase {
+            spec: spec.clone(),
+            boxes: vec![("heart".into(), upright([48.0, 48.0, 40.0], [60.0; 3]))],
+            landmarks: Vec::new(),
+            sha256: String::new(),
+            geometry: slices(count),
+            warnings: Vec::new(),
+        };
+        let cases = dataset.cases.iter().zip(training).map(made).collect();
+        let grids: Vec<Geometry> = others.iter().map(|&count| slices(count)).collect();
+        let others: Vec<_> = dataset.cases[training.len()..].iter().zip(&grids).collect();
+        what_training_refuses(&dataset, cases, &others)
+    }
+
+    #[test]
+    fn every_refused_case_is_named() {
+        assert!(findings(StructureKind::Box, &[20, 20, 20], &[20]).is_empty());
+        let found = findings(StructureKind::Box, &[20, 4, 20, 3], &[4, 20]);
+        let cases: Vec<&str> = found.iter().flat_map(|f| &f.cases).map(String::as_str).collect();
+        assert_eq!(cases, ["c1", "c3", "c4"]);
+        assert!(
+            found[0].message.starts_with("dataset.json: case c1: shape: the image has"),
+            "{found:?}"
+        );
+        assert!(found[2].message.starts_with("c4.nii.gz: shape: the image has"), "{found:?}");
+    }
+
+    #[test]
+    fn too_few_cases_and_no_box_are_named() {
+        let found = findings(StructureKind::Box, &[20], &[]);
+        assert!(
+            found.len() == 1 && found[0].message.contains("heart: 1 annotated training case(s)"),
+            "{found:?}"
+        );
+        let found = findings(StructureKind::Landmark, &[20, 20], &[]);
+        assert!(
+            found.len() == 1
+                && found[0].message.contains("there is no structure of the kind `box`"),
+            "{found:?}"
+        );
+        assert!(findings(StructureKind::Box, &[], &[]).is_empty());
+    }
+}

@@ -1,0 +1,225 @@
+//! What a training asks of its data, told from annotations and geometries before a voxel is read.
+//! [`super::train`] asks the same before it begins, so that both say the same.
+
+use crate::DetectError;
+use crate::config::TrainConfig;
+use crate::data::look_alikes::representatives;
+use crate::data::training_data::{Annotated, FEWEST_CASES, TrainingData};
+use crate::data::working::check_grid;
+use crate::data::working_choice::spacing_and_levels;
+use crate::pose::prior::Prior;
+use pbt_volume::{Geometry, PointLps, Pose};
+
+/// A reason for which a training refuses its data.
+#[derive(Debug)]
+pub struct Refusal {
+    /// The case that cannot be used, as an index; `None` where no single case is to blame.
+    pub case: Option<usize>,
+    /// What [`super::train`] says.
+    pub error: DetectError,
+}
+
+/// What a structure asks of the grid of every image, in training and in detection.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GridDemand {
+    /// Its name.
+    pub structure: String,
+    /// Spacing of the finest level of the working pyramid, mm.
+    pub spacing_mm: f64,
+    /// Number of levels; each has twice the spacing of the one before.
+    pub levels: usize,
+    /// What the features reach on the coarsest level, voxels.
+    pub radius: usize,
+}
+
+impl GridDemand {
+    /// Whether an image on this grid can be used.
+    ///
+    /// # Errors
+    /// [`DetectError::Image`] when its working pyramid would be absurdly large, or narrower on the
+    /// coarsest level than the reach of the features.
+    pub fn check(&self, image: &Geometry) -> Result<(), DetectError> {
+        check_grid(image, (self.spacing_mm, self.levels), self.radius)
+    }
+}
+
+/// All reasons for which [`super::train`] would refuse these data, as far as annotations and
+/// geometries tell, in the order in which it would come upon them. What only voxels tell (an image
+/// without contrast) is not among them.
+pub fn refusals<D: TrainingData>(data: &D, config: &TrainConfig) -> Vec<Refusal> {
+    if let Err(error) = config.check() {
+        return vec![Refusal { case: None, error }];
+    }
+    let structures = data.structures();
+    let mut refusals = too_few_cases(data, &structures);
+    for (demand, (_, annotated)) in demands(data, config, &structures) {
+        refusals.extend(annotated.iter().filter_map(|&(case, _)| {
+            let error = demand.check(data.geometry(case)).err()?;
+            let field = format!("case {}", data.cases()[case]);
+            Some(Refusal {
+                case: Some(case),
+                error: DetectError::training(field, error.to_string()),
+            })
+        }));
+    }
+    refusals
+}
+
+/// What the structures of these data, trained so, ask of the grid of every image. Structures with
+/// too few cases ask nothing.
+pub fn grid_demands<D: TrainingData>(data: &D, config: &TrainConfig) -> Vec<GridDemand> {
+    demands(data, config, &data.structures()).map(|(demand, _)| demand).collect()
+}
+
+fn demands<'a, D: TrainingData>(
+    data: &'a D,
+    config: &'a TrainConfig,
+    structures: &'a [Annotated],
+) -> impl Iterator<Item = (GridDemand, &'a Annotated)> {
+    let representatives = representatives(structures);
+    structures
+        .iter()
+        .zip(representatives)
+        .filter(|((_, annotated), _)| annotated.len() >= FEWEST_CASES)
+        .map(move |(structure, representative)| {
+            // Look-alikes share the working grid of their representative.
+            let (_, annotated) = &structures[representative];
+            let poses: Vec<Pose> = annotated.iter().map(|&(_, pose)| pose).collect();
+            let middles: Vec<PointLps> =
+                annotated.iter().map(|&(case, _)| data.geometry(case).center()).collect();
+            let prior = Prior::new(&poses, &middles, config.orientation.orientations);
+            let (spacing_mm, levels) = spacing_and_levels(data, config, annotated, &prior);
+            let radius = config.position.haar.radius;
+            (GridDemand { structure: structure.0.clone(), spacing_mm, levels, radius }, structure)
+        })
+}
+
+/// Every structure and landmark needs a few cases.
+fn too_few_cases<D: TrainingData>(data: &D, structures: &[Annotated]) -> Vec<Refusal> {
+    let refusal = |field: &str, what: String| {
+        let error = DetectError::training(field, what);
+        Refusal { case: None, error }
+    };
+    if structures.is_empty() {
+        return vec![refusal("structures", "there is no structure to train".to_owned())];
+    }
+    let mut refusals = Vec::new();
+    for (name, cases) in structures {
+        if cases.len() < FEWEST_CASES {
+            let count = cases.len();
+            let what =
+                format!("{count} annotated training case(s); at least {FEWEST_CASES} are needed");
+            refusals.push(refusal(&format!("structures: {name}"), what));
+        }
+        for (landmark, points) in data.landmarks(name) {
+            let both =
+                points.iter().filter(|(case, _)| cases.iter().any(|(c, _)| c == case)).count();
+            if both < FEWEST_CASES {
+                let what = format!(
+                    "{both} training case(s) with this landmark and its box {name}; at least \
+                     {FEWEST_CASES} are needed"
+                );
+                refusals.push(refusal(&format!("structures: {landmark}"), what));
+            }
+        }
+    }
+    refusals
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::working_choice::working_spec;
+    use nalgebra::{Matrix3, UnitQuaternion, Vector3};
+    use pbt_volume::Volume;
+
+    /// Boxes of 40 mm in images of so many slices.
+    struct Data {
+        names: Vec<String>,
+        geometries: Vec<Geometry>,
+        annotated: usize,
+    }
+
+    impl TrainingData for Data {
+        type Error = DetectError;
+
+        fn name(&self) -> &str {
+            "made"
+        }
+
+        fn modality(&self) -> &str {
+            "MR"
+        }
+
+        fn cases(&self) -> &[String] {
+            &self.names
+        }
+
+        fn image_sha256(&self, _case: usize) -> &str {
+            ""
+        }
+
+        fn geometry(&self, case: usize) -> &Geometry {
+            &self.geometries[case]
+        }
+
+        fn image(&self, case: usize) -> Result<Volume<f32>, DetectError> {
+            Ok(Volume::from_fn(self.geometries[case].clone(), |i, j, k| (i + j + k) as f32))
+        }
+
+        fn structures(&self) -> Vec<Annotated> {
+            let pose = |case: usize| Pose {
+                center: self.geometries[case].center(),
+                orientation: UnitQuaternion::identity(),
+                size_mm: [40.0; 3],
+            };
+            vec![("heart".into(), (0..self.annotated).map(|case| (case, pose(case))).collect())]
+        }
+    }
+
+    fn data(slices: &[usize], annotated: usize) -> Data {
+        let geometry = |&slices: &usize| {
+            let matrix = Matrix3::from_diagonal(&Vector3::new(1.5, 1.5, 8.0));
+            Geometry::new([64, 64, slices], matrix, PointLps::new(0.0, 0.0, 0.0)).unwrap()
+        };
+        let names = (0..slices.len()).map(|n| format!("c{n}")).collect();
+        Data { names, geometries: slices.iter().map(geometry).collect(), annotated }
+    }
+
+    #[test]
+    fn every_case_with_too_few_slices_is_named_and_no_other() {
+        let config = TrainConfig::default();
+        let data = data(&[30, 7, 30, 3], 4);
+        let found: Vec<(Option<usize>, String)> =
+            refusals(&data, &config).into_iter().map(|r| (r.case, r.error.to_string())).collect();
+        let refused: Vec<usize> = found.iter().filter_map(|(case, _)| *case).collect();
+        // The truth: the pyramids themselves.
+        let (_, annotated) = data.structures().remove(0);
+        let poses: Vec<Pose> = annotated.iter().map(|&(_, pose)| pose).collect();
+        let middles = vec![PointLps::new(0.0, 0.0, 0.0); 4];
+        let prior = Prior::new(&poses, &middles, config.orientation.orientations);
+        let working = working_spec(&data, &config, &annotated, &prior).unwrap();
+        let is_narrow = |&case: &usize| {
+            let pyramid = working.pyramid(&data.image(case).unwrap()).unwrap();
+            let coarsest = pyramid.levels()[working.levels - 1].shape();
+            coarsest.iter().any(|&n| n < config.position.haar.radius)
+        };
+        let narrow: Vec<usize> = (0..4).filter(is_narrow).collect();
+        assert_eq!(refused, narrow);
+        assert!(refused.contains(&3) && !refused.contains(&0), "{found:?}");
+        assert!(found.iter().all(|(_, text)| text.contains("its features reach")), "{found:?}");
+        assert!(found[0].1.starts_with(&format!("case c{}: shape: ", refused[0])), "{found:?}");
+        let demands = grid_demands(&data, &config);
+        assert!(demands[0].check(&data.geometries[0]).is_ok());
+        assert!(demands[0].check(&data.geometries[3]).is_err());
+    }
+
+    #[test]
+    fn too_few_cases_are_refused_and_ask_nothing_of_grids() {
+        let config = TrainConfig::default();
+        let found = refusals(&data(&[30, 3], 1), &config);
+        assert!(found.len() == 1 && found[0].case.is_none());
+        assert!(found[0].error.to_string().contains("1 annotated training case(s)"));
+        assert!(refusals(&data(&[30, 30], 2), &config).is_empty());
+    }
+}

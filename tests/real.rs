@@ -223,7 +223,11 @@ fn check_result(result: &Value, case: &str, structures: &[&str]) {
                 "score",
                 "position_lps_mm",
                 "orientation",
-                "size_mm"
+                "size_mm",
+                "tolerance_mm",
+                "radius_90_mm",
+                "corner_radius_90_mm",
+                "n_calibration"
             ])
         );
         assert_eq!(d["kind"], "box");

@@ -58,10 +58,14 @@ fn an_explanation_adds_up_to_the_score() {
     );
     assert_eq!(gland["pose"]["position_lps_mm"], found["position_lps_mm"]);
 
-    // Where one box is sought, its score is the probability of the verified pose, and that comes
-    // from the mean of the trees.
+    // The probability of the verified pose comes from the mean of the trees; the score from that and
+    // other evidence, which held-out cases have weighed.
     let verification = &gland["verification"];
-    assert_eq!(verification["probability"], found["score"]);
+    assert!(number(&verification["probability"]) >= number(&found["score"]));
+    assert_eq!(
+        number(&gland["evidence"]["detector"]),
+        number(&verification["log_odds"]).clamp(-5.0, 5.0)
+    );
     let trees = verification["trees"].as_array().unwrap();
     let posterior = trees.iter().map(|t| number(&t["posterior"])).sum::<f64>() / trees.len() as f64;
     assert!(

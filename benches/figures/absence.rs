@@ -1,11 +1,11 @@
 //! Are structures called absent where they are absent? Crops of test volumes that leave structures
 //! out, and images of other body parts.
 
-use crate::proportion::Proportion;
 use nalgebra::Vector3;
 use pbt::session::{LoadedModel, Wanted, read_cases};
 use pbt_cpu::Cpu;
 use pbt_detect::Detection;
+use pbt_evaluate::Proportion;
 use pbt_io::Dataset;
 use pbt_volume::{Geometry, PointLps, Status, Volume, VoxelIndex};
 use rand_chacha::ChaCha8Rng;

@@ -5,7 +5,6 @@
 mod absence;
 mod accuracy;
 mod cross_validation;
-mod proportion;
 mod rotate;
 
 use clap::Parser;

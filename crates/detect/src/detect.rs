@@ -416,9 +416,9 @@ impl StructureModel {
         let there = choice.probability(own);
         let at_most = if there < self.verification.spec.absent_below {
             Some(Status::Absent)
-        } else if choice.lead < STRONG {
+        } else if choice.lead < STRONG && !certainty.is_some_and(|c| c.loose_ends) {
             // Where the evidence against another joint choice is not strong, the best may be a
-            // guess.
+            // guess; but what has loose ends may lie anywhere along its length.
             Some(Status::Doubtful)
         } else {
             None

@@ -104,6 +104,10 @@ pub struct Comparison {
     pub across: bool,
     /// Whether a position was given and is right.
     pub right: bool,
+    /// The radius that holds 90 % of structures like it, mm, as the detection says; null where it says
+    /// none or is not `found`.
+    #[serde(default)]
+    pub radius_90_mm: Option<f64>,
     /// Other structures of its kind that are annotated in the case: what it could be taken for.
     pub rivals: usize,
     /// The annotated structure of its kind that is nearest to where it was found; null without
@@ -241,6 +245,9 @@ pub fn compare(
             right: error
                 .zip(tolerance_mm)
                 .is_some_and(|(error, mm)| error.is_within(mm, tolerance.is_loose(structure))),
+            radius_90_mm: detection
+                .filter(|d| d.status == Status::Found)
+                .and_then(|d| d.precision?.radius_90_mm),
             rivals,
             nearest: position.and_then(|at| nearest(at, &points)).map(str::to_owned),
         });

@@ -3,6 +3,7 @@
 use crate::box_error::BoxError;
 use crate::comparison::{Answer, Comparison, Distance, Truth};
 use crate::confidence::Confidence;
+use crate::proportion::Proportion;
 use crate::summary::{Summary, success_rates};
 use pbt_volume::StructureKind;
 use serde::Serialize;
@@ -83,6 +84,8 @@ pub struct Figures {
     pub identification: Option<Identification>,
     /// Whether its scores can be believed; null without scores.
     pub confidence: Option<Confidence>,
+    /// Whether its radii hold what they say; null where results have none.
+    pub coverage: Option<Coverage>,
     /// Distance of the centres, mm, over found and doubtful ones, as all that follow. Null where
     /// there are none.
     pub center_mm: Option<Summary>,
@@ -149,6 +152,37 @@ impl Identification {
     }
 }
 
+/// Found structures whose radius of 90 % is known, and how many lie within.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Coverage {
+    /// Number of them.
+    pub n: usize,
+    /// Those that lie within their radius.
+    pub within: usize,
+    /// Exact 95 % interval of the share that lies within (Clopper and Pearson 1934). Structures of
+    /// one case are taken for independent, which makes it rather too narrow.
+    pub interval: [f64; 2],
+    /// Mean radius, mm.
+    pub mean_radius_mm: f64,
+}
+
+impl Coverage {
+    fn new(comparisons: &[&Comparison]) -> Option<Self> {
+        let with_radius: Vec<(f64, f64)> = comparisons
+            .iter()
+            .filter_map(|c| Some((c.radius_90_mm?, c.error.as_ref()?.center_mm())))
+            .collect();
+        let mut within = Proportion::default();
+        with_radius.iter().for_each(|(radius, error)| within.add(error <= radius));
+        (within.all > 0).then(|| Self {
+            n: within.all,
+            within: within.good,
+            interval: within.interval(),
+            mean_radius_mm: with_radius.iter().map(|r| r.0).sum::<f64>() / within.all as f64,
+        })
+    }
+}
+
 impl Figures {
     fn new(group: Group<'_>, comparisons: &[Comparison]) -> Self {
         let is_mine = |c: &&Comparison| match group {
@@ -199,6 +233,7 @@ impl Figures {
             },
             identification: Identification::new(&mine),
             confidence: Confidence::new(&judged),
+            coverage: Coverage::new(&present),
             center_mm: Summary::new(&centers),
             angle_deg: over_boxes(|e| e.angle_deg),
             size_percent: over_boxes(|e| e.size_percent),
@@ -229,6 +264,7 @@ mod tests {
             score: None,
             error,
             across: false,
+            radius_90_mm: None,
             tolerance_mm: Some(3.0),
             right: center_mm.is_some_and(|mm| mm <= 3.0),
             rivals: 0,

@@ -14,6 +14,7 @@ mod loose_end;
 mod outlook;
 mod pairing;
 mod power_law;
+mod proportion;
 mod risk_coverage;
 mod series;
 mod summary;
@@ -25,11 +26,12 @@ pub use comparison::{
     Answer, CaseResult, CompareError, Comparison, Distance, Truth, compare, is_annotated,
 };
 pub use confidence::{Bin, Confidence, Judged};
-pub use figures::{Figures, Identification, SuccessRates, Summaries};
+pub use figures::{Coverage, Figures, Identification, SuccessRates, Summaries};
 pub use loose_end::has_loose_end;
 pub use outlook::{Outlook, Verdict};
 pub use pairing::{Difference, PairError, Paired, StructureDifferences};
 pub use power_law::PowerLaw;
+pub use proportion::Proportion;
 pub use risk_coverage::{RiskCoverage, RiskPoint};
 pub use series::{CurveSize, Series};
 pub use summary::{Summary, quantile, success_rates};

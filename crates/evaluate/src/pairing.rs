@@ -281,6 +281,7 @@ mod tests {
             score: Some(0.8),
             error: center_mm.map(|center_mm| Distance::Point { center_mm }),
             across: false,
+            radius_90_mm: None,
             tolerance_mm: Some(3.0),
             right: center_mm.is_some_and(|mm| mm <= 3.0),
             rivals: 0,

@@ -9,8 +9,8 @@ use crate::output::{print, say};
 use crate::session::{ListedDevice, LoadedModel, list_devices};
 use crate::table::{row, table};
 use pbt_detect::{
-    CloseUp, LandmarkPrior, Network, Prior, Provenance, Refinement, Shrinkage, StructureModel,
-    WorkingSpec,
+    Certainty, CloseUp, LandmarkPrior, Network, Prior, Provenance, Refinement, Shrinkage,
+    StructureModel, WorkingSpec,
 };
 use pbt_io::{IoError, is_dicom_path, is_image_path, write_atomically};
 use pbt_tree::{ALPHA_BITS, Classifier};
@@ -58,6 +58,9 @@ struct StructureInfo<'a> {
     /// Where cases were few.
     #[serde(skip_serializing_if = "Option::is_none")]
     shrinkage: Option<Shrinkage>,
+    /// Where there were enough cases to hold some out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    certainty: Option<&'a Certainty>,
     stages: Vec<StageInfo>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     landmarks: &'a [LandmarkPrior],
@@ -144,13 +147,22 @@ fn model_info(loaded: &LoadedModel) -> Result<ModelInfo<'_>, Failure> {
         bytes: meta.len(),
         sha256: &loaded.sha256,
         provenance: &loaded.model.provenance,
-        structures: loaded.model.structures.iter().map(structure_info).collect(),
+        structures: loaded
+            .model
+            .structures
+            .iter()
+            .enumerate()
+            .map(|(n, s)| structure_info(s, loaded.model.certainty.get(n)))
+            .collect(),
         network: loaded.model.network.as_ref(),
         drawing: loaded.model.network.as_ref().map(|network| network::text(&loaded.model, network)),
     })
 }
 
-fn structure_info(s: &StructureModel) -> StructureInfo<'_> {
+fn structure_info<'a>(
+    s: &'a StructureModel,
+    certainty: Option<&'a Certainty>,
+) -> StructureInfo<'a> {
     let mut stages: Vec<StageInfo> = s
         .classifiers()
         .into_iter()
@@ -182,6 +194,7 @@ fn structure_info(s: &StructureModel) -> StructureInfo<'_> {
         working: &s.working,
         prior: &s.prior,
         shrinkage: s.verification.spec.shrinkage,
+        certainty,
         stages,
         landmarks: s.landmarks(),
         close_up: s.landmarks.as_ref().and_then(|l| l.close_up.as_ref()),
@@ -325,6 +338,24 @@ fn structure_lines(s: &StructureInfo<'_>) -> Vec<Vec<String>> {
                 100.0 * s.size,
                 s.most * s.error.angle_rad.to_degrees(),
                 100.0 * s.most * s.error.log_size,
+            ),
+        ]));
+    }
+    if let Some(Certainty { held_out, loose_ends, .. }) = s.certainty {
+        let radius = held_out.radius_90_mm.map_or_else(
+            || "too few for a radius".to_owned(),
+            |mm| format!("90 % of those found within {mm:.2} mm"),
+        );
+        let ends =
+            if *loose_ends { "; its ends are loose: right means across its length" } else { "" };
+        lines.push(row([
+            "held out".to_owned(),
+            format!(
+                "{} of {} right, {} found, {radius}; scores up to {:.2}{ends}",
+                held_out.right,
+                held_out.subjects,
+                held_out.found,
+                held_out.highest_score(),
             ),
         ]));
     }

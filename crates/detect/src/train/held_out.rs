@@ -15,7 +15,7 @@ use crate::model::{Model, Provenance, StructureModel};
 use crate::refine::refinement::Refinement;
 use pbt_evaluate::{BoxError, Distance, has_loose_end, tolerance_mm};
 use pbt_tree::Backend;
-use pbt_volume::{PointLps, Pose};
+use pbt_volume::{PointLps, Pose, Status};
 
 /// A detection this many tolerances from its annotation, and sure, asks for a look at the
 /// annotation.
@@ -166,7 +166,11 @@ fn judge(
         subject: 0,
         case: 0,
         evidence: detection.trace.evidence,
-        out: detection.trace.at_most.is_some(),
+        out: match detection.trace.at_most {
+            // As in detection: what has loose ends may lie anywhere along its length.
+            Some(Status::Doubtful) => !loose_ends,
+            at_most => at_most.is_some(),
+        },
         right: Distance::Box(error).is_within(tolerance_mm, loose_ends),
         off_mm: if loose_ends { error.across_mm } else { error.center_mm },
         center_mm: error.center_mm,

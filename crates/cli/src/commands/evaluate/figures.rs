@@ -18,6 +18,10 @@ pub(crate) fn tables(summaries: &Summaries) -> String {
         text.push('\n');
         text.push_str(&of_scores(confidence, summaries.tolerances_mm));
     }
+    if summaries.overall.coverage.is_some() {
+        text.push('\n');
+        text.push_str(&of_radii(&figures));
+    }
     text
 }
 
@@ -133,6 +137,26 @@ fn of_scores(confidence: &Confidence, tolerances_mm: Option<[f64; 2]>) -> String
     )
 }
 
+/// Whether the radii hold 90 % of what was found.
+fn of_radii(figures: &[&Figures]) -> String {
+    let head =
+        ["radius of 90 %", "found", "within it", "share", "95 % interval", "mean radius, mm"];
+    let mut rows = vec![row(head)];
+    for f in figures {
+        let Some(c) = f.coverage else { continue };
+        let [low, high] = c.interval.map(percent);
+        rows.push(row([
+            title(f),
+            c.n.to_string(),
+            c.within.to_string(),
+            percent(c.within as f64 / c.n as f64),
+            format!("{low} to {high}"),
+            format!("{:.2}", c.mean_radius_mm),
+        ]));
+    }
+    table(1, &rows)
+}
+
 fn percent(share: f64) -> String {
     format!("{:.1} %", 100.0 * share)
 }
@@ -159,6 +183,7 @@ mod tests {
             score: None,
             error,
             across: false,
+            radius_90_mm: None,
             tolerance_mm: Some(3.0),
             right: center_mm.is_some_and(|mm| mm <= 3.0),
             rivals: 0,

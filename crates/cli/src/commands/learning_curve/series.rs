@@ -87,6 +87,7 @@ mod tests {
                 score: Some(0.5),
                 error: error.map(|center_mm| Distance::Point { center_mm }),
                 across: false,
+                radius_90_mm: None,
                 tolerance_mm: Some(2.0),
                 right: error.is_some_and(|mm| mm <= 2.0),
                 rivals: 1,

@@ -4,11 +4,11 @@ use std::fmt;
 
 /// So many of so many.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Proportion {
+pub struct Proportion {
     /// Those that are as wanted.
-    pub(crate) good: usize,
+    pub good: usize,
     /// All of them.
-    pub(crate) all: usize,
+    pub all: usize,
 }
 
 /// Probability that the truth lies beyond either end of an interval.
@@ -16,13 +16,13 @@ const TAIL: f64 = 0.025;
 
 impl Proportion {
     /// Counts one more.
-    pub(crate) fn add(&mut self, good: bool) {
+    pub fn add(&mut self, good: bool) {
         self.all += 1;
         self.good += usize::from(good);
     }
 
     /// Exact 95 % interval of the share behind it, for independent ones (Clopper and Pearson 1934).
-    pub(crate) fn interval(&self) -> [f64; 2] {
+    pub fn interval(&self) -> [f64; 2] {
         let Self { good, all } = *self;
         // The end at which so many, or more (fewer), have the probability `TAIL`.
         let low = if good == 0 { 0.0 } else { root(|p| at_most(all - good, all, 1.0 - p) - TAIL) };
@@ -52,8 +52,9 @@ fn at_most(good: usize, all: usize, p: f64) -> f64 {
     }
     let (mut log_choose, mut sum) = (0.0, 0.0);
     for k in 0..=good {
-        sum += (log_choose + k as f64 * p.ln() + (all - k) as f64 * (1.0 - p).ln()).exp();
-        log_choose += ((all - k) as f64 / (k + 1) as f64).ln();
+        sum +=
+            libm::exp(log_choose + k as f64 * libm::log(p) + (all - k) as f64 * libm::log(1.0 - p));
+        log_choose += libm::log((all - k) as f64 / (k + 1) as f64);
     }
     sum
 }

@@ -61,6 +61,5 @@ pub use stages::classifier::{FamilyClassifier, HaarClassifier, PoseClassifier};
 pub use stages::orientation::{OrientationSpec, OrientationStage};
 pub use stages::position::{Candidate, PositionSpec, PositionStage};
 pub use stages::verification::{VerificationSpec, VerificationStage};
-pub use train::{
-    GridDemand, Observer, Refusal, StageFigure, Trained, grid_demands, refusals, train,
-};
+pub use train::observer::{Observer, StageFigure};
+pub use train::{GridDemand, Refusal, Trained, grid_demands, refusals, train};

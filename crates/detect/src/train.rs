@@ -3,17 +3,18 @@
 mod held_out;
 mod landmarks;
 mod mirror;
+pub(crate) mod observer;
 mod provenance;
 mod refusals;
 mod structure;
 
+use self::observer::{First, Observer, StageFigure};
 pub use self::refusals::{GridDemand, Refusal, grid_demands, refusals};
 use self::structure::StructureTraining;
 use crate::DetectError;
 use crate::config::TrainConfig;
 use crate::data::augmentation::Augmented;
 use crate::data::look_alikes::representatives;
-use crate::data::mirror_trial::Gain;
 use crate::data::training_data::{Annotated, TrainingData};
 use crate::model::checkpoint::StructureCheckpoint;
 use crate::model::{Model, Provenance};
@@ -25,36 +26,6 @@ use pbt_tree::Backend;
 use pbt_volume::{PointLps, Pose};
 use std::time::Instant;
 
-/// Watches a training and may end it.
-pub trait Observer: Sync {
-    /// A stage begins; `done` is the share of the whole training that lies behind, 0 to 1.
-    fn stage(&self, structure: &str, stage: &str, done: f64);
-
-    /// Whether to stop at the next opportunity.
-    fn interrupted(&self) -> bool;
-
-    /// A stage is done: the checkpoint as bytes of a model file, to resume from.
-    ///
-    /// # Errors
-    /// What kept the bytes from being written; it ends the training.
-    fn checkpoint(&self, bytes: &[u8]) -> Result<(), DetectError>;
-}
-
-/// What a stage took and reached on the training cases.
-#[derive(Debug, Clone, serde::Serialize)]
-pub struct StageFigure {
-    /// Structure and stage.
-    pub stage: String,
-    /// Seconds.
-    pub seconds: f64,
-    /// What the figure is.
-    pub what: String,
-    /// Its mean over the training cases.
-    pub mean: f64,
-    /// Its largest value.
-    pub max: f64,
-}
-
 /// A finished training.
 #[derive(Debug)]
 pub struct Trained {
@@ -64,29 +35,6 @@ pub struct Trained {
     pub figures: Vec<StageFigure>,
     /// Annotations that were left out since the others contradict them, each with its case.
     pub warnings: Vec<String>,
-}
-
-impl StageFigure {
-    fn new(stage: String, started: Instant, what: &str, values: &[f64]) -> Self {
-        Self {
-            stage,
-            seconds: started.elapsed().as_secs_f64(),
-            what: what.to_owned(),
-            mean: values.iter().sum::<f64>() / values.len().max(1) as f64,
-            max: values.iter().copied().fold(0.0, f64::max),
-        }
-    }
-
-    fn of_mirror_trial(started: Instant, gain: &Gain) -> Self {
-        Self {
-            stage: "mirrored copies".to_owned(),
-            seconds: started.elapsed().as_secs_f64(),
-            what: "share of the held-out error that is left with them, and one standard error more"
-                .to_owned(),
-            mean: gain.share,
-            max: gain.share_at_most,
-        }
-    }
 }
 
 /// Trains every structure of the data.
@@ -138,25 +86,6 @@ pub fn train<B: Backend, D: TrainingData>(
     trained.warnings.extend(measured.warnings);
     figures.append(&mut trained.figures);
     Ok(Trained { figures, ..trained })
-}
-
-/// The first part of a training, before cases are held out.
-struct First<'a> {
-    outer: &'a dyn Observer,
-}
-
-impl Observer for First<'_> {
-    fn stage(&self, structure: &str, stage: &str, done: f64) {
-        self.outer.stage(structure, stage, held_out::BEFORE * done);
-    }
-
-    fn interrupted(&self) -> bool {
-        self.outer.interrupted()
-    }
-
-    fn checkpoint(&self, bytes: &[u8]) -> Result<(), DetectError> {
-        self.outer.checkpoint(bytes)
-    }
 }
 
 /// Says at once what the training would refuse later: the first of the [`refusals`].

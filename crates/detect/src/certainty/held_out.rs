@@ -219,7 +219,8 @@ mod tests {
     #[test]
     fn a_detector_that_was_sure_and_wrong_is_believed_no_more() {
         // Two of three wrong, whatever they looked like.
-        let boxes: Vec<HeldOutBox> = (0..24).map(|n| held_out(n, true, n % 3 == 0, 9.0)).collect();
+        let boxes: Vec<HeldOutBox> =
+            (0..24).map(|n| held_out(n, true, n.is_multiple_of(3), 9.0)).collect();
         let [certainty] = &certainties(&boxes, &[1], &[false], 0.8)[..] else { panic!() };
         let score = certainty.score(&boxes[0].evidence);
         assert!((0.25..0.45).contains(&score), "{score}");
@@ -229,7 +230,7 @@ mod tests {
     #[test]
     fn weak_evidence_counts_where_it_told_right_from_wrong() {
         let boxes: Vec<HeldOutBox> =
-            (0..40).map(|n| held_out(n, n % 4 != 0, n % 4 != 0, 2.0)).collect();
+            (0..40).map(|n| held_out(n, !n.is_multiple_of(4), !n.is_multiple_of(4), 2.0)).collect();
         let [certainty] = &certainties(&boxes, &[1], &[false], 0.8)[..] else { panic!() };
         assert!(certainty.score(&boxes[1].evidence) > 0.9);
         assert!(certainty.score(&boxes[0].evidence) < 0.25);

@@ -135,9 +135,9 @@ mod tests {
     fn finds_the_curve_that_outcomes_were_drawn_from() {
         let mut random = test_random(1);
         let outcomes: Vec<Outcome<2>> = (0..3000)
-            .map(|n| {
+            .map(|n: usize| {
                 let evidence = [random.normal() * 2.0, random.normal() * 2.0];
-                let z = 0.8 * evidence[0] + if n % 2 == 0 { 1.5 } else { -0.5 };
+                let z = 0.8 * evidence[0] + if n.is_multiple_of(2) { 1.5 } else { -0.5 };
                 let right = random.uniform() < logistic(z);
                 Outcome { evidence, group: n % 2, right }
             })
@@ -164,9 +164,12 @@ mod tests {
     #[test]
     fn evidence_that_speaks_against_its_side_is_not_used() {
         let outcome = |n: usize| Outcome {
-            evidence: [if n % 2 == 0 { 2.0 } else { -2.0 }, if n % 2 == 0 { -3.0 } else { 3.0 }],
+            evidence: [
+                if n.is_multiple_of(2) { 2.0 } else { -2.0 },
+                if n.is_multiple_of(2) { -3.0 } else { 3.0 },
+            ],
             group: 0,
-            right: n % 2 == 0,
+            right: n.is_multiple_of(2),
         };
         let fitted = Logistic::fit(&(0..60).map(outcome).collect::<Vec<_>>(), 1, &BELIEFS);
         assert_eq!(fitted.weights[1], 0.0);

@@ -1,7 +1,8 @@
 //! Detections of the whole chain in cases that it has not seen: every stage, from position to
 //! network and landmarks, is trained again without each part of the subjects in turn.
 
-use super::{Observer, train_on};
+use super::observer::{Nested, Observer};
+use super::train_on;
 use crate::DetectError;
 use crate::certainty::held_out::{HeldOutBox, HeldOutLandmark, certainties};
 use crate::certainty::structure::Certainty;
@@ -215,33 +216,4 @@ fn suspicion<D: TrainingData>(
         found.off_mm,
         certainty.score(&found.evidence)
     )
-}
-
-/// Tells of a training within a training.
-struct Nested<'a> {
-    outer: &'a dyn Observer,
-    part: usize,
-    parts: usize,
-}
-
-/// Share of the whole training that lies behind when held-out cases are begun: three trainings on two
-/// thirds of the cases follow.
-pub(super) const BEFORE: f64 = 0.35;
-
-impl Observer for Nested<'_> {
-    fn stage(&self, structure: &str, stage: &str, done: f64) {
-        let Self { outer, part, parts } = self;
-        let share = (*part as f64 + done) / *parts as f64;
-        let stage = format!("{stage}, {} of {parts} parts held out", part + 1);
-        outer.stage(structure, &stage, BEFORE + (1.0 - BEFORE) * share);
-    }
-
-    fn interrupted(&self) -> bool {
-        self.outer.interrupted()
-    }
-
-    /// A checkpoint is of the training on all cases.
-    fn checkpoint(&self, _bytes: &[u8]) -> Result<(), DetectError> {
-        Ok(())
-    }
 }

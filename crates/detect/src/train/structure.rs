@@ -1,6 +1,6 @@
 //! Training of one structure: position, orientation, refinement, verification, landmarks.
 
-use super::{Observer, StageFigure};
+use super::observer::{Observer, StageFigure};
 use crate::DetectError;
 use crate::config::{RefinementKind, TrainConfig};
 use crate::data::case::TrainingCase;

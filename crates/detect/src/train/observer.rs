@@ -1,0 +1,106 @@
+//! Who watches a training, and what is told of its stages.
+
+use crate::DetectError;
+use crate::data::mirror_trial::Gain;
+use std::time::Instant;
+
+/// Watches a training and may end it.
+pub trait Observer: Sync {
+    /// A stage begins; `done` is the share of the whole training that lies behind, 0 to 1.
+    fn stage(&self, structure: &str, stage: &str, done: f64);
+
+    /// Whether to stop at the next opportunity.
+    fn interrupted(&self) -> bool;
+
+    /// A stage is done: the checkpoint as bytes of a model file, to resume from.
+    ///
+    /// # Errors
+    /// What kept the bytes from being written; it ends the training.
+    fn checkpoint(&self, bytes: &[u8]) -> Result<(), DetectError>;
+}
+
+/// What a stage took and reached on the training cases.
+#[derive(Debug, Clone, serde::Serialize)]
+pub struct StageFigure {
+    /// Structure and stage.
+    pub stage: String,
+    /// Seconds.
+    pub seconds: f64,
+    /// What the figure is.
+    pub what: String,
+    /// Its mean over the training cases.
+    pub mean: f64,
+    /// Its largest value.
+    pub max: f64,
+}
+
+impl StageFigure {
+    pub(super) fn new(stage: String, started: Instant, what: &str, values: &[f64]) -> Self {
+        Self {
+            stage,
+            seconds: started.elapsed().as_secs_f64(),
+            what: what.to_owned(),
+            mean: values.iter().sum::<f64>() / values.len().max(1) as f64,
+            max: values.iter().copied().fold(0.0, f64::max),
+        }
+    }
+
+    pub(super) fn of_mirror_trial(started: Instant, gain: &Gain) -> Self {
+        Self {
+            stage: "mirrored copies".to_owned(),
+            seconds: started.elapsed().as_secs_f64(),
+            what: "share of the held-out error that is left with them, and one standard error more"
+                .to_owned(),
+            mean: gain.share,
+            max: gain.share_at_most,
+        }
+    }
+}
+
+/// The first part of a training, before cases are held out.
+pub(super) struct First<'a> {
+    pub(super) outer: &'a dyn Observer,
+}
+
+impl Observer for First<'_> {
+    fn stage(&self, structure: &str, stage: &str, done: f64) {
+        self.outer.stage(structure, stage, BEFORE * done);
+    }
+
+    fn interrupted(&self) -> bool {
+        self.outer.interrupted()
+    }
+
+    fn checkpoint(&self, bytes: &[u8]) -> Result<(), DetectError> {
+        self.outer.checkpoint(bytes)
+    }
+}
+
+/// Tells of a training within a training.
+pub(super) struct Nested<'a> {
+    pub(super) outer: &'a dyn Observer,
+    pub(super) part: usize,
+    pub(super) parts: usize,
+}
+
+/// Share of the whole training that lies behind when held-out cases are begun: three trainings on two
+/// thirds of the cases follow.
+const BEFORE: f64 = 0.35;
+
+impl Observer for Nested<'_> {
+    fn stage(&self, structure: &str, stage: &str, done: f64) {
+        let Self { outer, part, parts } = self;
+        let share = (*part as f64 + done) / *parts as f64;
+        let stage = format!("{stage}, {} of {parts} parts held out", part + 1);
+        outer.stage(structure, &stage, BEFORE + (1.0 - BEFORE) * share);
+    }
+
+    fn interrupted(&self) -> bool {
+        self.outer.interrupted()
+    }
+
+    /// A checkpoint is of the training on all cases.
+    fn checkpoint(&self, _bytes: &[u8]) -> Result<(), DetectError> {
+        Ok(())
+    }
+}

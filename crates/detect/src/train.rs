@@ -88,7 +88,7 @@ pub fn train<B: Backend, D: TrainingData>(
     Ok(Trained { figures, ..trained })
 }
 
-/// Says at once what the training would refuse later: the first of the [`refusals`].
+/// Says at once what the training would refuse later: the first of the [`refusals()`].
 fn accept<D: TrainingData>(data: &D, config: &TrainConfig) -> Result<(), DetectError> {
     refusals(data, config).into_iter().next().map_or(Ok(()), |refusal| Err(refusal.error))
 }

@@ -60,7 +60,7 @@ impl Distance {
         }
     }
 
-    /// Whether it is near enough; a box must lie the right way round, too: beyond [`TURNED_DEG`]
+    /// Whether it is near enough; a box must lie the right way round, too: beyond 45 degrees
     /// another order of its axes would fit better. Of one with loose ends only the distance across
     /// its longest edge counts.
     pub fn is_within(&self, tolerance_mm: f64, loose_ends: bool) -> bool {

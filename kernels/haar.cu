@@ -1,4 +1,4 @@
-// Haar responses at voxels, and dense scores; the twin of `haar.rs` of `pbt-cpu`.
+// Haar responses at voxels, and scores of all voxels or of listed ones; the twin of `haar.rs` of `pbt-cpu`.
 
 #include "tiles.cuh"
 #include "waves.cuh"
@@ -229,6 +229,25 @@ extern "C" __global__ __launch_bounds__(WALK_THREADS) void haar_walks(
             scores[voxel_number(b, first, place)] = score_of(forest, positive, margin);
         }
     }
+}
+
+// Scores of listed voxels (x, y, z) by a walk a thread.
+extern "C" __global__ __launch_bounds__(WALK_THREADS) void haar_walks_at(
+    Forest forest, Table table, const int *listed, u32 count, const void *taps, s64 *scores
+) {
+    u32 n = blockIdx.x * blockDim.x + threadIdx.x;
+    if (n >= count) return;
+    const int *voxel = listed + 3 * (u64)n;
+    const u32 *at = table.values + table.origin +
+                    ((u64)voxel[2] * table.plane + (u64)voxel[1] * table.row + voxel[0]);
+    // A block of one voxel.
+    Voxels<WholeTable> voxels = {};
+    voxels.reader = WholeTable{(const char *)at, table.row, table.plane};
+    voxels.taps = taps;
+    u64 positive = 0;
+    s64 margin = 0;
+    walk(forest, voxels, 0, &positive, &margin);
+    scores[n] = score_of(forest, positive, margin);
 }
 
 extern "C" __global__ __launch_bounds__(WAVE_THREADS) void haar_waves(

@@ -14,8 +14,8 @@ use pbt_features::{HaarFeature, SteerableFeature};
 use pbt_gpu::{Gpu, GpuImage};
 use pbt_io::read_image;
 use pbt_tree::{
-    AllVoxels, Backend, BinnedMatrix, BoostParams, Booster, Classifier, Device, DeviceError,
-    Evaluate, Haar, ImageLayout, Patch, PoseSite, Score, Steerable, VoxelSite, Weak,
+    Backend, BinnedMatrix, BoostParams, Booster, Classifier, Device, DeviceError, Evaluate, Haar,
+    ImageLayout, Patch, PoseSite, Score, Steerable, VoxelSite, Voxels, Weak,
 };
 use pbt_volume::{Pose, Volume};
 use std::path::Path;
@@ -83,7 +83,7 @@ impl Evaluate<Haar> for Split {
         family: &Haar,
         features: &[HaarFeature],
         classifier: &Classifier,
-        targets: &AllVoxels,
+        targets: &Voxels,
     ) -> Result<Vec<Score>, DeviceError> {
         self.gpu.score(&image.gpu, family, features, classifier, targets)
     }
@@ -94,7 +94,7 @@ impl Evaluate<Haar> for Split {
         family: &Haar,
         features: &[HaarFeature],
         classifier: &Classifier,
-        targets: &AllVoxels,
+        targets: &Voxels,
         k: usize,
     ) -> Result<Vec<(usize, Score)>, DeviceError> {
         self.gpu.best(&image.gpu, family, features, classifier, targets, k)

@@ -17,6 +17,7 @@ mod info;
 mod label_map;
 mod landmarks;
 mod learning_curve;
+mod robustness;
 mod schemas;
 #[path = "../sets.rs"]
 mod sets;

@@ -49,6 +49,27 @@ pub struct Global {
     /// Number of CPU threads [default: all cores]; results do not depend on it
     #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
+    /// Most memory to take, as in `8G` [default: what the machine or its control group has left];
+    /// images that need more are refused
+    #[arg(long, global = true, value_name = "SIZE", value_parser = bytes)]
+    pub memory: Option<u64>,
+}
+
+/// A number of bytes: `8G`, `500M`, `1.5GiB`. Letters stand for powers of 1024.
+fn bytes(text: &str) -> Result<u64, String> {
+    let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
+    let unit = text[end..].trim().to_ascii_uppercase();
+    let power = match unit.trim_end_matches('B').trim_end_matches('I') {
+        "" => 0,
+        "K" => 1,
+        "M" => 2,
+        "G" => 3,
+        "T" => 4,
+        _ => -1,
+    };
+    let number = text[..end].parse().ok().filter(|n: &f64| power >= 0 && n.is_finite());
+    let bytes = number.map(|n| n * 1024f64.powi(power)).filter(|b| *b >= 1.0);
+    bytes.map(|b| b as u64).ok_or_else(|| "expected a size, as in 8G or 500M".to_owned())
 }
 
 /// The commands.

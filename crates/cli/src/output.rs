@@ -1,7 +1,7 @@
 //! What commands print, and whether they can write.
 
 use crate::Failure;
-use pbt_io::{IoError, check_writable};
+use pbt_io::{IoError, check_writable, remove_leftovers};
 use std::io::{ErrorKind, Write};
 use std::path::Path;
 
@@ -32,6 +32,7 @@ pub(crate) fn check_output(path: &Path) -> Result<(), Failure> {
     }
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder).map_err(|e| IoError::output(path, &e))?;
+        remove_leftovers(folder);
     }
     Ok(check_writable(path)?)
 }

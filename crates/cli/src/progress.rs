@@ -120,7 +120,10 @@ impl TrainingProgress {
         ) {
             bar.set_style(style);
         }
-        bar.enable_steady_tick(Duration::from_millis(200));
+        // It ticks on a thread of its own.
+        if !bar.is_hidden() && rayon::current_num_threads() > 1 {
+            bar.enable_steady_tick(Duration::from_millis(200));
+        }
         Self { bar, checkpoint: None, what: what.to_owned() }
     }
 }

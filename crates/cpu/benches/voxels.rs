@@ -6,8 +6,8 @@
 use pbt_cpu::Cpu;
 use pbt_features::{HaarPoolConfig, haar_pool};
 use pbt_tree::{
-    AllVoxels, Bounds, Classifier, Device, DeviceError, EvalParams, Evaluate, Evaluator, Haar,
-    ImageLayout, Node, Tree, Weak,
+    Bounds, Classifier, Device, DeviceError, EvalParams, Evaluate, Evaluator, Haar, ImageLayout,
+    Node, Tree, Voxels, Weak,
 };
 use pbt_volume::{Geometry, Padding, Volume};
 use std::hint::black_box;
@@ -42,7 +42,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut times: Vec<f64> = (0..9)
         .map(|_| {
             let started = Instant::now();
-            black_box(Cpu.score(&image, &Haar, &features, &classifier, &AllVoxels)?);
+            black_box(Cpu.score(&image, &Haar, &features, &classifier, &Voxels::All)?);
             Ok(started.elapsed().as_secs_f64() * 1e3)
         })
         .collect::<Result<_, DeviceError>>()?;

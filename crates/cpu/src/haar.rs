@@ -1,9 +1,9 @@
-//! Haar responses at scattered voxels, for training, and dense scoring: the classifier at every
-//! voxel of a level, row by row.
+//! Haar responses at scattered voxels, for training, and scores: of every voxel of a level, row by
+//! row, or of listed ones.
 
 use crate::{Cpu, CpuImage};
 use pbt_features::{BoundHaar, HaarFeature};
-use pbt_tree::{AllVoxels, Classifier, DeviceError, Evaluate, Haar, Score, VoxelSite};
+use pbt_tree::{Classifier, DeviceError, Evaluate, Haar, Score, VoxelSite, Voxels};
 use rayon::prelude::*;
 
 impl Evaluate<Haar> for Cpu {
@@ -25,9 +25,12 @@ impl Evaluate<Haar> for Cpu {
         _: &Haar,
         features: &[HaarFeature],
         classifier: &Classifier,
-        _: &AllVoxels,
+        voxels: &Voxels,
     ) -> Result<Vec<Score>, DeviceError> {
-        Ok(score(image, features, classifier))
+        Ok(match voxels {
+            Voxels::All => score(image, features, classifier),
+            Voxels::At(voxels) => score_at(image, features, classifier, voxels),
+        })
     }
 }
 
@@ -75,6 +78,31 @@ fn score(image: &CpuImage, features: &[HaarFeature], classifier: &Classifier) ->
                     let place = place as usize;
                     *response = feature.response(table, firsts[place / nx] + place % nx);
                 }
+            }
+        };
+        classifier.score_block(&mut respond, out);
+    });
+    scores
+}
+
+fn score_at(
+    image: &CpuImage,
+    features: &[HaarFeature],
+    classifier: &Classifier,
+    voxels: &[[i32; 3]],
+) -> Vec<Score> {
+    /// Voxels that go through the tree together: what a node keeps of them stays in the cache.
+    const BLOCK: usize = 1024;
+    let integral = image.integral();
+    let table = integral.table();
+    let bound: Vec<BoundHaar> = features.iter().map(|f| f.bind(integral.strides())).collect();
+    let mut scores = vec![Score(0); voxels.len()];
+    scores.par_chunks_mut(BLOCK).zip(voxels.par_chunks(BLOCK)).for_each(|(out, voxels)| {
+        let bases: Vec<usize> = voxels.iter().map(|&voxel| integral.offset(voxel)).collect();
+        let mut respond = |id: u32, places: &[u32], responses: &mut [i32]| {
+            let feature = &bound[id as usize];
+            for (&place, response) in places.iter().zip(responses) {
+                *response = feature.response(table, bases[place as usize]);
             }
         };
         classifier.score_block(&mut respond, out);
@@ -198,6 +226,11 @@ mod tests {
                     .score(&mut |id| features[id as usize].response(image.integral(), voxel));
                 assert_eq!(*found, expected, "voxel {voxel:?}");
             }
+            let listed: Vec<usize> = (0..scores.len()).rev().step_by(7).collect();
+            let voxels: Vec<[i32; 3]> =
+                listed.iter().map(|n| [n % 21, n / 21 % 10, n / 210].map(|v| v as i32)).collect();
+            let expected: Vec<Score> = listed.iter().map(|&n| scores[n]).collect();
+            assert_eq!(score_at(&image, &features, &classifier, &voxels), expected);
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::network::graph::{Network, sure};
 use crate::network::level_shift::{LevelShiftTest, SHIFTS, ladder};
 use crate::stages::position::Candidate;
 use pbt_tree::{Backend, ImageLayout, Score};
-use pbt_volume::{Geometry, Location, PointLps, Pose, Precision, Status, Volume};
+use pbt_volume::{Geometry, Location, PointLps, Pose, Precision, Pyramid, Status, Volume};
 use std::time::Instant;
 
 /// One structure in one image.
@@ -138,13 +138,15 @@ impl Model {
         explain: bool,
     ) -> Result<(Detections, Vec<Explanation>), DetectError> {
         let mut clock = Clock::default();
+        let mut pyramids: Vec<(&WorkingSpec, Pyramid)> = Vec::new();
         let mut prepared: Vec<Prepared<'_, B>> = Vec::new();
         let mut searches = Vec::with_capacity(self.structures.len());
         for structure in &self.structures {
             let n = match prepared.iter().position(|p| p.serves(structure)) {
                 Some(n) => n,
                 None => {
-                    prepared.push(Prepared::new(backend, structure, image, &mut clock)?);
+                    let pyramid = shared_pyramid(&mut pyramids, &structure.working, image)?;
+                    prepared.push(Prepared::new(backend, structure, &pyramid, &mut clock)?);
                     prepared.len() - 1
                 }
             };
@@ -302,6 +304,21 @@ const STRONG: f64 = 2.995_732_273_553_991;
 /// A chosen pose within this of a rung, in D, stands on it.
 const SAME_RUNG: f64 = 0.35;
 
+/// The working pyramid of an image, made once for all structures with the same grid.
+fn shared_pyramid<'a>(
+    made: &mut Vec<(&'a WorkingSpec, Pyramid)>,
+    working: &'a WorkingSpec,
+    image: &Volume<f32>,
+) -> Result<Pyramid, DetectError> {
+    if let Some((_, pyramid)) = made.iter_mut().find(|(other, _)| other.is_same_grid(working)) {
+        *pyramid = pyramid.with_levels(working.levels);
+        return Ok(pyramid.clone());
+    }
+    let pyramid = working.pyramid(image)?;
+    made.push((working, pyramid.clone()));
+    Ok(pyramid)
+}
+
 /// An image made ready for structures with the same working grid and tables.
 struct Prepared<'a, B: Backend> {
     working: &'a WorkingSpec,
@@ -315,17 +332,16 @@ impl<'a, B: Backend> Prepared<'a, B> {
     fn new(
         backend: &B,
         structure: &'a StructureModel,
-        image: &Volume<f32>,
+        pyramid: &Pyramid,
         clock: &mut Clock,
     ) -> Result<Self, DetectError> {
-        let pyramid = structure.working.pyramid(image)?;
         let levels: Vec<Geometry> =
             pyramid.levels().iter().map(|level| level.geometry().clone()).collect();
         let spec = &structure.position.spec;
         check_window(levels[spec.level].shape(), spec.radius, levels[spec.level].spacing_mm()[0])?;
         clock.stop("prepare");
         let layout = structure.layout();
-        let image = backend.upload(pyramid.levels(), &layout)?;
+        let image = backend.upload(&pyramid.levels()[..structure.working.levels], &layout)?;
         clock.stop("upload");
         Ok(Self { working: &structure.working, layout, levels, image })
     }

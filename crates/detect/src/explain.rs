@@ -3,7 +3,7 @@
 
 use crate::DetectError;
 use crate::detect::Detection;
-use crate::landmarks::regressors::expected;
+use crate::landmarks::stage::expected;
 use crate::model::StructureModel;
 use crate::stages::classifier::PoseClassifier;
 use crate::stages::orientation::OrientationStage;

@@ -15,6 +15,7 @@ mod error;
 mod explain;
 mod landmarks;
 mod linear;
+mod memory;
 mod model;
 mod network;
 mod pose;
@@ -38,7 +39,7 @@ pub use detect::{Detection, Detections, LandmarkDetection, Trace};
 pub use error::DetectError;
 pub use explain::{Explanation, TreePath, Vote};
 pub use landmarks::close_up::CloseUp;
-pub use landmarks::regressors::{
+pub use landmarks::stage::{
     FoundLandmark, LandmarkGroup, LandmarkPrior, LandmarkRegressor, LandmarkRegressorSpec,
     LandmarkStage,
 };
@@ -56,9 +57,9 @@ pub use refine::cascade::Cascade;
 pub use refine::classification::{ClassificationPass, ClassificationPasses, PassSpec};
 pub use refine::refinement::Refinement;
 pub use refine::regressor::{OUTPUTS, Regressor, RegressorSpec};
-pub use stages::calibration::Calibration;
 pub use stages::classifier::{FamilyClassifier, HaarClassifier, PoseClassifier};
 pub use stages::orientation::{OrientationSpec, OrientationStage};
+pub use stages::platt_scaling::Calibration;
 pub use stages::position::{Candidate, PositionSpec, PositionStage};
 pub use stages::verification::{VerificationSpec, VerificationStage};
 pub use train::observer::{Observer, StageFigure};

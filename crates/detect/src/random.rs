@@ -16,6 +16,8 @@ pub(crate) enum Stream {
     PositionCopies,
     /// Negatives of the position stage.
     PositionNegatives,
+    /// Where the search for mistakes of the first position classifier begins.
+    PositionMistakes,
     /// The pool of Haar features.
     HaarPool,
     /// The classifiers of the position stage: the first, and the one that learns from its mistakes.

@@ -2,7 +2,7 @@
 
 mod held_out;
 mod landmarks;
-mod mirror;
+mod mirror_trial;
 pub(crate) mod observer;
 mod provenance;
 mod refusals;
@@ -15,6 +15,7 @@ use crate::DetectError;
 use crate::config::TrainConfig;
 use crate::data::augmentation::Augmented;
 use crate::data::look_alikes::representatives;
+use crate::data::pyramids::Pyramids;
 use crate::data::training_data::{Annotated, TrainingData};
 use crate::model::checkpoint::StructureCheckpoint;
 use crate::model::{Model, Provenance};
@@ -56,13 +57,14 @@ pub fn train<B: Backend, D: TrainingData>(
     config.check()?;
     let structures = data.structures();
     accept(data, config)?;
+    let pyramids = Pyramids::default();
     let mut figures = Vec::new();
     let copies = match config.augmentation.copies {
         Some(copies) => copies,
         None => {
             observer.stage(&structures[0].0, "trying mirrored copies", 0.0);
             let started = Instant::now();
-            let trial = mirror::trial(backend, data, config, seed)?;
+            let trial = mirror_trial::trial(backend, data, &pyramids, config, seed)?;
             figures.extend(trial.gain.map(|gain| StageFigure::of_mirror_trial(started, &gain)));
             usize::from(trial.helps)
         }
@@ -74,14 +76,14 @@ pub fn train<B: Backend, D: TrainingData>(
     };
     let first = First { outer: observer };
     let mut trained = match copies {
-        0 => train_on(backend, data, provenance, checkpoints, &first, None)?,
+        0 => train_on(backend, (data, &pyramids), provenance, checkpoints, &first, None)?,
         _ => {
             let copied = Augmented::new(data, copies, &config.augmentation, seed)?;
             accept(&copied, config)?;
-            train_on(backend, &copied, provenance, checkpoints, &first, None)?
+            train_on(backend, (&copied, &pyramids), provenance, checkpoints, &first, None)?
         }
     };
-    let measured = held_out::measure(backend, data, &trained.model, observer)?;
+    let measured = held_out::measure(backend, (data, &pyramids), &trained.model, observer)?;
     trained.model.certainty = measured.certainty;
     trained.warnings.extend(measured.warnings);
     figures.append(&mut trained.figures);
@@ -97,7 +99,7 @@ fn accept<D: TrainingData>(data: &D, config: &TrainConfig) -> Result<(), DetectE
 /// where this training holds some out.
 fn train_on<B: Backend, D: TrainingData>(
     backend: &B,
-    data: &D,
+    (data, pyramids): (&D, &Pyramids),
     provenance: Provenance,
     mut checkpoints: Vec<StructureCheckpoint>,
     observer: &dyn Observer,
@@ -112,6 +114,7 @@ fn train_on<B: Backend, D: TrainingData>(
         let mut training = StructureTraining {
             backend,
             data,
+            pyramids,
             config: settled.as_ref().unwrap_or(config),
             whole,
             seeds: Seeds::of_structure(seed, index),
@@ -129,7 +132,7 @@ fn train_on<B: Backend, D: TrainingData>(
     let level_shifts = match &network {
         Some(network) if config.network.level_shift => level_shift_training::train(
             backend,
-            data,
+            (data, pyramids),
             network,
             &structures,
             &representatives,

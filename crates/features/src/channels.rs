@@ -1,65 +1,50 @@
 //! Intensity and gradient of one pyramid level, sampled anywhere by integer trilinear
 //! interpolation.
 
-use pbt_volume::{Padding, Volume, gradient};
+use pbt_volume::{Padding, Volume};
+use std::sync::OnceLock;
 
 /// Samples are this many times the stored value: three fractional bits.
 pub const SAMPLE_SCALE: i32 = 8;
 
+/// Voxels across a brick, as a power of two.
+const BRICK_BITS: usize = 4;
+const BRICK: usize = 1 << BRICK_BITS;
+/// A brick also holds the first layer of the next one on each axis, so that the eight neighbours of
+/// a sample lie in one.
+const ACROSS: usize = BRICK + 1;
+/// Voxels across what the gradients of a brick are taken from.
+const WITH_NEIGHBOURS: usize = ACROSS + 2;
+
+/// Intensity and gradients of a voxel.
+type Channels = [i16; 4];
+
 /// One level of a case: intensity (12 bits) and twice its central differences along i, j, k,
 /// interleaved so that one sample reads neighbouring memory.
-#[derive(Debug, Clone)]
+///
+/// They are made brick by brick where the first sample falls, since boxes are sampled in a small
+/// part of a large image only.
+#[derive(Debug)]
 pub struct ChannelVolume {
+    level: Volume<u16>,
+    /// Of the level with its border.
     shape: [usize; 3],
     /// Voxel `(0, 0, 0)` of the level lies at this index: one border voxel is added where the image
     /// is padded by zeros.
-    border: i32,
-    data: Vec<[i16; 4]>,
+    border: usize,
+    bricks: Vec<OnceLock<Box<[Channels]>>>,
+    brick_counts: [usize; 3],
 }
 
 impl ChannelVolume {
     /// The channels of a level. Outside the image samples go on with the border voxel
     /// ([`Padding::Edge`]) or are 0 ([`Padding::Zero`]).
     pub fn new(level: &Volume<u16>, padding: Padding) -> Self {
-        match padding {
-            Padding::Edge => Self {
-                shape: level.shape(),
-                border: 0,
-                data: interleave(level.data(), &gradient(level)),
-            },
-            Padding::Zero => {
-                let [nx, ny, nz] = level.shape();
-                // The same grid, one voxel larger on every side; its placement is not used here.
-                let shape = [nx + 2, ny + 2, nz + 2];
-                let Ok(geometry) = pbt_volume::Geometry::isotropic(shape, 1.0) else {
-                    unreachable!("a level is never empty")
-                };
-                let mut padded = Volume::filled(geometry, 0u16);
-                for k in 0..nz {
-                    for j in 0..ny {
-                        let (from, to) = (level.offset(0, j, k), padded.offset(1, j + 1, k + 1));
-                        padded.data_mut()[to..to + nx]
-                            .copy_from_slice(&level.data()[from..from + nx]);
-                    }
-                }
-                // The gradient of the outermost layer is set to 0 too, since samples beyond it
-                // repeat it.
-                let mut steps = gradient(&padded);
-                for k in 0..shape[2] {
-                    for j in 0..shape[1] {
-                        let row = padded.offset(0, j, k);
-                        let outer = |v: usize, n: usize| v == 0 || v == n - 1;
-                        if outer(j, shape[1]) || outer(k, shape[2]) {
-                            steps[row..row + shape[0]].fill([0; 3]);
-                        } else {
-                            steps[row] = [0; 3];
-                            steps[row + shape[0] - 1] = [0; 3];
-                        }
-                    }
-                }
-                Self { shape, border: 1, data: interleave(padded.data(), &steps) }
-            }
-        }
+        let border = usize::from(padding == Padding::Zero);
+        let shape = level.shape().map(|n| n + 2 * border);
+        let brick_counts = shape.map(|n| n.div_ceil(BRICK));
+        let bricks = (0..brick_counts.iter().product()).map(|_| OnceLock::new()).collect();
+        Self { level: level.clone(), shape, border, bricks, brick_counts }
     }
 
     /// Intensity and gradient (along the grid's own axes) at a position in voxel units of the
@@ -67,34 +52,91 @@ impl ChannelVolume {
     /// times the stored value.
     pub fn sample(&self, at: [i32; 3]) -> [i32; 4] {
         let shift = crate::FRAME_BITS;
+        let mut brick = [0usize; 3];
         let mut base = 0usize;
         let mut fraction = [0i32; 3];
         let mut step = [0usize; 3];
         let mut stride = 1usize;
         for a in 0..3 {
             let last = self.shape[a] as i32 - 1;
-            let whole = (at[a] >> shift) + self.border;
+            let whole = (at[a] >> shift) + self.border as i32;
             let inside = whole >= 0 && whole < last;
             // Outside, both neighbours are the border voxel.
-            base += whole.clamp(0, last) as usize * stride;
+            let voxel = whole.clamp(0, last) as usize;
+            brick[a] = voxel >> BRICK_BITS;
+            base += (voxel & (BRICK - 1)) * stride;
             step[a] = if inside { stride } else { 0 };
             fraction[a] = (at[a] >> (shift - 8)) & 255;
-            stride *= self.shape[a];
+            stride *= ACROSS;
         }
-        let read = |o: usize| self.data[base + o].map(i32::from);
-        let lerp = |a: [i32; 4], b: [i32; 4], f: i32| -> [i32; 4] {
-            std::array::from_fn(|c| a[c] * 256 + (b[c] - a[c]) * f)
+        let data = self.brick(brick);
+        // Written out: iterators over arrays are not always compiled into plain arithmetic.
+        let read = |o: usize| {
+            let [v, x, y, z] = data[base + o];
+            [i32::from(v), i32::from(x), i32::from(y), i32::from(z)]
         };
+        let lerp = |[a, b, c, d]: [i32; 4], [e, f, g, h]: [i32; 4], share: i32| {
+            let between = |from: i32, to: i32| from * 256 + (to - from) * share;
+            [between(a, e), between(b, f), between(c, g), between(d, h)]
+        };
+        let drop = |[a, b, c, d]: [i32; 4], bits: i32| [a >> bits, b >> bits, c >> bits, d >> bits];
         let row = |o: usize| lerp(read(o), read(o + step[0]), fraction[0]);
-        let plane = |o: usize| lerp(row(o), row(o + step[1]), fraction[1]).map(|v| v >> 8);
+        let plane = |o: usize| drop(lerp(row(o), row(o + step[1]), fraction[1]), 8);
         // 13 bits with sign, 8 bits more after each direction less the 8 dropped between: at most
         // 30 bits.
-        lerp(plane(0), plane(step[2]), fraction[2]).map(|v| v >> 13)
+        drop(lerp(plane(0), plane(step[2]), fraction[2]), 13)
     }
-}
 
-fn interleave(intensity: &[u16], steps: &[[i16; 3]]) -> Vec<[i16; 4]> {
-    intensity.iter().zip(steps).map(|(&v, g)| [v as i16, g[0], g[1], g[2]]).collect()
+    fn brick(&self, [i, j, k]: [usize; 3]) -> &[Channels] {
+        let number = (k * self.brick_counts[1] + j) * self.brick_counts[0] + i;
+        self.bricks[number].get_or_init(|| self.make_brick([i, j, k].map(|b| b * BRICK)))
+    }
+
+    /// The brick from this voxel of the bordered level on. What lies beyond the level is not read.
+    fn make_brick(&self, first: [usize; 3]) -> Box<[Channels]> {
+        let values = self.with_neighbours(first);
+        let [stride_j, stride_k] = [WITH_NEIGHBOURS, WITH_NEIGHBOURS * WITH_NEIGHBOURS];
+        let outer = |a: usize, n: usize| first[a] + n == 0 || first[a] + n == self.shape[a] - 1;
+        let mut brick = Vec::with_capacity(ACROSS * ACROSS * ACROSS);
+        for k in 0..ACROSS {
+            for j in 0..ACROSS {
+                let row = (k + 1) * stride_k + (j + 1) * stride_j + 1;
+                for i in 0..ACROSS {
+                    let at = row + i;
+                    let step = |stride: usize| values[at + stride] - values[at - stride];
+                    let steps = [step(1), step(stride_j), step(stride_k)];
+                    // Samples beyond the outermost layer repeat it: beyond zeros nothing changes.
+                    let flat = self.border > 0 && (outer(0, i) || outer(1, j) || outer(2, k));
+                    let [x, y, z] = if flat { [0; 3] } else { steps };
+                    brick.push([values[at], x, y, z]);
+                }
+            }
+        }
+        brick.into_boxed_slice()
+    }
+
+    /// Intensities of a brick and the voxels around it; those beyond the bordered level are those
+    /// of its border.
+    fn with_neighbours(&self, first: [usize; 3]) -> Vec<i16> {
+        // Index on the level, or none in the border.
+        let on_level = |a: usize, n: usize| {
+            let voxel = (first[a] + n).saturating_sub(1).min(self.shape[a] - 1);
+            voxel.checked_sub(self.border).filter(|&v| v < self.level.shape()[a])
+        };
+        let across = || 0..WITH_NEIGHBOURS;
+        let columns: Vec<Option<usize>> = across().map(|n| on_level(0, n)).collect();
+        let mut values = Vec::with_capacity(WITH_NEIGHBOURS.pow(3));
+        for k in across().map(|n| on_level(2, n)) {
+            for j in across().map(|n| on_level(1, n)) {
+                let row = j.zip(k).map(|(j, k)| &self.level.data()[self.level.offset(0, j, k)..]);
+                let value = |column: &Option<usize>| {
+                    row.zip(*column).map_or(0, |(row, i)| row[i].min(i16::MAX as u16) as i16)
+                };
+                values.extend(columns.iter().map(value));
+            }
+        }
+        values
+    }
 }
 
 #[cfg(test)]
@@ -103,8 +145,8 @@ mod tests {
     use pbt_volume::Geometry;
     use proptest::prelude::*;
 
-    fn volume() -> Volume<u16> {
-        Volume::from_fn(Geometry::isotropic([6, 5, 4], 1.0).unwrap(), |i, j, k| {
+    fn volume(shape: [usize; 3]) -> Volume<u16> {
+        Volume::from_fn(Geometry::isotropic(shape, 1.0).unwrap(), |i, j, k| {
             ((i * 7919 + j * 104_729 + k * 1_299_709).wrapping_mul(2_654_435_761) >> 7 & 4095)
                 as u16
         })
@@ -112,8 +154,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn close_to_float_trilinear(at in prop::array::uniform3(-3.0f64..8.0), zero in any::<bool>()) {
-            let level = volume();
+        fn close_to_float_trilinear(at in prop::array::uniform3(-3.0f64..36.0), zero in any::<bool>()) {
+            let level = volume([34, 5, 17]);
             let padding = if zero { Padding::Zero } else { Padding::Edge };
             let channels = ChannelVolume::new(&level, padding);
             let fixed = at.map(|v| (v * 65536.0).floor() as i32);
@@ -139,13 +181,37 @@ mod tests {
         }
     }
 
+    /// `v[i+1] − v[i−1]` at every voxel; at the border the missing neighbour is the voxel itself,
+    /// or 0 where the image is padded by zeros.
     #[test]
-    fn gradient_channels_at_voxel_centres() {
-        let level = volume();
+    fn gradients_are_differences_of_neighbours() {
+        let level = volume([35, 4, 18]);
+        for padding in [Padding::Edge, Padding::Zero] {
+            let channels = ChannelVolume::new(&level, padding);
+            Volume::from_fn(level.geometry().clone(), |i, j, k| {
+                let at = |di: i64, dj: i64, dk: i64| {
+                    let p = [i as i64 + di, j as i64 + dj, k as i64 + dk];
+                    let outside = (0..3).any(|a| p[a] < 0 || p[a] >= level.shape()[a] as i64);
+                    let zero = outside && padding == Padding::Zero;
+                    if zero { 0 } else { i32::from(level.at_clamped(p[0], p[1], p[2])) }
+                };
+                let expected = [
+                    at(0, 0, 0),
+                    at(1, 0, 0) - at(-1, 0, 0),
+                    at(0, 1, 0) - at(0, -1, 0),
+                    at(0, 0, 1) - at(0, 0, -1),
+                ];
+                let found = channels.sample([i, j, k].map(|v| (v as i32) << 16));
+                assert_eq!(found, expected.map(|v| v * SAMPLE_SCALE), "{padding:?} {i} {j} {k}");
+                0u8
+            });
+        }
+    }
+
+    #[test]
+    fn far_outside_is_the_border_or_zero() {
+        let level = volume([6, 5, 4]);
         let channels = ChannelVolume::new(&level, Padding::Edge);
-        let sample = channels.sample([2 << 16, 2 << 16, 1 << 16]);
-        let step = i32::from(level.at(3, 2, 1)) - i32::from(level.at(1, 2, 1));
-        assert_eq!(sample[1], step * SAMPLE_SCALE);
         assert_eq!(channels.sample([i32::MAX, 0, 0]), channels.sample([5 << 16, 0, 0]));
         assert_eq!(ChannelVolume::new(&level, Padding::Zero).sample([i32::MIN, 0, 0]), [0; 4]);
     }

@@ -10,9 +10,9 @@ use crate::respond::Respond;
 use cudarc::driver::CudaSlice;
 use pbt_features::{HaarFeature, SteerableFeature};
 use pbt_tree::{
-    AllVoxels, Backend, BinnedMatrix, BoostParams, BoostTask, Booster, Classifier, Device,
-    DeviceError, Evaluate, FeatureFamily, Haar, ImageLayout, Patch, PoseSite, Score, Steerable,
-    VoxelSite, Weak,
+    Backend, BinnedMatrix, BoostParams, BoostTask, Booster, Classifier, Device, DeviceError,
+    Evaluate, FeatureFamily, Haar, ImageLayout, Patch, PoseSite, Score, Steerable, VoxelSite,
+    Voxels, Weak,
 };
 use pbt_volume::{Pose, Volume};
 
@@ -59,9 +59,16 @@ impl DeviceFamily for Haar {
         image: &GpuImage,
         features: &[HaarFeature],
         classifier: &Classifier,
-        _: &AllVoxels,
+        voxels: &Voxels,
     ) -> Result<Option<CudaSlice<i64>>, GpuError> {
-        gpu.haar.score_voxels(&gpu.device, &gpu.images, image, features, classifier).map(Some)
+        let on = (&gpu.device, &gpu.images);
+        match voxels {
+            Voxels::All => gpu.haar.score_voxels(on.0, on.1, image, features, classifier).map(Some),
+            Voxels::At(voxels) if voxels.is_empty() => Ok(None),
+            Voxels::At(voxels) => {
+                gpu.haar.score_listed(on, image, features, classifier, voxels).map(Some)
+            }
+        }
     }
 }
 

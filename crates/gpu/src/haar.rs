@@ -1,4 +1,4 @@
-//! Haar responses and dense scores: the twin of `haar.rs` of `pbt-cpu`.
+//! Haar responses and scores of voxels: the twin of `haar.rs` of `pbt-cpu`.
 
 use crate::constants::{TILED_THREADS, WALK_THREADS, WAVE_THREADS};
 use crate::device::{Context, GpuError, blocks_of, launch, module};
@@ -45,6 +45,7 @@ pub(crate) struct HaarKernels {
     bind_to_table: CudaFunction,
     bind_to_tile: CudaFunction,
     walks: CudaFunction,
+    walks_at: CudaFunction,
     waves: CudaFunction,
     waves_tiled: CudaFunction,
     paths: PathsKernels,
@@ -60,6 +61,7 @@ impl HaarKernels {
             bind_to_table: module.load_function("haar_bind_to_table")?,
             bind_to_tile: module.load_function("haar_bind_to_tile")?,
             walks: scoring_kernel(device, &module, "haar_walks")?,
+            walks_at: module.load_function("haar_walks_at")?,
             waves: scoring_kernel(device, &module, "haar_waves")?,
             waves_tiled: scoring_kernel(device, &module, "haar_waves_tiled")?,
             paths: PathsKernels::load(device)?,
@@ -343,6 +345,50 @@ impl HaarKernels {
             shared_mem_bytes: 0,
         };
         launch!(device, &self.walks, config, &argument, &table, &blocks, &taps, &mut scores)?;
+        Ok(scores)
+    }
+
+    /// Scores of listed voxels, at least one; they stay on the device.
+    pub(crate) fn score_listed(
+        &self,
+        (device, store): (&Context, &Images),
+        image: &GpuImage,
+        features: &[HaarFeature],
+        classifier: &Classifier,
+        voxels: &[[i32; 3]],
+    ) -> Result<CudaSlice<i64>, GpuError> {
+        let forest = self.forest(device, features, classifier)?;
+        let tables = store.tables(device, image)?;
+        let integral = tables.integral();
+        assert!(
+            features.iter().all(|f| f.radius() <= integral.pad),
+            "a feature reaches beyond the padding"
+        );
+        let inside = |v: &[i32; 3]| {
+            v.iter().zip(integral.shape).all(|(&v, n)| usize::try_from(v).is_ok_and(|v| v < n))
+        };
+        assert!(voxels.iter().all(inside), "a voxel lies outside the image");
+        let (argument, table, taps) = (
+            forest.forest.argument(device, &self.fixed),
+            integral.device_table(device),
+            self.bind_to_table(device, &forest, integral)?,
+        );
+        let places = device.upload(voxels)?;
+        let count = voxels.len() as u32;
+        // SAFETY: the kernel writes one a voxel.
+        let mut scores = unsafe { device.alloc::<i64>(voxels.len()) }?;
+        let config = blocks_of(WALK_THREADS, voxels.len());
+        launch!(
+            device,
+            &self.walks_at,
+            config,
+            &argument,
+            &table,
+            &places,
+            &count,
+            &taps,
+            &mut scores
+        )?;
         Ok(scores)
     }
 

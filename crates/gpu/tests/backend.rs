@@ -7,8 +7,8 @@ use pbt_cpu::Cpu;
 use pbt_features::{BoxGrid, HaarPoolConfig, SteerableSet, haar_pool, steerable_pool};
 use pbt_gpu::{Gpu, GpuError, Strategy, devices};
 use pbt_tree::{
-    AllVoxels, Backend, Bounds, Classifier, Device, EvalParams, Evaluate, Evaluator, Haar,
-    ImageLayout, Node, Patch, PoseSite, Score, Steerable, Tree, VoxelSite, Weak, best_indices,
+    Backend, Bounds, Classifier, Device, EvalParams, Evaluate, Evaluator, Haar, ImageLayout, Node,
+    Patch, PoseSite, Score, Steerable, Tree, VoxelSite, Voxels, Weak, best_indices,
 };
 use pbt_volume::{
     Geometry, IntegralVolume, Padding, PointLps, Pose, Pyramid, Volume, rotation_from_vector,
@@ -266,10 +266,21 @@ fn dense_scores_cuda() {
             // A tree that sends everything both ways has 2^depth leaves a sample.
             let depth = if eval.e2 == 0.5 { depth.min(6) } else { depth };
             let c = classifier(&mut rng, trees, depth.min(12), weaks, features.len(), 60_000, eval);
-            let expected = Cpu.score(&cpu_image, &Haar, &features, &c, &AllVoxels).expect(WORKS);
+            let expected = Cpu.score(&cpu_image, &Haar, &features, &c, &Voxels::All).expect(WORKS);
             assert!(
-                gpu.score(&gpu_image, &Haar, &features, &c, &AllVoxels).expect(WORKS) == expected,
+                gpu.score(&gpu_image, &Haar, &features, &c, &Voxels::All).expect(WORKS) == expected,
                 "{trees} {depth} {weaks} {radius} {eval:?}"
+            );
+            let listed: Vec<usize> = (0..500).map(|_| below(&mut rng, expected.len())).collect();
+            let [nx, ny, _] = shape;
+            let at = |n: &usize| [n % nx, n / nx % ny, n / nx / ny].map(|v| v as i32);
+            let voxels = Voxels::At(listed.iter().map(at).collect());
+            let of_listed: Vec<Score> = listed.iter().map(|&n| expected[n]).collect();
+            assert!(
+                Cpu.score(&cpu_image, &Haar, &features, &c, &voxels).expect(WORKS) == of_listed
+                    && gpu.score(&gpu_image, &Haar, &features, &c, &voxels).expect(WORKS)
+                        == of_listed,
+                "listed voxels: {trees} {depth} {weaks} {radius} {eval:?}"
             );
             for strategy in
                 [Strategy::Walks, Strategy::Waves, Strategy::TiledWaves, Strategy::Paths]
@@ -319,7 +330,7 @@ fn hard_forests_of_thresholds_cuda() {
             let upper = u64::MAX.checked_shl(below(&mut rng, 65) as u32).unwrap_or(0);
             weak.votes = if below(&mut rng, 2) == 0 { upper } else { !upper };
         }
-        let expected = Cpu.score(&cpu_image, &Haar, &features, &c, &AllVoxels).expect(WORKS);
+        let expected = Cpu.score(&cpu_image, &Haar, &features, &c, &Voxels::All).expect(WORKS);
         let by_paths =
             gpu.voxel_scores(&gpu_image, &features, &c, Strategy::Paths).expect("scores");
         match by_paths {
@@ -330,12 +341,12 @@ fn hard_forests_of_thresholds_cuda() {
             None => println!("{trees} {depth} {radius}: the device has too little shared memory"),
         }
         assert!(
-            gpu.score(&gpu_image, &Haar, &features, &c, &AllVoxels).expect(WORKS) == expected,
+            gpu.score(&gpu_image, &Haar, &features, &c, &Voxels::All).expect(WORKS) == expected,
             "{trees} {depth} {radius}"
         );
-        let best = Cpu.best(&cpu_image, &Haar, &features, &c, &AllVoxels, 300).expect(WORKS);
+        let best = Cpu.best(&cpu_image, &Haar, &features, &c, &Voxels::All, 300).expect(WORKS);
         assert!(
-            gpu.best(&gpu_image, &Haar, &features, &c, &AllVoxels, 300).expect(WORKS) == best,
+            gpu.best(&gpu_image, &Haar, &features, &c, &Voxels::All, 300).expect(WORKS) == best,
             "the best of {trees} {depth} {radius}"
         );
     }

@@ -5,7 +5,7 @@
 
 use crate::dataset::{CaseSpec, Dataset, Modality};
 use crate::json::{Node, parse};
-use crate::source::read_file;
+use crate::regular_file::{FileKind, read_file};
 use crate::{IoError, ReadOptions};
 use pbt_volume::{StructureKind, StructureSpec};
 use serde_json::Value;
@@ -333,7 +333,7 @@ fn splits(root: &Path) -> Result<Option<BTreeMap<String, String>>, IoError> {
     if !path.is_file() {
         return Ok(None);
     }
-    let first = read_file(&path)?;
+    let first = read_file(&path, FileKind::Document)?;
     let header = first.split(|&byte| byte == b'\n').next().unwrap_or_default();
     if !header.split(|&byte| byte == b'\t').any(|column| column.trim_ascii() == b"split") {
         return Ok(None);
@@ -369,7 +369,7 @@ fn table<const N: usize>(
     path: &Path,
     columns: &[&str; N],
 ) -> Result<std::vec::IntoIter<Row<N>>, IoError> {
-    let bytes = read_file(path)?;
+    let bytes = read_file(path, FileKind::Document)?;
     let bad = |what: String| IoError::input(path, "table", what, "repair the table");
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
     let mut reader =

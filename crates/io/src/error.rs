@@ -1,5 +1,6 @@
 //! The one error of this crate: a file, a field, what is wrong and what to do, on one line.
 
+use pbt_volume::NotEnoughMemory;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -15,6 +16,7 @@ pub struct IoError {
     problem: String,
     advice: String,
     writing: bool,
+    disk: bool,
 }
 
 impl IoError {
@@ -31,6 +33,7 @@ impl IoError {
             problem: problem.into(),
             advice: advice.into(),
             writing: false,
+            disk: false,
         }
     }
 
@@ -43,6 +46,12 @@ impl IoError {
             _ => "check that the file is complete and the disk healthy",
         };
         Self::input(path, "file", format!("cannot be read: {}", describe(error)), advice)
+    }
+
+    /// A file whose content takes more memory than there is.
+    pub fn memory(path: &Path, error: &NotEnoughMemory) -> Self {
+        let advice = "crop or downsample the image, or allow more with --memory";
+        Self::input(path, "memory", error.to_string(), advice)
     }
 
     /// A file that could not be written; what was there before is still there.
@@ -63,6 +72,13 @@ impl IoError {
             problem,
             advice: advice.into(),
             writing: true,
+            disk: matches!(
+                error.kind(),
+                io::ErrorKind::StorageFull
+                    | io::ErrorKind::QuotaExceeded
+                    | io::ErrorKind::ReadOnlyFilesystem
+                    | io::ErrorKind::FileTooLarge
+            ),
         }
     }
 
@@ -90,6 +106,12 @@ impl IoError {
     /// not be written (exit code 1).
     pub fn is_input(&self) -> bool {
         !self.writing
+    }
+
+    /// Whether an output could not be written because the disk, or the process's limit, takes
+    /// nothing more: other files would fail, too.
+    pub fn is_disk(&self) -> bool {
+        self.disk
     }
 }
 

@@ -1,11 +1,11 @@
 //! Reading images of any known format.
 
 use crate::IoError;
+use crate::dicom;
 use crate::loaded::{Loaded, ReadOptions};
-use crate::{dicom, metaimage, nifti, nrrd};
+use crate::open_image::OpenImage;
+use crate::regular_file::read_start;
 use pbt_volume::Volume;
-use rayon::prelude::*;
-use std::io::Read;
 use std::path::Path;
 
 /// An image with what is known about its file.
@@ -23,7 +23,8 @@ pub struct Image {
 }
 
 /// File name extensions of images, longest first where one ends another.
-const EXTENSIONS: [&str; 8] = ["nii.gz", "nii", "hdr.gz", "hdr", "mha", "mhd", "nrrd", "nhdr"];
+pub(crate) const EXTENSIONS: [&str; 8] =
+    ["nii.gz", "nii", "hdr.gz", "hdr", "mha", "mhd", "nrrd", "nhdr"];
 
 /// What [`case_name`] takes off a file name (`INTERFACES.md`).
 const CASE_EXTENSIONS: [&str; 7] = ["nii", "gz", "mha", "mhd", "nrrd", "nhdr", "zip"];
@@ -44,16 +45,7 @@ pub fn read_image(path: &Path) -> Result<Image, IoError> {
 /// # Errors
 /// As [`read_image`], and when there is no such series or time point.
 pub fn read_image_with(path: &Path, options: &ReadOptions) -> Result<Image, IoError> {
-    let Loaded { raw, sha256, mut warnings } = read_raw_with(path, options)?;
-    let volume = raw.to_f32();
-    let not_finite = volume.data().par_iter().filter(|v| !v.is_finite()).count();
-    if not_finite > 0 {
-        warnings.push(format!(
-            "voxel data: {not_finite} of {} voxels are NaN or infinite",
-            volume.data().len()
-        ));
-    }
-    Ok(Image { volume, sha256, warnings })
+    OpenImage::open(path, options)?.read()
 }
 
 /// Reads an image with the voxel type of its file, to write it again without loss.
@@ -64,43 +56,19 @@ pub fn read_raw(path: &Path) -> Result<Loaded, IoError> {
     read_raw_with(path, &ReadOptions::default())
 }
 
-/// As [`read_raw`], one of several volumes. All images of `pbt` come in by this door.
+/// As [`read_raw`], one of several volumes.
 ///
 /// # Errors
 /// As [`read_image_with`].
 pub fn read_raw_with(path: &Path, options: &ReadOptions) -> Result<Loaded, IoError> {
-    if path.is_dir() {
-        return dicom::read(path, options);
-    }
-    let format = extension(path, &[&EXTENSIONS[..], &["img.gz", "img"]].concat());
-    if let (Some(_), Some(series)) = (format, &options.series) {
-        let problem = format!("there is no series {series}: this is no DICOM");
-        return Err(IoError::input(path, "series", problem, "leave out --series"));
-    }
-    match format {
-        Some("mha" | "mhd") => metaimage::read(path, options.frame),
-        Some("nrrd" | "nhdr") => nrrd::read(path, options.frame),
-        Some(_) => nifti::read(path, options.frame),
-        None if is_dicom_path(path) => dicom::read(path, options),
-        None if !path.exists() => {
-            Err(IoError::unreadable(path, &std::io::ErrorKind::NotFound.into()))
-        }
-        None => Err(IoError::input(
-            path,
-            "file",
-            "has no extension of a known image format and is no DICOM",
-            "give a .nii, .nii.gz, .hdr, .mha, .mhd, .nrrd or .nhdr file, a DICOM file or folder, or a .zip of one",
-        )),
-    }
+    OpenImage::open(path, options)?.read_raw()
 }
 
 /// Whether a file is DICOM, or a zip archive of such files, by its first bytes or its name; for
 /// files without an extension that says more.
 pub fn is_dicom_path(path: &Path) -> bool {
-    let mut start = Vec::new();
-    let read = std::fs::File::open(path).and_then(|file| file.take(132).read_to_end(&mut start));
-    let named = extension(path, &["dcm", "ima", "zip"]).is_some() && path.is_file();
-    path.is_file() && read.is_ok() && (named || dicom::is_dicom(&start))
+    let named = extension(path, &["dcm", "ima", "zip"]).is_some();
+    read_start(path, 132).is_some_and(|start| named || dicom::is_dicom(&start))
 }
 
 /// Reads a label map, of any format and voxel type that [`read_image`] takes.
@@ -108,7 +76,9 @@ pub fn is_dicom_path(path: &Path) -> bool {
 /// # Errors
 /// As [`read_image`], and when a voxel is not an integer from 0 to 65535.
 pub fn read_labels(path: &Path) -> Result<Volume<u16>, IoError> {
-    read_raw(path)?.raw.to_labels().map_err(|value| {
+    let image = OpenImage::open(path, &ReadOptions::default())?;
+    image.check_memory()?;
+    image.load()?.raw.to_labels().map_err(|value| {
         let problem = format!("a voxel has the value {value}, which is no label");
         IoError::input(
             path,
@@ -138,7 +108,7 @@ pub fn case_name(path: &Path) -> String {
     stem.to_owned()
 }
 
-fn extension<'a>(path: &Path, known: &[&'a str]) -> Option<&'a str> {
+pub(crate) fn extension<'a>(path: &Path, known: &[&'a str]) -> Option<&'a str> {
     let name = path.file_name()?.to_string_lossy();
     known.iter().find(|e| ends_with_extension(&name, e)).copied()
 }

@@ -2,7 +2,7 @@
 //! field.
 
 use crate::IoError;
-use crate::source::read_file;
+use crate::regular_file::{FileKind, read_file};
 use serde_json::{Map, Value};
 use std::path::Path;
 
@@ -14,25 +14,13 @@ pub(crate) struct Node<'a> {
     value: &'a Value,
 }
 
-/// More than any annotation or data set has. In memory a value takes up to 16 times the bytes that
-/// it has in its file.
-const MAX_BYTES: usize = 64 << 20;
-
 /// The value that a file holds.
 pub(crate) fn parse(file: &Path) -> Result<Value, IoError> {
-    parse_bytes(file, &read_file(file)?)
+    parse_bytes(file, &read_file(file, FileKind::Document)?)
 }
 
 /// The value in the content of a file.
 pub(crate) fn parse_bytes(file: &Path, bytes: &[u8]) -> Result<Value, IoError> {
-    if bytes.len() > MAX_BYTES {
-        return Err(IoError::input(
-            file,
-            "JSON",
-            format!("has more than {MAX_BYTES} bytes"),
-            "split it into several files",
-        ));
-    }
     serde_json::from_slice(bytes)
         .map_err(|error| IoError::input(file, "JSON", error.to_string(), "repair the file"))
 }

@@ -96,17 +96,19 @@ fn values_of_boxes(dataset: &Dataset) -> BTreeMap<String, LabelBox> {
 /// Rayon's pool, whose others may wait for the same boxes, and a task that it takes up while it
 /// waits may ask for them again.
 fn each<T: Send>(paths: &[&Path], read: impl Fn(&Path) -> T + Sync) -> Vec<T> {
+    let one_by_one = || paths.iter().map(|path| read(path)).collect();
     let threads = rayon::current_num_threads();
+    if threads == 1 {
+        return one_by_one();
+    }
     let on_pool = || {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().ok();
         let all = || paths.par_iter().map(|path| read(path)).collect();
-        match pool {
-            Some(pool) => pool.install(all),
-            // No threads to be had.
-            None => paths.iter().map(|path| read(path)).collect(),
-        }
+        pool.map_or_else(one_by_one, |pool| pool.install(all))
     };
-    std::thread::scope(|scope| {
-        scope.spawn(on_pool).join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    std::thread::scope(|scope| match std::thread::Builder::new().spawn_scoped(scope, on_pool) {
+        Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+        // No threads to be had.
+        Err(_) => one_by_one(),
     })
 }

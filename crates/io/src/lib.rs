@@ -28,8 +28,10 @@ mod nifti;
 mod nifti_header;
 mod nnunet;
 mod nrrd;
+mod open_image;
 mod points;
 mod raw;
+mod regular_file;
 mod result;
 mod source;
 mod stored;
@@ -38,7 +40,7 @@ mod write_image;
 
 pub use annotation_file::read_annotations;
 pub use annotations::{Annotations, Landmark, LandmarkState, check_annotations};
-pub use atomic::{check_writable, write_atomically};
+pub use atomic::{check_writable, remove_leftovers, write_atomically};
 pub use dataset::{CaseSpec, Dataset, Modality};
 pub use dicom::{SeriesInfo, list_series};
 pub use error::IoError;
@@ -50,8 +52,10 @@ pub use label_map::write_label_map;
 pub use loaded::{Loaded, ReadOptions};
 pub use markups::{read_markups, write_markups};
 pub use mean_shape::box_from_labels;
+pub use open_image::OpenImage;
 pub use points::read_points;
 pub use raw::{RawImage, Scaling, VoxelType};
+pub use regular_file::{FileKind, read_file, read_start};
 pub use result::{
     DetectionRecord, DeviceRecord, InputRecord, ModelRecord, OrientationRecord, ResultFile,
     RunRecord, read_result, write_result,

@@ -2,16 +2,15 @@
 //! are LPS millimetres, as in ITK, which wrote nearly all such files.
 
 use crate::IoError;
-use crate::loaded::Loaded;
 use crate::raw::VoxelType;
 use crate::source::Compression;
-use crate::stored::{FileBytes, Frame, Start, Stored};
+use crate::stored::{FileBytes, Frame, Start, Stored, StoredImage};
 use crate::text_header::{TextHeader, line_at, too_long};
 use nalgebra::{Matrix3, Vector3};
 use pbt_volume::{Geometry, PointLps};
 use std::path::Path;
 
-pub(crate) fn read(path: &Path, frame: Option<usize>) -> Result<Loaded, IoError> {
+pub(crate) fn open(path: &Path, frame: Option<usize>) -> Result<StoredImage, IoError> {
     let file = FileBytes::read(path)?;
     let (header, header_end) = parse(path, &file.bytes)?;
     let dimensions: [usize; 1] = header.numbers("NDims", header.required("NDims")?)?;
@@ -52,7 +51,7 @@ pub(crate) fn read(path: &Path, frame: Option<usize>) -> Result<Loaded, IoError>
         }
     };
     let detached = if local { None } else { Some(header.data_file("ElementDataFile", data)?) };
-    Stored { header: file, detached, start, compression, big_endian, frame }.load(
+    Stored { header: file, detached, start, compression, big_endian, frame }.described(
         geometry,
         voxel_type,
         None,

@@ -1,15 +1,14 @@
 //! NIfTI files: `.nii`, `.nii.gz`, and pairs of `.hdr` and `.img`, each with or without gzip.
 
 use crate::IoError;
-use crate::loaded::Loaded;
 use crate::nifti_header::{Header, MAX_HEADER_BYTES};
 use crate::source::{Compression, start_of};
-use crate::stored::{FileBytes, Frame, Start, Stored};
+use crate::stored::{FileBytes, Frame, Start, Stored, StoredImage};
 use std::path::{Path, PathBuf};
 
-/// Reads a NIfTI file, or a pair from the name of either part; of several time points the wanted
+/// Reads the header of a NIfTI file, or of a pair from the name of either part; of several time points the wanted
 /// one. The hash of a pair is that of header and voxels, one after the other.
-pub(crate) fn read(path: &Path, frame: Option<usize>) -> Result<Loaded, IoError> {
+pub(crate) fn open(path: &Path, frame: Option<usize>) -> Result<StoredImage, IoError> {
     let header_path = match split_extension(path) {
         Some((stem, "img" | "img.gz")) => existing(path, stem, ["hdr", "hdr.gz"])?,
         _ => path.to_path_buf(),
@@ -49,7 +48,7 @@ pub(crate) fn read(path: &Path, frame: Option<usize>) -> Result<Loaded, IoError>
     let compression = Compression::of_file(&detached.as_ref().unwrap_or(&file).bytes);
     let start = Start::At { file_offset: 0, stream_offset };
     Stored { header: file, detached, start, compression, big_endian: header.big_endian, frame }
-        .load(geometry, voxel_type, scaling, warnings)
+        .described(geometry, voxel_type, scaling, warnings)
 }
 
 /// Stem and extension of a part of a pair, in lower case; `None` for any other name.

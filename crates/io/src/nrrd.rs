@@ -2,16 +2,15 @@
 //! gzip encoding.
 
 use crate::IoError;
-use crate::loaded::Loaded;
 use crate::raw::VoxelType;
 use crate::source::Compression;
-use crate::stored::{FileBytes, Frame, Start, Stored};
+use crate::stored::{FileBytes, Frame, Start, Stored, StoredImage};
 use crate::text_header::{TextHeader, line_at, too_long};
 use nalgebra::{Matrix3, Vector3};
 use pbt_volume::{Geometry, GeometryError, PointLps};
 use std::path::Path;
 
-pub(crate) fn read(path: &Path, frame: Option<usize>) -> Result<Loaded, IoError> {
+pub(crate) fn open(path: &Path, frame: Option<usize>) -> Result<StoredImage, IoError> {
     let file = FileBytes::read(path)?;
     let (header, header_end) = parse(path, &file.bytes)?;
     let voxel_type = voxel_type(&header)?;
@@ -45,7 +44,7 @@ pub(crate) fn read(path: &Path, frame: Option<usize>) -> Result<Loaded, IoError>
         compression,
     )?;
     Stored { header: file, detached, start, compression, big_endian, frame }
-        .load(geometry, voxel_type, None, warnings)
+        .described(geometry, voxel_type, None, warnings)
 }
 
 /// The fields up to the empty line (or the file's end, in a detached header), and the offset behind

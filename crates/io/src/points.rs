@@ -3,7 +3,7 @@
 
 use crate::IoError;
 use crate::annotations::{Annotations, Landmark, LandmarkState};
-use crate::source::read_file;
+use crate::regular_file::{FileKind, read_file};
 use nalgebra::{Point3, Vector3};
 use pbt_volume::PointLps;
 use std::path::Path;
@@ -23,7 +23,7 @@ const RAS: [f64; 3] = [-1.0, -1.0, 1.0];
 /// [`IoError`] naming file and line: no declared space, voxel coordinates, a number that is none, a
 /// name twice.
 pub fn read_points(path: &Path) -> Result<Annotations, IoError> {
-    let bytes = read_file(path)?;
+    let bytes = read_file(path, FileKind::Document)?;
     let text = std::str::from_utf8(&bytes)
         .map_err(|_| IoError::input(path, "file", "is not UTF-8", "save it as UTF-8"))?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);

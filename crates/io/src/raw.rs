@@ -1,7 +1,7 @@
 //! An image as its file holds it: stored voxels of their own type, scaling apart, geometry in LPS
 //! millimetres.
 
-use pbt_volume::{Geometry, Volume};
+use pbt_volume::{Geometry, NotEnoughMemory, Volume, try_zeroed};
 use rayon::prelude::*;
 
 /// Voxels converted by one task; any value gives the same result.
@@ -131,28 +131,33 @@ impl RawImage {
 
     /// The real values as `f32`. Scaling and wide types go through `f64` voxel by voxel, so that
     /// each value is rounded once.
-    pub fn to_f32(&self) -> Volume<f32> {
+    ///
+    /// # Errors
+    /// When there is no memory for them.
+    pub fn to_f32(&self) -> Result<Volume<f32>, NotEnoughMemory> {
+        let out = try_zeroed(self.geometry.len())?;
         macro_rules! convert {
             ($t:ty) => {
                 match self.scaling {
-                    None => self.decode(|v: $t| v as f32),
+                    None => self.decode(|v: $t| v as f32, out),
                     Some(Scaling { slope, intercept }) => {
-                        self.decode(move |v: $t| (v as f64 * slope + intercept) as f32)
+                        self.decode(move |v: $t| (v as f64 * slope + intercept) as f32, out)
                     }
                 }
             };
         }
         let data = for_type!(self.voxel_type, convert);
-        Volume::new(self.geometry.clone(), data)
+        Ok(Volume::new(self.geometry.clone(), data))
     }
 
-    /// The real values as `f64`, i fastest.
+    /// The real values as `f64`, i fastest. Ask [`pbt_volume::check_memory`] before.
     pub fn to_f64(&self) -> Vec<f64> {
+        let out = vec![0.0; self.geometry.len()];
         let Scaling { slope, intercept } =
             self.scaling.unwrap_or(Scaling { slope: 1.0, intercept: 0.0 });
         macro_rules! convert {
             ($t:ty) => {
-                self.decode(move |v: $t| v as f64 * slope + intercept)
+                self.decode(move |v: $t| v as f64 * slope + intercept, out)
             };
         }
         for_type!(self.voxel_type, convert)
@@ -175,7 +180,7 @@ impl RawImage {
                     Some(value) => Err(value),
                     None => Ok(Volume::new(
                         self.geometry.clone(),
-                        self.decode(move |v: $t| real(v) as u16),
+                        self.decode(move |v: $t| real(v) as u16, vec![0; self.geometry.len()]),
                     )),
                 }
             }};
@@ -183,11 +188,12 @@ impl RawImage {
         for_type!(self.voxel_type, convert)
     }
 
-    fn decode<T: FromLeBytes, U: Copy + Default + Send>(
+    /// Every voxel through `f` into `out`, which has as many places.
+    fn decode<T: FromLeBytes, U: Copy + Send>(
         &self,
         f: impl Fn(T) -> U + Sync,
+        mut out: Vec<U>,
     ) -> Vec<U> {
-        let mut out = vec![U::default(); self.geometry.len()];
         let stored = self.bytes.par_chunks(CHUNK * self.voxel_type.size());
         out.par_chunks_mut(CHUNK).zip(stored).for_each(|(out, stored)| {
             for (out, bytes) in out.iter_mut().zip(stored.chunks_exact(size_of::<T>())) {
@@ -247,7 +253,7 @@ mod tests {
         let bytes: Vec<u8> =
             [16_777_217i32, 16_777_219].iter().flat_map(|v| v.to_le_bytes()).collect();
         let scaling = Some(Scaling { slope: 1.0, intercept: -16_777_216.0 });
-        assert_eq!(image(VoxelType::I32, bytes, scaling).to_f32().data(), [1.0, 3.0]);
+        assert_eq!(image(VoxelType::I32, bytes, scaling).to_f32().unwrap().data(), [1.0, 3.0]);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! same input and model.
 
 use crate::json::{Node, parse_bytes};
-use crate::source::read_file;
+use crate::regular_file::{FileKind, read_file};
 use crate::{IoError, write_atomically};
 use pbt_volume::{Detection, Geometry, Location, PointLps, Pose, Precision, Status, StructureKind};
 use serde::de::{MapAccess, Visitor};
@@ -276,7 +276,7 @@ pub fn write_result(path: &Path, result: &ResultFile) -> Result<(), IoError> {
 /// [`IoError`] naming file and field when it is no result, one of another schema, or one that
 /// breaks the schema's promises.
 pub fn read_result(path: &Path) -> Result<ResultFile, IoError> {
-    let bytes = read_file(path)?;
+    let bytes = read_file(path, FileKind::Document)?;
     let value = parse_bytes(path, &bytes)?;
     let root = Node::root(path, &value);
     for (key, expected) in [("schema", SCHEMA), ("coordinate_system", COORDINATE_SYSTEM)] {

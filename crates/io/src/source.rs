@@ -1,9 +1,9 @@
-//! Bytes of files: read once, hashed, inflated within bounds that are known before anything is
+//! Voxels out of the bytes of a file: inflated within bounds that are known before anything is
 //! allocated.
 
 use crate::IoError;
 use flate2::bufread::{GzDecoder, ZlibDecoder};
-use std::fs::File;
+use pbt_volume::NotEnoughMemory;
 use std::io::{self, Read};
 use std::path::Path;
 
@@ -29,29 +29,6 @@ impl Compression {
     }
 }
 
-/// The whole content of a file.
-pub(crate) fn read_file(path: &Path) -> Result<Vec<u8>, IoError> {
-    let unreadable = |error: io::Error| IoError::unreadable(path, &error);
-    let mut file = File::open(path).map_err(unreadable)?;
-    let meta = file.metadata().map_err(unreadable)?;
-    if meta.is_dir() {
-        return Err(IoError::unreadable(path, &io::ErrorKind::IsADirectory.into()));
-    }
-    if !meta.is_file() {
-        // A pipe or device has no size, and may have no end.
-        return Err(IoError::input(path, "file", "is a pipe or device", "save it as a file first"));
-    }
-    if meta.len() == 0 {
-        return Err(IoError::input(path, "file", "is empty", "copy or export it again"));
-    }
-    let mut bytes = Vec::new();
-    bytes
-        .try_reserve_exact(usize::try_from(meta.len()).unwrap_or(usize::MAX))
-        .map_err(|_| too_large(path, meta.len()))?;
-    file.read_to_end(&mut bytes).map_err(unreadable)?;
-    Ok(bytes)
-}
-
 /// At most `limit` bytes from the start of a stream; fewer when it is shorter. For headers, which
 /// are small.
 pub(crate) fn start_of(
@@ -72,11 +49,35 @@ pub(crate) fn start_of(
     Ok(out)
 }
 
-/// Exactly `size` bytes that start at `offset` in the (inflated) stream.
-///
-/// Sizes come from headers and may be absurd: what the file cannot hold is refused before memory is
-/// asked for, and a compressed stream's checksum is verified, so that damaged voxels are not taken
-/// for real ones.
+/// Whether a (compressed) stream of `length` bytes can hold `size` bytes from `offset` on. Sizes
+/// come from headers and may be absurd: what the file cannot hold is refused before memory is asked
+/// for.
+pub(crate) fn check_capacity(
+    path: &Path,
+    length: usize,
+    compression: Compression,
+    offset: usize,
+    size: usize,
+) -> Result<usize, IoError> {
+    let capacity = match compression {
+        Compression::None => length,
+        _ => length.saturating_mul(MAX_DEFLATE_RATIO),
+    };
+    offset.checked_add(size).filter(|&end| end <= capacity).ok_or_else(|| {
+        let problem = format!(
+            "the header asks for {size} bytes from byte {offset} on, the file can hold {capacity}"
+        );
+        IoError::input(
+            path,
+            "voxel data",
+            problem,
+            "the file is cut or its header wrong; copy or export it again",
+        )
+    })
+}
+
+/// Exactly `size` bytes that start at `offset` in the (inflated) stream. A compressed stream's
+/// checksum is verified, so that damaged voxels are not taken for real ones.
 pub(crate) fn voxel_bytes(
     path: &Path,
     bytes: &[u8],
@@ -84,27 +85,14 @@ pub(crate) fn voxel_bytes(
     offset: usize,
     size: usize,
 ) -> Result<Vec<u8>, IoError> {
-    let capacity = match compression {
-        Compression::None => bytes.len(),
-        _ => bytes.len().saturating_mul(MAX_DEFLATE_RATIO),
-    };
-    let end = offset.checked_add(size).filter(|&end| end <= capacity);
-    let Some(end) = end else {
-        let problem = format!(
-            "the header asks for {size} bytes from byte {offset} on, the file can hold {capacity}"
-        );
-        return Err(IoError::input(
-            path,
-            "voxel data",
-            problem,
-            "the file is cut or its header wrong; copy or export it again",
-        ));
-    };
-    if compression == Compression::None {
-        return Ok(bytes[offset..end].to_vec());
-    }
+    let end = check_capacity(path, bytes.len(), compression, offset, size)?;
     let mut out = Vec::new();
-    out.try_reserve_exact(end).map_err(|_| too_large(path, end as u64))?;
+    if compression == Compression::None {
+        out.try_reserve_exact(size).map_err(|_| not_enough(path, size))?;
+        out.extend_from_slice(&bytes[offset..end]);
+        return Ok(out);
+    }
+    out.try_reserve_exact(end).map_err(|_| not_enough(path, end))?;
     inflate(bytes, compression, end, &mut out).map_err(|error| {
         IoError::input(
             path,
@@ -153,13 +141,8 @@ fn inflate(
     Ok(())
 }
 
-fn too_large(path: &Path, bytes: u64) -> IoError {
-    IoError::input(
-        path,
-        "file",
-        format!("needs {bytes} bytes of memory, more than there is"),
-        "crop or downsample the volume first",
-    )
+fn not_enough(path: &Path, bytes: usize) -> IoError {
+    IoError::memory(path, &NotEnoughMemory { asked: bytes as u64, limit: None })
 }
 
 #[cfg(test)]

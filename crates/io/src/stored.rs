@@ -1,9 +1,10 @@
-//! The last step of every reader: from the place of the voxels in their file to an image.
+//! The last steps of every reader: from the place of the voxels in their file to an image.
 
 use crate::IoError;
-use crate::loaded::Loaded;
+use crate::loaded::{Loaded, MemoryPlan};
 use crate::raw::{RawImage, Scaling, VoxelType, swap_bytes};
-use crate::source::{Compression, read_file, voxel_bytes};
+use crate::regular_file::{FileKind, read_file};
+use crate::source::{Compression, check_capacity, voxel_bytes};
 use pbt_volume::Geometry;
 use std::path::{Path, PathBuf};
 
@@ -15,7 +16,7 @@ pub(crate) struct FileBytes {
 
 impl FileBytes {
     pub(crate) fn read(path: &Path) -> Result<Self, IoError> {
-        Ok(Self { path: path.to_path_buf(), bytes: read_file(path)? })
+        Ok(Self { path: path.to_path_buf(), bytes: read_file(path, FileKind::Image)? })
     }
 }
 
@@ -84,15 +85,15 @@ pub(crate) struct Stored {
 }
 
 impl Stored {
-    /// Takes the voxels out. The geometry's size is from the header and has not been compared with
-    /// the file yet: that is done here.
-    pub(crate) fn load(
+    /// Puts it together with what the header says of the image. The geometry's size has not been
+    /// compared with the file yet: that is done here.
+    pub(crate) fn described(
         self,
         geometry: Geometry,
         voxel_type: VoxelType,
         scaling: Option<Scaling>,
         warnings: Vec<String>,
-    ) -> Result<Loaded, IoError> {
+    ) -> Result<StoredImage, IoError> {
         let file = self.detached.as_ref().unwrap_or(&self.header);
         let size = geometry.len().saturating_mul(voxel_type.size());
         let (file_offset, stream_offset) = match self.start {
@@ -102,27 +103,83 @@ impl Stored {
             Start::End => (file.bytes.len().saturating_sub(size.saturating_mul(self.frame.of)), 0),
         };
         let stream_offset = size.saturating_mul(self.frame.wanted).saturating_add(stream_offset);
-        let parts =
-            [&self.header.bytes[..], self.detached.as_ref().map_or(&[], |file| &file.bytes)];
+        let stream = &file.bytes[file_offset..];
+        check_capacity(&file.path, stream.len(), self.compression, stream_offset, size)?;
+        let place = Place { file_offset, stream_offset, size };
+        Ok(StoredImage { stored: self, place, geometry, voxel_type, scaling, warnings })
+    }
+
+    /// Of header and data file, one after the other.
+    fn sha256(&self) -> String {
+        let data = self.detached.as_ref().map_or(&[][..], |file| &file.bytes);
+        pbt_volume::sha256_hex(&[&self.header.bytes, data])
+    }
+}
+
+/// Where the bytes of the voxels are.
+struct Place {
+    /// In the file.
+    file_offset: usize,
+    /// In the inflated stream that starts there.
+    stream_offset: usize,
+    size: usize,
+}
+
+/// An image whose header was read and whose voxels were not.
+pub(crate) struct StoredImage {
+    stored: Stored,
+    place: Place,
+    geometry: Geometry,
+    voxel_type: VoxelType,
+    scaling: Option<Scaling>,
+    warnings: Vec<String>,
+}
+
+impl StoredImage {
+    pub(crate) fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    pub(crate) fn plan(&self) -> MemoryPlan {
+        let Stored { header, detached, compression, .. } = &self.stored;
+        let files = header.bytes.len() + detached.as_ref().map_or(0, |file| file.bytes.len());
+        // What lies before the wanted voxels is inflated, too.
+        let before =
+            if *compression == Compression::None { 0 } else { self.place.stream_offset as u64 };
+        MemoryPlan {
+            voxels: self.geometry.len() as u64,
+            stored: self.place.size as u64,
+            beside: files as u64 + before,
+        }
+    }
+
+    pub(crate) fn sha256(&self) -> String {
+        self.stored.sha256()
+    }
+
+    /// Takes the voxels out.
+    pub(crate) fn load(self) -> Result<Loaded, IoError> {
+        let Self { stored, place, geometry, voxel_type, scaling, warnings } = self;
+        let file = stored.detached.as_ref().unwrap_or(&stored.header);
         let (sha256, bytes) = rayon::join(
-            || pbt_volume::sha256_hex(&parts),
+            || stored.sha256(),
             || {
                 voxel_bytes(
                     &file.path,
-                    &file.bytes[file_offset..],
-                    self.compression,
-                    stream_offset,
-                    size,
+                    &file.bytes[place.file_offset..],
+                    stored.compression,
+                    place.stream_offset,
+                    place.size,
                 )
             },
         );
         let mut bytes = bytes?;
-        if self.big_endian {
+        if stored.big_endian {
             swap_bytes(&mut bytes, voxel_type.size());
         }
         let raw = RawImage::new(geometry, voxel_type, bytes, scaling).ok_or_else(|| {
             IoError::input(
-                &self.header.path,
+                &stored.header.path,
                 "header",
                 "asks for more voxels than memory can hold",
                 "crop or downsample the volume first",

@@ -7,6 +7,7 @@ use crate::{IoError, write_atomically};
 use flate2::Compression;
 use flate2::write::{GzEncoder, ZlibEncoder};
 use nalgebra::{Matrix3, Rotation3, UnitQuaternion, Vector3};
+use pbt_volume::check_memory;
 use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -38,7 +39,7 @@ pub fn write_image(path: &Path, image: &RawImage) -> Result<(), IoError> {
             encoder.finish().map(drop)
         });
     }
-    let (voxel_type, bytes) = real_voxels(image);
+    let (voxel_type, bytes) = real_voxels(path, image)?;
     if is("mhd") || is("nhdr") {
         let data = path.with_extension("raw");
         // Readers take some characters in the name of a data file for more than a name.
@@ -97,7 +98,7 @@ pub(crate) fn write_nrrd(
     image: &RawImage,
     fields: &[KeyValue],
 ) -> Result<(), IoError> {
-    let (voxel_type, bytes) = real_voxels(image);
+    let (voxel_type, bytes) = real_voxels(path, image)?;
     let header = nrrd_header(image, voxel_type, None, fields);
     write_atomically(path, |writer| {
         writer.write_all(header.as_bytes())?;
@@ -108,11 +109,17 @@ pub(crate) fn write_nrrd(
 }
 
 /// The voxels with their scaling applied.
-fn real_voxels(image: &RawImage) -> (VoxelType, Cow<'_, [u8]>) {
-    match image.scaling() {
-        None => (image.voxel_type(), Cow::Borrowed(image.bytes())),
-        Some(_) => (VoxelType::F64, image.to_f64().iter().flat_map(|v| v.to_le_bytes()).collect()),
+fn real_voxels<'a>(
+    path: &Path,
+    image: &'a RawImage,
+) -> Result<(VoxelType, Cow<'a, [u8]>), IoError> {
+    if image.scaling().is_none() {
+        return Ok((image.voxel_type(), Cow::Borrowed(image.bytes())));
     }
+    // The values, and their bytes.
+    let bytes = 2 * size_of::<f64>() as u64 * image.geometry().len() as u64;
+    check_memory(bytes).map_err(|error| IoError::memory(path, &error))?;
+    Ok((VoxelType::F64, image.to_f64().iter().flat_map(|v| v.to_le_bytes()).collect()))
 }
 
 /// The 348 bytes of a little-endian header and four that say "no extension" (nifti1.h). The sform

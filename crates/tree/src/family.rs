@@ -22,7 +22,7 @@ pub struct Haar;
 impl FeatureFamily for Haar {
     type Feature = HaarFeature;
     type Site = VoxelSite;
-    type Targets = AllVoxels;
+    type Targets = Voxels;
 }
 
 /// Steerable features in posed boxes, on intensities and gradients.
@@ -38,9 +38,14 @@ impl FeatureFamily for Steerable {
     type Targets = [Pose];
 }
 
-/// Every voxel of the level with the integral volume, i fastest.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct AllVoxels;
+/// Voxels of the level with the integral volume.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Voxels {
+    /// Every one, i fastest.
+    All,
+    /// Those at these indices, all of them inside.
+    At(Vec<[i32; 3]>),
+}
 
 /// A voxel of a level of one of several images.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -39,7 +39,7 @@ pub use classifier::{
     PbtForestParams, TrainingSet, train_classifier,
 };
 pub use device_error::DeviceError;
-pub use family::{AllVoxels, FeatureFamily, Haar, PoseSite, Steerable, VoxelSite};
+pub use family::{FeatureFamily, Haar, PoseSite, Steerable, VoxelSite, Voxels};
 pub use grow::{PbtParams, TrainError, grow_pbt};
 pub use masses::Masses;
 pub use node::{MAX_ALPHA_SUM, MAX_DEPTH, Node, Tree, TreeError, used_features};

@@ -6,7 +6,7 @@
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use pbt_volume::{
-    Geometry, IntegralVolume, IntensityPolicy, Padding, Volume, downsample2, gradient, resample,
+    Geometry, IntegralVolume, IntensityPolicy, Padding, Volume, downsample2, resample,
     working_geometry,
 };
 use std::hint::black_box;
@@ -75,8 +75,6 @@ fn preparation(c: &mut Criterion) {
     c.bench_function("resample 250x250x150 to half, oblique", |b| {
         b.iter(|| resample(black_box(&mouse), &oblique, Padding::Edge))
     });
-    let level = resample(&mouse, &working, Padding::Edge);
-    c.bench_function("gradient 125x125x76", |b| b.iter(|| gradient(black_box(&level))));
     c.bench_function("downsample2 250x250x150", |b| b.iter(|| downsample2(black_box(&mouse))));
 }
 

@@ -8,14 +8,15 @@
 mod detection;
 mod digest;
 mod geometry;
-mod gradient;
 mod integral;
 mod intensity;
+mod memory;
 mod pose;
 mod pyramid;
 mod random;
 mod resample;
 mod structure;
+mod system_memory;
 mod taps;
 mod volume;
 mod working;
@@ -23,9 +24,11 @@ mod working;
 pub use detection::{Detection, Location, Precision, Status};
 pub use digest::{hex, sha256, sha256_hex};
 pub use geometry::{Geometry, GeometryError, PointLps, VoxelIndex};
-pub use gradient::gradient;
 pub use integral::IntegralVolume;
 pub use intensity::{IntensityError, IntensityPolicy, IntensityRange, MAX_INTENSITY};
+pub use memory::{
+    NotEnoughMemory, check_memory, check_memory_limit, memory_limit, set_memory_limit, try_zeroed,
+};
 pub use pose::{Pose, angle_between, positive, rotation_from_vector, rotation_to_vector};
 pub use pyramid::{Pyramid, downsample2};
 pub use random::Random;

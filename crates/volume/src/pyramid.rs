@@ -37,7 +37,12 @@ pub struct Pyramid {
 impl Pyramid {
     /// `levels` levels, at least one, the given volume being the finest.
     pub fn new(finest: Volume<u16>, levels: usize) -> Self {
-        let mut all = vec![finest];
+        Self { levels: vec![finest] }.with_levels(levels)
+    }
+
+    /// The same with `levels` levels at least.
+    pub fn with_levels(&self, levels: usize) -> Self {
+        let mut all = self.levels.clone();
         while all.len() < levels {
             all.push(downsample2(&all[all.len() - 1]));
         }

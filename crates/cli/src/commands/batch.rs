@@ -1,31 +1,35 @@
 //! `pbt batch`
 
 mod cases;
+mod detection;
+mod earlier;
+mod memory;
+mod state;
 mod tables;
 
 use crate::Failure;
 use crate::args::{Batch, Global};
 use crate::commands::opened::open_device;
 use crate::exit;
-use crate::output::{say, tell};
-use crate::progress::{catch_interrupts, count_bar, interrupted};
-use crate::session::{
-    Device, LoadedModel, detect_image, label_map_path, make_folder, write_json, write_results,
-};
+use crate::output::say;
+use crate::progress::{catch_interrupts, count_bar};
+use crate::session::{LoadedModel, make_folder, write_json};
 use cases::batch_cases;
-use indicatif::ProgressBar;
-use pbt_detect::DetectError;
-use pbt_io::{DeviceRecord, Image, IoError, ModelRecord, ResultFile, read_image_with, read_result};
-use serde::{Deserialize, Serialize};
+use detection::{Work, detect_all};
+use earlier::{earlier_failures, earlier_result, is_of_this_image};
+use pbt_io::{DeviceRecord, ModelRecord, check_writable, remove_leftovers};
+use rayon::prelude::*;
+use serde::Serialize;
+use state::{FailedCase, State};
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::sync_channel;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 use tables::{Row, row_of_failure, rows_of_result, write_tables};
 
 pub(crate) use cases::{BatchCase, images_below};
+
+/// The record of the run.
+const RUN_FILE: &str = "run.json";
 
 /// `OUT/run.json`, schema `pbt-run/1`.
 #[derive(Serialize)]
@@ -70,45 +74,31 @@ struct Seconds {
     total: f64,
 }
 
-#[derive(Debug, Clone, Serialize, Deserialize)]
-struct FailedCase {
-    case_id: String,
-    path: String,
-    reason: String,
-}
-
-/// What is known of a case when the tables are written.
-enum State {
-    Rows(Vec<Row>),
-    Failed(FailedCase),
-    Unknown,
-}
-
-/// An image on its way from loading to detection.
-struct LoadedImage {
-    place: usize,
-    image: Result<Image, IoError>,
-    seconds: f64,
-}
-
 pub(super) fn run(args: &Batch, global: &Global) -> Result<ExitCode, Failure> {
     let started = Instant::now();
     let device = open_device(global)?;
     let model = LoadedModel::open(&args.model)?;
     let cases = batch_cases(&args.input)?;
     make_folder(&args.output)?;
+    remove_leftovers(&args.output);
+    for file in [tables::CSV, tables::PARQUET, RUN_FILE] {
+        check_writable(&args.output.join(file))?;
+    }
     catch_interrupts();
 
     let mut states: Vec<State> = cases.iter().map(|_| State::Unknown).collect();
     let mut counts = Counts::default();
     let mut to_do = Vec::new();
-    for (place, case) in cases.iter().enumerate() {
-        if !args.shard.is_none_or(|shard| shard.has(place)) {
-            continue;
-        }
+    let own: Vec<usize> =
+        (0..cases.len()).filter(|&n| args.shard.is_none_or(|shard| shard.has(n))).collect();
+    let earlier = own.par_iter().map(|&place| {
+        let case = &cases[place];
+        let result = args.resume.then(|| earlier_result(&args.output, case, &model, args.labels));
+        result.flatten().filter(|result| is_of_this_image(case, result))
+    });
+    for (&place, result) in own.iter().zip(earlier.collect::<Vec<_>>()) {
         counts.cases += 1;
-        match args.resume.then(|| earlier_result(&args.output, case, &model, args.labels)).flatten()
-        {
+        match result {
             Some(result) => {
                 counts.resumed += 1;
                 states[place] = State::Rows(rows_of_result(&result));
@@ -177,7 +167,7 @@ pub(super) fn run(args: &Batch, global: &Global) -> Result<ExitCode, Failure> {
         failed: &failed,
         seconds,
     };
-    write_json(&args.output.join("run.json"), &run)?;
+    write_json(&args.output.join(RUN_FILE), &run)?;
     if detected.is_err() {
         say(
             global.quiet,
@@ -188,7 +178,7 @@ pub(super) fn run(args: &Batch, global: &Global) -> Result<ExitCode, Failure> {
     let Counts { cases, detected, resumed, failed } = run.counts;
     let earlier =
         if args.resume { format!(", {resumed} had a result already") } else { String::new() };
-    let table = args.output.join("detections.csv");
+    let table = args.output.join(tables::CSV);
     say(
         global.quiet,
         format_args!(
@@ -200,134 +190,11 @@ pub(super) fn run(args: &Batch, global: &Global) -> Result<ExitCode, Failure> {
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::from(exit::SOME_FAILED) })
 }
 
-/// The result that a case has from this model, if its files are complete.
-fn earlier_result(
-    folder: &Path,
-    case: &BatchCase,
-    model: &LoadedModel,
-    labels: bool,
-) -> Option<ResultFile> {
-    let result = read_result(&folder.join(format!("{}.json", case.id))).ok()?;
-    let usable = result.model.sha256 == model.sha256 && result.case_id == case.id;
-    let complete = folder.join(format!("{}.mrk.json", case.id)).is_file()
-        && (!labels || label_map_path(folder, &case.id).is_file());
-    (usable && complete).then_some(result)
-}
-
-/// What [`detect_all`] goes through.
-struct Work<'a> {
-    cases: &'a [BatchCase],
-    to_do: &'a [usize],
-    model: &'a LoadedModel,
-    device: &'a Device,
-    output: &'a Path,
-    labels: bool,
-}
-
-/// How a case went.
-struct Done {
-    place: usize,
-    state: State,
-    load_seconds: f64,
-    detect_seconds: f64,
-}
-
-/// Cases in detection at a time on a CPU with several threads: while one is at work that does not
-/// divide, the other has the cores.
-const AT_A_TIME: usize = 2;
-
-/// Detects in the cases and writes their results, while the next image is being loaded: at most
-/// four are in memory, two in detection, one waiting, one being read. With a single thread, or on a
-/// GPU, they are detected one by one; with a single thread loading waits, too.
-///
-/// # Errors
-/// What ends the whole batch: an output that cannot be written, an interruption. An image that
-/// cannot be used is a failed case.
-fn detect_all(
-    work: &Work<'_>,
-    bar: &ProgressBar,
-    mut report: impl FnMut(Done),
-) -> Result<(), Failure> {
-    let mut images = work.to_do.iter().map(|&place| load(work, place));
-    let mut note = |done: Result<Done, Failure>| -> Result<(), Failure> {
-        report(done?);
-        bar.inc(1);
-        Ok(())
-    };
-    if work.device.record.threads == 1 {
-        return images.try_for_each(|loaded| note(detect_one(work, bar, loaded)));
-    }
-    let ended = AtomicBool::new(false);
-    let (loader, loaded) = sync_channel::<LoadedImage>(1);
-    let (reporter, done) = sync_channel(1);
-    let at_a_time = if work.device.is_gpu() { 1 } else { AT_A_TIME };
-    std::thread::scope(|scope| {
-        let ended = &ended;
-        scope.spawn(move || {
-            images.all(|loaded| !ended.load(Ordering::Relaxed) && loader.send(loaded).is_ok())
-        });
-        let loaded = Arc::new(Mutex::new(loaded));
-        for reporter in vec![reporter; at_a_time] {
-            let loaded = Arc::clone(&loaded);
-            scope.spawn(move || {
-                let next = || loaded.lock().unwrap_or_else(PoisonError::into_inner).recv().ok();
-                let mut done = std::iter::from_fn(next).map(|loaded| detect_one(work, bar, loaded));
-                done.all(|done| reporter.send(done).is_ok() && !ended.load(Ordering::Relaxed))
-            });
-        }
-        drop(loaded);
-        // After a failure, what the other thread has at hand is still written and noted.
-        let mut outcome = Ok(());
-        for done in done {
-            let noted = note(done);
-            outcome = outcome.and(noted);
-            ended.fetch_or(outcome.is_err(), Ordering::Relaxed);
-        }
-        outcome
-    })
-}
-
-fn load(work: &Work<'_>, place: usize) -> LoadedImage {
-    let started = Instant::now();
-    let case = &work.cases[place];
-    let image = read_image_with(&case.path, &case.options);
-    LoadedImage { place, image, seconds: started.elapsed().as_secs_f64() }
-}
-
-fn detect_one(work: &Work<'_>, bar: &ProgressBar, loaded: LoadedImage) -> Result<Done, Failure> {
-    if interrupted() {
-        return Err(DetectError::Interrupted.into());
-    }
-    let LoadedImage { place, image, seconds: load_seconds } = loaded;
-    let case = &work.cases[place];
-    bar.set_message(case.id.clone());
-    let begun = Instant::now();
-    let result = image.map_err(Failure::from).and_then(|image| {
-        detect_image(work.model, case.input(), &image, load_seconds * 1e3, work.device)
-    });
-    let state = match result {
-        Ok(result) => {
-            write_results(work.output, &result, work.labels)?;
-            State::Rows(rows_of_result(&result))
-        }
-        Err(failure) => {
-            bar.suspend(|| tell(format_args!("error: case {}: {failure}", case.id)));
-            let path = case.path.display().to_string();
-            State::Failed(FailedCase {
-                case_id: case.id.clone(),
-                path,
-                reason: failure.to_string(),
-            })
-        }
-    };
-    Ok(Done { place, state, load_seconds, detect_seconds: begun.elapsed().as_secs_f64() })
-}
-
 /// The other parts may have written into the same folder: the tables then show what they found,
 /// too. Parts that end at the same moment may miss each other's last cases; a batch with `--resume`
 /// and without a shard gathers everything.
 fn add_other_shards(folder: &Path, cases: &[BatchCase], model: &LoadedModel, states: &mut [State]) {
-    let failures = earlier_failures(&folder.join("run.json"), model);
+    let failures = earlier_failures(&folder.join(RUN_FILE), model);
     for (case, state) in cases.iter().zip(states) {
         if !matches!(state, State::Unknown) {
             continue;
@@ -338,16 +205,4 @@ fn add_other_shards(folder: &Path, cases: &[BatchCase], model: &LoadedModel, sta
             *state = State::Failed(failure.clone());
         }
     }
-}
-
-/// The failures that an earlier run with this model recorded; none when there is no such record.
-fn earlier_failures(path: &Path, model: &LoadedModel) -> Vec<FailedCase> {
-    #[derive(Deserialize)]
-    struct Earlier {
-        model: ModelRecord,
-        failed: Vec<FailedCase>,
-    }
-    let earlier =
-        std::fs::read(path).ok().and_then(|bytes| serde_json::from_slice::<Earlier>(&bytes).ok());
-    earlier.filter(|run| run.model.sha256 == model.sha256).map_or_else(Vec::new, |run| run.failed)
 }

@@ -15,6 +15,7 @@ mod validate;
 
 use crate::Failure;
 use crate::args::{Cli, Command};
+use crate::session::install_threads;
 use std::process::ExitCode;
 
 /// Runs a command.
@@ -22,6 +23,10 @@ use std::process::ExitCode;
 /// # Errors
 /// [`Failure`] with the line for the user and the exit code.
 pub fn run(cli: &Cli) -> Result<ExitCode, Failure> {
+    if let Some(bytes) = cli.global.memory {
+        pbt_volume::set_memory_limit(bytes);
+    }
+    install_threads(cli.global.threads);
     match &cli.command {
         Command::Demo(args) => demo::run(args, &cli.global),
         Command::Train(args) => train::run(args, &cli.global),

@@ -6,15 +6,17 @@ use crate::commands::opened::open_device;
 use crate::output::{check_output, say};
 use crate::progress::{TrainingProgress, catch_interrupts};
 use crate::session::{
-    Resume, Training, TrainingReport, Wanted, beside, read_cases, read_config, write_json,
+    Resume, Training, TrainingReport, Wanted, beside, checkpoint_of, read_cases, read_config,
+    write_json,
 };
 use pbt_detect::TrainConfig;
-use pbt_io::Dataset;
+use pbt_io::{Dataset, FileKind, read_file};
 use std::process::ExitCode;
 use std::time::Instant;
 
 pub(super) fn run(args: &Train, global: &Global) -> Result<ExitCode, Failure> {
     let started = Instant::now();
+    let checkpoint = checkpoint_of(&args.output)?;
     let device = open_device(global)?;
     let config = wanted_config(args)?;
     let dataset = Dataset::load(&args.input)?;
@@ -41,17 +43,19 @@ pub(super) fn run(args: &Train, global: &Global) -> Result<ExitCode, Failure> {
     );
     warnings.iter().for_each(|w| say(global.quiet, format_args!("warning: {w}")));
 
-    let checkpoint = beside(&args.output, "partial");
-    let resume = match std::fs::read(&checkpoint) {
-        Ok(bytes) if args.resume => Some(Resume { path: checkpoint.clone(), bytes }),
-        Err(_) if args.resume => {
+    let resume = match args.resume {
+        true if checkpoint.exists() => {
+            let bytes = read_file(&checkpoint, FileKind::Model)?;
+            Some(Resume { path: checkpoint.clone(), bytes })
+        }
+        true => {
             say(
                 global.quiet,
                 format_args!("{}: nothing to resume, starting anew", checkpoint.display()),
             );
             None
         }
-        _ => None,
+        false => None,
     };
     catch_interrupts();
     let progress = TrainingProgress::new(global.quiet, checkpoint.clone());

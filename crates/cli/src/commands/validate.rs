@@ -25,11 +25,11 @@ use crate::Failure;
 use crate::args::{Global, Validate};
 use crate::commands::batch::images_below;
 use crate::output::{check_output, print, say};
-use crate::session::{LoadedModel, install_threads};
+use crate::session::LoadedModel;
 use examination::Examination;
 use finding::{Finding, Severity};
 use images::ImageFacts;
-use pbt_io::{Dataset, ReadOptions, is_image_path, read_markups, read_result};
+use pbt_io::{Dataset, FileKind, ReadOptions, is_image_path, read_file, read_markups, read_result};
 use serde::Serialize;
 use spread::StructureSpread;
 use std::fmt::Write;
@@ -54,7 +54,6 @@ struct Validation {
 }
 
 pub(super) fn run(args: &Validate, global: &Global) -> Result<ExitCode, Failure> {
-    install_threads(global.threads);
     if let Some(picture) = &args.picture {
         check_output(picture)?;
     }
@@ -117,7 +116,7 @@ fn examine(path: &Path, options: &ReadOptions) -> Result<Examination, Failure> {
     } else if name.ends_with(".mrk.json") {
         of_result("markups", read_markups(path).map(drop).map_err(|e| e.to_string()))
     } else if name.ends_with(".json") {
-        let schema = std::fs::read(path)
+        let schema = read_file(path, FileKind::Document)
             .ok()
             .and_then(|bytes| serde_json::from_slice::<serde_json::Value>(&bytes).ok());
         if schema.is_some_and(|value| {
@@ -132,10 +131,9 @@ fn examine(path: &Path, options: &ReadOptions) -> Result<Examination, Failure> {
     } else if is_image_path(path) || path.is_file() {
         folder::examine_file(path, options)
     } else {
-        return Err(Failure::input(
-            path,
-            "file: cannot be read: no such file or directory (check the path)",
-        ));
+        // It is missing, or a pipe or device.
+        let error = read_file(path, FileKind::Document).err();
+        return Err(error.map_or_else(|| Failure::input(path, "file: changed"), Failure::from));
     })
 }
 

@@ -3,9 +3,10 @@
 use crate::session::{Device, Failure, LoadedModel};
 use pbt_detect::{Detections, Explanation};
 use pbt_io::{
-    CaseSpec, DetectionRecord, Image, InputRecord, ReadOptions, ResultFile, RunRecord,
-    read_image_with,
+    CaseSpec, DetectionRecord, Image, InputRecord, IoError, OpenImage, ReadOptions, ResultFile,
+    RunRecord,
 };
+use pbt_volume::{check_memory, check_memory_limit};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -28,6 +29,41 @@ impl<'a> From<&'a CaseSpec> for Input<'a> {
     }
 }
 
+/// An image whose header says that it can be searched, and what that takes.
+pub struct Admitted<'a> {
+    image: OpenImage,
+    input: Input<'a>,
+    /// The most bytes that are held at a time until its result is there.
+    pub memory_bytes: u64,
+}
+
+/// Reads the header of an image and holds it against model and memory; no voxel is read.
+///
+/// # Errors
+/// Exit code 4 when the image cannot be read or used, or needs more memory than there is.
+pub fn admit<'a>(model: &LoadedModel, input: Input<'a>) -> Result<Admitted<'a>, Failure> {
+    let image = OpenImage::open(input.path, input.options)?;
+    let searching = model
+        .model
+        .memory_bytes(image.geometry())
+        .map_err(|e| Failure::from(e).about(input.path))?;
+    let memory_bytes = image.memory_bytes().max(searching);
+    check_memory_limit(memory_bytes).map_err(|e| IoError::memory(input.path, &e))?;
+    Ok(Admitted { image, input, memory_bytes })
+}
+
+impl Admitted<'_> {
+    /// Reads the voxels.
+    ///
+    /// # Errors
+    /// Exit code 4 when they cannot be read, or there is no memory at this moment for all that
+    /// follows.
+    pub fn read(self) -> Result<Image, Failure> {
+        check_memory(self.memory_bytes).map_err(|e| IoError::memory(self.input.path, &e))?;
+        Ok(self.image.read()?)
+    }
+}
+
 /// Detects in one image file and returns its result, with nothing written.
 ///
 /// # Errors
@@ -38,7 +74,7 @@ pub fn detect_file(
     device: &Device,
 ) -> Result<ResultFile, Failure> {
     let started = Instant::now();
-    let image = read_image_with(input.path, input.options)?;
+    let image = admit(model, input)?.read()?;
     detect_image(model, input, &image, started.elapsed().as_secs_f64() * 1e3, device)
 }
 
@@ -81,7 +117,7 @@ pub fn explain_file(
     device: &Device,
 ) -> Result<Explained, Failure> {
     let started = Instant::now();
-    let image = read_image_with(input.path, input.options)?;
+    let image = admit(model, input)?.read()?;
     let load_ms = started.elapsed().as_secs_f64() * 1e3;
     let (found, explanations) =
         device.explain(&model.model, &image.volume).map_err(|e| e.about(input.path))?;
@@ -122,7 +158,7 @@ fn result_of(
 }
 
 /// Which volume of the input was chosen, as results note it.
-fn chosen(options: &ReadOptions) -> BTreeMap<String, Value> {
+pub fn chosen(options: &ReadOptions) -> BTreeMap<String, Value> {
     let series = options.series.iter().map(|series| ("series".to_owned(), series.clone().into()));
     let frame = options.frame.map(|frame| ("frame".to_owned(), frame.into()));
     series.chain(frame).collect()

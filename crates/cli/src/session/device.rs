@@ -1,6 +1,6 @@
 //! Which device computes.
 
-use crate::session::Failure;
+use crate::session::{Failure, install_threads};
 use pbt_cpu::Cpu;
 use pbt_detect::{Detections, Explanation, Model, Observer, TrainConfig, Trained, TrainingData};
 use pbt_gpu::{Gpu, GpuError};
@@ -197,15 +197,6 @@ pub fn list_devices(threads: Option<u16>) -> (Vec<ListedDevice>, Option<String>)
         compute_capability: Some(gpu.capability),
     }));
     (listed, reason)
-}
-
-/// Installs the pool of CPU threads and returns their number.
-pub fn install_threads(threads: Option<u16>) -> usize {
-    let threads = threads
-        .map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), usize::from);
-    // A second call in one process (tests) keeps the first pool; results do not depend on it.
-    let _ = rayon::ThreadPoolBuilder::new().num_threads(threads).build_global();
-    threads
 }
 
 fn failure(device: &str, error: GpuError) -> Failure {

@@ -79,6 +79,11 @@ impl Failure {
         self.code == exit::INPUT
     }
 
+    /// Whether the disk takes nothing more, so that other files would fail, too.
+    pub(crate) fn is_disk(&self) -> bool {
+        self.error.downcast_ref::<IoError>().is_some_and(IoError::is_disk)
+    }
+
     /// Whether the user ended the command.
     pub fn is_interruption(&self) -> bool {
         self.code == exit::INTERRUPTED

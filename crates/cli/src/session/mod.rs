@@ -15,12 +15,15 @@ mod model;
 mod results;
 mod source;
 mod subjects;
+mod threads;
 mod train;
 mod watcher;
 
 pub use cases::{AnnotatedCase, TrainingCases, Wanted, read_cases};
-pub use detect::{Explained, Input, detect_file, detect_image, explain_file};
-pub use device::{Device, DeviceChoice, ListedDevice, install_threads, list_devices};
+pub use detect::{
+    Admitted, Explained, Input, admit, chosen, detect_file, detect_image, explain_file,
+};
+pub use device::{Device, DeviceChoice, ListedDevice, list_devices};
 pub use evaluate::{Evaluated, FailedCase, StageTime, check_names, evaluate_cases};
 pub use failure::Failure;
 pub use leave_one_out::LeaveOneOut;
@@ -28,5 +31,8 @@ pub use model::LoadedModel;
 pub use results::{label_map_path, make_folder, write_json, write_results};
 pub use source::Source;
 pub use subjects::hold_back;
-pub use train::{Resume, TrainedModel, Training, TrainingReport, beside, read_config};
+pub use threads::install_threads;
+pub use train::{
+    Resume, TrainedModel, Training, TrainingReport, beside, checkpoint_of, read_config,
+};
 pub use watcher::{Silent, Watcher};

@@ -2,7 +2,7 @@
 
 use crate::session::Failure;
 use pbt_detect::Model;
-use pbt_io::{IoError, ModelRecord};
+use pbt_io::{FileKind, ModelRecord, read_file};
 use pbt_volume::sha256_hex;
 use std::path::{Path, PathBuf};
 
@@ -26,7 +26,7 @@ impl LoadedModel {
         if path.is_dir() {
             return Err(Failure::input(path, "file: is a folder (give a model file)"));
         }
-        let bytes = std::fs::read(path).map_err(|e| IoError::unreadable(path, &e))?;
+        let bytes = read_file(path, FileKind::Model)?;
         let model = Model::from_bytes(&bytes).map_err(|e| Failure::from(e).about(path))?;
         Ok(Self { model, path: path.to_path_buf(), sha256: sha256_hex(&[&bytes]) })
     }

@@ -7,7 +7,8 @@ use pbt_io::{
 };
 use pbt_volume::StructureKind;
 use serde::Serialize;
-use std::io::Write;
+use std::fs::Metadata;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 /// How names of label maps end: Slicer knows segmentations by `.seg.nrrd`, and what a user made
@@ -27,6 +28,12 @@ pub fn label_map_path(folder: &Path, case_id: &str) -> PathBuf {
 pub fn write_results(folder: &Path, result: &ResultFile, labels: bool) -> Result<(), Failure> {
     make_folder(folder)?;
     let map = label_map_path(folder, &result.case_id);
+    let markups = folder.join(format!("{}.mrk.json", result.case_id));
+    let json = folder.join(format!("{}.json", result.case_id));
+    // A result is whole or not there: none of its files when another cannot be written.
+    for path in [&map, &markups, &json] {
+        check_place(path)?;
+    }
     if labels {
         write_label_map(&map, &result.input, &result.detections)?;
     } else if map.is_file() {
@@ -35,13 +42,31 @@ pub fn write_results(folder: &Path, result: &ResultFile, labels: bool) -> Result
     }
     let boxes: Vec<_> =
         result.detections.iter().filter_map(|d| Some((d.name.clone(), d.pose()?))).collect();
-    write_markups(
-        &folder.join(format!("{}.mrk.json", result.case_id)),
-        &boxes,
-        &landmarks(result),
-    )?;
-    write_result(&folder.join(format!("{}.json", result.case_id)), result)?;
+    write_markups(&markups, &boxes, &landmarks(result))?;
+    write_result(&json, result)?;
     Ok(())
+}
+
+/// Whether there is something to replace, or nothing, under a name that the system takes.
+fn check_place(path: &Path) -> Result<(), IoError> {
+    let error = match std::fs::metadata(path) {
+        Ok(meta) if meta.is_dir() => ErrorKind::IsADirectory.into(),
+        // Opening it would wait for who reads.
+        Ok(meta) if is_pipe(&meta) => std::io::Error::other("there is a pipe of that name"),
+        Err(error) if error.kind() != ErrorKind::NotFound => error,
+        _ => return Ok(()),
+    };
+    Err(IoError::output(path, &error))
+}
+
+#[cfg(unix)]
+fn is_pipe(meta: &Metadata) -> bool {
+    std::os::unix::fs::FileTypeExt::is_fifo(&meta.file_type())
+}
+
+#[cfg(not(unix))]
+fn is_pipe(_: &Metadata) -> bool {
+    false
 }
 
 /// The landmarks with a position.

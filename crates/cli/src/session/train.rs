@@ -2,7 +2,7 @@
 
 use crate::session::{AnnotatedCase, Device, Failure, LoadedModel, TrainingCases, Wanted};
 use pbt_detect::{Model, Observer, StageFigure, TrainConfig, Trained};
-use pbt_io::{Dataset, DeviceRecord, IoError, write_atomically};
+use pbt_io::{Dataset, DeviceRecord, FileKind, IoError, read_file, write_atomically};
 use pbt_volume::sha256_hex;
 use serde::Serialize;
 use std::io::Write;
@@ -14,7 +14,10 @@ use std::path::{Path, PathBuf};
 /// Exit code 4 when it cannot be read or is no configuration.
 pub fn read_config(path: Option<&Path>) -> Result<TrainConfig, Failure> {
     let Some(path) = path else { return Ok(TrainConfig::default()) };
-    let text = std::fs::read_to_string(path).map_err(|e| IoError::unreadable(path, &e))?;
+    let bytes = read_file(path, FileKind::Settings)?;
+    let text = String::from_utf8(bytes).map_err(|_| {
+        IoError::input(path, "file", "is not UTF-8", "save it as UTF-8, or give a TOML file")
+    })?;
     TrainConfig::from_toml(&text).map_err(|e| Failure::from(e).about(path))
 }
 
@@ -102,6 +105,23 @@ impl TrainedModel {
 /// The file beside a model: `skull.pbt` → `skull.train.toml`.
 pub fn beside(model: &Path, extension: &str) -> PathBuf {
     model.with_extension(extension)
+}
+
+/// Where a training of this model keeps its finished stages.
+///
+/// # Errors
+/// Exit code 2 when the model itself has that name.
+pub fn checkpoint_of(model: &Path) -> Result<PathBuf, Failure> {
+    let checkpoint = beside(model, "partial");
+    // Some file systems take capitals for the same.
+    let same = model.extension().is_some_and(|e| e.eq_ignore_ascii_case("partial"));
+    if same {
+        return Err(Failure::usage(format!(
+            "{}: --output: is the name of a checkpoint of the training (let the name end otherwise, as in .pbt)",
+            model.display()
+        )));
+    }
+    Ok(checkpoint)
 }
 
 /// `MODEL.train.json`, schema `pbt-training/1`.

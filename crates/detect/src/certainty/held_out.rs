@@ -1,8 +1,8 @@
 //! From detections in held-out cases to what a model knows of its own certainty.
 
+use crate::certainty::calibration::{Beliefs, Logistic, Outcome};
 use crate::certainty::conformal::radius_90;
 use crate::certainty::evidence::{BELIEVED, Evidence};
-use crate::certainty::logistic::{Beliefs, Logistic, Outcome};
 use crate::certainty::structure::{Certainty, HeldOutErrors, LandmarkCertainty};
 use std::collections::{BTreeMap, BTreeSet};
 

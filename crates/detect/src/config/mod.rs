@@ -208,8 +208,8 @@ pub struct RefinementConfig {
     /// that is best on held-out cases.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub border: Option<f64>,
-    /// Perturbed poses a case that a regressor learns from; their total stays within
-    /// `most_samples`.
+    /// Perturbed poses a case that a regressor learns from; more where cases are few, and their total
+    /// stays within `most_samples`.
     pub perturbations: usize,
     /// Most perturbed poses in all.
     pub most_samples: usize,
@@ -232,7 +232,7 @@ impl Default for RefinementConfig {
             points_across: 10.5,
             edges: true,
             border: None,
-            perturbations: 300,
+            perturbations: 100,
             most_samples: 20_000,
             ridge: None,
             hypotheses: 800,

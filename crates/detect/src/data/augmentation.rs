@@ -391,6 +391,10 @@ impl<D: TrainingData> TrainingData for Augmented<'_, D> {
         self.data.subject(self.origin(case))
     }
 
+    fn shows_its_origin(&self, case: usize) -> bool {
+        self.copy(case).is_none_or(|copy| copy.gamma == 1.0)
+    }
+
     fn origin(&self, case: usize) -> usize {
         self.copy(case).map_or(case, |copy| copy.origin)
     }
@@ -399,7 +403,9 @@ impl<D: TrainingData> TrainingData for Augmented<'_, D> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pbt_volume::VoxelIndex;
+    use crate::data::pyramids::Pyramids;
+    use crate::data::working::WorkingSpec;
+    use pbt_volume::{Padding, VoxelIndex};
 
     /// Boxes and landmarks in images of 20 x 24 x 30 voxels.
     struct Cases {
@@ -622,6 +628,27 @@ mod tests {
             symmetric(&cases(sides(), vec![points(9.0, 1.0), points(-9.0, 1.0)])),
             Some(false)
         );
+    }
+
+    /// What is kept of a case must not stand in for its mirror image, nor the other way round.
+    #[test]
+    fn the_pyramid_of_a_copy_is_that_of_its_image() {
+        let data = skulls();
+        let augmented = Augmented::new(&data, 2, &AugmentationConfig::default(), 0).unwrap();
+        let pyramids = Pyramids::default();
+        for levels in [1, 2] {
+            let working = WorkingSpec {
+                spacing_mm: 1.7,
+                levels,
+                padding: Padding::Edge,
+                intensity: IntensityPolicy::Window { low: 0.0, high: 16_000.0 },
+            };
+            for case in (0..6).chain(0..6) {
+                let expected = working.pyramid(&augmented.image(case).unwrap()).unwrap();
+                let found = pyramids.get(&augmented, case, &working).unwrap();
+                assert_eq!(*found, expected, "case {case}, {levels} levels");
+            }
+        }
     }
 
     #[test]

@@ -52,6 +52,11 @@ pub trait TrainingData: Sync {
         None
     }
 
+    /// Whether a copy has the voxels of its case as they are, only placed elsewhere.
+    fn shows_its_origin(&self, _case: usize) -> bool {
+        true
+    }
+
     /// The case that a case is a copy of, or itself.
     fn origin(&self, case: usize) -> usize {
         case

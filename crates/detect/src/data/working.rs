@@ -2,7 +2,7 @@
 
 use crate::DetectError;
 use pbt_volume::{
-    Geometry, IntensityPolicy, Padding, Pose, Pyramid, Volume, VoxelIndex, resample,
+    Geometry, IntensityPolicy, Padding, Pose, Pyramid, Volume, VoxelIndex, check_memory, resample,
     working_geometry,
 };
 use serde::{Deserialize, Serialize};
@@ -21,8 +21,8 @@ pub struct WorkingSpec {
     pub intensity: IntensityPolicy,
 }
 
-/// The largest working volume, voxels: 4 GB of channels. A larger image in relation to the working
-/// spacing is refused.
+/// The largest working volume, voxels, whatever the memory: a larger image in relation to the working
+/// spacing is a mistake in its header.
 const MOST_VOXELS: f64 = 512.0 * 1024.0 * 1024.0;
 
 /// Most voxels along an axis.
@@ -42,6 +42,11 @@ impl WorkingSpec {
     /// working grid would be absurdly large.
     pub fn pyramid(&self, image: &Volume<f32>) -> Result<Pyramid, DetectError> {
         self.pyramid_on(image, &self.grid(image.geometry())?)
+    }
+
+    /// Whether a volume is the same on the finest level of both.
+    pub(crate) fn is_same_grid(&self, other: &Self) -> bool {
+        Self { levels: other.levels, ..self.clone() } == *other
     }
 
     /// The working grid over all of an image.
@@ -76,14 +81,28 @@ impl WorkingSpec {
 
     fn pyramid_on(&self, image: &Volume<f32>, grid: &Geometry) -> Result<Pyramid, DetectError> {
         check_size(grid.shape(), self.spacing_mm)?;
+        check_memory(working_bytes(image.data().len(), grid.shape()))
+            .map_err(|e| DetectError::image("memory", format!("{e} ({MORE_MEMORY})")))?;
         let range =
             self.intensity.range(image).map_err(|e| DetectError::image("voxels", e.to_string()))?;
         Ok(Pyramid::new(resample(&range.quantise(image), grid, self.padding), self.levels))
     }
 }
 
+/// What helps where memory is short.
+pub(crate) const MORE_MEMORY: &str = "crop or downsample the image, or allow more with --memory";
+
+/// The most bytes that [`WorkingSpec::pyramid`] holds at a time, for an image of so many voxels and
+/// a finest level of this shape: the image in 12 bits, two steps of resampling of which each is as
+/// large as the image or the result, and the coarser levels.
+pub(crate) fn working_bytes(image: usize, finest: [usize; 3]) -> u64 {
+    let (image, finest) =
+        (image as u64, finest.iter().fold(1u64, |n, &d| n.saturating_mul(d as u64)));
+    image.max(finest).saturating_mul(4).saturating_add(image.saturating_mul(2))
+}
+
 /// The working grid over all of an image. A model file may say anything of its spacing.
-fn working_grid(image: &Geometry, spacing_mm: f64) -> Result<Geometry, DetectError> {
+pub(crate) fn working_grid(image: &Geometry, spacing_mm: f64) -> Result<Geometry, DetectError> {
     if !(1e-6..=1e6).contains(&spacing_mm) {
         return Err(DetectError::image(
             "spacing",
@@ -110,17 +129,20 @@ fn check_size(shape: [usize; 3], spacing_mm: f64) -> Result<(), DetectError> {
 }
 
 /// All that can be wrong with the grid of an image, told without its voxels: its working pyramid
-/// would be too large, or its coarsest level narrower than the reach of the features, in voxels.
+/// would be too large, or a level of it narrower than the reach of the features, in voxels. Else the
+/// shape of the finest level.
 pub(crate) fn check_grid(
     image: &Geometry,
-    (spacing_mm, levels): (f64, usize),
+    spacing_mm: f64,
+    level: usize,
     radius: usize,
-) -> Result<(), DetectError> {
+) -> Result<[usize; 3], DetectError> {
     let finest = working_grid(image, spacing_mm)?.shape();
     check_size(finest, spacing_mm)?;
-    // As often halved and rounded up as there are levels below.
-    let times = 1 << (levels - 1);
-    check_window(finest.map(|n| n.div_ceil(times)), radius, spacing_mm * times as f64)
+    // As often halved and rounded up as there are levels above.
+    let times = 1 << level;
+    check_window(finest.map(|n| n.div_ceil(times)), radius, spacing_mm * times as f64)?;
+    Ok(finest)
 }
 
 /// An image that is narrower than the reach of the features shows them mostly padding.

@@ -12,14 +12,13 @@ use pbt_volume::{IntensityPolicy, Padding, PointLps, Pose, Volume};
 pub(crate) fn working_spec<D: TrainingData>(
     data: &D,
     config: &TrainConfig,
-    annotated: &[(usize, Pose)],
     prior: &Prior,
 ) -> Result<WorkingSpec, D::Error> {
     let ct = data.modality().eq_ignore_ascii_case("CT");
-    let (spacing_mm, levels) = spacing_and_levels(data, config, annotated, prior);
+    let (spacing_mm, levels) = spacing_and_levels(data, config, prior);
     let intensity = match config.working.intensity {
         Some(policy) => policy,
-        None if ct => window(data, annotated)?,
+        None if ct => window(data)?,
         None => IntensityPolicy::Percentiles { low_percent: 1.0, high_percent: 99.0 },
     };
     Ok(WorkingSpec {
@@ -34,11 +33,10 @@ pub(crate) fn working_spec<D: TrainingData>(
 pub(crate) fn spacing_and_levels<D: TrainingData>(
     data: &D,
     config: &TrainConfig,
-    annotated: &[(usize, Pose)],
     prior: &Prior,
 ) -> (f64, usize) {
     let spacing_mm = config.working.spacing_mm.unwrap_or_else(|| {
-        let smallest = smallest_spacing_mm(data, annotated);
+        let smallest = smallest_spacing_mm(data);
         // Levels are halvings, so that the finest is the image's own grid or a whole power of two
         // coarser: no blur from resampling by odd factors.
         let wanted = prior.scale_mm / VOXELS_ACROSS;
@@ -48,45 +46,51 @@ pub(crate) fn spacing_and_levels<D: TrainingData>(
     (spacing_mm, coarsest + 1)
 }
 
-/// The smallest spacing of the images as they were given.
-pub(crate) fn smallest_spacing_mm<D: TrainingData>(data: &D, annotated: &[(usize, Pose)]) -> f64 {
-    annotated
-        .iter()
-        .filter(|&&(case, _)| data.origin(case) == case)
-        .map(|&(case, _)| {
-            data.geometry(case).spacing_mm().into_iter().fold(f64::INFINITY, f64::min)
-        })
-        .fold(f64::INFINITY, f64::min)
+/// The smallest spacing of an image as it was given, the middle one of all images: a single one that
+/// is finer than the others would make the grid of all finer than what they show.
+pub(crate) fn smallest_spacing_mm<D: TrainingData>(data: &D) -> f64 {
+    let mut smallest: Vec<f64> = (0..data.cases().len())
+        .filter(|&case| data.origin(case) == case)
+        .map(|case| data.geometry(case).spacing_mm().into_iter().fold(f64::INFINITY, f64::min))
+        .collect();
+    smallest.sort_by(f64::total_cmp);
+    smallest.get(smallest.len() / 2).copied().unwrap_or(1.0)
 }
 
-/// A window for images with an absolute scale: from the images' 1st percentile to the 99.5th of
-/// what lies in the boxes, medians over at most ten cases.
-fn window<D: TrainingData>(
-    data: &D,
-    annotated: &[(usize, Pose)],
-) -> Result<IntensityPolicy, D::Error> {
+/// Cases that a window is learned from.
+const CASES_FOR_WINDOW: usize = 10;
+
+/// A window for images with an absolute scale, the same for all structures, so that they share what
+/// is made of an image: from the images' 1st percentile to the 99.5th of what lies in the boxes of
+/// the brightest structure, medians over at most ten cases.
+fn window<D: TrainingData>(data: &D) -> Result<IntensityPolicy, D::Error> {
+    let structures = data.structures();
     let mut lows = Vec::new();
-    let mut highs = Vec::new();
-    for &(case, pose) in annotated.iter().take(10) {
+    let mut highs: Vec<Vec<f64>> = vec![Vec::new(); structures.len()];
+    let originals = (0..data.cases().len()).filter(|&case| data.origin(case) == case);
+    for case in originals.take(CASES_FOR_WINDOW) {
         let image = data.image(case)?;
         let all = IntensityPolicy::Percentiles { low_percent: 1.0, high_percent: 100.0 };
         let range = all.range(&image).map_err(|e| {
             DetectError::training(format!("case {}", data.cases()[case]), e.to_string())
         })?;
-        let mut inside = inside_box(&image, &pose);
-        if inside.is_empty() {
-            continue;
-        }
-        let place = (inside.len() - 1) * 995 / 1000;
-        let (_, high, _) = inside.select_nth_unstable_by(place, f32::total_cmp);
         lows.push(range.low);
-        highs.push(f64::from(*high));
+        for ((_, annotated), highs) in structures.iter().zip(&mut highs) {
+            let Some((_, pose)) = annotated.iter().find(|(c, _)| *c == case) else { continue };
+            let mut inside = inside_box(&image, pose);
+            if !inside.is_empty() {
+                let place = (inside.len() - 1) * 995 / 1000;
+                let (_, high, _) = inside.select_nth_unstable_by(place, f32::total_cmp);
+                highs.push(f64::from(*high));
+            }
+        }
     }
     let median = |values: &mut Vec<f64>| {
         values.sort_by(f64::total_cmp);
         values.get(values.len() / 2).copied()
     };
-    match (median(&mut lows), median(&mut highs)) {
+    let high = highs.iter_mut().filter_map(median).reduce(f64::max);
+    match (median(&mut lows), high) {
         (Some(low), Some(high)) if low < high => Ok(IntensityPolicy::Window { low, high }),
         _ => Ok(IntensityPolicy::Percentiles { low_percent: 1.0, high_percent: 99.0 }),
     }

@@ -5,7 +5,7 @@ use crate::config::landmarks::LandmarksConfig;
 use crate::data::case::TrainingCase;
 use crate::data::folds::Folds;
 use crate::landmarks::annotated::AnnotatedLandmark;
-use crate::landmarks::regressors::{LandmarkStage, step_between};
+use crate::landmarks::stage::{LandmarkStage, step_between};
 use crate::stages::input::StageInput;
 use nalgebra::Vector3;
 use pbt_tree::Backend;

@@ -10,11 +10,11 @@ use crate::landmarks::close_up::{CloseUp, MOST_BORDER};
 use crate::landmarks::contradicted::{Contradicted, contradicted};
 use crate::landmarks::frame_errors::FrameErrors;
 use crate::landmarks::held_out::{Estimates, held_out_errors, independent, stacked};
-use crate::landmarks::regressors::{
+use crate::landmarks::stacking;
+use crate::landmarks::stage::{
     LandmarkGroup, LandmarkPrior, LandmarkRegressor, LandmarkRegressorSpec, LandmarkStage,
     RIGHT_WITHIN, expected, step_between,
 };
-use crate::landmarks::stacking;
 use crate::linear::map::RegressionProblem;
 use crate::random::Stream;
 use crate::stages::input::StageInput;

@@ -1,7 +1,7 @@
 //! A structure in training, as checkpoints keep it.
 
 use crate::data::working::WorkingSpec;
-use crate::landmarks::regressors::LandmarkStage;
+use crate::landmarks::stage::LandmarkStage;
 use crate::model::StructureModel;
 use crate::network::level_shift_training::ChainDetector;
 use crate::pose::prior::Prior;

@@ -3,7 +3,7 @@
 use crate::DetectError;
 use crate::config::landmarks::{MOST_HALVINGS, View};
 use crate::landmarks::close_up::{CloseUp, MOST_BORDER};
-use crate::landmarks::regressors::{
+use crate::landmarks::stage::{
     LandmarkGroup, LandmarkPrior, LandmarkRegressor, LandmarkRegressorSpec, LandmarkStage,
 };
 use crate::model::map_tables::{put_maps, take_maps};

@@ -15,7 +15,7 @@ pub(crate) mod validation;
 use crate::certainty::structure::Certainty;
 use crate::config::TrainConfig;
 use crate::data::working::WorkingSpec;
-use crate::landmarks::regressors::LandmarkStage;
+use crate::landmarks::stage::LandmarkStage;
 use crate::network::graph::Network;
 use crate::network::level_shift::LevelShiftTest;
 use crate::pose::prior::Prior;

@@ -151,7 +151,8 @@ fn best_of(values: impl Iterator<Item = f64>) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::network::graph::{Arc, OUT_OF_PLACE, SUREST};
+    use crate::network::center_prior::OUT_OF_PLACE;
+    use crate::network::graph::{Arc, SUREST};
     use crate::pose::prior::Prior;
     use crate::random::test_random;
     use nalgebra::{UnitQuaternion, Vector3};
@@ -283,6 +284,7 @@ mod tests {
                     .map(|s| {
                         let (c, place) = (&found[s], network.center_priors[s].as_ref().unwrap());
                         let density = place
+                            .0
                             .log_density(&c.poses[choice[s]].center.0.coords)
                             .max(OUT_OF_PLACE);
                         c.log_odds[choice[s]].clamp(-SUREST, SUREST) + density

@@ -5,6 +5,7 @@
 //! the least entropy. On a tree the best joint choice is exact (`choice.rs`), so look-alikes in a
 //! row (vertebrae) are settled together and not one by one.
 
+use crate::network::center_prior::{CenterPrior, center_priors};
 use crate::network::choice::Hypotheses;
 use crate::network::gaussian::Gaussian;
 use crate::pose::prior::Prior;
@@ -12,10 +13,6 @@ use crate::pose::step::Step;
 use nalgebra::{UnitQuaternion, Vector3};
 use pbt_volume::{PointLps, Pose, positive, rotation_from_vector, rotation_to_vector};
 use serde::{Deserialize, Serialize};
-
-/// A place that is less likely than this, as a log density of 2.8 standard deviations, says that
-/// the image is planned otherwise (cropped, say), and no more.
-pub(super) const OUT_OF_PLACE: f64 = -4.0;
 
 /// Log-odds beyond this tell no more: classifiers are surest of what they were trained on.
 pub(super) const SUREST: f64 = 5.0;
@@ -43,9 +40,8 @@ pub struct Arc {
 pub struct Network {
     /// Edges of a tree, from the root outwards; the first one starts at the root.
     pub arcs: Vec<Arc>,
-    /// Where the centre of a structure lies from the middle of the image, LPS mm, by structure;
-    /// none where it may lie anywhere.
-    pub center_priors: Vec<Option<Gaussian>>,
+    /// By structure; none where it may lie anywhere.
+    pub center_priors: Vec<Option<CenterPrior>>,
     /// Mean size by structure, mm.
     pub sizes_mm: Vec<[f64; 3]>,
 }
@@ -104,22 +100,9 @@ impl Network {
         if arcs.is_empty() {
             return None;
         }
-        let center_prior = |s: usize| {
-            let offsets: Vec<Vector3<f64>> = poses[s]
-                .iter()
-                .zip(middles)
-                .filter_map(|(p, m)| Some(p.as_ref()?.center.0 - m.0))
-                .collect();
-            let usable = use_center_priors && !priors[s].any_orientation;
-            if usable {
-                Gaussian::fit(&offsets, FLOOR * priors[s].scale_mm).map(|(g, _)| g)
-            } else {
-                None
-            }
-        };
         Some(Self {
             arcs,
-            center_priors: (0..count).map(center_prior).collect(),
+            center_priors: center_priors(poses, middles, priors, use_center_priors),
             sizes_mm: priors.iter().map(|p| p.mean_size_mm).collect(),
         })
     }
@@ -154,6 +137,12 @@ impl Network {
         })
     }
 
+    /// Log density of a structure's place in the image against that of the mean's; 0 where it may
+    /// lie anywhere.
+    pub(crate) fn center_log_density(&self, s: usize, pose: &Pose, middle: PointLps) -> f64 {
+        self.center_priors[s].as_ref().map_or(0.0, |prior| prior.log_density(pose, middle))
+    }
+
     /// Where a neighbour of a structure that lies here is expected; `None` where no arc joins them.
     pub(crate) fn beside(&self, from: usize, to: usize, pose: &Pose) -> Option<Pose> {
         let size_mm = self.sizes_mm[to];
@@ -162,14 +151,6 @@ impl Network {
             ends if ends == (to, from) => Some(arc.back(pose, size_mm)),
             _ => None,
         })
-    }
-
-    /// Log density of a structure's place in the image against that of the mean's; 0 where it may
-    /// lie anywhere.
-    pub(crate) fn center_log_density(&self, s: usize, pose: &Pose, middle: PointLps) -> f64 {
-        self.center_priors[s]
-            .as_ref()
-            .map_or(0.0, |g| g.log_density(&(pose.center.0 - middle.0)).max(OUT_OF_PLACE))
     }
 
     /// Whether a file's numbers make sense for so many structures.
@@ -187,7 +168,7 @@ impl Network {
         });
         tree && self.center_priors.len() == structures
             && self.sizes_mm.len() == structures
-            && self.center_priors.iter().flatten().all(Gaussian::is_valid)
+            && self.center_priors.iter().flatten().all(CenterPrior::is_valid)
             && self.sizes_mm.iter().flatten().all(|s| s.is_finite() && *s > 0.0)
     }
 }

@@ -11,7 +11,7 @@ use crate::DetectError;
 use crate::linear::map::LinearMap;
 use crate::network::graph::{BROKEN, Network};
 use crate::refine::refinement::Refinement;
-use crate::stages::calibration::Calibration;
+use crate::stages::platt_scaling::Calibration;
 use crate::stages::sampling::normalise;
 use pbt_tree::{Backend, Patch, PoseSite};
 use pbt_volume::Pose;

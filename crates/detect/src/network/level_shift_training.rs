@@ -2,6 +2,7 @@
 
 use crate::DetectError;
 use crate::data::folds::Folds;
+use crate::data::pyramids::Pyramids;
 use crate::data::training_data::{Annotated, Subjects, TrainingData};
 use crate::data::working::WorkingSpec;
 use crate::linear::map::{LinearMap, RegressionProblem};
@@ -10,7 +11,7 @@ use crate::network::level_shift::{LevelShiftSpec, LevelShiftTest, SHIFTS, chains
 use crate::pose::step::{Reach, spread};
 use crate::random::{Seeds, Stream};
 use crate::refine::refinement::Refinement;
-use crate::stages::calibration::Calibration;
+use crate::stages::platt_scaling::Calibration;
 use pbt_features::BoxGrid;
 use pbt_tree::{Backend, ImageLayout, Patch, PoseSite};
 use pbt_volume::Pose;
@@ -51,7 +52,7 @@ pub(crate) struct ChainDetector<'a> {
 /// Whatever reading an image gives; [`DetectError::Device`] when the device fails.
 pub(crate) fn train<'d, B: Backend, D: TrainingData>(
     backend: &B,
-    data: &D,
+    (data, pyramids): (&D, &Pyramids),
     network: &Network,
     structures: &[Annotated],
     representatives: &[usize],
@@ -80,12 +81,7 @@ pub(crate) fn train<'d, B: Backend, D: TrainingData>(
         };
         let pyramids = whole
             .par_iter()
-            .map(|&(case, _)| {
-                let image = data.image(case)?;
-                Ok(working.pyramid(&image).map_err(|e| {
-                    DetectError::training(format!("case {}", data.cases()[case]), e.to_string())
-                })?)
-            })
+            .map(|&(case, _)| pyramids.get(data, case, working))
             .collect::<Result<Vec<_>, D::Error>>()?;
         let images: Vec<B::Image> = pyramids
             .iter()

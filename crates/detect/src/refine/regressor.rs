@@ -38,6 +38,9 @@ pub struct RegressorSpec {
     pub scale_mm: f64,
 }
 
+/// With few cases a regressor learns from more perturbed poses of each, so that there are this many.
+const FEWEST_SAMPLES: usize = 3000;
+
 /// A trained regressor; integers only, so that it gives the same bits everywhere.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Regressor {
@@ -105,7 +108,11 @@ impl RegressorSpec {
             .enumerate()
             .flat_map(|(n, case)| case.all().map(move |pose| (n, pose)))
             .collect();
-        let each = config.perturbations.min(config.most_samples / truths.len()).max(10);
+        let each = config
+            .perturbations
+            .max(FEWEST_SAMPLES / truths.len())
+            .min(config.most_samples / truths.len())
+            .max(10);
         let (sites, steps): (Vec<PoseSite>, Vec<Step>) = truths
             .iter()
             .enumerate()

@@ -107,10 +107,9 @@ fn held_out_errors<B: Backend>(
     fold: usize,
 ) -> Result<Vec<Vec<(usize, f64)>>, DetectError> {
     let &StageInput { backend, cases, images, .. } = input;
-    let config = &input.config.refinement;
     let fold = input.fold(Folds::of(cases), fold);
     let rest = fold.input(input);
-    let fewer = RefinementConfig { most_samples: config.most_samples / 3, ..config.clone() };
+    let fewer = input.config.for_held_out().refinement;
     let spec = specify(input, &PassConfig { repeats: REPEATS_TO_CHOOSE, ..pass.clone() }, settings);
     let problem = spec.problem(
         backend,

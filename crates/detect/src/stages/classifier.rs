@@ -1,7 +1,7 @@
 //! A classifier with the features that it uses: Haar at voxels, steerable in posed boxes.
 
 use crate::DetectError;
-use crate::stages::samples::Samples;
+use crate::stages::sample_source::Samples;
 use pbt_tree::{
     Classifier, ClassifierParams, Evaluate, FeatureFamily, Haar, Score, Steerable, TrainError,
     TrainingSet, train_classifier, used_features,

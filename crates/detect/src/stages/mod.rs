@@ -1,11 +1,12 @@
 //! The stages of detection: position, orientation, verification, and what they share.
 
-pub(crate) mod calibration;
 pub(crate) mod classifier;
 pub(crate) mod input;
 pub(crate) mod orientation;
+pub(crate) mod platt_scaling;
 pub(crate) mod position;
-pub(crate) mod samples;
+pub(crate) mod sample_source;
 pub(crate) mod sampling;
 pub(crate) mod verification;
 mod verification_training;
+mod voxel_search;

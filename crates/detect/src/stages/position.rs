@@ -8,9 +8,10 @@ use crate::data::working::level_for;
 use crate::pose::prior::Prior;
 use crate::random::{Seeds, Stream};
 use crate::stages::classifier::{HaarClassifier, Labelled};
+use crate::stages::voxel_search::{best_of, best_voxels, lattice};
 use nalgebra::Vector3;
 use pbt_features::haar_pool;
-use pbt_tree::{AllVoxels, Backend, ClassifierParams, Haar, ImageLayout, Score, VoxelSite};
+use pbt_tree::{Backend, ClassifierParams, Haar, ImageLayout, Score, VoxelSite};
 use pbt_volume::Random;
 use pbt_volume::{Geometry, PointLps, Volume, VoxelIndex, resample};
 use rayon::prelude::*;
@@ -62,26 +63,28 @@ impl PositionStage {
         let spec = PositionSpec { level, radius: config.haar.radius, keep: config.keep };
         let layout = spec.layout(working);
         // Many cases need fewer copies each: about 600 in all show every orientation often enough.
-        let copies = (config.copies * originals(cases) / cases.len()).min(600 / cases.len()).max(1);
-        let copied: Vec<Copy> = (0..cases.len() * copies)
-            .into_par_iter()
-            .map(|n| {
-                let mut random = seeds.random(Stream::PositionCopies, n);
-                Copy::new(
-                    &cases[n / copies],
-                    n / copies,
-                    n % copies,
-                    level,
-                    working,
-                    prior,
-                    &mut random,
-                )
-            })
-            .collect();
-        let images: Vec<B::Image> = copied
-            .iter()
-            .map(|c| backend.upload(std::slice::from_ref(&c.volume), &layout.at_level_0()))
-            .collect::<Result<_, _>>()?;
+        let copies = (config.copies * originals(cases) / cases.len())
+            .min(600 / cases.len())
+            .min(COPIED_VOXELS / voxels_of(cases, level))
+            .max(1);
+        let (mut copied, mut images) = (Vec::new(), Vec::new());
+        // A few at a time, since the tables of a copy are kept and its voxels are not.
+        let all: Vec<usize> = (0..cases.len() * copies).collect();
+        for some in all.chunks(16) {
+            let resampled: Vec<(Copy, Volume<u16>)> = some
+                .par_iter()
+                .map(|&n| {
+                    let mut random = seeds.random(Stream::PositionCopies, n);
+                    let (case, number) = (n / copies, n % copies);
+                    let volume = copy(&cases[case], number, level, working, prior, &mut random);
+                    (Copy::new(&cases[case], case, &volume), volume)
+                })
+                .collect();
+            for (copy, volume) in resampled {
+                images.push(backend.upload(&[volume], &layout.at_level_0())?);
+                copied.push(copy);
+            }
+        }
         let references: Vec<&B::Image> = images.iter().collect();
         let mut samples = Labelled::concat(
             copied
@@ -98,8 +101,11 @@ impl PositionStage {
         let first = train(&samples, 0)?;
         // The second classifier learns from what the first takes for the structure (Sofka et al.
         // 2014, section III).
+        let searched = SEARCHED_VOXELS / copied.len();
         for (n, copy) in copied.iter().enumerate() {
-            let best = first.best(backend, &images[n], &AllVoxels, config.negatives)?;
+            let mut random = seeds.random(Stream::PositionMistakes, n);
+            let voxels = sparse(copy.shape, searched, &mut random);
+            let best = best_of(&first, backend, &images[n], voxels, config.negatives)?;
             samples.extend(copy.mistakes(n, &best, config));
         }
         let classifier = train(&samples, 1)?;
@@ -117,32 +123,48 @@ impl PositionStage {
         image: &B::Image,
         level: &Geometry,
     ) -> Result<Vec<Candidate>, DetectError> {
-        let shape = level.shape();
-        let at = |n: usize| {
-            VoxelIndex::new(
-                (n % shape[0]) as f64,
-                (n / shape[0] % shape[1]) as f64,
-                (n / shape[0] / shape[1]) as f64,
-            )
-        };
         // Only the best few can be chosen: each candidate excludes at most the 33 voxels within two
         // voxels of it.
-        let order = self.classifier.best(backend, image, &AllVoxels, self.spec.keep * 34)?;
-        let mut chosen: Vec<(usize, Score)> =
+        let count = self.spec.keep * 34;
+        let order = best_voxels(&self.classifier, backend, image, level.shape(), count)?;
+        let mut chosen: Vec<([i32; 3], Score)> =
             order.iter().copied().take(self.spec.keep / 2).collect();
-        for &(n, score) in &order {
+        let apart =
+            |a: [i32; 3], b: [i32; 3]| (0..3).map(|n| (a[n] - b[n]).pow(2)).sum::<i32>() > 4;
+        for &(voxel, score) in &order {
             if chosen.len() >= self.spec.keep {
                 break;
             }
-            if chosen.iter().all(|&(c, _)| (at(c).0 - at(n).0).norm() > 2.0) {
-                chosen.push((n, score));
+            if chosen.iter().all(|&(other, _)| apart(other, voxel)) {
+                chosen.push((voxel, score));
             }
         }
-        Ok(chosen
-            .into_iter()
-            .map(|(n, score)| Candidate { point: level.to_lps(at(n)), score })
-            .collect())
+        let candidate = |(voxel, score): ([i32; 3], Score)| {
+            let [i, j, k] = voxel.map(f64::from);
+            Candidate { point: level.to_lps(VoxelIndex::new(i, j, k)), score }
+        };
+        Ok(chosen.into_iter().map(candidate).collect())
     }
+}
+
+/// Voxels of all copies together: half a gigabyte of integral volumes, and some for their padding.
+const COPIED_VOXELS: usize = 1 << 27;
+
+/// Voxels that the first classifier is tried on, over all copies: enough to find what it takes for
+/// the structure, a fraction of what many copies of large images have.
+const SEARCHED_VOXELS: usize = 1 << 22;
+
+/// Voxels of all cases at a level.
+fn voxels_of(cases: &[TrainingCase], level: usize) -> usize {
+    cases.iter().map(|case| case.pyramid.levels()[level].data().len()).sum()
+}
+
+/// At most about so many voxels of an image, on a lattice that begins anywhere.
+fn sparse(shape: [usize; 3], most: usize, random: &mut Random) -> Vec<[i32; 3]> {
+    let share = shape.iter().product::<usize>() as f64 / most.max(1) as f64;
+    let step = libm::ceil(libm::cbrt(share)).max(1.0) as usize;
+    let first = shape.map(|n| random.below(step.min(n)));
+    lattice(shape, step, first)
 }
 
 impl PositionSpec {
@@ -167,50 +189,52 @@ impl AtLevel0 for ImageLayout {
     }
 }
 
-/// A case resampled to another grid at the stage's level; the truth stays where it is in LPS.
+/// A case resampled to another grid at the stage's level; the first copy keeps its grid where the
+/// structure's orientation is known.
+fn copy(
+    case: &TrainingCase,
+    number: usize,
+    level: usize,
+    working: &WorkingSpec,
+    prior: &Prior,
+    random: &mut Random,
+) -> Volume<u16> {
+    let levels = case.pyramid.levels();
+    let stored = &levels[level];
+    if number == 0 && !prior.any_orientation {
+        return stored.clone();
+    }
+    // Turned about the middle of the image, shifted by part of a voxel, from the next finer level.
+    let rotation = if prior.any_orientation {
+        random.rotation()
+    } else {
+        random.rotation_by(0.0, prior.spread_rad.max(5f64.to_radians()))
+    };
+    let geometry = stored.geometry();
+    let matrix = rotation.to_rotation_matrix().into_inner() * geometry.matrix();
+    let shift = Vector3::from_fn(|_, _| random.between(-0.5, 0.5));
+    let shape = if prior.any_orientation {
+        [geometry.shape().into_iter().max().unwrap_or(1); 3]
+    } else {
+        geometry.shape()
+    };
+    let half = Vector3::from_fn(|a, _| (shape[a] as f64 - 1.0) / 2.0);
+    let origin = PointLps(geometry.center().0 - matrix * (half + shift));
+    let grid = Geometry::new(shape, matrix, origin).unwrap_or_else(|_| geometry.clone());
+    resample(&levels[level.saturating_sub(1)], &grid, working.padding)
+}
+
+/// What is drawn from a resampled case; the truth stays where it is in LPS.
 struct Copy {
     case: usize,
-    volume: Volume<u16>,
+    shape: [usize; 3],
     truth: VoxelIndex,
 }
 
 impl Copy {
-    fn new(
-        case: &TrainingCase,
-        number: usize,
-        copy: usize,
-        level: usize,
-        working: &WorkingSpec,
-        prior: &Prior,
-        random: &mut Random,
-    ) -> Self {
-        let levels = case.pyramid.levels();
-        let stored = &levels[level];
-        let volume = if copy == 0 && !prior.any_orientation {
-            stored.clone()
-        } else {
-            // Turned about the middle of the image, shifted by part of a voxel, from the next finer
-            // level.
-            let rotation = if prior.any_orientation {
-                random.rotation()
-            } else {
-                random.rotation_by(0.0, prior.spread_rad.max(5f64.to_radians()))
-            };
-            let geometry = stored.geometry();
-            let matrix = rotation.to_rotation_matrix().into_inner() * geometry.matrix();
-            let shift = Vector3::from_fn(|_, _| random.between(-0.5, 0.5));
-            let shape = if prior.any_orientation {
-                [geometry.shape().into_iter().max().unwrap_or(1); 3]
-            } else {
-                geometry.shape()
-            };
-            let half = Vector3::from_fn(|a, _| (shape[a] as f64 - 1.0) / 2.0);
-            let origin = PointLps(geometry.center().0 - matrix * (half + shift));
-            let grid = Geometry::new(shape, matrix, origin).unwrap_or_else(|_| geometry.clone());
-            resample(&levels[level.saturating_sub(1)], &grid, working.padding)
-        };
+    fn new(case: &TrainingCase, number: usize, volume: &Volume<u16>) -> Self {
         let truth = volume.geometry().to_index(case.pose.center);
-        Self { case: number, volume, truth }
+        Self { case: number, shape: volume.shape(), truth }
     }
 
     fn distance(&self, voxel: [i32; 3]) -> f64 {
@@ -220,7 +244,7 @@ impl Copy {
     }
 
     fn inside(&self, voxel: [i32; 3]) -> bool {
-        (0..3).all(|a| voxel[a] >= 0 && voxel[a] < self.volume.shape()[a] as i32)
+        (0..3).all(|a| voxel[a] >= 0 && voxel[a] < self.shape[a] as i32)
     }
 
     /// Voxels near the truth as positives; as negatives half from anywhere and half from the
@@ -241,7 +265,7 @@ impl Copy {
             }
         }
         let mut random = seeds.random(Stream::PositionNegatives, image);
-        let shape = self.volume.shape();
+        let shape = self.shape;
         for n in 0..config.negatives {
             let voxel: [i32; 3] = if n % 2 == 0 {
                 std::array::from_fn(|a| random.below(shape[a]) as i32)
@@ -260,13 +284,11 @@ impl Copy {
     fn mistakes(
         &self,
         image: usize,
-        best: &[(usize, Score)],
+        best: &[([i32; 3], Score)],
         config: &PositionConfig,
     ) -> Labelled<VoxelSite> {
-        let [nx, ny, _] = self.volume.shape();
         let mut samples = Labelled::new();
-        for &(n, _) in best {
-            let voxel = [n % nx, n / nx % ny, n / nx / ny].map(|v| v as i32);
+        for &(voxel, _) in best {
             if samples.sites.len() < config.negatives / 3
                 && self.distance(voxel) > config.negative_beyond
             {

@@ -10,6 +10,7 @@ use crate::config::TrainConfig;
 use crate::data::augmentation::Augmented;
 use crate::data::folds::Folds;
 use crate::data::part::Part;
+use crate::data::pyramids::Pyramids;
 use crate::data::training_data::{FEWEST_CASES, Subjects, TrainingData};
 use crate::detect::Detection;
 use crate::model::{Model, Provenance, StructureModel};
@@ -33,7 +34,7 @@ pub(super) struct Measured {
 /// all cases; what its trainings settled (grids, borders, shares of shrinkage) holds here, too.
 pub(super) fn measure<B: Backend, D: TrainingData>(
     backend: &B,
-    data: &D,
+    (data, pyramids): (&D, &Pyramids),
     whole: &Model,
     observer: &dyn Observer,
 ) -> Result<Measured, D::Error> {
@@ -61,7 +62,7 @@ pub(super) fn measure<B: Backend, D: TrainingData>(
     for part in 0..parts {
         let rest = Part::new(data, of_part(part, false));
         let nested = Nested { outer: observer, part, parts };
-        let model = train_part(backend, &rest, whole, &nested)?;
+        let model = train_part(backend, (&rest, pyramids), whole, &nested)?;
         for case in of_part(part, true) {
             if observer.interrupted() {
                 return Err(DetectError::Interrupted.into());
@@ -110,7 +111,7 @@ fn is_enough<D: TrainingData>(data: &D, kept: &[usize]) -> bool {
 
 fn train_part<B: Backend, D: TrainingData>(
     backend: &B,
-    part: &Part<'_, D>,
+    (part, pyramids): (&Part<'_, D>, &Pyramids),
     whole: &Model,
     observer: &dyn Observer,
 ) -> Result<Model, D::Error> {
@@ -118,10 +119,10 @@ fn train_part<B: Backend, D: TrainingData>(
     let provenance =
         super::provenance::provenance(part, &part.structures(), config, *copies, *seed);
     let trained = match copies {
-        0 => train_on(backend, part, provenance, Vec::new(), observer, Some(whole))?,
+        0 => train_on(backend, (part, pyramids), provenance, Vec::new(), observer, Some(whole))?,
         _ => {
             let copied = Augmented::new(part, *copies, &config.augmentation, *seed)?;
-            train_on(backend, &copied, provenance, Vec::new(), observer, Some(whole))?
+            train_on(backend, (&copied, pyramids), provenance, Vec::new(), observer, Some(whole))?
         }
     };
     Ok(trained.model)

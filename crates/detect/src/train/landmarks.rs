@@ -7,7 +7,7 @@ use crate::data::working::WorkingSpec;
 use crate::data::working_choice::smallest_spacing_mm;
 use crate::landmarks::annotated::AnnotatedLandmark;
 use crate::landmarks::close_up::CloseUp;
-use crate::landmarks::regressors::LandmarkStage;
+use crate::landmarks::stage::LandmarkStage;
 use crate::landmarks::training;
 use crate::model::checkpoint::StructureCheckpoint;
 use crate::refine::held_out::HeldOutOnce;
@@ -57,7 +57,7 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
             &self.config.landmarks,
             &landmarks,
             &frames,
-            smallest_spacing_mm(self.data, annotated),
+            smallest_spacing_mm(self.data),
         );
         let near_working = close_up.as_ref().map(|close_up| close_up.working(input.working));
         let near_images: Vec<B::Image> = match &close_up {

@@ -1,7 +1,7 @@
 //! Who watches a training, and what is told of its stages.
 
+use super::mirror_trial::Gain;
 use crate::DetectError;
-use crate::data::mirror_trial::Gain;
 use std::time::Instant;
 
 /// Watches a training and may end it.

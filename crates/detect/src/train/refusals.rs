@@ -39,7 +39,7 @@ impl GridDemand {
     /// [`DetectError::Image`] when its working pyramid would be absurdly large, or narrower on the
     /// coarsest level than the reach of the features.
     pub fn check(&self, image: &Geometry) -> Result<(), DetectError> {
-        check_grid(image, (self.spacing_mm, self.levels), self.radius)
+        check_grid(image, self.spacing_mm, self.levels - 1, self.radius).map(drop)
     }
 }
 
@@ -88,7 +88,7 @@ fn demands<'a, D: TrainingData>(
             let middles: Vec<PointLps> =
                 annotated.iter().map(|&(case, _)| data.geometry(case).center()).collect();
             let prior = Prior::new(&poses, &middles, config.orientation.orientations);
-            let (spacing_mm, levels) = spacing_and_levels(data, config, annotated, &prior);
+            let (spacing_mm, levels) = spacing_and_levels(data, config, &prior);
             let radius = config.position.haar.radius;
             (GridDemand { structure: structure.0.clone(), spacing_mm, levels, radius }, structure)
         })
@@ -198,7 +198,7 @@ mod tests {
         let poses: Vec<Pose> = annotated.iter().map(|&(_, pose)| pose).collect();
         let middles = vec![PointLps::new(0.0, 0.0, 0.0); 4];
         let prior = Prior::new(&poses, &middles, config.orientation.orientations);
-        let working = working_spec(&data, &config, &annotated, &prior).unwrap();
+        let working = working_spec(&data, &config, &prior).unwrap();
         let is_narrow = |&case: &usize| {
             let pyramid = working.pyramid(&data.image(case).unwrap()).unwrap();
             let coarsest = pyramid.levels()[working.levels - 1].shape();

@@ -5,9 +5,11 @@ use crate::DetectError;
 use crate::config::{RefinementKind, TrainConfig};
 use crate::data::case::TrainingCase;
 use crate::data::look_alikes::look_alikes;
+use crate::data::pyramids::Pyramids;
 use crate::data::training_data::{Annotated, Subjects, TrainingData};
 use crate::data::working::{WorkingSpec, check_window};
 use crate::data::working_choice::working_spec;
+use crate::memory::check_training;
 use crate::model::checkpoint::StructureCheckpoint;
 use crate::model::file::write_checkpoints;
 use crate::model::{Provenance, StructureModel};
@@ -23,13 +25,13 @@ use pbt_evaluate::BoxError;
 use pbt_tree::{Backend, ImageLayout};
 use pbt_volume::{PointLps, Pose};
 use rayon::prelude::*;
-use std::sync::Arc;
 use std::time::Instant;
 
 /// The training of one structure among those of a data set.
 pub(super) struct StructureTraining<'a, B, D> {
     pub(super) backend: &'a B,
     pub(super) data: &'a D,
+    pub(super) pyramids: &'a Pyramids,
     pub(super) config: &'a TrainConfig,
     pub(super) seeds: Seeds,
     pub(super) observer: &'a dyn Observer,
@@ -56,6 +58,7 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
             return Ok(());
         }
         self.begin("reading", 0.0)?;
+        let started = Instant::now();
         let (_, annotated) = &self.structures[self.index];
         let subjects = Subjects::new(self.data, annotated);
         if checkpoints.len() == self.index {
@@ -92,7 +95,6 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
             .map(|c| Ok(self.backend.upload(c.pyramid.levels(), &layout)?))
             .collect::<Result<_, DetectError>>()?;
         let images: Vec<&B::Image> = images.iter().collect();
-        let started = Instant::now();
         let candidates: Vec<_> = cases
             .iter()
             .zip(&images)
@@ -118,6 +120,7 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
             config,
             seeds,
         };
+        let started = Instant::now();
         let orientation = self.get_or_train(
             checkpoints,
             ("orientation", 0.45),
@@ -125,7 +128,6 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
             || OrientationStage::train(&input, &candidates),
         )?;
         self.begin("batch detection of modes", 0.6)?;
-        let started = Instant::now();
         let modes: Vec<Vec<Pose>> = images
             .iter()
             .zip(&candidates)
@@ -137,6 +139,7 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
         let turned = nearest_pose(&cases, &modes, |e| e.angle_deg);
         self.figure("orientation", started, "nearest mode, degrees", turned);
 
+        let started = Instant::now();
         let trainer = RefinementTrainer::new(&input);
         // Look-alikes share a cascade, which has learned from all of them.
         let shared = match config.refinement.kind {
@@ -149,7 +152,6 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
             |checkpoint| &mut checkpoint.refinement,
             || shared.map_or_else(|| trainer.train(&input), Ok),
         )?;
-        let started = Instant::now();
         let converged: Vec<Vec<Pose>> = images
             .iter()
             .zip(&modes)
@@ -158,9 +160,9 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
         let left = nearest_pose(&cases, &converged, |e| e.center_mm);
         self.figure("refinement", started, "nearest converged pose, mm", left);
 
+        let started = Instant::now();
         let held_out = HeldOutOnce::new(&input, &trainer, &modes);
         let verification = self.verification(checkpoints, &held_out, &refinement)?;
-        let started = Instant::now();
         let mut errors = Vec::new();
         for ((image, poses), case) in images.iter().zip(&converged).zip(&cases) {
             let best = verification.best(self.backend, image, poses, &prior)?;
@@ -184,7 +186,7 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
         let working = match (self.whole, checkpoints.get(self.representative)) {
             (Some(whole), _) => whole.working.clone(),
             (None, Some(representative)) => representative.working.clone(),
-            (None, None) => working_spec(self.data, self.config, annotated, &prior)?,
+            (None, None) => working_spec(self.data, self.config, &prior)?,
         };
         let landmarks = self.data.landmarks(name).into_iter().map(|(name, _)| name).collect();
         Ok(StructureCheckpoint::new(name, subjects.originals(), working, prior, landmarks))
@@ -197,6 +199,9 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
         working: &WorkingSpec,
     ) -> Result<Vec<TrainingCase>, D::Error> {
         let (_, annotated) = &self.structures[self.index];
+        let grids = annotated.iter().map(|&(case, _)| self.data.geometry(case));
+        let radius = self.config.position.haar.radius;
+        check_training(grids, (working.spacing_mm, working.levels), radius)?;
         annotated
             .par_iter()
             .enumerate()
@@ -205,15 +210,13 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
                     return Err(DetectError::Interrupted.into());
                 }
                 let id = &self.data.cases()[case];
-                let image = self.data.image(case)?;
                 let unusable =
                     |e: DetectError| DetectError::training(format!("case {id}"), e.to_string());
-                let pyramid = working.pyramid(&image).map_err(unusable)?;
+                let pyramid = self.pyramids.get(self.data, case, working)?;
                 let level = pyramid.levels()[working.levels - 1].geometry();
-                let radius = self.config.position.haar.radius;
                 check_window(level.shape(), radius, level.spacing_mm()[0]).map_err(unusable)?;
                 Ok(TrainingCase {
-                    pyramid: Arc::new(pyramid),
+                    pyramid,
                     pose,
                     subject: subjects.subject(n),
                     origin: subjects.origin(n),

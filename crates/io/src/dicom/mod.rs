@@ -19,15 +19,15 @@ mod values;
 mod walk;
 
 use crate::IoError;
-use crate::loaded::{Loaded, ReadOptions};
+use crate::loaded::{Loaded, MemoryPlan, ReadOptions};
 use content::{Content, LeftOut};
-use pbt_volume::{hex, sha256};
+use pbt_volume::{Geometry, hex, sha256, try_zeroed};
 use plane::Plane;
 use rayon::prelude::*;
 use series::Series;
 use source::Source;
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 pub(crate) use file::is_dicom;
 
@@ -73,8 +73,17 @@ pub fn list_series(path: &Path) -> Result<Vec<SeriesInfo>, IoError> {
     Ok(found.series.into_iter().map(info).collect())
 }
 
-/// Reads one volume.
-pub(crate) fn read(path: &Path, options: &ReadOptions) -> Result<Loaded, IoError> {
+/// A volume of which the headers were read and the pixels were not.
+pub(crate) struct DicomImage {
+    path: PathBuf,
+    source: Source,
+    planes: Vec<Plane>,
+    geometry: Geometry,
+    notes: Vec<String>,
+}
+
+/// Reads the headers of one volume.
+pub(crate) fn open(path: &Path, options: &ReadOptions) -> Result<DicomImage, IoError> {
     let source = Source::open(path)?;
     let mut found = find(&source)?;
     let mut notes: Vec<String> = found
@@ -117,16 +126,36 @@ pub(crate) fn read(path: &Path, options: &ReadOptions) -> Result<Loaded, IoError
         notes
             .push("(0028,0004) PhotometricInterpretation: is MONOCHROME1, low values are meant to look bright; values are kept".to_owned());
     }
-    let (stored, sha256) = load(&source, &planes, geometry.len())?;
-    let raw = values::image(geometry, &planes, stored).ok_or_else(|| {
-        IoError::input(
-            path,
-            "DICOM",
-            "asks for more voxels than memory can hold",
-            "crop or downsample the volume first",
-        )
-    })?;
-    Ok(Loaded { raw, sha256, warnings: notes })
+    Ok(DicomImage { path: path.to_path_buf(), source, planes, geometry, notes })
+}
+
+impl DicomImage {
+    pub(crate) fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    pub(crate) fn plan(&self) -> MemoryPlan {
+        let voxels = self.geometry.len() as u64;
+        let stored = voxels.saturating_mul(values::stored_type(&self.planes[0]).size() as u64);
+        // Values that are mapped plane by plane stand beside the stored ones.
+        let mapped = voxels.saturating_mul(values::mapped_size(&self.planes) as u64);
+        MemoryPlan { voxels, stored: stored.max(mapped), beside: mapped + self.source.held_bytes() }
+    }
+
+    /// Takes the voxels out.
+    pub(crate) fn load(self) -> Result<Loaded, IoError> {
+        let Self { path, source, planes, geometry, notes } = self;
+        let (stored, sha256) = load(&source, &planes, geometry.len())?;
+        let raw = values::image(geometry, &planes, stored).ok_or_else(|| {
+            IoError::input(
+                &path,
+                "DICOM",
+                "asks for more voxels than memory can hold",
+                "crop or downsample the volume first",
+            )
+        })?;
+        Ok(Loaded { raw, sha256, warnings: notes })
+    }
 }
 
 /// Reads the headers of all files.
@@ -150,18 +179,9 @@ fn find(source: &Source) -> Result<Found, IoError> {
 /// or of the list of the files' hashes in the order of their slices, which is the same for a folder
 /// and a zip archive and whatever the files are called.
 fn load(source: &Source, planes: &[Plane], voxels: usize) -> Result<(Vec<u8>, String), IoError> {
-    let too_large = || {
-        IoError::input(
-            source.path(planes[0].file),
-            "DICOM",
-            "needs more memory than there is",
-            "crop the volume first",
-        )
-    };
-    let size = voxels.checked_mul(values::stored_type(&planes[0]).size()).ok_or_else(too_large)?;
-    let mut stored = Vec::new();
-    stored.try_reserve_exact(size).map_err(|_| too_large())?;
-    stored.resize(size, 0);
+    let size = voxels.saturating_mul(values::stored_type(&planes[0]).size());
+    let mut stored =
+        try_zeroed(size).map_err(|error| IoError::memory(source.path(planes[0].file), &error))?;
     // Each file is read once and gives the planes that it holds.
     let mut of_file: Vec<(usize, Vec<Slot>)> = Vec::new();
     let mut place_of: BTreeMap<usize, usize> = BTreeMap::new();

@@ -3,9 +3,9 @@
 
 use super::file::{INFLATED_SLACK, MAX_RATIO, is_dicom};
 use crate::IoError;
-use crate::source::read_file;
+use crate::regular_file::{FileKind, read_file, read_start};
+use pbt_volume::check_memory;
 use rayon::prelude::*;
-use std::fs::File;
 use std::io::{Cursor, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -36,7 +36,7 @@ pub(super) struct Source {
 
 enum Kind {
     Files(Vec<PathBuf>),
-    Zip { path: PathBuf, archive: Archive, entries: Vec<(usize, PathBuf)> },
+    Zip { path: PathBuf, archive: Archive, entries: Vec<(usize, PathBuf)>, length: u64 },
 }
 
 impl Source {
@@ -45,7 +45,7 @@ impl Source {
         if path.is_dir() {
             return Self::folder(path);
         }
-        let bytes = read_file(path)?;
+        let bytes = read_file(path, FileKind::Image)?;
         if is_dicom(&bytes) {
             return Ok(Self { kind: Kind::Files(vec![path.to_path_buf()]), others: 0 });
         }
@@ -63,6 +63,14 @@ impl Source {
         }
     }
 
+    /// Bytes that are held as long as the source is.
+    pub(super) fn held_bytes(&self) -> u64 {
+        match &self.kind {
+            Kind::Files(_) => 0,
+            Kind::Zip { length, .. } => *length,
+        }
+    }
+
     /// The name of a file, for messages.
     pub(super) fn path(&self, n: usize) -> &Path {
         match &self.kind {
@@ -74,8 +82,8 @@ impl Source {
     /// The content of a file.
     pub(super) fn bytes(&self, n: usize) -> Result<Vec<u8>, IoError> {
         match &self.kind {
-            Kind::Files(files) => read_file(&files[n]),
-            Kind::Zip { path, archive, entries } => {
+            Kind::Files(files) => read_file(&files[n], FileKind::Image),
+            Kind::Zip { path, archive, entries, .. } => {
                 let (entry, name) = &entries[n];
                 unpack(path, name, &mut archive.clone(), *entry, u64::MAX)
             }
@@ -89,9 +97,7 @@ impl Source {
         let looked: Vec<(PathBuf, bool)> = found
             .into_par_iter()
             .map(|file| {
-                let mut start = Vec::new();
-                let read = File::open(&file).and_then(|f| f.take(132).read_to_end(&mut start));
-                let yes = read.is_ok() && is_dicom(&start);
+                let yes = read_start(&file, 132).is_some_and(|start| is_dicom(&start));
                 (file, yes)
             })
             .collect();
@@ -186,7 +192,7 @@ impl Source {
             ));
         }
         entries.sort_by(|a, b| a.1.cmp(&b.1));
-        Ok(Self { kind: Kind::Zip { path: path.to_path_buf(), archive, entries }, others })
+        Ok(Self { kind: Kind::Zip { path: path.to_path_buf(), archive, entries, length }, others })
     }
 }
 
@@ -239,6 +245,7 @@ fn unpack(
     };
     let mut entry = archive.by_index(entry).map_err(|error| bad_zip(path, &error.to_string()))?;
     let size = entry.size();
+    check_memory(limit.min(size)).map_err(|error| IoError::memory(path, &error))?;
     let mut bytes = Vec::new();
     // The checksum is verified when the end is read.
     (&mut entry)

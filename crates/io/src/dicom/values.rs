@@ -28,6 +28,15 @@ pub(super) fn stored_type(plane: &Plane) -> VoxelType {
     }
 }
 
+/// Bytes a voxel that mapping takes beside the stored values; 0 where it is done in place.
+pub(super) fn mapped_size(planes: &[Plane]) -> usize {
+    match values(planes) {
+        Values::Integers(to) if to.size() != stored_type(&planes[0]).size() => to.size(),
+        Values::Floats => VoxelType::F32.size(),
+        _ => 0,
+    }
+}
+
 /// An image of stored values, plane after plane; `None` when the number of bytes is wrong.
 pub(super) fn image(geometry: Geometry, planes: &[Plane], mut stored: Vec<u8>) -> Option<RawImage> {
     let from = stored_type(&planes[0]);

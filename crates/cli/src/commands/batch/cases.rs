@@ -2,7 +2,7 @@
 
 use crate::Failure;
 use crate::session::Input;
-use pbt_io::{IoError, ReadOptions, case_name, is_dicom_path, is_image_path};
+use pbt_io::{FileKind, ReadOptions, case_name, is_dicom_path, is_image_path, read_file};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -50,42 +50,60 @@ pub(super) fn batch_cases(input: &Path) -> Result<Vec<BatchCase>, Failure> {
 
 /// All images below a folder, sorted by path: image files, zip archives, and folders with DICOM
 /// files, which are one case with all below them. Hidden files and folders, and links to folders,
-/// which may go in circles, are left out.
+/// which may go in circles, are left out. A folder within that cannot be read is a case, too.
 pub(crate) fn images_below(folder: &Path) -> Result<Vec<BatchCase>, Failure> {
-    let unreadable = |path: &Path, e: std::io::Error| {
-        Failure::input(path, format!("folder: cannot be read: {e} (check the permissions)"))
-    };
     let mut cases = Vec::new();
     let mut folders = vec![folder.to_path_buf()];
-    while let Some(folder) = folders.pop() {
-        let (mut within, mut images, mut dicom) = (Vec::new(), Vec::new(), false);
-        for entry in std::fs::read_dir(&folder).map_err(|e| unreadable(&folder, e))? {
-            let entry = entry.map_err(|e| unreadable(&folder, e))?;
-            let path = entry.path();
-            if entry.file_name().to_string_lossy().starts_with('.') {
-                continue;
+    while let Some(below) = folders.pop() {
+        let Found { within: mut inside, mut images, dicom } = match look_into(&below) {
+            Ok(found) => found,
+            Err(e) if below == folder => {
+                let what = format!("folder: cannot be read: {e} (check the permissions)");
+                return Err(Failure::input(folder, what));
             }
-            if entry.file_type().map_err(|e| unreadable(&path, e))?.is_dir() {
-                within.push(path);
-            } else if path.to_string_lossy().ends_with(".seg.nrrd") {
-                // A segmentation, made with Slicer or by a batch into the same folder.
-            } else if path.extension().is_some_and(|e| e.eq_ignore_ascii_case("zip"))
-                || is_image_path(&path)
-            {
-                images.extend(path.is_file().then(|| BatchCase::of_path(path)));
-            } else {
-                dicom = dicom || is_dicom_path(&path);
-            }
-        }
+            // It may be a DICOM folder, and fails when its turn comes.
+            Err(_) => Found { dicom: true, ..Found::default() },
+        };
         cases.append(&mut images);
         if dicom {
-            cases.push(BatchCase::of_path(folder));
+            cases.push(BatchCase::of_path(below));
         } else {
-            folders.append(&mut within);
+            folders.append(&mut inside);
         }
     }
     cases.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(cases)
+}
+
+/// What a folder itself holds.
+#[derive(Default)]
+struct Found {
+    within: Vec<PathBuf>,
+    images: Vec<BatchCase>,
+    dicom: bool,
+}
+
+fn look_into(folder: &Path) -> std::io::Result<Found> {
+    let mut found = Found::default();
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        let path = entry.path();
+        if entry.file_name().to_string_lossy().starts_with('.') {
+            continue;
+        }
+        if entry.file_type()?.is_dir() {
+            found.within.push(path);
+        } else if path.to_string_lossy().ends_with(".seg.nrrd") {
+            // A segmentation, made with Slicer or by a batch into the same folder.
+        } else if path.extension().is_some_and(|e| e.eq_ignore_ascii_case("zip"))
+            || is_image_path(&path)
+        {
+            found.images.extend(path.is_file().then(|| BatchCase::of_path(path)));
+        } else {
+            found.dicom = found.dicom || is_dicom_path(&path);
+        }
+    }
+    Ok(found)
 }
 
 /// The rows of a CSV file.
@@ -96,7 +114,7 @@ fn manifest(path: &Path) -> Result<Vec<BatchCase>, Failure> {
             "file: is an image, not a list (give it to `pbt detect`, or give its folder)",
         ));
     }
-    let text = std::fs::read(path).map_err(|e| IoError::unreadable(path, &e))?;
+    let text = read_file(path, FileKind::Document)?;
     // Spreadsheets put a byte order mark first.
     let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&text);
     let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(text);

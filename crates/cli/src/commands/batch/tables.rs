@@ -14,6 +14,12 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
 
+/// The table as text.
+pub(super) const CSV: &str = "detections.csv";
+
+/// The table in columns.
+pub(super) const PARQUET: &str = "detections.parquet";
+
 /// A cell; none is empty in CSV and null in Parquet.
 #[derive(Debug, Clone, PartialEq)]
 enum Cell {
@@ -102,8 +108,8 @@ pub(super) fn row_of_failure(case_id: &str, model_sha256: &str, reason: &str) ->
 /// # Errors
 /// A file that cannot be written; the older one is then untouched.
 pub(super) fn write_tables(folder: &Path, rows: &[Row]) -> Result<(), Failure> {
-    write_atomically(&folder.join("detections.csv"), |file| write_csv(file, rows))?;
-    write_atomically(&folder.join("detections.parquet"), |file| {
+    write_atomically(&folder.join(CSV), |file| write_csv(file, rows))?;
+    write_atomically(&folder.join(PARQUET), |file| {
         write_parquet(file, rows).map_err(|error| match error {
             ParquetError::External(inner) => {
                 inner.downcast::<io::Error>().map_or_else(io::Error::other, |e| *e)

@@ -8,9 +8,8 @@ use crate::output::say;
 use crate::progress::CaseProgress;
 use crate::session::{Device, FailedCase, Source, evaluate_cases};
 use pbt_evaluate::{Comparison, Tolerance};
-use pbt_io::{CaseSpec, Dataset, IoError, ModelRecord};
+use pbt_io::{CaseSpec, Dataset, FileKind, ModelRecord, read_file, read_start};
 use serde::{Deserialize, Serialize};
-use std::io::Read;
 use std::path::Path;
 
 /// One of the two.
@@ -94,15 +93,11 @@ impl Side {
 /// Whether a file begins like JSON. A model begins with a length that is divisible by eight, and
 /// `{` is not.
 fn is_json(path: &Path) -> bool {
-    let mut first = [0];
-    // Opening a pipe would wait for whoever writes to it.
-    path.is_file()
-        && std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut first)).is_ok()
-        && first == *b"{"
+    read_start(path, 1).is_some_and(|start| start == b"{")
 }
 
 fn read_report(path: &Path) -> Result<EarlierReport, Failure> {
-    let bytes = std::fs::read(path).map_err(|e| IoError::unreadable(path, &e))?;
+    let bytes = read_file(path, FileKind::Document)?;
     let wrong = |what: String| {
         Failure::input(
             path,

@@ -1,4 +1,4 @@
-//! From what a classifier says to a probability.
+//! Platt scaling: from what a classifier says to a probability.
 
 use serde::{Deserialize, Serialize};
 

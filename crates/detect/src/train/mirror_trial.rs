@@ -6,7 +6,7 @@ use crate::config::augmentation::AugmentationConfig;
 use crate::data::augmentation::Augmented;
 use crate::data::case::TrainingCase;
 use crate::data::look_alikes::look_alikes;
-use crate::data::mirror_trial::{Gain, MirrorTrial};
+use crate::data::pyramids::Pyramids;
 use crate::data::training_data::{Subjects, TrainingData};
 use crate::data::working_choice::working_spec;
 use crate::pose::prior::Prior;
@@ -16,7 +16,6 @@ use crate::stages::input::StageInput;
 use pbt_tree::{Backend, ImageLayout};
 use pbt_volume::{PointLps, Pose};
 use rayon::prelude::*;
-use std::sync::Arc;
 
 /// Landmarks in left–right pairs say that a structure is symmetric; others may lie on one side,
 /// where a mirrored copy would misplace them. Without landmarks a regressor is tried on the first
@@ -25,6 +24,7 @@ use std::sync::Arc;
 pub(super) fn trial<B: Backend, D: TrainingData>(
     backend: &B,
     data: &D,
+    pyramids: &Pyramids,
     config: &TrainConfig,
     seed: u64,
 ) -> Result<MirrorTrial, D::Error> {
@@ -49,17 +49,13 @@ pub(super) fn trial<B: Backend, D: TrainingData>(
     let middles: Vec<PointLps> =
         originals.iter().map(|&(case, _)| data.geometry(case).center()).collect();
     let prior = Prior::new(&poses, &middles, config.orientation.orientations);
-    let working = working_spec(data, config, &originals, &prior)?;
+    let working = working_spec(data, config, &prior)?;
     let cases = annotated
         .par_iter()
         .enumerate()
         .map(|(n, &(case, pose))| {
-            let unusable = |e: DetectError| {
-                DetectError::training(format!("case {}", mirrored.cases()[case]), e.to_string())
-            };
-            let pyramid = Arc::new(working.pyramid(&mirrored.image(case)?).map_err(unusable)?);
             Ok(TrainingCase {
-                pyramid,
+                pyramid: pyramids.get(&mirrored, case, &working)?,
                 pose,
                 subject: subjects.subject(n),
                 origin: subjects.origin(n),
@@ -91,4 +87,82 @@ pub(super) fn trial<B: Backend, D: TrainingData>(
         })
     };
     Ok(MirrorTrial::of(Gain::new(&errors(originals.len())?, &errors(cases.len())?)))
+}
+
+/// Mirrored copies are taken where they leave less than this share of the error: they double the
+/// time of training.
+const WORTH: f64 = 0.95;
+
+/// What a trial of mirrored copies decided.
+pub(super) struct MirrorTrial {
+    /// Whether they are worth their time.
+    pub(super) helps: bool,
+    /// What they bring, where it was measured.
+    pub(super) gain: Option<Gain>,
+}
+
+impl MirrorTrial {
+    /// A decision that needed no measurement.
+    pub(super) fn without_gain(helps: bool) -> Self {
+        Self { helps, gain: None }
+    }
+
+    /// The decision by what was measured.
+    pub(super) fn of(gain: Gain) -> Self {
+        Self { helps: gain.is_worth_it(), gain: Some(gain) }
+    }
+}
+
+/// What copies bring, by paired errors of the same cases.
+pub(super) struct Gain {
+    /// Share of the error that is left with copies.
+    pub(super) share: f64,
+    /// The share if the copies helped less than was seen by one standard error of the mean
+    /// difference.
+    pub(super) share_at_most: f64,
+}
+
+impl Gain {
+    pub(super) fn new(without: &[f64], with: &[f64]) -> Self {
+        let n = without.len() as f64;
+        let total: f64 = without.iter().sum();
+        let gains: Vec<f64> =
+            without.iter().zip(with).map(|(without, with)| without - with).collect();
+        let mean = gains.iter().sum::<f64>() / n;
+        let variance = gains.iter().map(|gain| (gain - mean) * (gain - mean)).sum::<f64>()
+            / (n - 1.0).max(1.0);
+        let share = |gain: f64| if total > 0.0 { 1.0 - gain * n / total } else { 1.0 };
+        Self { share: share(mean), share_at_most: share(mean - (variance / n).sqrt()) }
+    }
+
+    /// Enough for the time, and more than one standard error: of two choices the simpler one unless
+    /// the other is clearly better (Breiman et al. 1984, section 3.4.3).
+    fn is_worth_it(&self) -> bool {
+        self.share < WORTH && self.share_at_most < 1.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_are_taken_where_the_gain_is_large_and_sure() {
+        let steady = Gain::new(&[1.0, 2.0, 3.0], &[0.9, 1.8, 2.7]);
+        assert!(
+            (steady.share - 0.9).abs() < 1e-12
+                && steady.share_at_most > 0.9
+                && steady.is_worth_it()
+        );
+        let small = Gain::new(&[1.0, 2.0, 3.0], &[0.99, 1.98, 2.97]);
+        assert!(!small.is_worth_it());
+        // The same total, by one case that gains much and two that lose.
+        let unsure = Gain::new(&[1.0, 2.0, 3.0], &[1.2, 2.2, 2.0]);
+        assert!(
+            (unsure.share - 0.9).abs() < 1e-12
+                && unsure.share_at_most > 1.0
+                && !unsure.is_worth_it()
+        );
+        assert!(!Gain::new(&[], &[]).is_worth_it());
+    }
 }

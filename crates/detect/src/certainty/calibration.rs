@@ -1,4 +1,4 @@
-//! Logistic regression of a few coefficients that must not run away on a few dozen cases.
+//! Calibration of scores: logistic regression of a few coefficients that must not run away on a few dozen cases.
 
 use nalgebra::{DMatrix, DVector};
 

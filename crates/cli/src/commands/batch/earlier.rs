@@ -1,0 +1,45 @@
+//! What earlier runs left in the folder of results.
+
+use super::cases::BatchCase;
+use super::state::FailedCase;
+use crate::session::{LoadedModel, chosen, label_map_path};
+use pbt_io::{FileKind, ModelRecord, OpenImage, ResultFile, read_file, read_result};
+use serde::Deserialize;
+use std::path::Path;
+
+/// The result that a case has from this model, if its files are complete.
+pub(super) fn earlier_result(
+    folder: &Path,
+    case: &BatchCase,
+    model: &LoadedModel,
+    labels: bool,
+) -> Option<ResultFile> {
+    let result = read_result(&folder.join(format!("{}.json", case.id))).ok()?;
+    let usable = result.model.sha256 == model.sha256 && result.case_id == case.id;
+    let complete = folder.join(format!("{}.mrk.json", case.id)).is_file()
+        && (!labels || label_map_path(folder, &case.id).is_file());
+    (usable && complete).then_some(result)
+}
+
+/// Whether a case's image is the one that a result is about. Only the hash tells: files are replaced
+/// by older ones, and folders by others with the same names.
+pub(super) fn is_of_this_image(case: &BatchCase, result: &ResultFile) -> bool {
+    let options = chosen(&case.options);
+    let same_volume =
+        ["series", "frame"].iter().all(|&key| result.run.options.get(key) == options.get(key));
+    let hash = || OpenImage::open(&case.path, &case.options).and_then(OpenImage::sha256);
+    same_volume && hash().is_ok_and(|hash| hash == result.input.sha256)
+}
+
+/// The failures that an earlier run with this model recorded; none when there is no such record.
+pub(super) fn earlier_failures(path: &Path, model: &LoadedModel) -> Vec<FailedCase> {
+    #[derive(Deserialize)]
+    struct Earlier {
+        model: ModelRecord,
+        failed: Vec<FailedCase>,
+    }
+    let earlier = read_file(path, FileKind::Document)
+        .ok()
+        .and_then(|bytes| serde_json::from_slice::<Earlier>(&bytes).ok());
+    earlier.filter(|run| run.model.sha256 == model.sha256).map_or_else(Vec::new, |run| run.failed)
+}

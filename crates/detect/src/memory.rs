@@ -1,0 +1,96 @@
+//! What detection and training take, told from the grids of images before a voxel of them is read.
+
+use crate::DetectError;
+use crate::data::working::{MORE_MEMORY, check_grid, working_bytes, working_grid};
+use crate::model::{Model, StructureModel};
+use pbt_tree::ImageLayout;
+use pbt_volume::{Geometry, check_memory};
+
+/// Bytes a voxel of the channels of a level: intensity and three differences.
+const CHANNELS: u64 = 8;
+
+/// Bytes a voxel of an integral volume.
+const INTEGRAL: u64 = 4;
+
+/// Bytes a voxel that the search for positions holds on its level: scores and their order.
+const SCORES: u64 = 16;
+
+impl Model {
+    /// The most bytes that [`Model::detect`] holds at a time, the image itself with 4 bytes a voxel
+    /// among them. Close-ups of landmarks are not: how large they are is known only when their box
+    /// is found, and is looked at then.
+    ///
+    /// # Errors
+    /// [`DetectError::Image`] when an image on this grid cannot be used, as [`Model::detect`] would
+    /// say.
+    pub fn memory_bytes(&self, image: &Geometry) -> Result<u64, DetectError> {
+        let mut served: Vec<(&StructureModel, ImageLayout)> = Vec::new();
+        let (mut held, mut most) = (0, 0);
+        for structure in &self.structures {
+            let layout = structure.layout();
+            if served.iter().any(|(s, l)| s.working == structure.working && *l == layout) {
+                continue;
+            }
+            let (working, spec) = (&structure.working, &structure.position.spec);
+            let finest = check_grid(image, working.spacing_mm, spec.level, spec.radius)?;
+            let kept = Kept::of(finest, working.levels, (spec.level, spec.radius));
+            let uploading = kept.pyramid + kept.tables;
+            most = most.max(held + uploading.max(working_bytes(image.len(), finest)));
+            held += kept.tables;
+            most = most.max(held + kept.scores);
+            served.push((structure, layout));
+        }
+        Ok((4 * image.len() as u64).saturating_add(most))
+    }
+}
+
+/// Whether a training may hold the working pyramids and tables of images on these grids, all at
+/// once; the position stage works on the coarsest level.
+pub(crate) fn check_training<'a>(
+    images: impl Iterator<Item = &'a Geometry>,
+    (spacing_mm, levels): (f64, usize),
+    radius: usize,
+) -> Result<(), DetectError> {
+    let mut bytes = 0u64;
+    for image in images {
+        let finest = working_grid(image, spacing_mm)?.shape();
+        let kept = Kept::of(finest, levels, (levels - 1, radius));
+        bytes = bytes.saturating_add(kept.pyramid).saturating_add(kept.tables);
+    }
+    check_memory(bytes).map_err(|error| {
+        let what = format!("{error} (train on fewer cases, {MORE_MEMORY})");
+        DetectError::training("memory", what)
+    })
+}
+
+/// Bytes that an image made ready takes.
+struct Kept {
+    pyramid: u64,
+    /// Channels of all levels, and the integral volume of one.
+    tables: u64,
+    /// While positions are searched.
+    scores: u64,
+}
+
+impl Kept {
+    fn of(finest: [usize; 3], levels: usize, (level, radius): (usize, usize)) -> Self {
+        let mut kept = Self { pyramid: 0, tables: 0, scores: 0 };
+        let mut shape = finest;
+        for n in 0..levels {
+            kept.pyramid += 2 * voxels(shape, 0);
+            // A border of one voxel where the image is padded by zeros.
+            kept.tables += CHANNELS * voxels(shape, 1);
+            if n == level {
+                kept.tables += INTEGRAL * voxels(shape, radius + 1);
+                kept.scores = SCORES * voxels(shape, 0);
+            }
+            shape = shape.map(|n| n.div_ceil(2));
+        }
+        kept
+    }
+}
+
+/// Voxels of a grid that is so much wider on every side.
+fn voxels(shape: [usize; 3], by: usize) -> u64 {
+    shape.iter().fold(1, |all, &n| all.saturating_mul((n + 2 * by) as u64))
+}

@@ -4,7 +4,7 @@ use crate::DetectError;
 use crate::data::working::{MORE_MEMORY, check_grid, working_bytes, working_grid};
 use crate::model::{Model, StructureModel};
 use pbt_tree::ImageLayout;
-use pbt_volume::{Geometry, check_memory};
+use pbt_volume::{Geometry, Pose, check_memory};
 
 /// Bytes a voxel of the channels of a level: intensity and three differences.
 const CHANNELS: u64 = 8;
@@ -34,9 +34,10 @@ impl Model {
             let (working, spec) = (&structure.working, &structure.position.spec);
             let finest = check_grid(image, working.spacing_mm, spec.level, spec.radius)?;
             let kept = Kept::of(finest, working.levels, (spec.level, spec.radius));
-            let uploading = kept.pyramid + kept.tables;
+            let tables = kept.channels + kept.integral;
+            let uploading = kept.pyramid + tables;
             most = most.max(held + uploading.max(working_bytes(image.len(), finest)));
-            held += kept.tables;
+            held += tables;
             most = most.max(held + kept.scores);
             served.push((structure, layout));
         }
@@ -44,18 +45,25 @@ impl Model {
     }
 }
 
+/// Channels are made where boxes are sampled: about the structure and about the places that look like
+/// it. So many times the box's own volume covers them.
+const SAMPLED_BOXES: f64 = 64.0;
+
 /// Whether a training may hold the working pyramids and tables of images on these grids, all at
-/// once; the position stage works on the coarsest level.
+/// once, with a box in each; the position stage works on the coarsest level.
 pub(crate) fn check_training<'a>(
-    images: impl Iterator<Item = &'a Geometry>,
+    boxes: impl Iterator<Item = (&'a Geometry, &'a Pose)>,
     (spacing_mm, levels): (f64, usize),
     radius: usize,
 ) -> Result<(), DetectError> {
     let mut bytes = 0u64;
-    for image in images {
+    for (image, pose) in boxes {
         let finest = working_grid(image, spacing_mm)?.shape();
-        let kept = Kept::of(finest, levels, (levels - 1, radius));
-        bytes = bytes.saturating_add(kept.pyramid).saturating_add(kept.tables);
+        let Kept { pyramid, channels, integral, .. } =
+            Kept::of(finest, levels, (levels - 1, radius));
+        let sampled = pose.size_mm.iter().map(|edge| edge / spacing_mm).product::<f64>();
+        let sampled = (CHANNELS as f64 * SAMPLED_BOXES * sampled) as u64;
+        bytes = bytes.saturating_add(pyramid + integral + channels.min(sampled));
     }
     check_memory(bytes).map_err(|error| {
         let what = format!("{error} (train on fewer cases, {MORE_MEMORY})");
@@ -66,22 +74,24 @@ pub(crate) fn check_training<'a>(
 /// Bytes that an image made ready takes.
 struct Kept {
     pyramid: u64,
-    /// Channels of all levels, and the integral volume of one.
-    tables: u64,
+    /// Of all levels, if they are sampled everywhere.
+    channels: u64,
+    /// Of the level on which positions are searched.
+    integral: u64,
     /// While positions are searched.
     scores: u64,
 }
 
 impl Kept {
     fn of(finest: [usize; 3], levels: usize, (level, radius): (usize, usize)) -> Self {
-        let mut kept = Self { pyramid: 0, tables: 0, scores: 0 };
+        let mut kept = Self { pyramid: 0, channels: 0, integral: 0, scores: 0 };
         let mut shape = finest;
         for n in 0..levels {
             kept.pyramid += 2 * voxels(shape, 0);
             // A border of one voxel where the image is padded by zeros.
-            kept.tables += CHANNELS * voxels(shape, 1);
+            kept.channels += CHANNELS * voxels(shape, 1);
             if n == level {
-                kept.tables += INTEGRAL * voxels(shape, radius + 1);
+                kept.integral = INTEGRAL * voxels(shape, radius + 1);
                 kept.scores = SCORES * voxels(shape, 0);
             }
             shape = shape.map(|n| n.div_ceil(2));

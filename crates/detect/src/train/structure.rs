@@ -199,9 +199,9 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
         working: &WorkingSpec,
     ) -> Result<Vec<TrainingCase>, D::Error> {
         let (_, annotated) = &self.structures[self.index];
-        let grids = annotated.iter().map(|&(case, _)| self.data.geometry(case));
+        let boxes = annotated.iter().map(|(case, pose)| (self.data.geometry(*case), pose));
         let radius = self.config.position.haar.radius;
-        check_training(grids, (working.spacing_mm, working.levels), radius)?;
+        check_training(boxes, (working.spacing_mm, working.levels), radius)?;
         annotated
             .par_iter()
             .enumerate()

@@ -1,5 +1,7 @@
 //! Detection in one image.
 
+mod settle_level;
+
 use crate::DetectError;
 use crate::certainty::evidence::{Evidence, Known};
 use crate::certainty::held_out::landmark_evidence;
@@ -10,8 +12,7 @@ use crate::explain::Explanation;
 use crate::model::{Model, StructureModel};
 use crate::network::choice::{Choice, Hypotheses};
 use crate::network::fusion::Measured;
-use crate::network::graph::{Network, sure};
-use crate::network::level_shift::{LevelShiftTest, SHIFTS, ladder};
+use crate::network::graph::sure;
 use crate::stages::position::Candidate;
 use pbt_tree::{Backend, ImageLayout, Score};
 use pbt_volume::{Geometry, Location, PointLps, Pose, Precision, Pyramid, Status, Volume};
@@ -225,73 +226,6 @@ impl Model {
     }
 }
 
-impl Model {
-    /// Moves the names along a chain to the level that its context, its place and its members' own
-    /// detectors favour together.
-    fn settle_level<B: Backend>(
-        &self,
-        backend: &B,
-        (on, view): (&B::Image, &Geometry),
-        network: &Network,
-        test: &LevelShiftTest,
-        searches: &mut [(usize, Trace)],
-        choices: &mut [Choice],
-    ) -> Result<(), DetectError> {
-        let (members, middle) = (&test.spec.members, view.center());
-        let pose = |searches: &[(usize, Trace)], choices: &[Choice], s: usize| {
-            searches[s].1.converged[choices[s].index]
-        };
-        let chosen: Vec<Pose> = members.iter().map(|&s| pose(searches, choices, s)).collect();
-        let rungs = ladder(
-            backend,
-            on,
-            network,
-            &self.structures[members[0]].refinement,
-            members,
-            &chosen,
-        )?;
-        // What the image says decides whether there is doubt; the place only which level it is.
-        let mut seen = test.log_odds(backend, on, &rungs)?;
-        let mut places = vec![0.0; seen.len()];
-        // What members say is one estimate, not several: they learned from the same cases.
-        let share = 1.0 / members.len() as f64;
-        for (n, &s) in members.iter().enumerate() {
-            let here = &rungs[n..n + seen.len()];
-            let scores = self.structures[s].verification.score(backend, on, here)?;
-            for (first, (score, pose)) in scores.into_iter().zip(here).enumerate() {
-                // Nothing is known of what is out of view.
-                if view.voxels_outside(pose.center) <= 0.0 {
-                    seen[first] += share * sure(score.log_odds());
-                }
-                places[first] += share * network.center_log_density(s, pose, middle);
-            }
-        }
-        let totals: Vec<f64> = seen.iter().zip(&places).map(|(a, b)| a + b).collect();
-        let best = (0..totals.len())
-            .fold(SHIFTS, |best, n| if totals[n] > totals[best] { n } else { best });
-        let second = (0..totals.len())
-            .filter(|&n| n != best)
-            .map(|n| totals[n])
-            .fold(f64::NEG_INFINITY, f64::max);
-        for (n, &s) in members.iter().enumerate() {
-            let (structure, trace) = (&self.structures[s], &mut searches[s].1);
-            let there = rungs[best + n];
-            if chosen[n].center.distance_mm(&there.center) > SAME_RUNG * test.spec.scale_mm {
-                choices[s].index = trace.converged.len();
-                trace.scores.extend(structure.verification.score(backend, on, &[there])?);
-                trace.modes.push(there);
-                trace.converged.push(there);
-            }
-            choices[s].lead = seen[best].min(totals[best] - second);
-        }
-        let poses: Vec<Pose> = (0..searches.len()).map(|s| pose(searches, choices, s)).collect();
-        for &s in members {
-            choices[s].support = network.support(s, |s| &poses[s]);
-        }
-        Ok(())
-    }
-}
-
 /// A centre that lies this far outside the image, in D, is out of view; nearer, half of the
 /// structure is seen.
 const OUT_OF_VIEW: f64 = 0.05;
@@ -300,9 +234,6 @@ const OUT_OF_VIEW: f64 = 0.05;
 /// and Raftery 1995, section 3.2). With 10 training spines and no places, one held-out spine of 24
 /// was sure of a wrong level at odds of 16; at 20 none is, with 10 spines or all.
 const STRONG: f64 = 2.995_732_273_553_991;
-
-/// A chosen pose within this of a rung, in D, stands on it.
-const SAME_RUNG: f64 = 0.35;
 
 /// The working pyramid of an image, made once for all structures with the same grid.
 fn shared_pyramid<'a>(

@@ -15,14 +15,13 @@ mod dataset;
 mod dataset_file;
 mod dicom;
 mod error;
-mod image;
 mod json;
+mod label_box_axes;
 mod label_boxes;
 mod label_map;
 mod label_runs;
 mod loaded;
 mod markups;
-mod mean_shape;
 mod metaimage;
 mod nifti;
 mod nifti_header;
@@ -31,6 +30,7 @@ mod nrrd;
 mod open_image;
 mod points;
 mod raw;
+mod read_image;
 mod regular_file;
 mod result;
 mod source;
@@ -44,17 +44,17 @@ pub use atomic::{check_writable, remove_leftovers, write_atomically};
 pub use dataset::{CaseSpec, Dataset, Modality};
 pub use dicom::{SeriesInfo, list_series};
 pub use error::IoError;
-pub use image::{
-    Image, case_name, is_dicom_path, is_image_path, read_image, read_image_with, read_labels,
-    read_raw, read_raw_with,
-};
+pub use label_box_axes::box_from_labels;
 pub use label_map::write_label_map;
 pub use loaded::{Loaded, ReadOptions};
 pub use markups::{read_markups, write_markups};
-pub use mean_shape::box_from_labels;
 pub use open_image::OpenImage;
 pub use points::read_points;
 pub use raw::{RawImage, Scaling, VoxelType};
+pub use read_image::{
+    Image, case_name, is_dicom_path, is_image_path, read_image, read_image_with, read_labels,
+    read_raw, read_raw_with,
+};
 pub use regular_file::{FileKind, read_file, read_start};
 pub use result::{
     DetectionRecord, DeviceRecord, InputRecord, ModelRecord, OrientationRecord, ResultFile,

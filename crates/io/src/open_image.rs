@@ -2,8 +2,8 @@
 //! images of `pbt` come in by this door.
 
 use crate::dicom::DicomImage;
-use crate::image::{EXTENSIONS, Image, extension, is_dicom_path};
 use crate::loaded::{Loaded, MemoryPlan, ReadOptions};
+use crate::read_image::{EXTENSIONS, Image, extension, is_dicom_path};
 use crate::stored::StoredImage;
 use crate::{IoError, dicom, metaimage, nifti, nrrd};
 use pbt_volume::{Geometry, check_memory};

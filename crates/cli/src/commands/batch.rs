@@ -9,7 +9,7 @@ mod tables;
 
 use crate::Failure;
 use crate::args::{Batch, Global};
-use crate::commands::opened::open_device;
+use crate::commands::open_device::open_device;
 use crate::exit;
 use crate::output::say;
 use crate::progress::{catch_interrupts, count_bar};

@@ -6,7 +6,7 @@ mod phantoms;
 
 use crate::Failure;
 use crate::args::{Demo, DemoModality, Global};
-use crate::commands::opened::open_device;
+use crate::commands::open_device::open_device;
 use crate::output::{print, say};
 use crate::progress::TrainingProgress;
 use crate::session::{

@@ -4,7 +4,7 @@ mod explain;
 
 use crate::Failure;
 use crate::args::{Detect, Global};
-use crate::commands::opened::open_device;
+use crate::commands::open_device::open_device;
 use crate::output::say;
 use crate::session::{
     Device, Explained, Input, LoadedModel, detect_file, explain_file, write_results,

@@ -6,7 +6,7 @@ mod side;
 
 use crate::Failure;
 use crate::args::{Evaluate, Global};
-use crate::commands::opened::open_device;
+use crate::commands::open_device::open_device;
 use crate::commands::report_file::{EVALUATION_SCHEMA, write_report};
 use crate::exit;
 use crate::output::{check_output, print, say};

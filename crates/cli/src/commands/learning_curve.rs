@@ -4,7 +4,7 @@ mod series;
 
 use crate::Failure;
 use crate::args::{Global, LearningCurve};
-use crate::commands::opened::open_device;
+use crate::commands::open_device::open_device;
 use crate::commands::report_file::write_report;
 use crate::exit;
 use crate::output::{check_output, print, say};

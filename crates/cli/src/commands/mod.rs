@@ -7,7 +7,7 @@ mod detect;
 mod evaluate;
 mod info;
 mod learning_curve;
-mod opened;
+mod open_device;
 mod report_file;
 mod shell;
 mod train;

@@ -2,7 +2,7 @@
 
 use crate::Failure;
 use crate::args::{Global, Train};
-use crate::commands::opened::open_device;
+use crate::commands::open_device::open_device;
 use crate::output::{check_output, say};
 use crate::progress::{TrainingProgress, catch_interrupts};
 use crate::session::{

@@ -12,8 +12,8 @@ mod evaluate;
 mod failure;
 mod leave_one_out;
 mod model;
+mod result_source;
 mod results;
-mod source;
 mod subjects;
 mod threads;
 mod train;
@@ -28,8 +28,8 @@ pub use evaluate::{Evaluated, FailedCase, StageTime, check_names, evaluate_cases
 pub use failure::Failure;
 pub use leave_one_out::LeaveOneOut;
 pub use model::LoadedModel;
+pub use result_source::Source;
 pub use results::{label_map_path, make_folder, write_json, write_results};
-pub use source::Source;
 pub use subjects::hold_back;
 pub use threads::install_threads;
 pub use train::{

@@ -26,7 +26,7 @@ pub struct Image {
 pub(crate) const EXTENSIONS: [&str; 8] =
     ["nii.gz", "nii", "hdr.gz", "hdr", "mha", "mhd", "nrrd", "nhdr"];
 
-/// What [`case_name`] takes off a file name (`INTERFACES.md`).
+/// What [`case_name`] takes off a file name.
 const CASE_EXTENSIONS: [&str; 7] = ["nii", "gz", "mha", "mhd", "nrrd", "nhdr", "zip"];
 
 /// Reads an image: NIfTI-1 or -2 (`.nii`, `.nii.gz`, `.hdr` with `.img`), MetaImage (`.mha`,

@@ -13,6 +13,8 @@ mod explain;
 mod geometry;
 mod gpu;
 mod help;
+mod hostile_data;
+mod hostile_models;
 mod info;
 mod label_map;
 mod landmarks;

@@ -1,28 +1,9 @@
 //! Nothing brings it down: memory, devices, folders, names, threads. Each case fails by itself, with
 //! one clear line.
 
-use crate::support::{Outcome, pbt, program, read_json, scratch, tiny};
+use crate::support::{Outcome, limited, pbt, read_json, scratch, text, tiny};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-
-fn text(path: &Path) -> &str {
-    path.to_str().unwrap()
-}
-
-/// Runs `pbt` by a shell after some commands of it, which may set limits.
-fn limited(before: &str, arguments: &[&str]) -> Outcome {
-    let script = format!("{before}; exec \"$0\" \"$@\"");
-    let output =
-        Command::new("sh").arg("-c").arg(script).arg(program("pbt")).args(arguments).output();
-    let output = output.expect("the shell starts");
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
-    Outcome {
-        // A signal has no code, and is what must never be.
-        code: output.status.code().unwrap_or(-1),
-        stdout: text(output.stdout),
-        stderr: text(output.stderr),
-    }
-}
 
 fn detect<'a>(model: &'a Path, image: &'a Path, out: &'a Path) -> Vec<&'a str> {
     vec!["detect", "-m", text(model), "-i", text(image), "-o", text(out)]

@@ -39,6 +39,21 @@ pub(crate) fn pbt<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Ou
     }
 }
 
+/// Runs `pbt` by a shell after some commands of it, which may set limits.
+pub(crate) fn limited(before: &str, arguments: &[&str]) -> Outcome {
+    let script = format!("{before}; exec \"$0\" \"$@\"");
+    let output =
+        Command::new("sh").arg("-c").arg(script).arg(program("pbt")).args(arguments).output();
+    let output = output.expect("the shell starts");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
+    Outcome {
+        // A signal has no code, and is what must never be.
+        code: output.status.code().unwrap_or(-1),
+        stdout: text(output.stdout),
+        stderr: text(output.stderr),
+    }
+}
+
 impl Outcome {
     /// The same, after a check of the exit code.
     #[track_caller]
@@ -55,6 +70,12 @@ impl Outcome {
         assert_eq!(errors.len(), 1, "{}", self.stderr);
         errors[0]
     }
+}
+
+/// A path as an argument.
+#[track_caller]
+pub(crate) fn text(path: &Path) -> &str {
+    path.to_str().expect("a path in UTF-8")
 }
 
 /// A folder that goes away with the test.

@@ -180,6 +180,9 @@ pub struct Detect {
     /// the image's grid
     #[arg(long)]
     pub labels: bool,
+    /// Leave the paths of image and model out of the result
+    #[arg(long)]
+    pub no_paths: bool,
     /// Write why each structure was found where it was, too: FOLDER/CASE.explain.json and .svg
     #[arg(long)]
     pub explain: bool,
@@ -238,6 +241,10 @@ pub struct Batch {
     /// numbered voxels of the image's grid
     #[arg(long)]
     pub labels: bool,
+    /// Leave paths out of results and tables: of a file that is named after a patient, only what the
+    /// list calls it remains
+    #[arg(long)]
+    pub no_paths: bool,
 }
 
 /// `pbt evaluate`

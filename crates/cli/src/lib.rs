@@ -31,7 +31,19 @@ pub fn main_of_train_pbt() -> ExitCode {
 }
 
 fn run(cli: &args::Cli) -> ExitCode {
+    outlive_file_limits();
     commands::run(cli).unwrap_or_else(|failure| failed(&failure))
+}
+
+/// Beyond `ulimit -f` the system ends a process without a word; with a handler the write fails like any
+/// other, and the error says so.
+fn outlive_file_limits() {
+    #[cfg(unix)]
+    {
+        let seen = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+        // Where it cannot be set, all stays as the system has it.
+        let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, seen);
+    }
 }
 
 /// Shows help or version where these are wanted, or says what is wrong with the arguments.

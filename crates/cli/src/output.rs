@@ -12,10 +12,26 @@ pub(crate) fn say(quiet: bool, text: impl std::fmt::Display) {
     }
 }
 
+/// A text in which nothing can act on a terminal or change the order of what is read there: control
+/// characters other than line ends and tabs, and marks of direction and of zero width, are written as
+/// `\u{202e}`.
+pub(crate) fn visible(text: &str) -> String {
+    let acts = |c: char| {
+        (c.is_control() && c != '\n' && c != '\t')
+            || matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
+            || matches!(c, '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
+    };
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        if acts(c) { shown.extend(c.escape_unicode()) } else { shown.push(c) }
+    }
+    shown
+}
+
 /// A line on stderr. Where that cannot be written, there is nobody to tell, and the command goes
 /// on.
 pub(crate) fn tell(text: impl std::fmt::Display) {
-    let _ = writeln!(std::io::stderr(), "{text}");
+    let _ = writeln!(std::io::stderr(), "{}", visible(&text.to_string()));
 }
 
 /// A command of minutes must not end with a path that cannot be written: tries it first. A missing
@@ -37,6 +53,14 @@ pub(crate) fn check_output(path: &Path) -> Result<(), Failure> {
     Ok(check_writable(path)?)
 }
 
+/// Writes a text for people to stdout. A reader that has had enough is no error.
+///
+/// # Errors
+/// Those of [`print`].
+pub(crate) fn print_text(text: &str) -> Result<(), Failure> {
+    print(visible(text).as_bytes())
+}
+
 /// Writes data to stdout. A reader that has had enough (`pbt man | head`) is no error.
 ///
 /// # Errors
@@ -48,5 +72,17 @@ pub(crate) fn print(data: &[u8]) -> Result<(), Failure> {
             Err(Failure::other(format!("stdout: cannot be written: {e}")))
         }
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_acts_on_a_terminal_is_written_out() {
+        assert_eq!(visible("a\u{1b}[31mb"), "a\\u{1b}[31mb");
+        assert_eq!(visible("gpj.\u{202e}nii"), "gpj.\\u{202e}nii");
+        assert_eq!(visible("one\ntwo\tä 漢字 \u{5d0}"), "one\ntwo\tä 漢字 \u{5d0}");
     }
 }

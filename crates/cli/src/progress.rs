@@ -2,7 +2,7 @@
 //! checkpoints.
 
 use crate::exit;
-use crate::output::{say, tell};
+use crate::output::{say, tell, visible};
 use crate::session::{Failure, Watcher};
 use indicatif::{ProgressBar, ProgressStyle};
 use pbt_detect::{DetectError, Observer};
@@ -72,7 +72,7 @@ impl Watcher for CaseProgress {
     }
 
     fn case(&self, id: &str) {
-        self.bar.borrow().set_message(id.to_owned());
+        self.bar.borrow().set_message(visible(id));
     }
 
     fn failed(&self, id: &str, failure: &Failure) {
@@ -139,7 +139,7 @@ impl Observer for TrainingProgress {
     fn stage(&self, structure: &str, stage: &str, done: f64) {
         self.bar.set_position((done * 1000.0) as u64);
         let what = if self.what.is_empty() { String::new() } else { format!("{}: ", self.what) };
-        self.bar.set_message(format!("{what}{structure}: {stage}"));
+        self.bar.set_message(visible(&format!("{what}{structure}: {stage}")));
     }
 
     fn interrupted(&self) -> bool {

@@ -15,7 +15,10 @@ use crate::network::fusion::Measured;
 use crate::network::graph::sure;
 use crate::stages::position::Candidate;
 use pbt_tree::{Backend, ImageLayout, Score};
-use pbt_volume::{Geometry, Location, PointLps, Pose, Precision, Pyramid, Status, Volume};
+use pbt_volume::{
+    Geometry, LARGEST_EDGE_MM, Location, PointLps, Pose, Precision, Pyramid, SMALLEST_EDGE_MM,
+    Status, Volume,
+};
 use std::time::Instant;
 
 /// One structure in one image.
@@ -199,7 +202,10 @@ impl Model {
         for (s, (n, mut detection)) in settled.into_iter().enumerate() {
             let (structure, certainty) = (&self.structures[s], self.certainty.get(s));
             let on = &prepared[n];
-            if detection.status != Status::Absent && structure.is_out_of_view(on, &detection.pose) {
+            check_pose(&structure.name, &detection.pose)?;
+            if detection.status != Status::Absent
+                && image.geometry().voxels_outside(detection.pose.center) > FACE
+            {
                 detection.trace.at_most = Some(Status::Doubtful);
                 detection.status = Status::Doubtful;
             }
@@ -226,9 +232,20 @@ impl Model {
     }
 }
 
-/// A centre that lies this far outside the image, in D, is out of view; nearer, half of the
-/// structure is seen.
-const OUT_OF_VIEW: f64 = 0.05;
+/// The faces of an image lie half a voxel beyond its outer voxel centres. What is said of a place
+/// outside is a guess: it is never found.
+const FACE: f64 = 0.5;
+
+/// Steps that a model multiplies may lead anywhere.
+fn check_pose(name: &str, pose: &Pose) -> Result<(), DetectError> {
+    let edges = pose.size_mm.iter().all(|mm| (SMALLEST_EDGE_MM..=LARGEST_EDGE_MM).contains(mm));
+    let place = pose.center.0.iter().all(|mm| mm.is_finite());
+    if edges && place && pose.orientation.coords.iter().all(|x| x.is_finite()) {
+        return Ok(());
+    }
+    let what = format!("the model turns {name} into no box (train it again, or check its source)");
+    Err(DetectError::image("pose", what))
+}
 
 /// Log of the odds against the next choice from which the evidence for a choice is strong: 20 (Kass
 /// and Raftery 1995, section 3.2). With 10 training spines and no places, one held-out spine of 24
@@ -399,12 +416,6 @@ impl StructureModel {
         (detection, measured)
     }
 
-    /// Whether less than half of the structure can be seen there: what is said of it is a guess.
-    fn is_out_of_view<B: Backend>(&self, on: &Prepared<'_, B>, pose: &Pose) -> bool {
-        on.levels[0].voxels_outside(pose.center) * self.working.spacing_mm
-            > OUT_OF_VIEW * self.prior.scale_mm
-    }
-
     /// The pose with its errors, where it is one that neighbours can go by; `probability` is its
     /// own detector's.
     fn measured(&self, detection: &Detection, probability: f64) -> Option<Measured> {
@@ -450,6 +461,9 @@ impl StructureModel {
                 };
                 // An unlikely place is a reason for doubt, not a sign of absence.
                 let status = match parent.status {
+                    Status::Found if image.geometry().voxels_outside(found.point) > FACE => {
+                        Status::Doubtful
+                    }
                     Status::Found => self.status(score),
                     status => status,
                 };

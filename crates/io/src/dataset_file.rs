@@ -2,10 +2,10 @@
 
 use crate::dataset::{CaseSpec, Dataset, Modality};
 use crate::json::{Node, parse};
-use crate::{IoError, ReadOptions, bids, is_dicom_path, is_image_path, nnunet};
-use pbt_volume::{StructureKind, StructureSpec};
+use crate::{IoError, ReadOptions, bids, is_dicom_path, is_image_path, names, nnunet};
+use pbt_volume::{MOST_STRUCTURES, StructureKind, StructureSpec};
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -120,6 +120,10 @@ fn structures(
 ) -> Result<Vec<StructureSpec>, IoError> {
     let (mut structures, mut nodes): (Vec<StructureSpec>, Vec<Node>) = (Vec::new(), Vec::new());
     for node in list.items()? {
+        if structures.len() >= MOST_STRUCTURES {
+            let problem = format!("has more than {MOST_STRUCTURES} structures");
+            return Err(list.error(problem, "leave out what is not searched"));
+        }
         let Some(spec) = kept(structure(&node, &structures, warnings), faults) else { continue };
         structures.push(spec);
         nodes.push(node);
@@ -127,8 +131,9 @@ fn structures(
     if list.items()?.is_empty() {
         return Err(list.error("is empty", "list what is annotated"));
     }
+    let places = structures.iter().enumerate().map(|(n, spec)| (spec.name.as_str(), n)).collect();
     for (node, spec) in nodes.iter().zip(&structures) {
-        kept(check_relations(node, spec, &structures), faults);
+        kept(check_relations(node, spec, &structures, &places), faults);
     }
     Ok(structures)
 }
@@ -151,6 +156,7 @@ fn structure(
         parent: optional_text(node, "parent")?,
         partner: optional_text(node, "partner")?,
     };
+    names::check(&name, &spec.name, before.len())?;
     if let Some(n) = before.iter().position(|s| s.name == spec.name) {
         return Err(name.error(
             format!("`{}` is the name of structures[{n}], too", spec.name),
@@ -165,10 +171,11 @@ fn check_relations(
     node: &Node,
     spec: &StructureSpec,
     structures: &[StructureSpec],
+    places: &HashMap<&str, usize>,
 ) -> Result<(), IoError> {
     for (key, other) in [("parent", &spec.parent), ("partner", &spec.partner)] {
         let Some(other) = other else { continue };
-        if *other == spec.name || !structures.iter().any(|s| s.name == *other) {
+        if *other == spec.name || !places.contains_key(other.as_str()) {
             return Err(node.child_error(
                 key,
                 format!("`{other}` is no other structure of the data set"),
@@ -177,10 +184,11 @@ fn check_relations(
         }
     }
     // Following parents longer than there are structures means going in a circle.
-    let parent_of =
-        |name: &String| structures.iter().find(|s| s.name == *name).and_then(|s| s.parent.clone());
-    if std::iter::successors(spec.parent.clone(), parent_of).take(structures.len()).count()
-        == structures.len()
+    let parent_of = |spec: &&StructureSpec| {
+        spec.parent.as_ref().and_then(|name| places.get(name.as_str())).map(|&n| &structures[n])
+    };
+    if std::iter::successors(Some(spec), parent_of).take(structures.len() + 1).count()
+        > structures.len()
     {
         return Err(node.child_error(
             "parent",

@@ -63,6 +63,7 @@ impl IoError {
             }
             io::ErrorKind::IsADirectory => "give the name of a file",
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "free some space",
+            io::ErrorKind::FileTooLarge => "allow larger files, as by `ulimit -f unlimited`",
             _ => "check the folder and the disk",
         };
         let problem = format!("cannot be written: {}", describe(error));

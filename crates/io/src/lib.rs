@@ -23,6 +23,7 @@ mod label_runs;
 mod loaded;
 mod markups;
 mod metaimage;
+mod names;
 mod nifti;
 mod nifti_header;
 mod nnunet;

@@ -4,9 +4,9 @@
 use crate::annotations::{Annotations, Landmark, LandmarkState};
 use crate::json::{Node, parse};
 use crate::read_image::ends_with_extension;
-use crate::{IoError, write_atomically};
+use crate::{IoError, names, write_atomically};
 use nalgebra::{Matrix3, Point3, Vector3};
-use pbt_volume::{PointLps, Pose};
+use pbt_volume::{LARGEST_EDGE_MM, PointLps, Pose, SMALLEST_EDGE_MM};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::path::Path;
@@ -31,6 +31,7 @@ pub fn read_markups(path: &Path) -> Result<Annotations, IoError> {
         match kind.text()? {
             "ROI" => {
                 let (name, pose) = read_box(path, &markup)?;
+                names::check(&markup, &name, annotations.boxes.len())?;
                 if annotations.pose(&name).is_some() {
                     return Err(markup.error(
                         format!("the box `{name}` is there twice"),
@@ -94,9 +95,12 @@ fn read_box(path: &Path, markup: &Node) -> Result<(String, Pose), IoError> {
     let center = Vector3::from(markup.get("center")?.numbers()?).component_mul(&to_lps);
     let size = markup.get("size")?;
     let size_mm: [f64; 3] = size.numbers()?;
-    if !size_mm.iter().all(|&s| s > 0.0) {
+    if !size_mm.iter().all(|edge| (SMALLEST_EDGE_MM..=LARGEST_EDGE_MM).contains(edge)) {
         return Err(size.error(
-            format!("is {size_mm:?}; a box has three positive edges"),
+            format!(
+                "is {size_mm:?}; a box has three positive edges, each of {SMALLEST_EDGE_MM} to \
+                 {LARGEST_EDGE_MM} mm"
+            ),
             "draw the box again",
         ));
     }
@@ -127,6 +131,7 @@ fn read_plane(path: &Path, markup: &Node, landmarks: &mut Vec<Landmark>) -> Resu
     let Some(center) = markup.optional("center")? else { return Ok(()) };
     let position = Vector3::from(center.numbers()?).component_mul(&to_lps(markup)?);
     let name = name(path, markup)?;
+    names::check(markup, &name, landmarks.len())?;
     if landmarks.iter().any(|landmark| landmark.name == name) {
         return Err(
             markup.error(format!("the landmark `{name}` is there twice"), "remove or rename one")
@@ -162,6 +167,7 @@ fn read_landmarks(markup: &Node, landmarks: &mut Vec<Landmark>) -> Result<(), Io
         };
         let label = point.get("label")?;
         let name = label.text()?.to_owned();
+        names::check(&label, &name, landmarks.len())?;
         if landmarks.iter().any(|landmark| landmark.name == name) {
             return Err(label
                 .error(format!("the landmark `{name}` is there twice"), "remove or rename one"));
@@ -299,6 +305,8 @@ mod tests {
             (&roi_text("").replace("[1, 2, 3]", "[1, 2]"), "markups[0].center"),
             (&roi_text("").replace("[1, 2, 3]", "[1, 2, 1e999]"), "JSON"),
             (&roi_text("").replace("4,", "0,"), "markups[0].size"),
+            (&roi_text("").replace("4,", "1e-308,"), "markups[0].size"),
+            (&roi_text("").replace("4,", "1e300,"), "markups[0].size"),
             (&roi_text(r#", "coordinateSystem": "XYZ""#), "markups[0].coordinateSystem"),
             (&roi_text(r#", "coordinateUnits": "m""#), "markups[0].coordinateUnits"),
             (

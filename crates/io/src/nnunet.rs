@@ -5,7 +5,7 @@
 
 use crate::dataset::{CaseSpec, Dataset, Modality};
 use crate::json::Node;
-use crate::{IoError, ReadOptions};
+use crate::{IoError, ReadOptions, names};
 use pbt_volume::{StructureKind, StructureSpec};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -42,6 +42,9 @@ pub(crate) fn load(path: &Path, root: &Node) -> Result<Dataset, IoError> {
     let label_names = labels(&root.get("labels")?)?;
     let mut structures: Vec<StructureSpec> = Vec::new();
     for name in label_names.values() {
+        if let Some((problem, remedy)) = names::fault(name, structures.len()) {
+            return Err(IoError::input(path, "labels", problem, remedy));
+        }
         if !structures.iter().any(|s| s.name == *name) {
             structures.push(StructureSpec {
                 name: name.clone(),

@@ -1,9 +1,9 @@
 //! Landmarks as tables: Slicer's older `.fcsv`, and CSV or TSV with one point a row. The space must
 //! be declared: to guess between LPS and RAS would be to guess left and right.
 
-use crate::IoError;
 use crate::annotations::{Annotations, Landmark, LandmarkState};
 use crate::regular_file::{FileKind, read_file};
+use crate::{IoError, names};
 use nalgebra::{Point3, Vector3};
 use pbt_volume::PointLps;
 use std::path::Path;
@@ -67,6 +67,9 @@ pub fn read_points(path: &Path) -> Result<Annotations, IoError> {
         let Some(landmark) = table.landmark(path, &record, is_fcsv.then_some(names.len()))? else {
             continue;
         };
+        if let Some((problem, remedy)) = names::fault(&landmark.name, landmarks.len()) {
+            return Err(IoError::input(path, "table", problem, remedy));
+        }
         if landmarks.iter().any(|other| other.name == landmark.name) {
             let line = record.position().map_or(0, csv::Position::line);
             return Err(bad(format!(

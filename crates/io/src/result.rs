@@ -4,7 +4,10 @@
 use crate::json::{Node, parse_bytes};
 use crate::regular_file::{FileKind, read_file};
 use crate::{IoError, write_atomically};
-use pbt_volume::{Detection, Geometry, Location, PointLps, Pose, Precision, Status, StructureKind};
+use pbt_volume::{
+    Detection, Geometry, LARGEST_EDGE_MM, Location, PointLps, Pose, Precision, SMALLEST_EDGE_MM,
+    Status, StructureKind,
+};
 use serde::de::{MapAccess, Visitor};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -121,6 +124,13 @@ pub struct DeviceRecord {
 }
 
 impl ResultFile {
+    /// The same without the paths of image and model, which may name a patient: both are empty.
+    pub fn without_paths(mut self) -> Self {
+        self.run.input_path.clear();
+        self.run.model_path.clear();
+        self
+    }
+
     /// A result of this schema.
     pub fn new(
         case_id: String,
@@ -164,6 +174,10 @@ impl ResultFile {
                     at("position_lps_mm, orientation, size_mm"),
                     "have a number that is not finite",
                 );
+            }
+            let edges = d.size_mm.iter().flatten();
+            if edges.into_iter().any(|mm| !(SMALLEST_EDGE_MM..=LARGEST_EDGE_MM).contains(mm)) {
+                return fault(at("size_mm"), "has an edge that no box has");
             }
             let millimetres = d.precision.iter().flat_map(|p| {
                 [Some(p.tolerance_mm), p.radius_90_mm, p.corner_radius_90_mm].into_iter().flatten()

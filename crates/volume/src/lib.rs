@@ -29,10 +29,13 @@ pub use intensity::{IntensityError, IntensityPolicy, IntensityRange, MAX_INTENSI
 pub use memory::{
     NotEnoughMemory, check_memory, check_memory_limit, memory_limit, set_memory_limit, try_zeroed,
 };
-pub use pose::{Pose, angle_between, positive, rotation_from_vector, rotation_to_vector};
+pub use pose::{
+    LARGEST_EDGE_MM, Pose, SMALLEST_EDGE_MM, angle_between, positive, rotation_from_vector,
+    rotation_to_vector,
+};
 pub use pyramid::{Pyramid, downsample2};
 pub use random::Random;
 pub use resample::{Padding, resample};
-pub use structure::{StructureKind, StructureSpec};
+pub use structure::{MOST_STRUCTURES, StructureKind, StructureSpec};
 pub use volume::Volume;
 pub use working::working_geometry;

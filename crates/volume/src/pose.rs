@@ -3,6 +3,12 @@
 use crate::PointLps;
 use nalgebra::{Matrix3, Rotation3, UnitQuaternion, Vector3};
 
+/// The shortest edge of a box that means something, mm: a hundredth of a micrometre.
+pub const SMALLEST_EDGE_MM: f64 = 1e-5;
+
+/// The longest one, mm: a hundred metres, or as many pixels of a microscope's image without units.
+pub const LARGEST_EDGE_MM: f64 = 1e5;
+
 /// An oriented box in the patient.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Pose {

@@ -40,6 +40,10 @@ impl fmt::Display for StructureKind {
     }
 }
 
+/// Most structures of a data set or model, and most names in a file of annotations: what compares each
+/// with each other still takes no time.
+pub const MOST_STRUCTURES: usize = 5000;
+
 /// A structure of a data set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StructureSpec {

@@ -53,6 +53,7 @@ struct Options {
     shard: Option<String>,
     resume: bool,
     labels: bool,
+    no_paths: bool,
 }
 
 /// Numbers of cases of this run; of its own part when there is a shard.
@@ -116,6 +117,7 @@ pub(super) fn run(args: &Batch, global: &Global) -> Result<ExitCode, Failure> {
             device: &device,
             output: &args.output,
             labels: args.labels,
+            no_paths: args.no_paths,
         },
         &bar,
         |done| {
@@ -151,17 +153,22 @@ pub(super) fn run(args: &Batch, global: &Global) -> Result<ExitCode, Failure> {
         .collect();
     write_tables(&args.output, &rows)?;
     seconds.total = started.elapsed().as_secs_f64();
+    let shown = |path: &Path| match args.no_paths {
+        true => String::new(),
+        false => path.display().to_string(),
+    };
     let run = RunFile {
         schema: "pbt-run/1",
         pbt_version: env!("CARGO_PKG_VERSION"),
-        input: args.input.display().to_string(),
+        input: shown(&args.input),
         model: &model.record(),
-        model_path: args.model.display().to_string(),
+        model_path: shown(&args.model),
         device: &device.record,
         options: Options {
             shard: args.shard.map(|s| s.to_string()),
             resume: args.resume,
             labels: args.labels,
+            no_paths: args.no_paths,
         },
         counts,
         failed: &failed,

@@ -7,7 +7,7 @@ mod phantoms;
 use crate::Failure;
 use crate::args::{Demo, DemoModality, Global};
 use crate::commands::open_device::open_device;
-use crate::output::{print, say};
+use crate::output::{print_text, say};
 use crate::progress::TrainingProgress;
 use crate::session::{
     Device, LoadedModel, Training, Wanted, detect_file, make_folder, read_cases, write_results,
@@ -49,9 +49,7 @@ pub(super) fn run(args: &Demo, global: &Global) -> Result<ExitCode, Failure> {
     let svg = picture(&outcomes)?;
     write_atomically(&args.output.join("demo.svg"), |w| w.write_all(svg.as_bytes()))?;
     if !global.quiet {
-        print(
-            format!("\n{}\n{}", tables(&outcomes), next_steps(&args.output, &outcomes)).as_bytes(),
-        )?;
+        print_text(&format!("\n{}\n{}", tables(&outcomes), next_steps(&args.output, &outcomes)))?;
     }
     say(global.quiet, format_args!("\n{:.0} s in all", started.elapsed().as_secs_f64()));
     Ok(ExitCode::SUCCESS)

@@ -20,7 +20,7 @@ pub(super) fn run(args: &Detect, global: &Global) -> Result<ExitCode, Failure> {
     let result = if args.explain {
         explained(&model, input, args, &device)?
     } else {
-        let result = detect_file(&model, input, &device)?;
+        let result = named(detect_file(&model, input, &device)?, args);
         write_results(&args.output, &result, args.labels)?;
         result
     };
@@ -38,6 +38,11 @@ pub(super) fn run(args: &Detect, global: &Global) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// The result with paths if they are wanted.
+fn named(result: ResultFile, args: &Detect) -> ResultFile {
+    if args.no_paths { result.without_paths() } else { result }
+}
+
 /// Detects, and writes the result with its explanation.
 fn explained(
     model: &LoadedModel,
@@ -46,6 +51,7 @@ fn explained(
     device: &Device,
 ) -> Result<ResultFile, Failure> {
     let Explained { result, image, found, explanations } = explain_file(model, input, device)?;
+    let result = named(result, args);
     write_results(&args.output, &result, args.labels)?;
     let about = explain::About {
         case_id: input.case_id,

@@ -9,7 +9,7 @@ use crate::args::{Evaluate, Global};
 use crate::commands::open_device::open_device;
 use crate::commands::report_file::{EVALUATION_SCHEMA, write_report};
 use crate::exit;
-use crate::output::{check_output, print, say};
+use crate::output::{check_output, print_text, say};
 use crate::progress::CaseProgress;
 use crate::session::{
     FailedCase, LeaveOneOut, LoadedModel, Source, StageTime, evaluate_cases, read_config,
@@ -94,7 +94,7 @@ pub(super) fn run(args: &Evaluate, global: &Global) -> Result<ExitCode, Failure>
         records: evaluated.records,
     };
     if !global.quiet {
-        print(report.shown(count).as_bytes())?;
+        print_text(&report.shown(count))?;
     }
     write_report(args.output.as_deref(), &report, global.quiet)?;
     Ok(if report.failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(exit::SOME_FAILED) })

@@ -5,7 +5,7 @@ mod series;
 
 use crate::Failure;
 use crate::args::{Global, Info};
-use crate::output::{print, say};
+use crate::output::{print, print_text, say};
 use crate::session::{ListedDevice, LoadedModel, list_devices};
 use crate::table::{row, table};
 use pbt_detect::{
@@ -134,7 +134,7 @@ pub(super) fn run(args: &Info, global: &Global) -> Result<ExitCode, Failure> {
     if args.json {
         print((serde_json::to_string_pretty(&info).map_err(Failure::other)? + "\n").as_bytes())?;
     } else {
-        print(text(&info).as_bytes())?;
+        print_text(&text(&info))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -7,7 +7,7 @@ use crate::args::{Global, LearningCurve};
 use crate::commands::open_device::open_device;
 use crate::commands::report_file::write_report;
 use crate::exit;
-use crate::output::{check_output, print, say};
+use crate::output::{check_output, print_text, say};
 use crate::progress::{CaseProgress, catch_interrupts};
 use crate::session::{
     Evaluated, Source, Training, Wanted, Watcher, evaluate_cases, hold_back, read_cases,
@@ -143,10 +143,8 @@ pub(super) fn run(args: &LearningCurve, global: &Global) -> Result<ExitCode, Fai
     };
     if !global.quiet {
         let text: Vec<String> = series.iter().map(series::shown).collect();
-        print(
-            format!("{}: errors in {} {what}\n\n{}", dataset.name, tested.len(), text.join("\n"))
-                .as_bytes(),
-        )?;
+        let what = format!("{}: errors in {} {what}", dataset.name, tested.len());
+        print_text(&format!("{what}\n\n{}", text.join("\n")))?;
     }
     write_report(args.output.as_deref(), &report, global.quiet)?;
     if let Some(path) = &picture {

@@ -24,7 +24,7 @@ mod trainable;
 use crate::Failure;
 use crate::args::{Global, Validate};
 use crate::commands::batch::images_below;
-use crate::output::{check_output, print, say};
+use crate::output::{check_output, print, print_text, say};
 use crate::session::LoadedModel;
 use examination::Examination;
 use finding::{Finding, Severity};
@@ -77,12 +77,12 @@ pub(super) fn run(args: &Validate, global: &Global) -> Result<ExitCode, Failure>
         images,
         structures: spreads,
     };
-    let text = if args.json {
-        serde_json::to_string_pretty(&validation).map_err(Failure::other)? + "\n"
+    if args.json {
+        let json = serde_json::to_string_pretty(&validation).map_err(Failure::other)? + "\n";
+        print(json.as_bytes())?;
     } else {
-        validation.text()
-    };
-    print(text.as_bytes())?;
+        print_text(&validation.text())?;
+    }
     if errors == 0 {
         return Ok(ExitCode::SUCCESS);
     }

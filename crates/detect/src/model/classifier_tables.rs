@@ -2,8 +2,8 @@
 
 use crate::DetectError;
 use crate::model::card::ClassifierCard;
+use crate::model::limits::check_grid;
 use crate::model::tables::{TableReader, TableWriter};
-use crate::model::validation::check_grid;
 use crate::stages::classifier::{HaarClassifier, PoseClassifier};
 use pbt_features::{Channel, Cuboid, HaarFeature, Modifier, SteerableFeature};
 use pbt_tree::{Bounds, Classifier, Evaluator, Haar, Node, Steerable, Tree, Weak};

@@ -4,17 +4,19 @@
 //! model.
 
 use crate::DetectError;
-use crate::certainty::structure::Certainty;
+use crate::certainty::structure::{Certainty, HeldOutErrors};
 use crate::model::card::{Card, FORMAT_VERSION};
 use crate::model::checkpoint::StructureCheckpoint;
+use crate::model::cost::check_cost;
 use crate::model::level_shift_tables;
+use crate::model::limits::{MOST_CASES, MOST_LEVELS, check_calibration, check_weights, within};
 use crate::model::seal;
 use crate::model::structure_tables::{read_structure, structure_card};
 use crate::model::tables::{TableReader, TableWriter};
-use crate::model::validation::MOST_LEVELS;
 use crate::model::{Model, Provenance, StructureModel};
 use crate::network::graph::Network;
 use crate::network::level_shift::LevelShiftTest;
+use pbt_volume::MOST_STRUCTURES;
 use serde::Deserialize;
 
 /// Models are a few MB; what is larger than this is not one.
@@ -142,8 +144,31 @@ impl Model {
         {
             return Err(DetectError::model("certainty", "does not fit the structures"));
         }
-        Ok(Self { provenance, structures, network, level_shifts, certainty })
+        for (certainty, structure) in certainty.iter().zip(&structures) {
+            check_certainty(certainty, &structure.name, provenance.cases)?;
+        }
+        for test in &level_shifts {
+            check_calibration("level_shifts", &test.spec.calibration)?;
+        }
+        let model = Self { provenance, structures, network, level_shifts, certainty };
+        check_cost(&model)?;
+        Ok(model)
     }
+}
+
+/// Scores say no more than so many cases can: a model is never surer than its training allows.
+fn check_certainty(certainty: &Certainty, name: &str, cases: usize) -> Result<(), DetectError> {
+    let name = format!("certainty of {name}");
+    check_weights(&name, &certainty.weights, certainty.intercept)?;
+    let subjects = |held_out: &HeldOutErrors| {
+        within(&name, "subjects", held_out.subjects as f64, (0.0, cases as f64))
+    };
+    subjects(&certainty.held_out)?;
+    for landmark in &certainty.landmarks {
+        check_weights(&name, &landmark.weights, landmark.intercept)?;
+        subjects(&landmark.held_out)?;
+    }
+    Ok(())
 }
 
 /// Everything in a file.
@@ -185,6 +210,12 @@ fn read(bytes: &[u8]) -> Result<Contents, DetectError> {
         ));
     }
     let card: Card = serde_json::from_str(&card).map_err(unreadable)?;
+    within("card", "structures", card.structures.len() as f64, (0.0, MOST_STRUCTURES as f64))?;
+    within("provenance", "cases", card.provenance.cases as f64, (0.0, MOST_CASES as f64))?;
+    card.provenance
+        .config
+        .check()
+        .map_err(|e| DetectError::model("provenance", format!("config: {e}")))?;
     let checkpoints = card
         .structures
         .into_iter()

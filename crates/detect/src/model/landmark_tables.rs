@@ -6,9 +6,9 @@ use crate::landmarks::close_up::{CloseUp, MOST_BORDER};
 use crate::landmarks::stage::{
     LandmarkGroup, LandmarkPrior, LandmarkRegressor, LandmarkRegressorSpec, LandmarkStage,
 };
+use crate::model::limits::check_patch;
 use crate::model::map_tables::{put_maps, take_maps};
 use crate::model::tables::{TableReader, TableWriter};
-use crate::model::validation::check_patch;
 use serde::{Deserialize, Serialize};
 
 /// The part of a structure's card.

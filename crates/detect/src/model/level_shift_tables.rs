@@ -1,9 +1,9 @@
 //! Level shift tests in the model file.
 
 use crate::DetectError;
+use crate::model::limits::check_patch;
 use crate::model::map_tables::{put_maps, take_maps};
 use crate::model::tables::{TableReader, TableWriter};
-use crate::model::validation::check_patch;
 use crate::network::level_shift::{LevelShiftSpec, LevelShiftTest};
 
 pub(super) fn put(tables: &mut TableWriter, n: usize, test: &LevelShiftTest) -> LevelShiftSpec {

@@ -1,7 +1,7 @@
 //! Linear maps in the model file: means, weights, and the outputs' fractional bits and biases.
 
 use crate::DetectError;
-use crate::linear::map::LinearMap;
+use crate::linear::map::{LinearMap, Weight};
 use crate::model::tables::{Element, TableReader, TableWriter};
 
 /// Maps of patches of one length, one after another.
@@ -21,8 +21,11 @@ pub(super) fn put_maps<'a, W: Element + 'a>(
     tables.put(format!("{name}.outputs"), 2, outputs);
 }
 
+/// Targets lie within ±1, with 20 fractional bits.
+const MOST_BIAS: i32 = 1 << 20;
+
 /// As many maps as `outputs` has entries, each with so many outputs.
-pub(super) fn take_maps<W: Element>(
+pub(super) fn take_maps<W: Element + Weight>(
     tables: &mut TableReader<'_>,
     name: &str,
     length: usize,
@@ -43,6 +46,12 @@ pub(super) fn take_maps<W: Element>(
         || means.iter().any(|mean| !(-4095..=4095).contains(mean))
     {
         return wrong("fractional bits or means are out of range");
+    }
+    let most = 1 << (W::BITS + 1);
+    if weights.iter().any(|weight| weight.wide().abs() > most)
+        || scales.iter().skip(1).step_by(2).any(|bias| !(-MOST_BIAS..=MOST_BIAS).contains(bias))
+    {
+        return wrong("weights or biases are out of range");
     }
     let mut first = 0;
     let map = |(&count, means): (&usize, &[i16])| {

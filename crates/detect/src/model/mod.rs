@@ -3,14 +3,15 @@
 pub(crate) mod card;
 pub(crate) mod checkpoint;
 pub(crate) mod classifier_tables;
+pub(crate) mod cost;
 pub(crate) mod file;
 pub(crate) mod landmark_tables;
 pub(crate) mod level_shift_tables;
+pub(crate) mod limits;
 pub(crate) mod map_tables;
 pub(crate) mod seal;
 pub(crate) mod structure_tables;
 pub(crate) mod tables;
-pub(crate) mod validation;
 
 use crate::certainty::structure::Certainty;
 use crate::config::TrainConfig;

@@ -5,19 +5,21 @@ use crate::model::card::{RefinementCard, StageCard, StructureCard};
 use crate::model::checkpoint::StructureCheckpoint;
 use crate::model::classifier_tables::{put_haar, put_pose, take_haar, take_pose};
 use crate::model::landmark_tables;
+use crate::model::limits::{
+    MOST_CASES, check_calibration, check_edge, check_name, check_patch, check_prior, check_reach,
+    check_working, within,
+};
 use crate::model::map_tables::{put_maps, take_maps};
 use crate::model::tables::{TableReader, TableWriter};
-use crate::model::validation::{MOST_LEVELS, check_patch};
 use crate::pose::quaternion;
 use crate::refine::cascade::Cascade;
 use crate::refine::classification::{ClassificationPass, ClassificationPasses};
 use crate::refine::refinement::Refinement;
 use crate::refine::regressor::{OUTPUTS, Regressor, RegressorSpec};
 use crate::stages::orientation::OrientationStage;
-use crate::stages::platt_scaling::Calibration;
 use crate::stages::position::PositionStage;
 use crate::stages::verification::VerificationStage;
-use pbt_volume::{PointLps, Pose};
+use pbt_volume::{LARGEST_EDGE_MM, PointLps, Pose};
 
 pub(super) fn structure_card(
     tables: &mut TableWriter,
@@ -120,27 +122,21 @@ pub(super) fn read_structure(
     if kind != "box" {
         return wrong("kind", "only boxes are known to this version");
     }
-    if !(working.spacing_mm > 0.0 && working.spacing_mm.is_finite())
-        || working.levels == 0
-        || working.levels > MOST_LEVELS
-    {
-        return wrong("working", "spacing or levels are out of range");
+    for name in std::iter::once(&name).chain(&landmark_names) {
+        check_name("structures", name)?;
     }
-    let [x, y, z] = prior.mean_size_mm;
-    if ![x, y, z, prior.scale_mm].iter().all(|&s| s > 0.0 && s.is_finite())
-        || !prior.spread_rad.is_finite()
-        || !prior.log_size_spread.is_finite()
-    {
-        return wrong("prior", "a size is not positive and finite");
-    }
+    let part = |field: &str| format!("structure {name}: {field}");
+    within(&part("cases"), "cases", cases as f64, (0.0, MOST_CASES as f64))?;
+    check_working(&part("working"), &working)?;
+    check_prior(&part("prior"), &prior)?;
     let levels = working.levels;
     let position = match position {
         None => None,
         Some(StageCard { spec, classifier }) => {
-            if spec.level >= levels || spec.radius > 1000 || spec.keep == 0 || spec.keep > 1_000_000
-            {
-                return wrong("position", "level, radius or number of candidates is out of range");
-            }
+            let part = part("position");
+            within(&part, "level", spec.level as f64, (0.0, (levels - 1) as f64))?;
+            within(&part, "radius", spec.radius as f64, (1.0, 127.0))?;
+            within(&part, "keep", spec.keep as f64, (1.0, 1e4))?;
             let classifier =
                 take_haar(tables, &format!("{prefix}.position"), &classifier, spec.radius)?;
             Some(PositionStage { spec, classifier })
@@ -149,20 +145,22 @@ pub(super) fn read_structure(
     let orientation = match orientation {
         None => None,
         Some(StageCard { spec, classifier }) => {
-            let name = format!("{prefix}.orientation");
+            let (part, name) = (part("orientation"), format!("{prefix}.orientation"));
+            within(&part, "keep", spec.keep as f64, (1.0, 1e5))?;
+            within(&part, "modes", spec.modes as f64, (1.0, 1e3))?;
+            within(&part, "apart_rad", spec.apart_rad, (0.0, 10.0))?;
+            within(&part, "apart_mm", spec.apart_mm, (0.0, LARGEST_EDGE_MM))?;
             let values: Vec<f64> = tables.take(&format!("{name}.rotations"), 4)?;
             let rotations: Option<Vec<_>> = values
                 .chunks_exact(4)
                 .map(|q| quaternion::checked(q[0], q[1], q[2], q[3]))
                 .collect();
             match rotations {
-                Some(rotations) if !rotations.is_empty() && spec.keep > 0 && spec.modes > 0 => {
-                    Some(OrientationStage {
-                        spec,
-                        rotations,
-                        classifier: take_pose(tables, &name, &classifier, levels)?,
-                    })
-                }
+                Some(rotations) if !rotations.is_empty() => Some(OrientationStage {
+                    spec,
+                    rotations,
+                    classifier: take_pose(tables, &name, &classifier, levels)?,
+                }),
                 _ => return wrong("orientation", "no rotations, or one that is none"),
             }
         }
@@ -185,33 +183,31 @@ pub(super) fn read_structure(
                     .enumerate()
                     .map(|(n, StageCard { spec, classifier })| {
                         let name = format!("{prefix}.pass{n}");
-                        if spec.repeats > 1000
-                            || spec.hypotheses == 0
-                            || spec.hypotheses > 10_000_000
-                            || !(0.0..=1.0).contains(&spec.best)
-                        {
-                            return Err(DetectError::model(
-                                name,
-                                "the number of hypotheses is out of range",
-                            ));
-                        }
+                        check_reach(&name, &spec.reach)?;
+                        within(&name, "hypotheses", spec.hypotheses as f64, (1.0, 1e5))?;
+                        within(&name, "best", spec.best, (0.0, 1.0))?;
+                        within(&name, "repeats", spec.repeats as f64, (1.0, 100.0))?;
                         Ok(ClassificationPass {
                             spec,
                             classifier: take_pose(tables, &name, &classifier, levels)?,
                         })
                     })
-                    .collect::<Result<_, _>>()?,
+                    .collect::<Result<_, DetectError>>()?,
             }))
         }
     };
     let verification = match verification {
         None => None,
         Some(StageCard { spec, classifier }) => {
-            let Calibration { slope, intercept } = spec.calibration;
-            let invalid = spec.shrinkage.is_some_and(|t| !t.is_valid())
-                || spec.error.is_some_and(|e| !e.is_valid());
-            if invalid || !(slope >= 0.0 && slope.is_finite() && intercept.is_finite()) {
-                return wrong("verification", "shrinkage, error or calibration is out of range");
+            let part = part("verification");
+            within(&part, "doubtful_below", spec.doubtful_below, (0.0, 1.0))?;
+            within(&part, "absent_below", spec.absent_below, (0.0, 1.0))?;
+            check_reach(&part, &spec.same)?;
+            check_calibration(&part, &spec.calibration)?;
+            if spec.shrinkage.is_some_and(|t| !t.is_valid())
+                || spec.error.is_some_and(|e| !e.is_valid())
+            {
+                return wrong("verification", "shrinkage or error is out of range");
             }
             let classifier =
                 take_pose(tables, &format!("{prefix}.verification"), &classifier, levels)?;
@@ -268,9 +264,11 @@ fn take_regressor(
     levels: usize,
 ) -> Result<Regressor, DetectError> {
     check_patch(name, &spec.patch, levels)?;
-    if spec.repeats > 1000 || !(spec.scale_mm > 0.0 && spec.scale_mm.is_finite()) {
-        return Err(DetectError::model(name, "repeats or scale are out of range"));
-    }
+    check_reach(name, &spec.reach)?;
+    check_edge(name, "scale_mm", spec.scale_mm)?;
+    within(name, "border", spec.border, (-0.5, 10.0))?;
+    within(name, "ridge", spec.ridge, (0.0, 1e3))?;
+    within(name, "repeats", spec.repeats as f64, (1.0, 100.0))?;
     let map = take_maps(tables, name, spec.patch.len(), &[OUTPUTS])?.remove(0);
     Ok(Regressor { spec, map })
 }

@@ -65,6 +65,15 @@ impl<'a> Layout<'a> {
             ));
         };
         let uid = String::from_utf8_lossy(&bytes[range]).trim_end_matches(['\0', ' ']).to_owned();
+        // An unknown one may order bytes in any way; read as another it gives wrong voxels.
+        if transfer_syntax(&uid).is_none() {
+            return Err(IoError::input(
+                path,
+                "(0002,0010) TransferSyntaxUID",
+                format!("`{uid}` is not known"),
+                "export the file as explicit little endian",
+            ));
+        }
         // What differs between transfer syntaxes before the pixel data is the encoding alone.
         let encoding = match uid.as_str() {
             IMPLICIT_LITTLE => IMPLICIT_LITTLE,

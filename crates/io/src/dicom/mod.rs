@@ -15,6 +15,7 @@ mod rle;
 mod series;
 mod source;
 mod stack;
+mod unknown_kind;
 mod values;
 mod walk;
 

@@ -8,6 +8,7 @@
 //! (explicit, implicit), 7.5 (sequences) and A.4 (encapsulated pixel data).
 
 use super::file::{IMPLICIT_LITTLE, chain};
+use super::unknown_kind::known_kind;
 use dicom_core::header::DataElementHeader;
 use dicom_core::value::{DataSetSequence, Value};
 use dicom_core::{DataElement, Length, Tag, VR};
@@ -200,8 +201,12 @@ impl<'a> Walker<'a> {
                     let value = self.held(header)?;
                     if keep && GROUPS.contains(&header.tag.group()) && is_whole(header) {
                         self.charge(value.len() + text_bytes(header.vr, value))?;
-                        let value = self.parsed(token.into_value())?;
-                        object.put(DataElement::new(header.tag, header.vr, value));
+                        let given = self.parsed(token.into_value())?;
+                        let (vr, value) = match known_kind(header, value) {
+                            Some((vr, value)) => (vr, value.into()),
+                            None => (header.vr, given),
+                        };
+                        object.put(DataElement::new(header.tag, vr, value));
                     } else {
                         self.parsed(token.skip())?;
                     }

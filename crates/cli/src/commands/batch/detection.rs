@@ -5,7 +5,7 @@ use super::memory::{MemoryShares, Share};
 use super::state::{FailedCase, State};
 use super::tables::rows_of_result;
 use crate::Failure;
-use crate::output::tell;
+use crate::output::{tell, visible};
 use crate::progress::interrupted;
 use crate::session::{Device, LoadedModel, admit, detect_image, write_results};
 use indicatif::ProgressBar;
@@ -34,6 +34,7 @@ pub(super) struct Work<'a> {
     pub(super) device: &'a Device,
     pub(super) output: &'a Path,
     pub(super) labels: bool,
+    pub(super) no_paths: bool,
 }
 
 /// How a case went.
@@ -132,11 +133,14 @@ fn detect_one(
     }
     let LoadedImage { place, image, seconds: load_seconds } = loaded;
     let case = &work.cases[place];
-    bar.set_message(case.id.clone());
+    bar.set_message(visible(&case.id));
     let begun = Instant::now();
     let result = image.and_then(|(image, _share)| {
         let input = case.input();
-        let result = detect_image(work.model, input, &image, load_seconds * 1e3, work.device)?;
+        let mut result = detect_image(work.model, input, &image, load_seconds * 1e3, work.device)?;
+        if work.no_paths {
+            result = result.without_paths();
+        }
         write_results(work.output, &result, work.labels)?;
         Ok(result)
     });
@@ -146,11 +150,13 @@ fn detect_one(
         Err(failure) => {
             bar.suspend(|| tell(format_args!("error: case {}: {failure}", case.id)));
             let path = case.path.display().to_string();
-            State::Failed(FailedCase {
-                case_id: case.id.clone(),
-                path,
-                reason: failure.to_string(),
-            })
+            let mut failed =
+                FailedCase { case_id: case.id.clone(), path, reason: failure.to_string() };
+            if work.no_paths {
+                failed.reason = failed.reason.replace(&failed.path, &failed.case_id);
+                failed.path.clear();
+            }
+            State::Failed(failed)
         }
     };
     Ok(Done { place, state, load_seconds, detect_seconds: begun.elapsed().as_secs_f64() })

@@ -125,11 +125,18 @@ fn write_csv(file: &mut impl Write, rows: &[Row]) -> io::Result<()> {
     writer.write_record(COLUMNS.map(|(name, _)| name))?;
     for Row(cells) in rows {
         writer.write_record(cells.iter().map(|cell| match cell {
-            Cell::Text(text) => text.clone().unwrap_or_default(),
+            Cell::Text(text) => text.as_deref().map_or_else(String::new, plain),
             Cell::Number(number) => number.map_or_else(String::new, |n| n.to_string()),
         }))?;
     }
     writer.flush()
+}
+
+/// A text that a spreadsheet shows as it is: what would begin a formula gets an apostrophe before it
+/// (OWASP, CSV Injection). Parquet has the text itself.
+fn plain(text: &str) -> String {
+    let quote = if text.starts_with(['=', '+', '-', '@', '\t', '\r']) { "'" } else { "" };
+    format!("{quote}{text}")
 }
 
 /// One row group: a hundred thousand rows are some 40 MB.

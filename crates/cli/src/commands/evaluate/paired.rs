@@ -6,7 +6,7 @@ use crate::Failure;
 use crate::args::Evaluate;
 use crate::commands::report_file::write_report;
 use crate::exit;
-use crate::output::print;
+use crate::output::print_text;
 use crate::session::{Device, check_names};
 use crate::table::{row, table};
 use pbt_evaluate::{Difference, Interval, Paired};
@@ -61,7 +61,7 @@ pub(super) fn run(
         paired,
     };
     if !quiet {
-        print(report.shown().as_bytes())?;
+        print_text(&report.shown())?;
     }
     write_report(args.output.as_deref(), &report, quiet)?;
     Ok(if report.a.failed.is_empty() && report.b.failed.is_empty() {

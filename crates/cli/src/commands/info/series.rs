@@ -1,7 +1,7 @@
 //! The series of a DICOM file, folder or zip archive.
 
 use crate::Failure;
-use crate::output::print;
+use crate::output::{print, print_text};
 use crate::table::{row, table};
 use pbt_io::{SeriesInfo, list_series};
 use serde::Serialize;
@@ -53,6 +53,6 @@ pub(super) fn run(path: &Path, json: bool) -> Result<ExitCode, Failure> {
             &matrix,
         ]));
     }
-    print(table(3, &rows).as_bytes())?;
+    print_text(&table(3, &rows))?;
     Ok(ExitCode::SUCCESS)
 }

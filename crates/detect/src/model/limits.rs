@@ -1,0 +1,142 @@
+//! What a number of a model can be: what a training with any configuration can produce. A file that
+//! says otherwise is damaged or hostile, and could ask for absurd amounts of time or memory, or say
+//! that something was found far outside the image.
+
+use crate::DetectError;
+use crate::data::working::WorkingSpec;
+use crate::pose::prior::Prior;
+use crate::pose::step::Reach;
+use crate::stages::platt_scaling::Calibration;
+use pbt_features::BoxGrid;
+use pbt_tree::Patch;
+use pbt_volume::{IntensityPolicy, LARGEST_EDGE_MM, SMALLEST_EDGE_MM};
+
+/// Most levels of a pyramid.
+pub(super) const MOST_LEVELS: usize = 8;
+
+/// Most training cases.
+pub(super) const MOST_CASES: usize = 10_000_000;
+
+/// Log-odds and their factors stay within this: a score of 1 - 10⁻²⁰ is that of a number that is
+/// wrong.
+pub(super) const MOST_LOG_ODDS: f64 = 50.0;
+
+/// Most log-odds a unit of a classifier's or a piece of evidence.
+const STEEPEST: f64 = 1e4;
+
+/// Intensities in an image's own units.
+const MOST_INTENSITY: f64 = 1e12;
+
+/// A number of the part `name` that must lie in a range.
+pub(super) fn within(
+    name: &str,
+    key: &str,
+    value: f64,
+    (low, high): (f64, f64),
+) -> Result<(), DetectError> {
+    // Other than its negation, this refuses NaN too.
+    if value >= low && value <= high {
+        return Ok(());
+    }
+    let what = format!(
+        "{key}: {value} is not between {low} and {high}; the model is damaged, train or copy it again"
+    );
+    Err(DetectError::model(name, what))
+}
+
+/// Names are shown on terminals and become parts of file names.
+pub(super) fn check_name(part: &str, name: &str) -> Result<(), DetectError> {
+    if name.contains(char::is_control) {
+        return Err(DetectError::model(part, "a name has control characters"));
+    }
+    Ok(())
+}
+
+/// An edge length, or D, mm.
+pub(super) fn check_edge(name: &str, key: &str, mm: f64) -> Result<(), DetectError> {
+    within(name, key, mm, (SMALLEST_EDGE_MM, LARGEST_EDGE_MM))
+}
+
+/// How far poses may lie from each other.
+pub(super) fn check_reach(name: &str, reach: &Reach) -> Result<(), DetectError> {
+    let Reach { angle_rad, center_mm, log_size } = *reach;
+    within(name, "angle_rad", angle_rad, (0.0, 10.0))?;
+    within(name, "center_mm", center_mm, (0.0, LARGEST_EDGE_MM))?;
+    within(name, "log_size", log_size, (0.0, 10.0))
+}
+
+/// From a classifier's output to log-odds.
+pub(super) fn check_calibration(name: &str, found: &Calibration) -> Result<(), DetectError> {
+    within(name, "slope", found.slope, (0.0, STEEPEST))?;
+    within(name, "intercept", found.intercept, (-MOST_LOG_ODDS, MOST_LOG_ODDS))
+}
+
+/// Weights of evidence and what is said without any.
+pub(super) fn check_weights(
+    name: &str,
+    weights: &[f64],
+    intercept: f64,
+) -> Result<(), DetectError> {
+    for &weight in weights {
+        within(name, "weights", weight, (-STEEPEST, STEEPEST))?;
+    }
+    within(name, "intercept", intercept, (-MOST_LOG_ODDS, MOST_LOG_ODDS))
+}
+
+/// How images are prepared.
+pub(super) fn check_working(name: &str, working: &WorkingSpec) -> Result<(), DetectError> {
+    // The range of the configuration, times the halvings that bring a grid to the structure's size.
+    within(name, "spacing_mm", working.spacing_mm, (1e-4, LARGEST_EDGE_MM))?;
+    within(name, "levels", working.levels as f64, (1.0, MOST_LEVELS as f64))?;
+    let (low, high) = match working.intensity {
+        IntensityPolicy::Window { low, high } => {
+            within(name, "low", low, (-MOST_INTENSITY, MOST_INTENSITY))?;
+            within(name, "high", high, (-MOST_INTENSITY, MOST_INTENSITY))?;
+            (low, high)
+        }
+        IntensityPolicy::Percentiles { low_percent, high_percent } => {
+            within(name, "low_percent", low_percent, (0.0, 100.0))?;
+            within(name, "high_percent", high_percent, (0.0, 100.0))?;
+            (low_percent, high_percent)
+        }
+    };
+    if low < high {
+        return Ok(());
+    }
+    Err(DetectError::model(name, "intensity: the upper end lies below the lower one"))
+}
+
+/// What training poses say.
+pub(super) fn check_prior(name: &str, prior: &Prior) -> Result<(), DetectError> {
+    for edge in prior.mean_size_mm {
+        check_edge(name, "mean_size_mm", edge)?;
+    }
+    let scale_mm = libm::cbrt(prior.mean_size_mm.iter().product());
+    within(name, "scale_mm", prior.scale_mm, (0.999 * scale_mm, 1.001 * scale_mm))?;
+    within(name, "spread_rad", prior.spread_rad, (0.0, 4.0))?;
+    within(name, "log_size_spread", prior.log_size_spread, (0.0, 20.0))?;
+    for offset in prior.center_offset_mm {
+        within(name, "center_offset_mm", offset, (-1e6, 1e6))?;
+    }
+    Ok(())
+}
+
+pub(super) fn check_grid(name: &str, grid: &BoxGrid) -> Result<(), DetectError> {
+    let points = grid.points.iter().all(|p| (1..=32).contains(p));
+    if points && grid.extent.iter().all(|e| (0.01..=100.0).contains(e)) {
+        return Ok(());
+    }
+    Err(DetectError::model(name, "the grid has no points, too many, or no extent"))
+}
+
+/// Checks what regression samples: its grid and its pyramid levels.
+pub(super) fn check_patch(name: &str, patch: &Patch, levels: usize) -> Result<(), DetectError> {
+    check_grid(name, &patch.grid)?;
+    if patch.levels.is_empty()
+        || patch.levels.len() > MOST_LEVELS
+        || patch.levels.iter().any(|&l| usize::from(l) >= levels)
+    {
+        return Err(DetectError::model(name, "a pyramid level is out of range"));
+    }
+    Ok(())
+}

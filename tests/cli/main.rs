@@ -28,3 +28,4 @@ mod support;
 mod trivial;
 mod validate;
 mod validate_data;
+mod validate_model;

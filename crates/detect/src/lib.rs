@@ -26,6 +26,7 @@ mod train;
 
 pub use certainty::evidence::{Evidence, NAMES as EVIDENCE};
 pub use certainty::structure::{Certainty, HeldOutErrors, LandmarkCertainty};
+pub use certainty::suspicion::Suspicion;
 pub use config::augmentation::AugmentationConfig;
 pub use config::landmarks::{LandmarkPatchConfig, LandmarkRegressorConfig, LandmarksConfig, View};
 pub use config::{

@@ -12,6 +12,7 @@ use self::observer::{First, Observer, StageFigure};
 pub use self::refusals::{GridDemand, Refusal, grid_demands, refusals};
 use self::structure::StructureTraining;
 use crate::DetectError;
+use crate::certainty::suspicion::Suspicion;
 use crate::config::TrainConfig;
 use crate::data::augmentation::Augmented;
 use crate::data::look_alikes::representatives;
@@ -34,7 +35,10 @@ pub struct Trained {
     pub model: Model,
     /// What each stage took and reached.
     pub figures: Vec<StageFigure>,
-    /// Annotations that were left out since the others contradict them, each with its case.
+    /// Annotations that held-out detections contradict.
+    pub suspicions: Vec<Suspicion>,
+    /// What a person should look at: annotations that were left out since the others contradict
+    /// them, and those under suspicion, each with its case.
     pub warnings: Vec<String>,
 }
 
@@ -85,7 +89,8 @@ pub fn train<B: Backend, D: TrainingData>(
     };
     let measured = held_out::measure(backend, (data, &pyramids), &trained.model, observer)?;
     trained.model.certainty = measured.certainty;
-    trained.warnings.extend(measured.warnings);
+    trained.warnings.extend(measured.suspicions.iter().map(ToString::to_string));
+    trained.suspicions = measured.suspicions;
     figures.append(&mut trained.figures);
     Ok(Trained { figures, ..trained })
 }
@@ -145,6 +150,7 @@ fn train_on<B: Backend, D: TrainingData>(
     Ok(Trained {
         model: Model { provenance, structures, network, level_shifts, certainty: Vec::new() },
         figures,
+        suspicions: Vec::new(),
         warnings,
     })
 }

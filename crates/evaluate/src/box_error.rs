@@ -54,6 +54,12 @@ impl BoxError {
                 .fold(0.0, f64::max),
         }
     }
+
+    /// What is held against a tolerance, mm: the distance of the centres, or the part of it across
+    /// the longest edge of a box with loose ends.
+    pub fn off_mm(&self, loose_ends: bool) -> f64 {
+        if loose_ends { self.across_mm } else { self.center_mm }
+    }
 }
 
 #[cfg(test)]
@@ -76,6 +82,7 @@ mod tests {
         let error = BoxError::new(&found, &truth);
         assert!((error.center_mm - 5.0).abs() < 1e-12);
         assert!((error.along_mm - 4.0).abs() < 1e-12 && (error.across_mm - 3.0).abs() < 1e-12);
+        assert_eq!((error.off_mm(false), error.off_mm(true)), (error.center_mm, error.across_mm));
         assert!((error.angle_deg - 0.1f64.to_degrees()).abs() < 1e-9);
         assert!((error.size_percent - 20.0 / 3.0).abs() < 1e-9);
         assert!((error.size_mm - 2f64.sqrt()).abs() < 1e-9);

@@ -65,8 +65,8 @@ impl Distance {
     /// its longest edge counts.
     pub fn is_within(&self, tolerance_mm: f64, loose_ends: bool) -> bool {
         let off_mm = match self {
-            Self::Box(error) if loose_ends => error.across_mm,
-            _ => self.center_mm(),
+            Self::Box(error) => error.off_mm(loose_ends),
+            Self::Point { center_mm } => *center_mm,
         };
         off_mm <= tolerance_mm && self.of_box().is_none_or(|e| e.angle_deg < TURNED_DEG)
     }

@@ -3,6 +3,7 @@
 
 mod axes;
 mod boxes;
+mod by_model;
 mod components;
 mod dataset;
 mod examination;
@@ -26,6 +27,7 @@ use crate::args::{Global, Validate};
 use crate::commands::batch::images_below;
 use crate::output::{check_output, print, print_text, say};
 use crate::session::LoadedModel;
+use by_model::AskedModel;
 use examination::Examination;
 use finding::{Finding, Severity};
 use images::ImageFacts;
@@ -57,7 +59,22 @@ pub(super) fn run(args: &Validate, global: &Global) -> Result<ExitCode, Failure>
     if let Some(picture) = &args.picture {
         check_output(picture)?;
     }
-    let examination = examine(&args.path, &args.volume.options())?;
+    let examination = match &args.model {
+        None => examine(&args.path, &args.volume.options())?,
+        Some(model) if is_data_set(&args.path) => {
+            dataset::examine(&args.path, Some(&AskedModel::open(model, global)?))?
+        }
+        Some(_) => {
+            // What is missing is no question of usage.
+            if !args.path.exists() {
+                examine(&args.path, &args.volume.options())?;
+            }
+            return Err(Failure::usage(format!(
+                "{}: --model: is not a data set (give one, whose annotations the model is to be held against)",
+                args.path.display()
+            )));
+        }
+    };
     if let Some(picture) = &args.picture {
         let name = args.path.display().to_string();
         if !picture::draw(picture, &name, &examination.suspects)? {
@@ -104,28 +121,20 @@ fn examine(path: &Path, options: &ReadOptions) -> Result<Examination, Failure> {
         findings: result.err().map(Finding::error).into_iter().collect(),
         ..Examination::default()
     };
-    if path.is_dir() && !Dataset::is_in(path) {
+    if is_data_set(path) {
+        return dataset::examine(path, None);
+    }
+    if path.is_dir() {
         let below = images_below(path)?;
         return Ok(match &below[..] {
             [only] if only.path == path => folder::examine_file(path, options),
             _ => folder::examine_folder(&below),
         });
     }
-    Ok(if path.is_dir() {
-        dataset::examine(path)
-    } else if name.ends_with(".mrk.json") {
+    Ok(if name.ends_with(".mrk.json") {
         of_result("markups", read_markups(path).map(drop).map_err(|e| e.to_string()))
     } else if name.ends_with(".json") {
-        let schema = read_file(path, FileKind::Document)
-            .ok()
-            .and_then(|bytes| serde_json::from_slice::<serde_json::Value>(&bytes).ok());
-        if schema.is_some_and(|value| {
-            value["schema"].as_str().is_some_and(|s| s.starts_with("pbt-result/"))
-        }) {
-            of_result("result", read_result(path).map(drop).map_err(|e| e.to_string()))
-        } else {
-            dataset::examine(path)
-        }
+        of_result("result", read_result(path).map(drop).map_err(|e| e.to_string()))
     } else if name.ends_with(".pbt") {
         of_result("model", LoadedModel::open(path).map(drop).map_err(|e| e.to_string()))
     } else if is_image_path(path) || path.is_file() {
@@ -135,6 +144,21 @@ fn examine(path: &Path, options: &ReadOptions) -> Result<Examination, Failure> {
         let error = read_file(path, FileKind::Document).err();
         return Err(error.map_or_else(|| Failure::input(path, "file: changed"), Failure::from));
     })
+}
+
+/// Whether a path is that of a data set: a folder with one, or a JSON file that is neither markups
+/// nor a result.
+fn is_data_set(path: &Path) -> bool {
+    if path.is_dir() {
+        return Dataset::is_in(path);
+    }
+    let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+    let is_result = || {
+        let bytes = read_file(path, FileKind::Document).ok()?;
+        let value: serde_json::Value = serde_json::from_slice(&bytes).ok()?;
+        Some(value["schema"].as_str()?.starts_with("pbt-result/"))
+    };
+    name.ends_with(".json") && !name.ends_with(".mrk.json") && !is_result().unwrap_or(false)
 }
 
 impl Validation {

@@ -10,6 +10,7 @@ mod detect;
 mod device;
 mod evaluate;
 mod failure;
+mod held_out;
 mod leave_one_out;
 mod model;
 mod result_source;
@@ -26,6 +27,7 @@ pub use detect::{
 pub use device::{Device, DeviceChoice, ListedDevice, list_devices};
 pub use evaluate::{Evaluated, FailedCase, StageTime, check_names, evaluate_cases};
 pub use failure::Failure;
+pub use held_out::{HeldOut, SuspicionRecord, TrainingCase};
 pub use leave_one_out::LeaveOneOut;
 pub use model::LoadedModel;
 pub use result_source::Source;

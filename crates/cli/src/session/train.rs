@@ -1,7 +1,10 @@
 //! Training once: on cases of a data set, to a model and its files.
 
-use crate::session::{AnnotatedCase, Device, Failure, LoadedModel, TrainingCases, Wanted};
-use pbt_detect::{Model, Observer, StageFigure, TrainConfig, Trained};
+use crate::session::{
+    AnnotatedCase, Device, Failure, LoadedModel, SuspicionRecord, TrainingCase, TrainingCases,
+    Wanted,
+};
+use pbt_detect::{Model, Observer, StageFigure, Suspicion, TrainConfig, Trained};
 use pbt_io::{Dataset, DeviceRecord, FileKind, IoError, read_file, write_atomically};
 use pbt_volume::sha256_hex;
 use serde::Serialize;
@@ -55,7 +58,11 @@ pub struct TrainedModel {
     pub sha256: String,
     /// What each stage took and reached.
     pub figures: Vec<StageFigure>,
-    /// Annotations that were left out since the others contradict them.
+    /// The cases that it was trained on.
+    pub cases: Vec<TrainingCase>,
+    /// Annotations that held-out detections contradict.
+    pub suspicions: Vec<Suspicion>,
+    /// What a person should look at, the suspicions among it.
     pub warnings: Vec<String>,
 }
 
@@ -66,14 +73,23 @@ impl Training<'_> {
     /// Exit code 4 for data or settings that cannot be used, 130 when the observer interrupts.
     pub fn run(self, device: &Device, observer: &dyn Observer) -> Result<TrainedModel, Failure> {
         let Self { dataset, cases, wanted, config, seed, resume } = self;
+        let known: Vec<TrainingCase> = cases.iter().map(TrainingCase::from).collect();
         let data = TrainingCases::new(dataset, cases, wanted.clone());
         let bytes = resume.map(|resume| &resume.bytes[..]);
-        let Trained { model, figures, warnings } =
+        let Trained { model, figures, suspicions, warnings } =
             device.train(&data, config, seed, bytes, observer).map_err(|failure| {
                 failure.about(resume.map_or(&dataset.path, |resume| &resume.path))
             })?;
         let bytes = model.to_bytes()?;
-        Ok(TrainedModel { sha256: sha256_hex(&[&bytes]), model, bytes, figures, warnings })
+        Ok(TrainedModel {
+            sha256: sha256_hex(&[&bytes]),
+            model,
+            bytes,
+            figures,
+            cases: known,
+            suspicions,
+            warnings,
+        })
     }
 }
 
@@ -139,6 +155,8 @@ pub struct TrainingReport<'a> {
     /// Errors on the training cases themselves: they say whether a stage works, not how well it
     /// does on new cases.
     stages: &'a [StageFigure],
+    training_cases: &'a [TrainingCase],
+    suspicions: Vec<SuspicionRecord>,
     warnings: &'a [String],
 }
 
@@ -165,6 +183,8 @@ impl<'a> TrainingReport<'a> {
             device: &device.record,
             seconds,
             stages: &trained.figures,
+            training_cases: &trained.cases,
+            suspicions: trained.suspicions.iter().map(SuspicionRecord::from).collect(),
             warnings,
         }
     }

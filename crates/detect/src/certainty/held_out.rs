@@ -11,15 +11,10 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(crate) struct HeldOutBox {
     pub(crate) structure: usize,
     pub(crate) subject: usize,
-    /// Index of the case among those of the data set.
-    pub(crate) case: usize,
     pub(crate) evidence: Evidence,
     /// Whether it was called absent or could not be in view, whatever its score.
     pub(crate) out: bool,
     pub(crate) right: bool,
-    /// What is held against the tolerance: the distance of the centres, or the part of it across the
-    /// longest edge.
-    pub(crate) off_mm: f64,
     pub(crate) center_mm: f64,
     pub(crate) corner_mm: f64,
     pub(crate) landmarks: Vec<HeldOutLandmark>,
@@ -175,7 +170,6 @@ mod tests {
         HeldOutBox {
             structure: 0,
             subject: case,
-            case,
             evidence: if strong {
                 [4.0, 4.0, 5.0, 3.0, 2.0, -0.5]
             } else {
@@ -183,7 +177,6 @@ mod tests {
             },
             out: false,
             right,
-            off_mm: center_mm,
             center_mm,
             corner_mm: 2.0 * center_mm,
             landmarks: vec![HeldOutLandmark {

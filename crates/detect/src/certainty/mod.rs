@@ -6,3 +6,4 @@ pub(crate) mod conformal;
 pub(crate) mod evidence;
 pub(crate) mod held_out;
 pub(crate) mod structure;
+pub(crate) mod suspicion;

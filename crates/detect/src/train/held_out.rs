@@ -6,6 +6,7 @@ use super::train_on;
 use crate::DetectError;
 use crate::certainty::held_out::{HeldOutBox, HeldOutLandmark, certainties};
 use crate::certainty::structure::Certainty;
+use crate::certainty::suspicion::Suspicion;
 use crate::config::TrainConfig;
 use crate::data::augmentation::Augmented;
 use crate::data::folds::Folds;
@@ -19,15 +20,11 @@ use pbt_evaluate::{BoxError, Distance, has_loose_end, tolerance_mm};
 use pbt_tree::Backend;
 use pbt_volume::{PointLps, Pose, Status};
 
-/// A detection this many tolerances from its annotation, and sure, asks for a look at the
-/// annotation.
-const FAR: f64 = 2.0;
-
 /// What held-out cases say of a model.
 pub(super) struct Measured {
     /// Of each structure; empty where there are too few cases to tell.
     pub(super) certainty: Vec<Certainty>,
-    pub(super) warnings: Vec<String>,
+    pub(super) suspicions: Vec<Suspicion>,
 }
 
 /// Trains without each part of the subjects, finds them there, and compares. `whole` was trained on
@@ -38,7 +35,7 @@ pub(super) fn measure<B: Backend, D: TrainingData>(
     whole: &Model,
     observer: &dyn Observer,
 ) -> Result<Measured, D::Error> {
-    let none = Measured { certainty: Vec::new(), warnings: Vec::new() };
+    let none = Measured { certainty: Vec::new(), suspicions: Vec::new() };
     if !whole.provenance.config.certainty.measured {
         return Ok(none);
     }
@@ -58,7 +55,7 @@ pub(super) fn measure<B: Backend, D: TrainingData>(
         .iter()
         .map(|(_, annotated)| has_loose_end(&annotated.iter().map(|a| a.1).collect::<Vec<_>>()))
         .collect();
-    let mut found = Vec::new();
+    let (mut found, mut far) = (Vec::new(), Vec::new());
     for part in 0..parts {
         let rest = Part::new(data, of_part(part, false));
         let nested = Nested { outer: observer, part, parts };
@@ -77,22 +74,36 @@ pub(super) fn measure<B: Backend, D: TrainingData>(
                 let points = data.landmarks(name).into_iter().map(|(_, points)| {
                     points.iter().find(|(c, _)| *c == case).map(|&(_, point)| point)
                 });
-                let truth = Truth { pose: truth, points: points.collect() };
-                let mut judged = judge(&detections[s], &truth, spacing_mm, loose_ends[s]);
-                (judged.structure, judged.case, judged.subject) = (s, case, subjects.subject(case));
-                found.push(judged);
+                let truth = Truth {
+                    structure: s,
+                    subject: subjects.subject(case),
+                    pose: truth,
+                    points: points.collect(),
+                };
+                let pose = detections[s].pose;
+                let off_mm =
+                    whole.structures[s].far_mm(&pose, &truth.pose, spacing_mm, loose_ends[s]);
+                far.extend(off_mm.map(|off_mm| Far { number: found.len(), case, pose, off_mm }));
+                found.push(judge(&detections[s], &truth, spacing_mm, loose_ends[s]));
             }
         }
     }
     let landmarks: Vec<usize> = whole.structures.iter().map(|s| s.landmarks().len()).collect();
     let found_from = whole.provenance.config.verification.doubtful_below;
     let certainty = certainties(&found, &landmarks, &loose_ends, found_from);
-    let warnings = found
-        .iter()
-        .filter(|b| is_suspicious(b, &certainty[b.structure], whole, data))
-        .map(|b| suspicion(b, &certainty[b.structure], whole, data))
-        .collect();
-    Ok(Measured { certainty, warnings })
+    let suspicion = |far: Far| {
+        let b: &HeldOutBox = &found[far.number];
+        let score = certainty[b.structure].score(&b.evidence);
+        (!b.out && score >= found_from).then(|| Suspicion {
+            case: data.cases()[far.case].clone(),
+            structure: whole.structures[b.structure].name.clone(),
+            found: far.pose,
+            off_mm: far.off_mm,
+            score,
+        })
+    };
+    let suspicions = far.into_iter().filter_map(suspicion).collect();
+    Ok(Measured { certainty, suspicions })
 }
 
 /// Whether every structure and landmark can be trained on these cases.
@@ -143,8 +154,19 @@ pub(super) fn settled(config: &TrainConfig, whole: &StructureModel) -> TrainConf
     config
 }
 
-/// Where a structure and its landmarks truly are.
+/// A held-out detection that is far from its annotation, sure or not.
+struct Far {
+    /// Its place among all held-out detections.
+    number: usize,
+    case: usize,
+    pose: Pose,
+    off_mm: f64,
+}
+
+/// Where a structure and its landmarks truly are in a case of a subject.
 struct Truth {
+    structure: usize,
+    subject: usize,
     pose: Pose,
     points: Vec<Option<PointLps>>,
 }
@@ -164,9 +186,8 @@ fn judge(
             Some(HeldOutLandmark { landmark, place: found.place, right, error_mm })
         };
     HeldOutBox {
-        structure: 0,
-        subject: 0,
-        case: 0,
+        structure: truth.structure,
+        subject: truth.subject,
         evidence: detection.trace.evidence,
         out: match detection.trace.at_most {
             // As in detection: what has loose ends may lie anywhere along its length.
@@ -174,7 +195,6 @@ fn judge(
             at_most => at_most.is_some(),
         },
         right: Distance::Box(error).is_within(tolerance_mm, loose_ends),
-        off_mm: if loose_ends { error.across_mm } else { error.center_mm },
         center_mm: error.center_mm,
         corner_mm: error.corner_mm,
         landmarks: detection
@@ -185,36 +205,4 @@ fn judge(
             .filter_map(landmark)
             .collect(),
     }
-}
-
-/// Whether a detection is sure and far from the annotation.
-fn is_suspicious<D: TrainingData>(
-    found: &HeldOutBox,
-    certainty: &Certainty,
-    whole: &Model,
-    data: &D,
-) -> bool {
-    let found_from = whole.provenance.config.verification.doubtful_below;
-    let size_mm = whole.structures[found.structure].prior.mean_size_mm;
-    let tolerance_mm = tolerance_mm(size_mm, data.geometry(found.case).spacing_mm());
-    !found.out
-        && !found.right
-        && found.off_mm > FAR * tolerance_mm
-        && certainty.score(&found.evidence) >= found_from
-}
-
-fn suspicion<D: TrainingData>(
-    found: &HeldOutBox,
-    certainty: &Certainty,
-    whole: &Model,
-    data: &D,
-) -> String {
-    format!(
-        "{}: {}: a training without this case finds it {:.1} mm from its annotation, with a score of \
-         {:.2} (look at the annotation)",
-        data.cases()[found.case],
-        whole.structures[found.structure].name,
-        found.off_mm,
-        certainty.score(&found.evidence)
-    )
 }

@@ -2,6 +2,7 @@
 
 use super::axes::compare_axes;
 use super::boxes::AnnotatedCases;
+use super::by_model::{AskedModel, SoundCase};
 use super::examination::Examination;
 use super::finding::Finding;
 use super::grids::compare_grids;
@@ -14,6 +15,7 @@ use super::splits::odd_splits;
 use super::spread::StructureSpread;
 use super::suspect::{Suspect, ranked};
 use super::trainable::what_training_refuses;
+use crate::Failure;
 use crate::session::AnnotatedCase;
 use pbt_io::{Annotations, CaseSpec, Dataset, check_annotations};
 use rayon::prelude::*;
@@ -30,13 +32,17 @@ struct LookedAt {
     findings: Vec<Finding>,
 }
 
-pub(super) fn examine(path: &Path) -> Examination {
+/// Looks at a data set; a model, if there is one, is asked what it would have annotated.
+///
+/// # Errors
+/// The model has other structures, or the device fails.
+pub(super) fn examine(path: &Path, model: Option<&AskedModel>) -> Result<Examination, Failure> {
     let kind = "data set";
     let (dataset, faults) = match Dataset::load_with_faults(path) {
         Ok(read) => read,
         Err(error) => {
             let findings = vec![Finding::error(error)];
-            return Examination { kind, findings, ..Examination::default() };
+            return Ok(Examination { kind, findings, ..Examination::default() });
         }
     };
     let looked: Vec<LookedAt> =
@@ -49,8 +55,16 @@ pub(super) fn examine(path: &Path) -> Examination {
     findings.extend(partners(&dataset, &looked));
     findings.extend(divided_subjects(&dataset));
     findings.extend(trainable(&dataset, &looked));
-    let (odd, suspects, spreads) = boxes(&dataset, &looked);
+    let (odd, unlike_others, spreads) = boxes(&dataset, &looked);
     findings.extend(odd);
+    let mut contradicted = Vec::new();
+    if let Some(model) = model {
+        let more;
+        (more, contradicted) =
+            model.contradictions(&dataset, &sound_cases(&dataset, &looked), &findings)?;
+        findings.extend(more);
+    }
+    let suspects = ranked(contradicted, unlike_others);
     let grids: Vec<_> = dataset
         .cases
         .iter()
@@ -64,7 +78,7 @@ pub(super) fn examine(path: &Path) -> Examination {
     findings.extend(unlike_the_rest(&images));
     findings.extend(duplicates(&images));
     findings.extend(near_duplicates(&images));
-    Examination { kind, findings, images, spreads, suspects }
+    Ok(Examination { kind, findings, images, spreads, suspects })
 }
 
 fn look_at_case(dataset: &Dataset, case: &CaseSpec) -> LookedAt {
@@ -101,6 +115,15 @@ fn look_at_case(dataset: &Dataset, case: &CaseSpec) -> LookedAt {
     LookedAt { facts, annotations, masks, belongs, findings }
 }
 
+/// The cases whose image and annotations could be read and belong together.
+fn sound_cases<'a>(dataset: &'a Dataset, looked: &'a [LookedAt]) -> Vec<SoundCase<'a>> {
+    let all = dataset.cases.iter().zip(looked).filter(|(_, l)| l.belongs);
+    all.filter_map(|(spec, l)| {
+        Some(SoundCase { spec, image: l.facts.as_ref()?, annotations: l.annotations.as_ref()? })
+    })
+    .collect()
+}
+
 /// What training would refuse, of the cases that can be read.
 fn trainable(dataset: &Dataset, looked: &[LookedAt]) -> Vec<Finding> {
     let (mut training, mut others) = (Vec::new(), Vec::new());
@@ -122,7 +145,7 @@ fn trainable(dataset: &Dataset, looked: &[LookedAt]) -> Vec<Finding> {
     what_training_refuses(dataset, training, &others)
 }
 
-/// Boxes that do not fit the others, all boxes by how odd they are, and how they spread.
+/// Boxes that do not fit the others, how odd each box is, and how they spread.
 fn boxes(
     dataset: &Dataset,
     looked: &[LookedAt],
@@ -155,7 +178,7 @@ fn boxes(
             why: mask.why,
         })
     }));
-    (findings, ranked(suspects), spreads)
+    (findings, suspects, spreads)
 }
 
 /// Structures that are not annotated in some case.

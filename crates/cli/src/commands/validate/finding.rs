@@ -39,6 +39,11 @@ impl Finding {
         self
     }
 
+    /// Whether it is an error that names this case.
+    pub(super) fn is_error_of(&self, id: &str) -> bool {
+        self.severity == Severity::Error && self.cases.iter().any(|case| case == id)
+    }
+
     pub(super) fn of(path: &Path, text: impl Display) -> String {
         format!("{}: {text}", path.display())
     }

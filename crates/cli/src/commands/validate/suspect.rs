@@ -25,10 +25,15 @@ impl Suspect {
     }
 }
 
-/// The oddest box of each case, the oddest case first.
-pub(super) fn ranked(mut suspects: Vec<Suspect>) -> Vec<Suspect> {
-    // A stable sort: ties stay in the order of the data set.
-    suspects.sort_by(|a, b| b.score.total_cmp(&a.score));
+/// The oddest box of each case, the oddest case first: those that a model contradicts before all
+/// others, since their oddness has another measure.
+pub(super) fn ranked(contradicted: Vec<Suspect>, unlike_others: Vec<Suspect>) -> Vec<Suspect> {
+    let mut suspects = Vec::new();
+    for mut group in [contradicted, unlike_others] {
+        // A stable sort: ties stay in the order of the data set.
+        group.sort_by(|a, b| b.score.total_cmp(&a.score));
+        suspects.extend(group);
+    }
     let mut seen = std::collections::BTreeSet::new();
     suspects.retain(|suspect| seen.insert(suspect.case.id.clone()));
     suspects
@@ -49,8 +54,15 @@ mod tests {
             score,
             why: String::new(),
         };
-        let all = ranked(vec![suspect(0, 0.5), suspect(1, 2.0), suspect(0, 3.0), suspect(2, 0.1)]);
-        let order: Vec<(&str, f64)> = all.iter().map(|s| (s.case.id.as_str(), s.score)).collect();
-        assert_eq!(order, [("c0", 3.0), ("c1", 2.0), ("c2", 0.1)]);
+        let order =
+            |contradicted: Vec<Suspect>, unlike_others: Vec<Suspect>| -> Vec<(String, f64)> {
+                let all = ranked(contradicted, unlike_others);
+                all.into_iter().map(|s| (s.case.id, s.score)).collect()
+            };
+        let is = |n: usize, score: f64| (format!("c{n}"), score);
+        let others = || vec![suspect(0, 0.5), suspect(1, 2.0), suspect(0, 3.0), suspect(2, 0.1)];
+        assert_eq!(order(vec![], others()), [is(0, 3.0), is(1, 2.0), is(2, 0.1)]);
+        let contradicted = vec![suspect(2, 1.2), suspect(1, 1.5)];
+        assert_eq!(order(contradicted, others()), [is(1, 1.5), is(2, 1.2), is(0, 3.0)]);
     }
 }

@@ -1,0 +1,207 @@
+//! Annotations that a model contradicts: it is sure of another place.
+
+use super::finding::Finding;
+use super::images::ImageFacts;
+use super::suspect::Suspect;
+use crate::Failure;
+use crate::args::Global;
+use crate::commands::open_device::open_device;
+use crate::output::say;
+use crate::progress::CaseProgress;
+use crate::session::{Device, HeldOut, LoadedModel, Watcher, detect_file};
+use pbt_detect::Suspicion;
+use pbt_evaluate::has_loose_end;
+use pbt_io::{Annotations, CaseSpec, Dataset, DetectionRecord};
+use pbt_volume::{Pose, Status, StructureKind};
+use std::path::Path;
+
+/// A model that is asked where the structures of a data set are.
+pub(super) struct AskedModel {
+    model: LoadedModel,
+    device: Device,
+    quiet: bool,
+}
+
+/// A case whose image and annotations could be read and belong together.
+pub(super) struct SoundCase<'a> {
+    pub(super) spec: &'a CaseSpec,
+    pub(super) image: &'a ImageFacts,
+    pub(super) annotations: &'a Annotations,
+}
+
+/// A structure that both the model and the data set have.
+struct Shared<'a> {
+    /// Its number in the model.
+    number: usize,
+    name: &'a str,
+    loose_ends: bool,
+}
+
+impl AskedModel {
+    /// Reads a model and opens the device that the arguments ask for.
+    ///
+    /// # Errors
+    /// Those of [`LoadedModel::open`] and [`open_device`].
+    pub(super) fn open(path: &Path, global: &Global) -> Result<Self, Failure> {
+        let model = LoadedModel::open(path)?;
+        Ok(Self { model, device: open_device(global)?, quiet: global.quiet })
+    }
+
+    /// The annotated boxes that sure detections are far from, as findings and as suspects. `known`
+    /// is what is wrong with the data set otherwise.
+    ///
+    /// Cases that the model was trained on are not searched: it learned from these annotations. What
+    /// was found there when they were held out is compared in place of it.
+    ///
+    /// # Errors
+    /// None of the model's structures is in the data set, or the device fails.
+    pub(super) fn contradictions(
+        &self,
+        dataset: &Dataset,
+        cases: &[SoundCase<'_>],
+        known: &[Finding],
+    ) -> Result<(Vec<Finding>, Vec<Suspect>), Failure> {
+        let shared = self.shared(dataset, cases)?;
+        let held_out = HeldOut::of(&self.model);
+        if let Err(why) = &held_out {
+            let path = self.model.path.display();
+            say(
+                self.quiet,
+                format_args!(
+                    "{path}: for training cases the model itself is asked, which learned from these very annotations ({why})"
+                ),
+            );
+        }
+        let held_out = held_out.ok();
+        let annotated = |case: &&SoundCase<'_>| {
+            shared.iter().any(|s| case.annotations.pose(s.name).is_some())
+                && !known.iter().any(|finding| finding.is_error_of(&case.spec.id))
+        };
+        let cases: Vec<&SoundCase<'_>> = cases.iter().filter(annotated).collect();
+        let progress = CaseProgress::new(self.quiet);
+        progress.begin(cases.len());
+        let (mut findings, mut suspects) = (Vec::new(), Vec::new());
+        for case in cases {
+            let id = case.spec.id.as_str();
+            progress.case(id);
+            match self.found(case, held_out.as_ref()) {
+                Ok(found) => {
+                    for (suspicion, annotated) in self.suspicions(case, &shared, &found) {
+                        findings.push(Finding::warning(&suspicion).in_cases([id]));
+                        suspects.push(self.suspect(case.spec, suspicion, annotated));
+                    }
+                }
+                Err(failure) if failure.is_input() => {
+                    findings.push(Finding::error(failure).in_cases([id]));
+                }
+                Err(failure) => return Err(failure),
+            }
+            progress.done();
+        }
+        progress.end();
+        Ok((findings, suspects))
+    }
+
+    /// The boxes that both have; which of the model's the data set lacks is told.
+    fn shared(
+        &self,
+        dataset: &Dataset,
+        cases: &[SoundCase<'_>],
+    ) -> Result<Vec<Shared<'_>>, Failure> {
+        let model = &self.model.model;
+        let is_box = |name: &str| {
+            dataset.structures.iter().any(|s| s.name == name && s.kind == StructureKind::Box)
+        };
+        let (mut shared, mut lacking) = (Vec::new(), Vec::new());
+        for (number, structure) in model.structures.iter().enumerate() {
+            let name = structure.name.as_str();
+            if !is_box(name) {
+                lacking.push(name);
+                continue;
+            }
+            let loose_ends = match model.certainty.get(number) {
+                Some(certainty) => certainty.loose_ends,
+                None => {
+                    let boxes = cases.iter().filter_map(|case| case.annotations.pose(name));
+                    has_loose_end(&boxes.copied().collect::<Vec<_>>())
+                }
+            };
+            shared.push(Shared { number, name, loose_ends });
+        }
+        let lacking = lacking.join(", ");
+        if shared.is_empty() {
+            let what = format!(
+                "structures: none of the model's is a box of the data set: {lacking} (give a model of its structures)"
+            );
+            return Err(Failure::input(&dataset.path, what));
+        }
+        if !lacking.is_empty() {
+            let path = self.model.path.display();
+            say(
+                self.quiet,
+                format_args!("{path}: structures: not among the boxes of the data set: {lacking}"),
+            );
+        }
+        Ok(shared)
+    }
+
+    /// What is found in a case: in one that the model was trained on, what contradicted its
+    /// annotations when it was held out.
+    fn found(
+        &self,
+        case: &SoundCase<'_>,
+        held_out: Option<&HeldOut>,
+    ) -> Result<Vec<DetectionRecord>, Failure> {
+        let learned = held_out.and_then(|held_out| {
+            held_out.training_cases.iter().find(|learned| {
+                learned.case == case.spec.id && learned.image_sha256 == case.image.sha256
+            })?;
+            let own = held_out.suspicions.iter().filter(|s| s.case == case.spec.id);
+            Some(own.map(|s| s.detection.clone()).collect())
+        });
+        match learned {
+            Some(found) => Ok(found),
+            None => Ok(detect_file(&self.model, case.spec.into(), &self.device)?.detections),
+        }
+    }
+
+    /// The sure detections that are far from the annotations, with what is annotated.
+    fn suspicions(
+        &self,
+        case: &SoundCase<'_>,
+        shared: &[Shared<'_>],
+        found: &[DetectionRecord],
+    ) -> Vec<(Suspicion, Pose)> {
+        let spacing_mm = case.image.geometry.spacing_mm();
+        let suspicion = |s: &Shared<'_>| {
+            let annotated = *case.annotations.pose(s.name)?;
+            let sure = found.iter().find(|d| d.name == s.name && d.status == Status::Found)?;
+            let pose = sure.pose()?;
+            let structure = &self.model.model.structures[s.number];
+            let off_mm = structure.far_mm(&pose, &annotated, spacing_mm, s.loose_ends)?;
+            let suspicion = Suspicion {
+                case: case.spec.id.clone(),
+                structure: s.name.to_owned(),
+                found: pose,
+                off_mm,
+                score: sure.score,
+            };
+            Some((suspicion, annotated))
+        };
+        shared.iter().filter_map(suspicion).collect()
+    }
+
+    /// How the picture shows it: the farther, in D, the sooner.
+    fn suspect(&self, case: &CaseSpec, suspicion: Suspicion, annotated: Pose) -> Suspect {
+        let Suspicion { structure, found, off_mm, score, .. } = suspicion;
+        let of_model = self.model.model.structures.iter().find(|s| s.name == structure);
+        Suspect {
+            case: case.clone(),
+            structure,
+            annotated,
+            expected: Some(found),
+            score: 1.0 + of_model.map_or(0.0, |s| off_mm / s.prior.scale_mm),
+            why: format!("a model finds it {off_mm:.1} mm away, with a score of {score:.2}"),
+        }
+    }
+}

@@ -203,7 +203,7 @@ impl<'a> Walker<'a> {
                         self.charge(value.len() + text_bytes(header.vr, value))?;
                         let given = self.parsed(token.into_value())?;
                         let (vr, value) = match known_kind(header, value) {
-                            Some((vr, value)) => (vr, value.into()),
+                            Some((vr, value)) => (vr, value),
                             None => (header.vr, given),
                         };
                         object.put(DataElement::new(header.tag, vr, value));

@@ -376,6 +376,8 @@ impl TrainConfig {
         within("position.negatives", self.position.negatives as f64, 10.0, 1e6)?;
         within("position.keep", self.position.keep as f64, 1.0, 1e4)?;
         within("orientation.rotations", self.orientation.rotations as f64, 1.0, 1e5)?;
+        let poses = self.position.keep * self.orientation.rotations;
+        within("orientation.rotations times position.keep", poses as f64, 1.0, 1e7)?;
         within("orientation.points_across", self.orientation.points_across, 2.0, 15.0)?;
         within("orientation.keep", self.orientation.keep as f64, 1.0, 1e5)?;
         within("orientation.modes", self.orientation.modes as f64, 1.0, 1000.0)?;
@@ -491,6 +493,10 @@ mod tests {
             (
                 "[working]\nintensity = { policy = \"window\", low = 5, high = 1 }",
                 "working.intensity: intensity window: low 5 must be below",
+            ),
+            (
+                "[position]\nkeep = 9000\n[orientation]\nrotations = 9000",
+                "orientation.rotations times position.keep: 81000000 is not between",
             ),
             ("[position", "line 1: unclosed table"),
         ] {

@@ -125,9 +125,13 @@ fn odd_dicom_files_hold_a_volume_or_are_refused_clearly() {
             }
         }
     }
-    // A dose grid is the only file of several planes that says where they lie.
-    assert_eq!(volumes, [("rtdose.dcm".to_owned(), [10, 10, 15])]);
-    let raw = read_raw(&data.join("odd_files/dicom/rtdose.dcm")).unwrap().raw;
+    // A dose grid is the only file of several planes that says where they lie; the compressed copy
+    // says it by elements of unknown kind.
+    let shape = [10, 10, 15];
+    assert_eq!(volumes, [("rtdose.dcm".to_owned(), shape), ("rtdose_rle.dcm".to_owned(), shape)]);
+    let dose = |name: &str| read_raw(&data.join("odd_files/dicom").join(name)).unwrap().raw;
+    let raw = dose("rtdose.dcm");
+    assert_eq!(raw.to_f32().unwrap(), dose("rtdose_rle.dcm").to_f32().unwrap());
     let slope = raw.scaling().unwrap().slope;
     let stored: Vec<f64> = raw.to_f64().iter().map(|v| (v / slope).round()).collect();
     let range =

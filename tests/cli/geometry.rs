@@ -205,6 +205,63 @@ fn all_48_ways_to_store_a_volume_give_one_pose_in_every_format() {
     }
 }
 
+/// The image with voxels of one value before and after it along each axis.
+fn padded(image: &RawImage, before: [usize; 3], after: [usize; 3], value: i16) -> RawImage {
+    let (geometry, from) = (image.geometry(), image.geometry().shape());
+    let shape = [0, 1, 2].map(|a| before[a] + from[a] + after[a]);
+    let [x, y, z] = before.map(|n| -(n as f64));
+    let origin = geometry.to_lps(VoxelIndex::new(x, y, z));
+    let [columns, rows, slices] = shape;
+    let mut bytes: Vec<u8> = value.to_le_bytes().repeat(columns * rows * slices);
+    for (line, row) in image.bytes().chunks_exact(2 * from[0]).enumerate() {
+        let [j, k] = [line % from[1] + before[1], line / from[1] + before[2]];
+        let at = 2 * (before[0] + columns * (j + rows * k));
+        bytes[at..at + row.len()].copy_from_slice(row);
+    }
+    let geometry = Geometry::new(shape, *geometry.matrix(), origin).unwrap();
+    RawImage::new(geometry, image.voxel_type(), bytes, None).unwrap()
+}
+
+#[test]
+fn what_surrounds_an_image_does_not_show() {
+    let (image, _) = gland();
+    let mut many = Many::new();
+    let mut add = |name: &str, image: &RawImage| {
+        write_image(&many.path(name, &format!("{name}.nrrd")), image).unwrap();
+    };
+    add("plain", &image);
+    add("framed", &padded(&image, [5, 5, 5], [5, 5, 5], 0));
+    add("above", &padded(&image, [0; 3], [0, 0, 26], 0));
+    add("left", &padded(&image, [26, 0, 0], [0; 3], 0));
+    add("corner", &padded(&image, [0; 3], [7, 11, 3], -1024));
+    add("twice", &padded(&padded(&image, [3, 0, 2], [1; 3], -1), [2; 3], [0, 9, 0], 0));
+    let shape = image.geometry().shape();
+    add("cut", &part(&image, [3, 2, 2], [shape[0] - 2, shape[1] - 3, shape[2] - 2]));
+    let found = many.detect();
+    let plain = found("plain");
+    for name in ["framed", "above", "left", "corner", "twice"] {
+        assert_eq!(found(name), plain, "{name}");
+    }
+    // What a cut takes away is lost; a hundredth of D is 0.4 mm.
+    assert_same(&plain, &found("cut"), 0.8, "cut");
+    let score = |detection: &Value| detection["score"].as_f64().unwrap();
+    assert!((score(&plain) - score(&found("cut"))).abs() < 0.02);
+}
+
+/// The voxels from one index up to another.
+fn part(image: &RawImage, from: [usize; 3], to: [usize; 3]) -> RawImage {
+    let [nx, ny, _] = image.geometry().shape();
+    let mut bytes = Vec::new();
+    for k in from[2]..to[2] {
+        for j in from[1]..to[1] {
+            let line = nx * (j + ny * k);
+            bytes.extend_from_slice(&image.bytes()[2 * (line + from[0])..2 * (line + to[0])]);
+        }
+    }
+    let geometry = image.geometry().part(from, [0, 1, 2].map(|a| to[a] - from[a]));
+    RawImage::new(geometry, image.voxel_type(), bytes, None).unwrap()
+}
+
 /// The whole way, from an oblique image in any format to the box that Slicer shows: it has the
 /// place and the size of the result, and the image has the same voxels there.
 #[test]

@@ -17,7 +17,7 @@ use crate::stages::position::Candidate;
 use pbt_tree::{Backend, ImageLayout, Score};
 use pbt_volume::{
     Geometry, LARGEST_EDGE_MM, Location, PointLps, Pose, Precision, Pyramid, SMALLEST_EDGE_MM,
-    Status, Volume,
+    Status, Volume, trimmed,
 };
 use std::time::Instant;
 
@@ -141,6 +141,8 @@ impl Model {
         image: &Volume<f32>,
         explain: bool,
     ) -> Result<(Detections, Vec<Explanation>), DetectError> {
+        let image = &trimmed(image);
+        let middle = image.geometry().center();
         let mut clock = Clock::default();
         let mut pyramids: Vec<(&WorkingSpec, Pyramid)> = Vec::new();
         let mut prepared: Vec<Prepared<'_, B>> = Vec::new();
@@ -150,7 +152,12 @@ impl Model {
                 Some(n) => n,
                 None => {
                     let pyramid = shared_pyramid(&mut pyramids, &structure.working, image)?;
-                    prepared.push(Prepared::new(backend, structure, &pyramid, &mut clock)?);
+                    prepared.push(Prepared::new(
+                        backend,
+                        structure,
+                        (&pyramid, middle),
+                        &mut clock,
+                    )?);
                     prepared.len() - 1
                 }
             };
@@ -165,7 +172,6 @@ impl Model {
                 structure.converge(backend, &prepared[*n].image, proposed, search)?;
             }
         }
-        let middle = image.geometry().center();
         let mut choices = match &self.network {
             Some(network) => network.choose(&found(&searches), middle),
             None => searches.iter().map(|(_, trace)| Choice::best(&trace.scores)).collect(),
@@ -273,6 +279,8 @@ struct Prepared<'a, B: Backend> {
     layout: ImageLayout,
     /// Grids of the levels, finest first.
     levels: Vec<Geometry>,
+    /// Middle of the image.
+    middle: PointLps,
     image: B::Image,
 }
 
@@ -280,7 +288,7 @@ impl<'a, B: Backend> Prepared<'a, B> {
     fn new(
         backend: &B,
         structure: &'a StructureModel,
-        pyramid: &Pyramid,
+        (pyramid, middle): (&Pyramid, PointLps),
         clock: &mut Clock,
     ) -> Result<Self, DetectError> {
         let levels: Vec<Geometry> =
@@ -291,15 +299,11 @@ impl<'a, B: Backend> Prepared<'a, B> {
         let layout = structure.layout();
         let image = backend.upload(&pyramid.levels()[..structure.working.levels], &layout)?;
         clock.stop("upload");
-        Ok(Self { working: &structure.working, layout, levels, image })
+        Ok(Self { working: &structure.working, layout, levels, middle, image })
     }
 
     fn serves(&self, structure: &StructureModel) -> bool {
         *self.working == structure.working && self.layout == structure.layout()
-    }
-
-    fn middle(&self) -> PointLps {
-        self.levels[0].center()
     }
 }
 
@@ -330,7 +334,7 @@ impl StructureModel {
             self.position.detect(backend, &on.image, &on.levels[self.position.spec.level])?;
         clock.stop("position");
         let modes =
-            self.orientation.detect(backend, &on.image, &candidates, &self.prior, on.middle())?;
+            self.orientation.detect(backend, &on.image, &candidates, &self.prior, on.middle)?;
         clock.stop("orientation");
         let mut trace = Trace { candidates, own_modes: modes.len(), ..Trace::default() };
         self.converge(backend, &on.image, &modes, &mut trace)?;

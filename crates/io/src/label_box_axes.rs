@@ -26,8 +26,8 @@ const ROUNDS: usize = 200;
 /// A turn that changes by less than this, radians, is final.
 const SETTLED_RAD: f64 = 1e-9;
 
-/// A box reaches from this share of the voxels to one minus it along each axis, and beyond by as
-/// much as in the mean of all cases: so the last slice somebody drew does not move it.
+/// The edges of a box reach from this share of the voxels to one minus it along each axis, and beyond
+/// by as much as in the mean of all cases: so the last slice somebody drew does not change them.
 const TAIL: f64 = 0.02;
 
 /// The mean shape of a structure.
@@ -39,8 +39,8 @@ pub(crate) struct MeanShape {
     axes: Matrix3<f64>,
     /// By axis, the mean of the whole extent over the extent without tails.
     reach: Vector3<f64>,
-    /// By axis, the mean shift of the middle of the whole extent, as a share of the extent without
-    /// tails.
+    /// By axis, the mean way from the centroid to the middle of the whole extent, as a share of the
+    /// extent without tails.
     shift: Vector3<f64>,
 }
 
@@ -49,9 +49,9 @@ struct Extents {
     /// Whole extent: from the first voxel centre to the last and one voxel.
     whole: Vector3<f64>,
     middle_of_whole: Vector3<f64>,
-    /// The same without tails.
+    /// The extent without tails.
     bulk: Vector3<f64>,
-    middle_of_bulk: Vector3<f64>,
+    centroid: Vector3<f64>,
 }
 
 impl MeanShape {
@@ -86,7 +86,7 @@ impl MeanShape {
             extents.iter().map(of).sum::<Vector3<f64>>() / masks.len() as f64
         };
         shape.reach = mean(&|e| e.whole.component_div(&e.bulk));
-        shape.shift = mean(&|e| (e.middle_of_whole - e.middle_of_bulk).component_div(&e.bulk));
+        shape.shift = mean(&|e| (e.middle_of_whole - e.centroid).component_div(&e.bulk));
         shape
     }
 
@@ -95,7 +95,7 @@ impl MeanShape {
         let axes = self.axes_in(mask);
         let extents = Extents::new(mask, &axes);
         let size_mm = extents.bulk.component_mul(&self.reach);
-        let middle = extents.middle_of_bulk + extents.bulk.component_mul(&self.shift);
+        let middle = extents.centroid + extents.bulk.component_mul(&self.shift);
         let center = PointLps((mask.origin() + axes * middle).into());
         Pose::from_axes(center, &axes, size_mm.into())
     }
@@ -126,12 +126,11 @@ impl Extents {
             [nth(0), nth(tail), nth(last - tail), nth(last)]
         });
         let size = |a: usize, b: usize| Vector3::from(ends.map(|e| e[b] - e[a] + spacing));
-        let middle = |a: usize, b: usize| Vector3::from(ends.map(|e| (e[a] + e[b]) / 2.0));
         Self {
             whole: size(0, 3),
-            middle_of_whole: middle(0, 3),
+            middle_of_whole: ends.map(|e| (e[0] + e[3]) / 2.0).into(),
             bulk: size(1, 2),
-            middle_of_bulk: middle(1, 2),
+            centroid: axes.transpose() * mask.centroid(),
         }
     }
 }

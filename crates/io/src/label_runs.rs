@@ -74,6 +74,16 @@ impl LabelRuns {
         steps * Matrix3::from_fn(scaled) * steps.transpose()
     }
 
+    /// The mean of the voxel centres, mm from the origin of the grid.
+    pub(crate) fn centroid(&self) -> Vector3<f64> {
+        let (mut n, mut sum) = (0u64, [0u64; 3]);
+        for index in self.indices() {
+            n += 1;
+            sum = std::array::from_fn(|a| sum[a] + index[a]);
+        }
+        self.geometry.matrix() * Vector3::from(sum.map(|s| s as f64 / n as f64))
+    }
+
     /// Where the voxel centres lie along each column of `axes`, mm from the origin of the grid, so
     /// that nothing cancels.
     pub(crate) fn along(&self, axes: &Matrix3<f64>) -> [Vec<f64>; 3] {

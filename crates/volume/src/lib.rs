@@ -18,6 +18,7 @@ mod resample;
 mod structure;
 mod system_memory;
 mod taps;
+mod trimmed;
 mod volume;
 mod working;
 
@@ -37,5 +38,6 @@ pub use pyramid::{Pyramid, downsample2};
 pub use random::Random;
 pub use resample::{Padding, resample};
 pub use structure::{MOST_STRUCTURES, StructureKind, StructureSpec};
+pub use trimmed::trimmed;
 pub use volume::Volume;
 pub use working::working_geometry;

@@ -1,7 +1,7 @@
 //! The grid on which detection works: isotropic, right-handed, and the same however the image is
 //! stored.
 
-use crate::{Geometry, PointLps};
+use crate::{Geometry, PointLps, VoxelIndex};
 use nalgebra::{Matrix3, Vector3};
 
 /// A dimension of a working grid never exceeds this, so that the number of voxels fits an integer,
@@ -16,11 +16,23 @@ const TIE: f64 = 1e-9;
 /// add no plane.
 const SLACK: f64 = 1e-6;
 
+/// A grid begins at a multiple of this many voxels from its anchor, so that the voxels of its first
+/// three halvings, too, do not depend on where it begins.
+const BLOCK: f64 = 8.0;
+
+/// An anchor that lies this near to the middle between two voxels, in voxels, is decided by
+/// direction: affines are rounded.
+const HALFWAY: f64 = 1e-3;
+
 /// The isotropic grid over an image: its axes are the right-handed orthonormal ones nearest to the
 /// image's own (the polar decomposition of the axis directions), ordered and directed so that they
-/// are as close as possible to +L, +P, +S. It is centred on the image, and as large as it takes to
-/// cover all of its voxel centres. The 48 ways to store the voxels of an image give one and the
-/// same grid, up to rounding errors.
+/// are as close as possible to +L, +P, +S. It is as large as it takes to cover all of the image's
+/// voxel centres.
+///
+/// One of its voxels, or of those that would follow beyond its ends, is the anchor: the place
+/// nearest to the world's origin where the image, or its continuation, has a voxel. So an image
+/// that is cropped or padded keeps its working voxels, and the 48 ways to store the voxels of an
+/// image give one and the same grid, up to rounding errors.
 ///
 /// The grid can be huge where the spacing is small; look at its [`Geometry::len`] before allocating
 /// (no dimension exceeds 2¹⁹).
@@ -33,18 +45,42 @@ pub fn working_geometry(image: &Geometry, spacing_mm: f64) -> Geometry {
         "the working spacing {spacing_mm} is not from 1e-6 to 1e6 mm"
     );
     let axes = nearest_rotation(ordered(image.matrix()));
-    let shape = [0, 1, 2].map(|t| {
+    let anchor = axes.transpose() * anchor(image, &axes).0.coords;
+    let center = axes.transpose() * image.center().0.coords;
+    let ends = [0, 1, 2].map(|t| {
         let extent_mm: f64 = (0..3)
             .map(|a| {
                 axes.column(t).dot(&image.matrix().column(a)).abs() * (image.shape()[a] - 1) as f64
             })
             .sum();
-        libm::ceil((extent_mm / spacing_mm - SLACK).clamp(0.0, MAX_DIMENSION - 1.0)) as usize + 1
+        let voxel = |mm: f64| (center[t] + mm - anchor[t]) / spacing_mm;
+        let first = libm::floor((voxel(-extent_mm / 2.0) + SLACK) / BLOCK) * BLOCK;
+        let count =
+            libm::ceil(voxel(extent_mm / 2.0) - SLACK - first).clamp(0.0, MAX_DIMENSION - 1.0);
+        (first, count as usize + 1)
     });
-    let matrix = axes * spacing_mm;
-    let half = Vector3::from(shape.map(|n| (n - 1) as f64 / 2.0));
-    let origin = PointLps(image.center().0 - matrix * half);
-    Geometry::derived(shape, matrix, origin)
+    let first = anchor + Vector3::from(ends.map(|(first, _)| first)) * spacing_mm;
+    Geometry::derived(
+        ends.map(|(_, count)| count),
+        axes * spacing_mm,
+        PointLps((axes * first).into()),
+    )
+}
+
+/// Where the image, continued beyond its ends, has the voxel that is nearest to the world's origin.
+fn anchor(image: &Geometry, axes: &Matrix3<f64>) -> PointLps {
+    let origin = image.to_index(PointLps::new(0.0, 0.0, 0.0)).0;
+    let mut index = [0.0; 3];
+    for (a, index) in index.iter_mut().enumerate() {
+        let below = libm::floor(origin[a]);
+        // Halfway between two voxels the storage must not decide.
+        let step = axes.transpose() * image.matrix().column(a);
+        let towards_first = step[step.iamax()] < 0.0;
+        let over = origin[a] - below - 0.5;
+        let above = if over.abs() < HALFWAY { !towards_first } else { over > 0.0 };
+        *index = if above { below + 1.0 } else { below };
+    }
+    image.to_lps(VoxelIndex::new(index[0], index[1], index[2]))
 }
 
 /// The directions of the columns in the order and with the signs that bring them closest to L, P,
@@ -117,12 +153,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn covers_the_image_and_is_centred(image in images(), spacing_mm in 0.1f64..6.0) {
+        fn covers_the_image_and_little_more(image in images(), spacing_mm in 0.1f64..6.0) {
             let grid = working_geometry(&image, spacing_mm);
             let axes = grid.matrix() / spacing_mm;
             prop_assert!((axes.transpose() * axes - Matrix3::identity()).abs().max() < 1e-13);
             prop_assert!(axes.determinant() > 0.0);
-            prop_assert!(grid.center().distance_mm(&image.center()) < 1e-9);
             for n in 0..8usize {
                 let at = [0, 1, 2].map(|a| if n >> a & 1 == 1 { (image.shape()[a] - 1) as f64 } else { 0.0 });
                 prop_assert!(grid.voxels_outside(image.to_lps(VoxelIndex::new(at[0], at[1], at[2]))) < 2e-6);
@@ -135,7 +170,24 @@ mod tests {
             let corners: Vec<_> = corners.collect();
             for t in 0..3 {
                 let reach = corners.iter().map(|c| c[t]).fold(f64::MIN, f64::max) - corners.iter().map(|c| c[t]).fold(f64::MAX, f64::min);
-                prop_assert!(grid.shape()[t] as f64 - 1.0 < reach + 1.0);
+                prop_assert!(grid.shape()[t] as f64 - 1.0 < reach + 1.0 + BLOCK);
+            }
+        }
+
+        /// All voxels of the grid over a part are voxels of the grid over the whole, on the coarser
+        /// levels, too.
+        #[test]
+        fn a_part_has_the_voxels_of_the_whole(image in images(), spacing_mm in 0.1f64..6.0, cut in prop::array::uniform6(0usize..12)) {
+            let shape = image.shape();
+            prop_assume!((0..3).all(|a| cut[a] + cut[a + 3] < shape[a]));
+            let part = image.part([cut[0], cut[1], cut[2]], [0, 1, 2].map(|a| shape[a] - cut[a] - cut[a + 3]));
+            let [whole, part] = [image, part].map(|image| working_geometry(&image, spacing_mm));
+            prop_assert!((whole.matrix() - part.matrix()).abs().max() < 1e-12);
+            let first = whole.to_index(part.origin()).0;
+            for a in 0..3 {
+                let blocks = first[a] / BLOCK;
+                prop_assert!((blocks - blocks.round()).abs() < 1e-6, "{first}");
+                prop_assert!(first[a] > -1e-6 && first[a] + part.shape()[a] as f64 <= whole.shape()[a] as f64 + 1e-6);
             }
         }
 

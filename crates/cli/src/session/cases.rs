@@ -3,7 +3,7 @@
 use crate::session::Failure;
 use pbt_detect::TrainingData;
 use pbt_io::{Annotations, CaseSpec, Dataset, Landmark, LandmarkState, check_annotations};
-use pbt_volume::{Geometry, PointLps, Pose, StructureKind, StructureSpec, Volume};
+use pbt_volume::{Geometry, PointLps, Pose, StructureKind, StructureSpec, Volume, trimmed};
 use rayon::prelude::*;
 
 /// The boxes and landmarks of a case, with what was checked when it was read.
@@ -17,7 +17,7 @@ pub struct AnnotatedCase {
     pub landmarks: Vec<(String, PointLps)>,
     /// Hash of the image file.
     pub sha256: String,
-    /// Grid of the image.
+    /// Grid of the image without what only surrounds it: [`trimmed`].
     pub geometry: Geometry,
     /// What the user should know.
     pub warnings: Vec<String>,
@@ -123,7 +123,7 @@ pub fn read_cases(
         let file = spec.annotated_in();
         let mut warnings = image.warnings.clone();
         warnings.extend(check_annotations(file, image.volume.geometry(), &annotations)?);
-        let geometry = image.volume.geometry().clone();
+        let geometry = trimmed(&image.volume).geometry().clone();
         let case = AnnotatedCase::new(spec.clone(), annotations, image.sha256, geometry);
         Ok(AnnotatedCase { warnings, ..case })
     };
@@ -184,7 +184,7 @@ impl TrainingData for TrainingCases {
     }
 
     fn image(&self, case: usize) -> Result<Volume<f32>, Failure> {
-        Ok(self.cases[case].spec.read_image()?.volume)
+        Ok(trimmed(&self.cases[case].spec.read_image()?.volume))
     }
 
     fn structures(&self) -> Vec<(String, Vec<(usize, Pose)>)> {

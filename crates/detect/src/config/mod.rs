@@ -233,14 +233,14 @@ impl Default for RefinementConfig {
             edges: true,
             border: None,
             perturbations: 100,
-            most_samples: 20_000,
+            most_samples: 5000,
             ridge: None,
             hypotheses: 800,
             regressors: vec![
                 // Few points where much is to be corrected, many for the last word.
                 PassConfig::new(20.0, 0.115, 1.0, &[11.5, 23.0], 2).with_density(0.8),
                 PassConfig::new(8.0, 0.054, 0.6, &[23.0], 1),
-                PassConfig::new(5.0, 0.031, 0.4, &[23.0, 46.0], 3).with_density(1.25),
+                PassConfig::new(5.0, 0.031, 0.4, &[23.0, 46.0], 6).with_density(1.25),
             ],
             passes: vec![
                 PassConfig::new(12.0, 0.06, 1.0, &[11.5, 23.0], 1),

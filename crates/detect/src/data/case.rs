@@ -8,6 +8,8 @@ use std::sync::Arc;
 pub(crate) struct TrainingCase {
     /// Working pyramid.
     pub(crate) pyramid: Arc<Pyramid>,
+    /// Middle of the image.
+    pub(crate) middle: PointLps,
     /// Truth.
     pub(crate) pose: Pose,
     /// Cases of one subject are held out together, copies with what they are copies of; numbered
@@ -25,11 +27,6 @@ impl TrainingCase {
     /// The truth, then the look-alikes.
     pub(crate) fn all(&self) -> impl Iterator<Item = Pose> {
         std::iter::once(self.pose).chain(self.look_alikes.iter().copied())
-    }
-
-    /// The middle of the image.
-    pub(crate) fn middle(&self) -> PointLps {
-        self.pyramid.levels()[0].geometry().center()
     }
 }
 

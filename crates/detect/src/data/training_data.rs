@@ -24,10 +24,10 @@ pub trait TrainingData: Sync {
     /// Hash of a case's image file.
     fn image_sha256(&self, case: usize) -> &str;
 
-    /// Grid of a case's image.
+    /// Grid of a case's image, trimmed as it is.
     fn geometry(&self, case: usize) -> &Geometry;
 
-    /// Reads the image of a case.
+    /// Reads the image of a case without what only surrounds it: [`pbt_volume::trimmed`].
     ///
     /// # Errors
     /// Whatever the reader says.

@@ -133,7 +133,7 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
             .zip(&candidates)
             .zip(&cases)
             .map(|((image, found), case)| {
-                orientation.detect(self.backend, image, found, &prior, case.middle())
+                orientation.detect(self.backend, image, found, &prior, case.middle)
             })
             .collect::<Result<_, _>>()?;
         let turned = nearest_pose(&cases, &modes, |e| e.angle_deg);
@@ -217,6 +217,7 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
                 check_window(level.shape(), radius, level.spacing_mm()[0]).map_err(unusable)?;
                 Ok(TrainingCase {
                     pyramid,
+                    middle: self.data.geometry(case).center(),
                     pose,
                     subject: subjects.subject(n),
                     origin: subjects.origin(n),

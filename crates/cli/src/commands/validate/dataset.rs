@@ -132,14 +132,14 @@ fn trainable(dataset: &Dataset, looked: &[LookedAt]) -> Vec<Finding> {
             continue;
         };
         if spec.split != "train" {
-            others.push((spec, &facts.geometry));
+            others.push((spec, &facts.trimmed));
             continue;
         }
         training.push(AnnotatedCase::new(
             spec.clone(),
             annotations.clone(),
             facts.sha256.clone(),
-            facts.geometry.clone(),
+            facts.trimmed.clone(),
         ));
     }
     what_training_refuses(dataset, training, &others)

@@ -3,7 +3,7 @@
 use super::finding::Finding;
 use super::near_duplicates::Thumbnail;
 use pbt_io::{ReadOptions, read_image_with};
-use pbt_volume::{Geometry, IntensityError, IntensityPolicy};
+use pbt_volume::{Geometry, IntensityError, IntensityPolicy, trimmed};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -26,6 +26,9 @@ pub(super) struct ImageFacts {
     pub(super) sha256: String,
     #[serde(skip)]
     pub(super) geometry: Geometry,
+    /// The same without what only surrounds the image: [`trimmed`].
+    #[serde(skip)]
+    pub(super) trimmed: Geometry,
     #[serde(skip)]
     pub(super) thumbnail: Thumbnail,
 }
@@ -87,6 +90,7 @@ pub(super) fn look_at(
         axes: axes(&geometry),
         sha256: image.sha256,
         thumbnail: Thumbnail::of(&image.volume),
+        trimmed: trimmed(&image.volume).geometry().clone(),
         geometry,
     };
     (Some(facts), findings)
@@ -247,6 +251,7 @@ mod tests {
                 axes: if n == 1 { "RPS" } else { "LPS" }.to_owned(),
                 sha256: sha256.to_owned(),
                 thumbnail: Thumbnail::default(),
+                trimmed: geometry.clone(),
                 geometry,
             }
         };

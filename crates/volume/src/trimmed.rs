@@ -1,0 +1,111 @@
+//! An image without what only surrounds it.
+
+use crate::Volume;
+use std::ops::Range;
+
+/// The image without its constant outer planes: what a program that padded, masked or resampled it
+/// laid around it says nothing, and must not move what is measured from the image's middle or
+/// counted in its percentiles. A constant image stays as it is.
+///
+/// Planes are taken off until every outer plane has two values. The order does not matter: what is
+/// constant in a larger region is constant in a smaller one.
+pub fn trimmed(image: &Volume<f32>) -> Volume<f32> {
+    let mut region = image.shape().map(|n| 0..n);
+    loop {
+        let before = region.clone();
+        for a in 0..3 {
+            while region[a].len() > 1 && is_constant(image, &plane(&region, a, region[a].start)) {
+                region[a].start += 1;
+            }
+            while region[a].len() > 1 && is_constant(image, &plane(&region, a, region[a].end - 1)) {
+                region[a].end -= 1;
+            }
+        }
+        if region == before {
+            break;
+        }
+    }
+    if region == image.shape().map(|n| 0..n) || is_constant(image, &region) {
+        return image.clone();
+    }
+    let geometry = image.geometry().part(
+        region.each_ref().map(|range| range.start),
+        region.each_ref().map(ExactSizeIterator::len),
+    );
+    Volume::new(geometry, rows(image, &region).flatten().copied().collect())
+}
+
+/// The part of a region at one index of an axis.
+fn plane(region: &[Range<usize>; 3], axis: usize, index: usize) -> [Range<usize>; 3] {
+    let mut plane = region.clone();
+    plane[axis] = index..index + 1;
+    plane
+}
+
+fn rows<'a>(
+    image: &'a Volume<f32>,
+    [i, j, k]: &'a [Range<usize>; 3],
+) -> impl Iterator<Item = &'a [f32]> {
+    k.clone().flat_map(move |k| {
+        j.clone().map(move |j| &image.data()[image.offset(i.start, j, k)..][..i.len()])
+    })
+}
+
+/// Whether all voxels of a region are one number, or none is a number.
+fn is_constant(image: &Volume<f32>, region: &[Range<usize>; 3]) -> bool {
+    let first = image.at(region[0].start, region[1].start, region[2].start);
+    let same = |v: &f32| *v == first || v.is_nan() && first.is_nan();
+    rows(image, region).flatten().all(same)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Geometry, VoxelIndex};
+    use proptest::prelude::*;
+
+    /// With voxels of one value before and after it along each axis.
+    fn padded(image: &Volume<f32>, [before, after]: [[usize; 3]; 2], value: f32) -> Volume<f32> {
+        let shape = [0, 1, 2].map(|a| before[a] + image.shape()[a] + after[a]);
+        let first = before.map(|n| -(n as f64));
+        let origin = image.geometry().to_lps(VoxelIndex::new(first[0], first[1], first[2]));
+        let geometry = Geometry::new(shape, *image.geometry().matrix(), origin).unwrap();
+        Volume::from_fn(geometry, |i, j, k| {
+            let index = [i, j, k];
+            let inside =
+                (0..3).all(|a| (before[a]..before[a] + image.shape()[a]).contains(&index[a]));
+            if inside { image.at(i - before[0], j - before[1], k - before[2]) } else { value }
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn padding_is_taken_off(
+            before in prop::array::uniform3(0usize..4),
+            after in prop::array::uniform3(0usize..4),
+            value in prop_oneof![Just(0.0f32), Just(-1024.0), Just(f32::NAN)],
+        ) {
+            let geometry = Geometry::isotropic([4, 5, 6], 1.5).unwrap();
+            let image = Volume::from_fn(geometry, |i, j, k| ((i * 7 + j * 5 + k * 3) % 11) as f32);
+            let found = trimmed(&padded(&padded(&image, [before, after], value), [after, before], 7.0));
+            prop_assert_eq!(found.data(), image.data());
+            prop_assert!(found.geometry().origin().distance_mm(&image.geometry().origin()) < 1e-9);
+        }
+    }
+
+    #[test]
+    fn what_is_constant_throughout_stays() {
+        let geometry = Geometry::isotropic([3, 1, 2], 1.0).unwrap();
+        for value in [0.0, f32::NAN] {
+            assert_eq!(trimmed(&Volume::filled(geometry.clone(), value)).shape(), [3, 1, 2]);
+        }
+    }
+
+    #[test]
+    fn nothing_is_taken_off_where_one_value_would_be_left() {
+        let mut image = Volume::filled(Geometry::isotropic([9, 9, 9], 1.0).unwrap(), 0.0);
+        let at = image.offset(4, 5, 6);
+        image.data_mut()[at] = 1.0;
+        assert_eq!(trimmed(&image).shape(), [9, 9, 9]);
+    }
+}

@@ -171,7 +171,7 @@ fn write_case(folder: &Path, id: &str, number: usize) {
     let tip = poses[1].to_lps(Vector3::new(0.5 * poses[1].size_mm[0], 0.0, 0.0));
     let boxes: Vec<(String, Pose)> = MEMBERS.map(str::to_owned).into_iter().zip(poses).collect();
     let landmark = Landmark { name: "tip".to_owned(), state: LandmarkState::At(tip) };
-    write_markups(&folder.join(format!("{id}.mrk.json")), &boxes, &[landmark])
+    write_markups(&folder.join(format!("{id}.mrk.json")), &boxes, &[landmark], |_| String::new())
         .expect("the markups are written");
 }
 

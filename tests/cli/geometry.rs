@@ -140,6 +140,8 @@ impl Many {
                 "{case}"
             );
             assert_eq!(markup["coordinateSystem"], "LPS");
+            let told = markup["controlPoints"][0]["description"].as_str().unwrap();
+            assert!(told.starts_with("found, score 0."), "{told}");
             found
         }
     }

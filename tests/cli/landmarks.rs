@@ -47,7 +47,7 @@ pub(crate) fn with_landmarks(rare: usize) -> TempDir {
                 Landmark { name: (*name).to_owned(), state }
             })
             .collect();
-        write_markups(&path, &boxes, &landmarks).unwrap();
+        write_markups(&path, &boxes, &landmarks, |_| String::new()).unwrap();
     }
     std::fs::write(&file, dataset.to_string()).unwrap();
     folder

@@ -143,7 +143,7 @@ fn markups_keep_the_rules_of_slicer() {
     let at = LandmarkState::At(pbt_volume::PointLps::new(1.0, 2.0, 3.0));
     let landmarks = [("a", at), ("b", LandmarkState::OutOfView)]
         .map(|(name, state)| Landmark { name: name.to_owned(), state });
-    write_markups(&path, &[], &landmarks).unwrap();
+    write_markups(&path, &[], &landmarks, |_| String::new()).unwrap();
     let points = read_json(&path);
     let changes = [
         ("/@schema", Value::Null),

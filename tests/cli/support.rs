@@ -192,6 +192,7 @@ fn write_dataset(folder: &Path) {
             &folder.join(format!("{id}.mrk.json")),
             &[("gland".to_owned(), made.pose)],
             &[],
+            |_| String::new(),
         )
         .expect("the markups are written");
         cases.push(json!({ "id": id, "image": format!("{id}.nii.gz"), "annotations": format!("{id}.mrk.json"), "split": split }));

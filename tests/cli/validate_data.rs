@@ -45,7 +45,7 @@ fn write_poses(folder: &Path, n: usize, change: impl Fn(usize, &mut Pose)) {
             ((*name).to_owned(), pose)
         })
         .collect();
-    write_markups(&folder.join(format!("c{n}.mrk.json")), &poses, &[]).unwrap();
+    write_markups(&folder.join(format!("c{n}.mrk.json")), &poses, &[], |_| String::new()).unwrap();
 }
 
 fn write_volume(path: &Path, geometry: &Geometry, value: impl Fn([usize; 3], PointLps) -> u8) {

@@ -178,7 +178,7 @@ fn read_landmarks(markup: &Node, landmarks: &mut Vec<Landmark>) -> Result<(), Io
 }
 
 /// Writes boxes and landmarks for Slicer, in LPS millimetres: one `ROI` each, and one `Fiducial`
-/// list when there are landmarks.
+/// list when there are landmarks. `describe` says what Slicer shows beside the point of a name.
 ///
 /// # Errors
 /// [`IoError`] (an output error) when the file cannot be written; an older file of that name is
@@ -187,10 +187,12 @@ pub fn write_markups(
     path: &Path,
     boxes: &[(String, Pose)],
     landmarks: &[Landmark],
+    describe: impl Fn(&str) -> String,
 ) -> Result<(), IoError> {
-    let mut markups: Vec<Value> = boxes.iter().map(|(name, pose)| roi(name, pose)).collect();
+    let mut markups: Vec<Value> =
+        boxes.iter().map(|(name, pose)| roi(name, pose, &describe(name))).collect();
     if !landmarks.is_empty() {
-        markups.push(fiducials(landmarks));
+        markups.push(fiducials(landmarks, describe));
     }
     let file = json!({ "@schema": SCHEMA, "markups": markups });
     write_atomically(path, |writer| {
@@ -201,7 +203,7 @@ pub fn write_markups(
 
 /// A box. Its centre is a control point, too, as Slicer writes it: without one Slicer loads the box
 /// with no size, whatever `size` says.
-fn roi(name: &str, pose: &Pose) -> Value {
+fn roi(name: &str, pose: &Pose, description: &str) -> Value {
     let center = pose.center.0.coords;
     // The transpose of a matrix stored by columns, read on, is the matrix by rows.
     let by_rows: Vec<f64> = pose.axes().transpose().iter().copied().collect();
@@ -209,17 +211,23 @@ fn roi(name: &str, pose: &Pose) -> Value {
         "type": "ROI", "coordinateSystem": "LPS", "coordinateUnits": "mm", "locked": false, "labelFormat": "%N-%d",
         "name": name, "label": name, "roiType": "Box", "insideOut": false,
         "center": center.as_slice(), "orientation": by_rows, "size": pose.size_mm,
-        "controlPoints": [{ "id": "1", "label": format!("{name}-1"), "position": center.as_slice(), "positionStatus": "defined" }]
+        "controlPoints": [{
+            "id": "1", "label": format!("{name}-1"), "description": description,
+            "position": center.as_slice(), "positionStatus": "defined"
+        }]
     })
 }
 
-fn fiducials(landmarks: &[Landmark]) -> Value {
+fn fiducials(landmarks: &[Landmark], describe: impl Fn(&str) -> String) -> Value {
     let points = landmarks.iter().enumerate().map(|(n, landmark)| {
         let (position, status) = match landmark.state {
             LandmarkState::At(point) => (point.0.coords, "defined"),
             LandmarkState::OutOfView => (Vector3::zeros(), "missing"),
         };
-        json!({ "id": (n + 1).to_string(), "label": landmark.name, "position": position.as_slice(), "positionStatus": status })
+        json!({
+            "id": (n + 1).to_string(), "label": landmark.name, "description": describe(&landmark.name),
+            "position": position.as_slice(), "positionStatus": status
+        })
     });
     json!({
         "type": "Fiducial", "coordinateSystem": "LPS", "coordinateUnits": "mm", "locked": false, "labelFormat": "%N-%d",
@@ -341,7 +349,7 @@ mod tests {
             ];
             let folder = tempfile::tempdir().unwrap();
             let path = folder.path().join("case.mrk.json");
-            write_markups(&path, &[("box".into(), pose)], &landmarks).unwrap();
+            write_markups(&path, &[("box".into(), pose)], &landmarks, str::to_owned).unwrap();
             let again = read_markups(&path).unwrap();
             prop_assert_eq!(&again.landmarks, &landmarks);
             let read = again.pose("box").unwrap();

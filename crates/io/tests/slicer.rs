@@ -97,6 +97,7 @@ fn slicer_reads_what_is_written_where_it_lies() {
             &markups,
             &[("box".into(), case.pose), ("again".into(), case.pose)],
             &case.landmarks,
+            |name| format!("about {name}"),
         )
         .unwrap();
         for format in ["nii", "nii.gz", "mha", "mhd", "nrrd", "nhdr"] {

@@ -122,7 +122,7 @@ proptest! {
             prop_assert!(point.distance_mm(&truth) < SAME_MM, "{}: {point:?} is not {truth:?}", path.display());
             // A box drawn there, written for Slicer.
             let pose = Pose { center: point, orientation: rotation_from_vector(Vector3::from(turn)), size_mm: spacing };
-            write_markups(&markups, &[("box".into(), pose)], &[]).unwrap();
+            write_markups(&markups, &[("box".into(), pose)], &[], |_| String::new()).unwrap();
             prop_assert!(read_markups(&markups).unwrap().pose("box").unwrap().center.distance_mm(&truth) < SAME_MM);
         }
     }

@@ -42,9 +42,19 @@ pub fn write_results(folder: &Path, result: &ResultFile, labels: bool) -> Result
     }
     let boxes: Vec<_> =
         result.detections.iter().filter_map(|d| Some((d.name.clone(), d.pose()?))).collect();
-    write_markups(&markups, &boxes, &landmarks(result))?;
+    write_markups(&markups, &boxes, &landmarks(result), |name| description(result, name))?;
     write_result(&json, result)?;
     Ok(())
+}
+
+/// What Slicer shows beside a structure: how sure it is, and how near.
+fn description(result: &ResultFile, name: &str) -> String {
+    let Some(found) = result.detections.iter().find(|d| d.name == name) else {
+        return String::new();
+    };
+    let radius = found.precision.and_then(|precision| precision.radius_90_mm);
+    let near = radius.map_or_else(String::new, |mm| format!(", 90 % within {mm:.1} mm"));
+    format!("{}, score {:.2}{near}", found.status, found.score)
 }
 
 /// Whether there is something to replace, or nothing, under a name that the system takes.

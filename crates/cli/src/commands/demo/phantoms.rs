@@ -67,6 +67,7 @@ pub(super) fn write_dataset(
                 &folder.join(&annotations),
                 &[(subject.modality.structure().to_owned(), made.pose)],
                 &[],
+                |_| String::new(),
             )?;
             Ok(json!({ "id": id, "image": image, "split": split, "annotations": annotations }))
         })

@@ -3,17 +3,17 @@
 mod settle_level;
 
 use crate::DetectError;
+use crate::certainty::evidence::landmark_evidence;
 use crate::certainty::evidence::{Evidence, Known};
-use crate::certainty::held_out::landmark_evidence;
 use crate::certainty::structure::Certainty;
-use crate::data::working::WorkingSpec;
-use crate::data::working::check_window;
 use crate::explain::Explanation;
+use crate::log_odds::believed;
 use crate::model::{Model, StructureModel};
 use crate::network::choice::{Choice, Hypotheses};
 use crate::network::fusion::Measured;
-use crate::network::graph::sure;
 use crate::stages::position::Candidate;
+use crate::working::spec::WorkingSpec;
+use crate::working::spec::check_window;
 use pbt_tree::{Backend, ImageLayout, Score};
 use pbt_volume::{
     Geometry, LARGEST_EDGE_MM, Location, PointLps, Pose, Precision, Pyramid, SMALLEST_EDGE_MM,
@@ -457,7 +457,8 @@ impl StructureModel {
             .zip(found)
             .enumerate()
             .map(|(n, (prior, found))| {
-                let place = sure(libm::log(found.score.max(1e-9) / (1.0 - found.score).max(1e-9)));
+                let place =
+                    believed(libm::log(found.score.max(1e-9) / (1.0 - found.score).max(1e-9)));
                 let certainty = certainty.and_then(|c| c.landmarks.get(n));
                 let score = match certainty {
                     Some(certainty) => certainty.score(&[landmark_evidence(parent.score), place]),

@@ -15,7 +15,8 @@ mod error;
 mod explain;
 mod landmarks;
 mod linear;
-mod memory;
+mod log_odds;
+mod memory_need;
 mod model;
 mod network;
 mod pose;
@@ -23,6 +24,7 @@ mod random;
 mod refine;
 mod stages;
 mod train;
+mod working;
 
 pub use certainty::evidence::{Evidence, NAMES as EVIDENCE};
 pub use certainty::structure::{Certainty, HeldOutErrors, LandmarkCertainty};
@@ -35,7 +37,6 @@ pub use config::{
     WorkingConfig,
 };
 pub use data::training_data::{FEWEST_CASES, TrainingData};
-pub use data::working::WorkingSpec;
 pub use detect::{Detection, Detections, LandmarkDetection, Trace};
 pub use error::DetectError;
 pub use explain::{Explanation, TreePath, Vote};
@@ -65,3 +66,4 @@ pub use stages::position::{Candidate, PositionSpec, PositionStage};
 pub use stages::verification::{VerificationSpec, VerificationStage};
 pub use train::observer::{Observer, StageFigure};
 pub use train::{GridDemand, Refusal, Trained, grid_demands, refusals, train};
+pub use working::spec::WorkingSpec;

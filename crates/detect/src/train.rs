@@ -1,6 +1,6 @@
 //! Training: stage after stage, each on what the stages before it find in the training cases.
 
-mod held_out;
+mod held_out_chains;
 mod landmarks;
 mod mirror_trial;
 pub(crate) mod observer;
@@ -87,7 +87,7 @@ pub fn train<B: Backend, D: TrainingData>(
             train_on(backend, (&copied, &pyramids), provenance, checkpoints, &first, None)?
         }
     };
-    let measured = held_out::measure(backend, (data, &pyramids), &trained.model, observer)?;
+    let measured = held_out_chains::measure(backend, (data, &pyramids), &trained.model, observer)?;
     trained.model.certainty = measured.certainty;
     trained.warnings.extend(measured.suspicions.iter().map(ToString::to_string));
     trained.suspicions = measured.suspicions;
@@ -115,7 +115,7 @@ fn train_on<B: Backend, D: TrainingData>(
     let (mut figures, mut warnings) = (Vec::new(), Vec::new());
     for (index, &representative) in representatives.iter().enumerate() {
         let whole = whole.map(|whole| &whole.structures[index]);
-        let settled = whole.map(|whole| held_out::settled(config, whole));
+        let settled = whole.map(|whole| held_out_chains::settled(config, whole));
         let mut training = StructureTraining {
             backend,
             data,

@@ -1,7 +1,7 @@
 //! Summaries over the cases.
 
 use crate::box_error::BoxError;
-use crate::comparison::{Answer, Comparison, Distance, Truth};
+use crate::case_errors::{Answer, Comparison, Distance, Truth};
 use crate::confidence::Confidence;
 use crate::proportion::Proportion;
 use crate::summary::{Summary, success_rates};

@@ -7,12 +7,12 @@
 
 mod bootstrap;
 mod box_error;
-mod comparison;
+mod case_errors;
 mod confidence;
 mod figures;
 mod loose_end;
 mod outlook;
-mod pairing;
+mod paired_bootstrap;
 mod power_law;
 mod proportion;
 mod risk_coverage;
@@ -22,14 +22,14 @@ mod tolerance;
 
 pub use bootstrap::{CaseSum, Interval, RESAMPLES, pooled_mean, resampled_means};
 pub use box_error::BoxError;
-pub use comparison::{
+pub use case_errors::{
     Answer, CaseResult, CompareError, Comparison, Distance, Truth, compare, is_annotated,
 };
 pub use confidence::{Bin, Confidence, Judged};
 pub use figures::{Coverage, Figures, Identification, SuccessRates, Summaries};
 pub use loose_end::has_loose_end;
 pub use outlook::{Outlook, Verdict};
-pub use pairing::{Difference, PairError, Paired, StructureDifferences};
+pub use paired_bootstrap::{Difference, PairError, Paired, StructureDifferences};
 pub use power_law::PowerLaw;
 pub use proportion::Proportion;
 pub use risk_coverage::{RiskCoverage, RiskPoint};

@@ -2,7 +2,7 @@
 //! about more cases.
 
 use crate::bootstrap::{CaseSum, Interval, resampled_means};
-use crate::comparison::{Comparison, Distance, Truth};
+use crate::case_errors::{Comparison, Distance, Truth};
 use crate::outlook::Outlook;
 use crate::summary::Summary;
 use pbt_volume::StructureKind;
@@ -106,7 +106,7 @@ impl Series {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::comparison::Answer;
+    use crate::case_errors::Answer;
     use crate::outlook::Verdict;
 
     const SIZES: [usize; 4] = [5, 10, 20, 40];

@@ -1,7 +1,7 @@
 //! Boxes from the label maps of a data set.
 
 use crate::dataset::{CaseSpec, Dataset};
-use crate::label_box_axes::MeanShape;
+use crate::label_box_shape::MeanShape;
 use crate::label_runs::LabelRuns;
 use crate::{IoError, read_labels};
 use pbt_volume::{Pose, StructureKind, Volume};

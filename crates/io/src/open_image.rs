@@ -2,7 +2,8 @@
 //! images of `pbt` come in by this door.
 
 use crate::dicom::DicomImage;
-use crate::loaded::{Loaded, MemoryPlan, ReadOptions};
+use crate::loaded::{Loaded, ReadOptions};
+use crate::memory_plan::MemoryPlan;
 use crate::read_image::{EXTENSIONS, Image, extension, is_dicom_path};
 use crate::stored::StoredImage;
 use crate::{IoError, dicom, metaimage, nifti, nrrd};

@@ -1,7 +1,8 @@
 //! The last steps of every reader: from the place of the voxels in their file to an image.
 
 use crate::IoError;
-use crate::loaded::{Loaded, MemoryPlan};
+use crate::loaded::Loaded;
+use crate::memory_plan::MemoryPlan;
 use crate::raw::{RawImage, Scaling, VoxelType, swap_bytes};
 use crate::regular_file::{FileKind, read_file};
 use crate::source::{Compression, check_capacity, voxel_bytes};

@@ -10,7 +10,6 @@ mod detect;
 mod device;
 mod evaluate;
 mod failure;
-mod held_out;
 mod leave_one_out;
 mod model;
 mod result_source;
@@ -18,6 +17,7 @@ mod results;
 mod subjects;
 mod threads;
 mod train;
+mod training_report;
 mod watcher;
 
 pub use cases::{AnnotatedCase, TrainingCases, Wanted, read_cases};
@@ -27,14 +27,12 @@ pub use detect::{
 pub use device::{Device, DeviceChoice, ListedDevice, list_devices};
 pub use evaluate::{Evaluated, FailedCase, StageTime, check_names, evaluate_cases};
 pub use failure::Failure;
-pub use held_out::{HeldOut, SuspicionRecord, TrainingCase};
 pub use leave_one_out::LeaveOneOut;
 pub use model::LoadedModel;
 pub use result_source::Source;
 pub use results::{label_map_path, make_folder, write_json, write_results};
 pub use subjects::hold_back;
 pub use threads::install_threads;
-pub use train::{
-    Resume, TrainedModel, Training, TrainingReport, beside, checkpoint_of, read_config,
-};
+pub use train::{Resume, TrainedModel, Training, beside, checkpoint_of, read_config};
+pub use training_report::{HeldOut, SuspicionRecord, TrainedOn, TrainingReport};
 pub use watcher::{Silent, Watcher};

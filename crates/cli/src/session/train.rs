@@ -1,13 +1,11 @@
 //! Training once: on cases of a data set, to a model and its files.
 
 use crate::session::{
-    AnnotatedCase, Device, Failure, LoadedModel, SuspicionRecord, TrainingCase, TrainingCases,
-    Wanted,
+    AnnotatedCase, Device, Failure, LoadedModel, TrainedOn, TrainingCases, Wanted,
 };
 use pbt_detect::{Model, Observer, StageFigure, Suspicion, TrainConfig, Trained};
-use pbt_io::{Dataset, DeviceRecord, FileKind, IoError, read_file, write_atomically};
+use pbt_io::{Dataset, FileKind, IoError, read_file, write_atomically};
 use pbt_volume::sha256_hex;
-use serde::Serialize;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -59,7 +57,7 @@ pub struct TrainedModel {
     /// What each stage took and reached.
     pub figures: Vec<StageFigure>,
     /// The cases that it was trained on.
-    pub cases: Vec<TrainingCase>,
+    pub cases: Vec<TrainedOn>,
     /// Annotations that held-out detections contradict.
     pub suspicions: Vec<Suspicion>,
     /// What a person should look at, the suspicions among it.
@@ -73,7 +71,7 @@ impl Training<'_> {
     /// Exit code 4 for data or settings that cannot be used, 130 when the observer interrupts.
     pub fn run(self, device: &Device, observer: &dyn Observer) -> Result<TrainedModel, Failure> {
         let Self { dataset, cases, wanted, config, seed, resume } = self;
-        let known: Vec<TrainingCase> = cases.iter().map(TrainingCase::from).collect();
+        let known: Vec<TrainedOn> = cases.iter().map(TrainedOn::from).collect();
         let data = TrainingCases::new(dataset, cases, wanted.clone());
         let bytes = resume.map(|resume| &resume.bytes[..]);
         let Trained { model, figures, suspicions, warnings } =
@@ -138,54 +136,4 @@ pub fn checkpoint_of(model: &Path) -> Result<PathBuf, Failure> {
         )));
     }
     Ok(checkpoint)
-}
-
-/// `MODEL.train.json`, schema `pbt-training/1`.
-#[derive(Serialize)]
-pub struct TrainingReport<'a> {
-    schema: &'static str,
-    pbt_version: &'static str,
-    dataset: &'a str,
-    cases: usize,
-    seed: u64,
-    model_sha256: &'a str,
-    training_sha256: &'a str,
-    device: &'a DeviceRecord,
-    seconds: f64,
-    /// Errors on the training cases themselves: they say whether a stage works, not how well it
-    /// does on new cases.
-    stages: &'a [StageFigure],
-    training_cases: &'a [TrainingCase],
-    suspicions: Vec<SuspicionRecord>,
-    warnings: &'a [String],
-}
-
-impl<'a> TrainingReport<'a> {
-    /// The report of a training; `warnings` are all that the user was told,
-    /// `seconds` those of reading, training and writing.
-    pub fn new(
-        trained: &'a TrainedModel,
-        dataset: &'a Dataset,
-        seed: u64,
-        device: &'a Device,
-        warnings: &'a [String],
-        seconds: f64,
-    ) -> Self {
-        let provenance = &trained.model.provenance;
-        Self {
-            schema: "pbt-training/1",
-            pbt_version: env!("CARGO_PKG_VERSION"),
-            dataset: &dataset.name,
-            cases: provenance.cases,
-            seed,
-            model_sha256: &trained.sha256,
-            training_sha256: &provenance.training_sha256,
-            device: &device.record,
-            seconds,
-            stages: &trained.figures,
-            training_cases: &trained.cases,
-            suspicions: trained.suspicions.iter().map(SuspicionRecord::from).collect(),
-            warnings,
-        }
-    }
 }

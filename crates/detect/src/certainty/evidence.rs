@@ -1,6 +1,6 @@
 //! What speaks for a detection when it is made.
 
-use crate::network::graph::sure;
+use crate::log_odds::believed;
 use crate::pose::prior::Prior;
 use pbt_volume::Pose;
 
@@ -59,13 +59,18 @@ impl Known<'_> {
             .map(|a| (libm::log(at.size_mm[a] / prior.mean_size_mm[a]) / spread).abs())
             .fold(0.0, f64::max);
         [
-            sure(self.log_odds[self.chosen]),
-            sure(self.log_odds[self.chosen] - elsewhere),
-            sure(self.lead),
-            sure(self.support),
+            believed(self.log_odds[self.chosen]),
+            believed(self.log_odds[self.chosen] - elsewhere),
+            believed(self.lead),
+            believed(self.support),
             // From −2 to 2.
             4.0 * share - 2.0,
             -odd.min(FARTHEST),
         ]
     }
+}
+
+/// What the score of a box says about its landmarks, as log-odds.
+pub(crate) fn landmark_evidence(box_score: f64) -> f64 {
+    libm::log(box_score.max(1e-3) / (1.0 - box_score).max(1e-3))
 }

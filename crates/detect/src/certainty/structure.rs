@@ -1,7 +1,7 @@
 //! What a model knows of how sure and how near it is.
 
-use crate::certainty::calibration::logistic;
 use crate::certainty::evidence::{Evidence, KINDS};
+use crate::certainty::logistic::logistic;
 use pbt_evaluate::tolerance_mm;
 use pbt_volume::Precision;
 use serde::{Deserialize, Serialize};

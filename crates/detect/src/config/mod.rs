@@ -52,8 +52,8 @@ pub struct TrainConfig {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct WorkingConfig {
-    /// Spacing of the finest level, mm. Automatic: D/46, but not below the smallest spacing of the
-    /// training images.
+    /// Spacing of the finest level, mm. Automatic: the smallest spacing of an image, median over the
+    /// training images, doubled until it is nearest to D/46.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spacing_mm: Option<f64>,
     /// How intensities become 12 bits. Automatic: by modality, a window learned from the training

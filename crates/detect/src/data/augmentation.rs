@@ -404,7 +404,7 @@ impl<D: TrainingData> TrainingData for Augmented<'_, D> {
 mod tests {
     use super::*;
     use crate::data::pyramids::Pyramids;
-    use crate::data::working::WorkingSpec;
+    use crate::working::spec::WorkingSpec;
     use pbt_volume::{Padding, VoxelIndex};
 
     /// Boxes and landmarks in images of 20 x 24 x 30 voxels.

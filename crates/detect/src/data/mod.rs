@@ -8,5 +8,3 @@ pub(crate) mod part;
 pub(crate) mod pyramids;
 pub(crate) mod symmetry;
 pub(crate) mod training_data;
-pub(crate) mod working;
-pub(crate) mod working_choice;

@@ -2,7 +2,7 @@
 
 use crate::DetectError;
 use crate::data::training_data::TrainingData;
-use crate::data::working::WorkingSpec;
+use crate::working::spec::WorkingSpec;
 use pbt_volume::{Geometry, Pyramid};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -24,7 +24,7 @@ pub trait TrainingData: Sync {
     /// Hash of a case's image file.
     fn image_sha256(&self, case: usize) -> &str;
 
-    /// Grid of a case's image, trimmed as it is.
+    /// Grid of the trimmed image, which [`TrainingData::image`] reads.
     fn geometry(&self, case: usize) -> &Geometry;
 
     /// Reads the image of a case without what only surrounds it: [`pbt_volume::trimmed`].

@@ -2,9 +2,10 @@
 
 use super::Trace;
 use crate::DetectError;
+use crate::log_odds::believed;
 use crate::model::Model;
 use crate::network::choice::Choice;
-use crate::network::graph::{Network, sure};
+use crate::network::graph::Network;
 use crate::network::level_shift::{LevelShiftTest, SHIFTS, ladder};
 use pbt_tree::Backend;
 use pbt_volume::{Geometry, Pose};
@@ -48,7 +49,7 @@ impl Model {
             for (first, (score, pose)) in scores.into_iter().zip(here).enumerate() {
                 // Nothing is known of what is out of view.
                 if view.voxels_outside(pose.center) <= 0.0 {
-                    seen[first] += share * sure(score.log_odds());
+                    seen[first] += share * believed(score.log_odds());
                 }
                 places[first] += share * network.center_log_density(s, pose, middle);
             }

@@ -2,7 +2,7 @@
 //! on.
 
 use crate::DetectError;
-use crate::data::working::WorkingSpec;
+use crate::working::spec::WorkingSpec;
 use pbt_tree::ImageLayout;
 use pbt_volume::{Pose, Pyramid, Volume};
 use serde::{Deserialize, Serialize};

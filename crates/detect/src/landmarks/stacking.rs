@@ -1,6 +1,6 @@
 //! One estimate of a landmark from those of all regressors.
 //!
-//! Rounds see different surroundings and err differently, so a weighted mean of what they say is
+//! Regressors see different surroundings and err differently, so a weighted mean of what they say is
 //! better than the last word of the last one where much of the error is chance (stacked regression:
 //! Breiman 1996). The weights come from cases that the regressors did not see.
 

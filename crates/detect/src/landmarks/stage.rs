@@ -83,7 +83,7 @@ pub struct LandmarkStage {
     /// What regressors look at; absent where the working pyramid of the box is fine enough, or the
     /// images are no finer.
     pub close_up: Option<CloseUp>,
-    /// Estimates in their order.
+    /// The regressors, in the order in which they are applied.
     pub regressors: Vec<LandmarkRegressor>,
 }
 
@@ -167,14 +167,14 @@ impl LandmarkStage {
         image: &B::Image,
         frame: &Pose,
     ) -> Result<Vec<FoundLandmark>, DetectError> {
-        let regressors = self.estimates(backend, image, frame)?;
+        let estimates = self.estimates(backend, image, frame)?;
         let found = |(l, landmark): (usize, &LandmarkPrior)| {
-            let start = regressors[0][l];
+            let start = estimates[0][l];
             let step = |(weight, points): (&f64, &Vec<PointLps>)| {
                 step_between(frame, start, points[l]) * *weight
             };
             let step: Vector3<f64> =
-                landmark.stacking_weights.iter().zip(&regressors).map(step).sum();
+                landmark.stacking_weights.iter().zip(&estimates).map(step).sum();
             FoundLandmark {
                 point: stepped(frame, start, step),
                 score: landmark.right * landmark.plausibility(step.norm()),

@@ -9,7 +9,7 @@ use crate::landmarks::annotated::AnnotatedLandmark;
 use crate::landmarks::close_up::{CloseUp, MOST_BORDER};
 use crate::landmarks::contradicted::{Contradicted, contradicted};
 use crate::landmarks::frame_errors::FrameErrors;
-use crate::landmarks::held_out::{Estimates, held_out_errors, independent, stacked};
+use crate::landmarks::held_out_estimates::{Estimates, held_out_errors, independent, stacked};
 use crate::landmarks::stacking;
 use crate::landmarks::stage::{
     LandmarkGroup, LandmarkPrior, LandmarkRegressor, LandmarkRegressorSpec, LandmarkStage,
@@ -29,7 +29,7 @@ use std::collections::BTreeSet;
 impl LandmarkStage {
     /// Trains all regressors, and sees how often landmarks come out right in cases that were left
     /// out. Annotations that regressors without their case contradict are not learned from; they
-    /// are returned. `frames` are those of [`HeldOut::frames`](crate::refine::held_out::HeldOut::frames); every landmark has
+    /// are returned. `frames` are those of [`HeldOut::frames`](crate::refine::held_out_pass::HeldOut::frames); every landmark has
     /// at least one case.
     pub(crate) fn train<B: Backend>(
         input: &StageInput<'_, B>,
@@ -88,7 +88,7 @@ impl LandmarkStage {
         Ok((stage, contradicted))
     }
 
-    /// `kept` is what is left of the landmarks' annotations without contradicted ones. Estimates
+    /// `kept` is what is left of the landmarks' annotations without contradicted ones. Regressors
     /// that look at the whole box learn from all: one map serves all landmarks there only while
     /// they have the same cases.
     pub(super) fn fit<B: Backend>(

@@ -1,7 +1,6 @@
 //! The card of a model file: everything that is short, as JSON.
 
 use crate::certainty::structure::Certainty;
-use crate::data::working::WorkingSpec;
 use crate::model::Provenance;
 use crate::model::landmark_tables::LandmarkCard;
 use crate::network::graph::Network;
@@ -12,6 +11,7 @@ use crate::refine::regressor::RegressorSpec;
 use crate::stages::orientation::OrientationSpec;
 use crate::stages::position::PositionSpec;
 use crate::stages::verification::VerificationSpec;
+use crate::working::spec::WorkingSpec;
 use pbt_features::BoxGrid;
 use pbt_tree::EvalParams;
 use serde::{Deserialize, Serialize};

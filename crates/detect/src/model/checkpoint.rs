@@ -1,6 +1,5 @@
 //! A structure in training, as checkpoints keep it.
 
-use crate::data::working::WorkingSpec;
 use crate::landmarks::stage::LandmarkStage;
 use crate::model::StructureModel;
 use crate::network::level_shift_training::ChainDetector;
@@ -9,6 +8,7 @@ use crate::refine::refinement::Refinement;
 use crate::stages::orientation::OrientationStage;
 use crate::stages::position::PositionStage;
 use crate::stages::verification::VerificationStage;
+use crate::working::spec::WorkingSpec;
 use pbt_volume::Pose;
 
 /// A structure in training: stages appear one after another.

@@ -3,10 +3,10 @@
 //! that something was found far outside the image.
 
 use crate::DetectError;
-use crate::data::working::WorkingSpec;
 use crate::pose::prior::Prior;
 use crate::pose::step::Reach;
 use crate::stages::platt_scaling::Calibration;
+use crate::working::spec::WorkingSpec;
 use pbt_features::BoxGrid;
 use pbt_tree::Patch;
 use pbt_volume::{IntensityPolicy, LARGEST_EDGE_MM, SMALLEST_EDGE_MM};
@@ -21,7 +21,7 @@ pub(super) const MOST_CASES: usize = 10_000_000;
 /// wrong.
 pub(super) const MOST_LOG_ODDS: f64 = 50.0;
 
-/// Most log-odds a unit of a classifier's or a piece of evidence.
+/// Most log-odds per unit of a classifier's output, or of a kind of evidence.
 const STEEPEST: f64 = 1e4;
 
 /// Intensities in an image's own units.

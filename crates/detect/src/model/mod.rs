@@ -15,7 +15,6 @@ pub(crate) mod tables;
 
 use crate::certainty::structure::Certainty;
 use crate::config::TrainConfig;
-use crate::data::working::WorkingSpec;
 use crate::landmarks::stage::LandmarkStage;
 use crate::network::graph::Network;
 use crate::network::level_shift::LevelShiftTest;
@@ -24,6 +23,7 @@ use crate::refine::refinement::Refinement;
 use crate::stages::orientation::OrientationStage;
 use crate::stages::position::PositionStage;
 use crate::stages::verification::VerificationStage;
+use crate::working::spec::WorkingSpec;
 use serde::{Deserialize, Serialize};
 
 /// A model: one or more structures.

@@ -1,6 +1,7 @@
-//! The choice of one pose a structure that agree best: exact on a tree, by dynamic programming.
+//! The joint choice of one pose for each structure, those that agree best: exact on a tree, by dynamic programming.
 
-use crate::network::graph::{Network, SUREST, sure};
+use crate::log_odds::{SUREST, believed};
+use crate::network::graph::Network;
 use pbt_tree::{Score, best_indices};
 use pbt_volume::{PointLps, Pose};
 
@@ -54,7 +55,7 @@ impl Network {
                 c.poses
                     .iter()
                     .zip(&c.log_odds)
-                    .map(|(p, odds)| sure(*odds) + self.center_log_density(s, p, middle))
+                    .map(|(p, odds)| believed(*odds) + self.center_log_density(s, p, middle))
                     .collect()
             })
             .collect();
@@ -152,7 +153,7 @@ fn best_of(values: impl Iterator<Item = f64>) -> f64 {
 mod tests {
     use super::*;
     use crate::network::center_prior::OUT_OF_PLACE;
-    use crate::network::graph::{Arc, SUREST};
+    use crate::network::graph::Arc;
     use crate::pose::prior::Prior;
     use crate::random::test_random;
     use nalgebra::{UnitQuaternion, Vector3};

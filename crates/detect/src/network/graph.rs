@@ -14,9 +14,6 @@ use nalgebra::{UnitQuaternion, Vector3};
 use pbt_volume::{PointLps, Pose, positive, rotation_from_vector, rotation_to_vector};
 use serde::{Deserialize, Serialize};
 
-/// Log-odds beyond this tell no more: classifiers are surest of what they were trained on.
-pub(super) const SUREST: f64 = 5.0;
-
 /// What the pose of one structure says about another's.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -185,11 +182,6 @@ const PROPOSERS: usize = 4;
 /// Neighbours whose relative position is less likely than this, as a log density against the
 /// mean's, do not belong together: 3½ standard deviations.
 pub(crate) const BROKEN: f64 = -6.0;
-
-/// Log-odds as far as they are believed.
-pub(crate) fn sure(log_odds: f64) -> f64 {
-    log_odds.clamp(-SUREST, SUREST)
-}
 
 impl Arc {
     /// The position's alone.

@@ -4,14 +4,14 @@ use crate::DetectError;
 use crate::data::folds::Folds;
 use crate::data::pyramids::Pyramids;
 use crate::data::training_data::{Annotated, Subjects, TrainingData};
-use crate::data::working::WorkingSpec;
 use crate::linear::map::{LinearMap, RegressionProblem};
 use crate::network::graph::Network;
 use crate::network::level_shift::{LevelShiftSpec, LevelShiftTest, SHIFTS, chains, ladder, raw};
-use crate::pose::step::{Reach, spread};
+use crate::pose::step::{Reach, perturbed_normally};
 use crate::random::{Seeds, Stream};
 use crate::refine::refinement::Refinement;
 use crate::stages::platt_scaling::Calibration;
+use crate::working::spec::WorkingSpec;
 use pbt_features::BoxGrid;
 use pbt_tree::{Backend, ImageLayout, Patch, PoseSite};
 use pbt_volume::Pose;
@@ -154,8 +154,10 @@ impl<B: Backend> Chain<'_, B> {
             for first in 0..=2 * SHIFTS {
                 let copies = if first == SHIFTS { 2 * SHIFTS * self.each } else { self.each };
                 for _ in 0..copies {
-                    let jittered: Vec<Pose> =
-                        rungs.iter().map(|pose| spread(pose, &jitter, &mut random)).collect();
+                    let jittered: Vec<Pose> = rungs
+                        .iter()
+                        .map(|pose| perturbed_normally(pose, &jitter, &mut random))
+                        .collect();
                     sites.extend(spec.sites(n as u32, &jittered, first));
                     right.push(first == SHIFTS);
                     cases.push(n);

@@ -19,8 +19,8 @@ pub(crate) struct ModeRule {
 }
 
 /// Greedy modes of the best hypotheses: the best one that is not near a mode yet founds the next;
-/// each mode becomes the mean of the hypotheses within 6/7 of the distance that keeps modes
-/// apart_rad. The mean of the best quarter is added as a last mode.
+/// each mode becomes the mean of the hypotheses within 6/7 of the angle and distance that keep
+/// modes apart. The mean of the best quarter is added as a last mode.
 pub(crate) fn modes(poses: &[Pose], scores: &[Score], rule: &ModeRule) -> Vec<Pose> {
     let order = pbt_tree::best_indices(scores, rule.keep);
     let near = |a: &Pose, b: &Pose, part: f64| {

@@ -132,7 +132,7 @@ pub(crate) fn upper_median(values: impl IntoIterator<Item = f64>) -> f64 {
 mod tests {
     use super::*;
     use crate::config::Orientations;
-    use crate::pose::step::spread;
+    use crate::pose::step::perturbed_normally;
     use crate::random::test_random;
     use nalgebra::UnitQuaternion;
     use pbt_volume::Random;
@@ -146,7 +146,7 @@ mod tests {
             size_mm: [D; 3],
         };
         let reach = Reach { angle_rad: 0.3, center_mm: 20.0, log_size: 0.2 };
-        (0..20).map(|_| spread(&mean, &reach, random)).collect()
+        (0..20).map(|_| perturbed_normally(&mean, &reach, random)).collect()
     }
 
     fn prior(poses: &[Pose]) -> Prior {

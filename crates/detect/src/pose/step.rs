@@ -66,7 +66,7 @@ impl Step {
         }
     }
 
-    /// The step shortened, where need be, to stay within a reach: the shrinkage region of whatever
+    /// The step shortened, where need be, to stay within a reach: the trust region of whatever
     /// proposed it.
     pub fn limited(&self, reach: &Reach) -> Self {
         let shorten =
@@ -95,7 +95,7 @@ pub(crate) fn perturbed(truth: &Pose, reach: &Reach, random: &mut Random) -> Pos
 /// A pose about `truth`, normally distributed: each component of the rotation vector, of the shift
 /// and of the log sizes has 0.4 of the reach as its standard deviation. Errors that a search leaves
 /// look so, and a linear regressor is best where it sees most samples.
-pub(crate) fn spread(truth: &Pose, reach: &Reach, random: &mut Random) -> Pose {
+pub(crate) fn perturbed_normally(truth: &Pose, reach: &Reach, random: &mut Random) -> Pose {
     let mut three = |reach: f64| Vector3::from_fn(|_, _| 0.4 * reach * random.normal());
     let (rotation, shift_mm, log_size) =
         (three(reach.angle_rad), three(reach.center_mm), three(reach.log_size));

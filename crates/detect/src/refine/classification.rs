@@ -14,7 +14,7 @@ use pbt_volume::Pose;
 use pbt_volume::Random;
 use serde::{Deserialize, Serialize};
 
-/// Which hypotheses a pass draws pass each mode.
+/// Which hypotheses a pass draws around each mode.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PassSpec {
@@ -96,7 +96,7 @@ impl ClassificationPasses {
         Ok(Self { passes })
     }
 
-    /// Each pose brought to the mean of the best hypotheses pass it, pass by pass.
+    /// Each pose brought to the mean of the best hypotheses around it, pass by pass.
     ///
     /// # Errors
     /// [`DetectError::Device`] when the device fails.
@@ -123,8 +123,6 @@ impl ClassificationPass {
         pose: &Pose,
     ) -> Result<Pose, DetectError> {
         let mut random = Random::from_seed(self.spec.seed);
-        // Beyond the outer hypotheses there is nothing to average on their far side: draw a little
-        // wider than trained.
         let hypotheses: Vec<Pose> = (0..self.spec.hypotheses)
             .map(|_| perturbed(pose, &self.spec.reach, &mut random))
             .collect();

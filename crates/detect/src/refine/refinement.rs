@@ -2,9 +2,9 @@
 
 use crate::DetectError;
 use crate::config::RefinementKind;
+use crate::refine::border_and_ridge;
 use crate::refine::cascade::{Cascade, CascadeSettings};
 use crate::refine::classification::ClassificationPasses;
-use crate::refine::settings;
 use crate::stages::input::StageInput;
 use pbt_tree::Backend;
 use pbt_volume::Pose;
@@ -56,7 +56,7 @@ impl<'a, B: Backend> RefinementTrainer<'a, B> {
                 let settings = match self.settings.get() {
                     Some(settings) => *settings,
                     None => {
-                        let chosen = settings::choose(self.all)?;
+                        let chosen = border_and_ridge::choose(self.all)?;
                         *self.settings.get_or_init(|| chosen)
                     }
                 };

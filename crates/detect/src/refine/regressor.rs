@@ -5,7 +5,7 @@ use crate::DetectError;
 use crate::config::RefinementConfig;
 use crate::data::case::TrainingCase;
 use crate::linear::map::{LinearMap, RegressionProblem};
-use crate::pose::step::{Reach, Step, spread};
+use crate::pose::step::{Reach, Step, perturbed_normally};
 use crate::random::{Seeds, Stream};
 use crate::stages::sampling::normalise;
 use nalgebra::Vector3;
@@ -119,7 +119,7 @@ impl RegressorSpec {
             .flat_map(|(index, &(n, truth))| {
                 let mut random = seeds.random(stream, index);
                 (0..each).map(move |_| {
-                    let start = spread(&truth, &self.reach, &mut random);
+                    let start = perturbed_normally(&truth, &self.reach, &mut random);
                     (PoseSite { image: n as u32, pose: start }, Step::between(&start, &truth))
                 })
             })

@@ -4,9 +4,9 @@ use crate::data::case::TrainingCase;
 use crate::data::folds::Folds;
 
 use crate::config::TrainConfig;
-use crate::data::working::WorkingSpec;
 use crate::pose::prior::Prior;
 use crate::random::Seeds;
+use crate::working::spec::WorkingSpec;
 use pbt_tree::Backend;
 
 /// Training cases, uploaded, with what their poses say and how to train.

@@ -40,7 +40,8 @@ pub struct OrientationStage {
     pub classifier: PoseClassifier,
 }
 
-/// Within these a hypothesis is a positive, beyond the others a negative. Angles in radians.
+/// Within both limits of positives a hypothesis is one; beyond either limit of negatives it is a
+/// negative. Angles in radians.
 struct Limits {
     positive_angle_rad: f64,
     negative_angle_rad: f64,

@@ -3,12 +3,12 @@
 use crate::DetectError;
 use crate::config::PositionConfig;
 use crate::data::case::{TrainingCase, originals};
-use crate::data::working::WorkingSpec;
-use crate::data::working::level_for;
 use crate::pose::prior::Prior;
 use crate::random::{Seeds, Stream};
 use crate::stages::classifier::{HaarClassifier, Labelled};
 use crate::stages::voxel_search::{best_of, best_voxels, lattice};
+use crate::working::spec::WorkingSpec;
+use crate::working::spec::level_for;
 use nalgebra::Vector3;
 use pbt_features::haar_pool;
 use pbt_tree::{Backend, ClassifierParams, Haar, ImageLayout, Score, VoxelSite};

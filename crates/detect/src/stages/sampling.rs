@@ -1,7 +1,7 @@
 //! How a posed box is sampled: the grid, the pyramid levels, and patches brought to one scale.
 
-use crate::data::working::{WorkingSpec, level_for};
 use crate::pose::prior::Prior;
+use crate::working::spec::{WorkingSpec, level_for};
 use pbt_features::BoxGrid;
 use pbt_tree::Patch;
 

@@ -8,11 +8,11 @@ use crate::data::case::TrainingCase;
 use crate::data::look_alikes::look_alikes;
 use crate::data::pyramids::Pyramids;
 use crate::data::training_data::{Subjects, TrainingData};
-use crate::data::working_choice::working_spec;
 use crate::pose::prior::Prior;
 use crate::random::Seeds;
-use crate::refine::settings::{self, FEWEST_TO_CHOOSE};
+use crate::refine::border_and_ridge::{FEWEST_TO_CHOOSE, regressor_trial};
 use crate::stages::input::StageInput;
+use crate::working::choice::working_spec;
 use pbt_tree::{Backend, ImageLayout};
 use pbt_volume::{PointLps, Pose};
 use rayon::prelude::*;
@@ -77,7 +77,7 @@ pub(super) fn trial<B: Backend, D: TrainingData>(
     let images: Vec<&B::Image> = images.iter().collect();
     // The originals come first.
     let errors = |count: usize| {
-        settings::trial(&StageInput {
+        regressor_trial(&StageInput {
             backend,
             cases: &cases[..count],
             images: &images[..count],

@@ -5,9 +5,9 @@ use crate::DetectError;
 use crate::config::TrainConfig;
 use crate::data::look_alikes::representatives;
 use crate::data::training_data::{Annotated, FEWEST_CASES, TrainingData};
-use crate::data::working::check_grid;
-use crate::data::working_choice::spacing_and_levels;
 use crate::pose::prior::Prior;
+use crate::working::choice::spacing_and_levels;
+use crate::working::spec::check_grid;
 use pbt_volume::{Geometry, PointLps, Pose};
 
 /// A reason for which a training refuses its data.
@@ -129,7 +129,7 @@ fn too_few_cases<D: TrainingData>(data: &D, structures: &[Annotated]) -> Vec<Ref
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::working_choice::working_spec;
+    use crate::working::choice::working_spec;
     use nalgebra::{Matrix3, UnitQuaternion, Vector3};
     use pbt_volume::Volume;
 

@@ -7,20 +7,20 @@ use crate::data::case::TrainingCase;
 use crate::data::look_alikes::look_alikes;
 use crate::data::pyramids::Pyramids;
 use crate::data::training_data::{Annotated, Subjects, TrainingData};
-use crate::data::working::{WorkingSpec, check_window};
-use crate::data::working_choice::working_spec;
-use crate::memory::check_training;
+use crate::memory_need::check_training;
 use crate::model::checkpoint::StructureCheckpoint;
 use crate::model::file::write_checkpoints;
 use crate::model::{Provenance, StructureModel};
 use crate::pose::prior::Prior;
 use crate::random::Seeds;
-use crate::refine::held_out::{BeforeAndAfter, HeldOut, HeldOutOnce};
+use crate::refine::held_out_pass::{BeforeAndAfter, HeldOutOnce, HeldOutPass};
 use crate::refine::refinement::{Refinement, RefinementTrainer};
 use crate::stages::input::StageInput;
 use crate::stages::orientation::OrientationStage;
 use crate::stages::position::PositionStage;
 use crate::stages::verification::VerificationStage;
+use crate::working::choice::working_spec;
+use crate::working::spec::{WorkingSpec, check_window};
 use pbt_evaluate::BoxError;
 use pbt_tree::{Backend, ImageLayout};
 use pbt_volume::{PointLps, Pose};
@@ -234,7 +234,7 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
         held_out: &HeldOutOnce<'_, B>,
         refinement: &Refinement,
     ) -> Result<VerificationStage, D::Error> {
-        // Neighbours are weighed by it; without any it is not needed.
+        // The refinement's error weighs neighbours; a model of one structure needs none.
         let shared = checkpoints[self.representative]
             .verification
             .as_ref()
@@ -255,10 +255,10 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
                 }
                 let (mut shrinkage, mut error) = (None, shared);
                 // With many cases shrinkage is not measured, and look-alikes share the error.
-                if shared.is_none() && (!alone || HeldOut::tells_shrinkage(input)) {
+                if shared.is_none() && (!alone || HeldOutPass::tells_shrinkage(input)) {
                     let measured = held_out.get()?;
                     shrinkage = measured.and_then(|measured| measured.shrinkage(input));
-                    error = measured.filter(|_| !alone).map(HeldOut::pose_error);
+                    error = measured.filter(|_| !alone).map(HeldOutPass::pose_error);
                     warning = measured.and_then(|measured| self.worse(held_out, measured));
                 }
                 VerificationStage::train(input, held_out.modes, refine, shrinkage, error)
@@ -269,7 +269,7 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
     }
 
     /// A warning where the refinement leaves held-out cases farther off than it found them.
-    fn worse(&self, held_out: &HeldOutOnce<'_, B>, measured: &HeldOut) -> Option<String> {
+    fn worse(&self, held_out: &HeldOutOnce<'_, B>, measured: &HeldOutPass) -> Option<String> {
         let BeforeAndAfter { before_mm, after_mm } =
             measured.before_and_after(held_out.input.cases, held_out.modes);
         (after_mm > before_mm).then(|| {

@@ -20,7 +20,8 @@ mod values;
 mod walk;
 
 use crate::IoError;
-use crate::loaded::{Loaded, MemoryPlan, ReadOptions};
+use crate::loaded::{Loaded, ReadOptions};
+use crate::memory_plan::MemoryPlan;
 use content::{Content, LeftOut};
 use pbt_volume::{Geometry, hex, sha256, try_zeroed};
 use plane::Plane;

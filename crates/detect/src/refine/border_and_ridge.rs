@@ -4,7 +4,7 @@ use crate::DetectError;
 use crate::config::{PassConfig, RefinementConfig};
 use crate::data::case::subjects;
 use crate::data::folds::Folds;
-use crate::pose::step::{Step, spread};
+use crate::pose::step::{Step, perturbed_normally};
 use crate::random::Stream;
 use crate::refine::cascade::{CascadeSettings, specify};
 use crate::refine::regressor::{Regressor, RegressorSpec};
@@ -48,7 +48,7 @@ pub(crate) fn choose<B: Backend>(
             (1..errors.len()).fold(0, |best, n| if errors[n] < errors[best] { n } else { best })
         };
         let errors = |settings: CascadeSettings, ridges: &[f64]| -> Result<Vec<f64>, DetectError> {
-            let by_ridge = held_out_errors(input, pass, settings, ridges, LAST_FOLD)?;
+            let by_ridge = errors_by_ridge(input, pass, settings, ridges, LAST_FOLD)?;
             Ok(by_ridge.iter().map(|errors| errors.iter().map(|(_, error)| error).sum()).collect())
         };
         if config.border.is_none() {
@@ -68,7 +68,9 @@ pub(crate) fn choose<B: Backend>(
 /// By case that is no copy, what the middle regressor of a cascade with few points leaves when it
 /// did not see the case: enough to compare training sets. Empty without regressors, or where a part
 /// of the cases has no other to learn from.
-pub(crate) fn trial<B: Backend>(input: &StageInput<'_, B>) -> Result<Vec<f64>, DetectError> {
+pub(crate) fn regressor_trial<B: Backend>(
+    input: &StageInput<'_, B>,
+) -> Result<Vec<f64>, DetectError> {
     let config = &input.config.refinement;
     let Some(pass) = config.regressors.get(config.regressors.len() / 2) else {
         return Ok(Vec::new());
@@ -81,7 +83,7 @@ pub(crate) fn trial<B: Backend>(input: &StageInput<'_, B>) -> Result<Vec<f64>, D
     let pass = PassConfig { density: TRIAL_DENSITY * pass.density, ..pass.clone() };
     let mut errors: Vec<(usize, f64)> = Vec::new();
     for fold in 0..folds.count() {
-        errors.append(&mut held_out_errors(input, &pass, settings, &[settings.ridge], fold)?[0]);
+        errors.append(&mut errors_by_ridge(input, &pass, settings, &[settings.ridge], fold)?[0]);
     }
     errors.sort_by_key(|&(case, _)| case);
     Ok(errors.into_iter().map(|(_, error)| error).collect())
@@ -99,7 +101,7 @@ const LAST_FOLD: usize = 2;
 
 /// By penalty, the held-out cases that are no copies, each with what is left there, in units of D
 /// and radians, where a regressor ends that did not see them.
-fn held_out_errors<B: Backend>(
+fn errors_by_ridge<B: Backend>(
     input: &StageInput<'_, B>,
     pass: &PassConfig,
     settings: CascadeSettings,
@@ -128,8 +130,10 @@ fn held_out_errors<B: Backend>(
     let error = |regressor: &Regressor, n: usize| -> Result<f64, DetectError> {
         let mut random = input.seeds.random(Stream::SettingsStarts, n);
         let truths: Vec<Pose> = cases[n].all().flat_map(|pose| [pose; 8]).collect();
-        let starts: Vec<Pose> =
-            truths.iter().map(|truth| spread(truth, &regressor.spec.reach, &mut random)).collect();
+        let starts: Vec<Pose> = truths
+            .iter()
+            .map(|truth| perturbed_normally(truth, &regressor.spec.reach, &mut random))
+            .collect();
         let ends = regressor.apply(backend, images[n], &starts)?;
         Ok(truths.iter().zip(&ends).map(|(truth, end)| left(truth, end)).sum())
     };

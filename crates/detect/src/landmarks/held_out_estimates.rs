@@ -65,12 +65,12 @@ pub(super) fn held_out_errors<B: Backend>(
             .unzip();
         let stage = LandmarkStage::fit(&fold.input(input), config, &known, &known, &own)?;
         for &n in &fold.held_out {
-            let regressors = stage.estimates(backend, images[n], &frames[n])?;
+            let estimates = stage.estimates(backend, images[n], &frames[n])?;
             for (i, &l) in numbers.iter().enumerate() {
                 if let Some(index) = landmarks[l].1.iter().position(|(case, _)| *case == n) {
                     let truth = landmarks[l].1[index].1;
                     errors[l][index] = Some(
-                        regressors
+                        estimates
                             .iter()
                             .map(|points| step_between(&frames[n], truth, points[i]))
                             .collect(),

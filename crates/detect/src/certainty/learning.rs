@@ -1,8 +1,9 @@
 //! From detections in held-out cases to what a model knows of its own certainty.
 
-use crate::certainty::calibration::{Beliefs, Logistic, Outcome};
 use crate::certainty::conformal::radius_90;
+use crate::certainty::evidence::landmark_evidence;
 use crate::certainty::evidence::{BELIEVED, Evidence};
+use crate::certainty::logistic::{Beliefs, Logistic, Outcome};
 use crate::certainty::structure::{Certainty, HeldOutErrors, LandmarkCertainty};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +13,7 @@ pub(crate) struct HeldOutBox {
     pub(crate) structure: usize,
     pub(crate) subject: usize,
     pub(crate) evidence: Evidence,
-    /// Whether it was called absent or could not be in view, whatever its score.
+    /// Absent, or doubtful at most, whatever its score.
     pub(crate) out: bool,
     pub(crate) right: bool,
     pub(crate) center_mm: f64,
@@ -121,11 +122,6 @@ fn landmark_certainties(
             landmark
         })
         .collect()
-}
-
-/// What the score of a box says about its landmarks, as log-odds.
-pub(crate) fn landmark_evidence(box_score: f64) -> f64 {
-    libm::log(box_score.max(1e-3) / (1.0 - box_score).max(1e-3))
 }
 
 /// How near a held-out structure was.

@@ -10,7 +10,7 @@ use crate::data::case::{TrainingCase, originals};
 use crate::data::folds::Folds;
 use crate::pose::error::PoseError;
 use crate::pose::shrinkage::{Shrinkage, end_at, upper_median};
-use crate::pose::step::{Reach, Step, spread};
+use crate::pose::step::{Reach, Step, perturbed_normally};
 use crate::random::Stream;
 use crate::refine::refinement::RefinementTrainer;
 use crate::stages::input::StageInput;
@@ -24,9 +24,11 @@ use std::cell::OnceCell;
 /// them is too pessimistic.
 const MANY: usize = 40;
 
-/// Starts a structure and held-out case, with 0.4 of this as standard deviation: what the search
-/// leaves, D being the unit of shifts.
+/// Number of starts per structure and held-out case.
 const STARTS: usize = 2;
+
+/// Reach of the starts, of which 0.4 is their standard deviation: what the search leaves, D being the
+/// unit of shifts.
 const START: Reach = Reach { angle_rad: 0.15, center_mm: 0.1, log_size: 0.1 };
 
 /// The median of |x| of a normal distribution times this is its standard deviation; it does not see
@@ -34,20 +36,20 @@ const START: Reach = Reach { angle_rad: 0.15, center_mm: 0.1, log_size: 0.1 };
 const MEDIAN_TO_DEVIATION: f64 = 1.4826;
 
 /// Where refinements end that have not seen the case.
-pub(crate) struct HeldOut {
+pub(crate) struct HeldOutPass {
     /// By case, where its modes end.
     ends: Vec<Vec<Pose>>,
     /// Of starts near the truth, look-alikes among them: from where they end to the truth.
     left: Vec<Step>,
 }
 
-/// [`HeldOut`], measured when it is first asked for: not every structure needs it.
+/// [`HeldOutPass`], measured when it is first asked for: not every structure needs it.
 pub(crate) struct HeldOutOnce<'a, B: Backend> {
     pub(crate) input: &'a StageInput<'a, B>,
     trainer: &'a RefinementTrainer<'a, B>,
     /// By case, what the orientation stage found.
     pub(crate) modes: &'a [Vec<Pose>],
-    measured: OnceCell<Option<HeldOut>>,
+    measured: OnceCell<Option<HeldOutPass>>,
 }
 
 impl<'a, B: Backend> HeldOutOnce<'a, B> {
@@ -60,11 +62,11 @@ impl<'a, B: Backend> HeldOutOnce<'a, B> {
     }
 
     /// `None` with a single subject.
-    pub(crate) fn get(&self) -> Result<Option<&HeldOut>, DetectError> {
+    pub(crate) fn get(&self) -> Result<Option<&HeldOutPass>, DetectError> {
         if let Some(measured) = self.measured.get() {
             return Ok(measured.as_ref());
         }
-        let measured = HeldOut::measure(self.input, self.trainer, self.modes)?;
+        let measured = HeldOutPass::measure(self.input, self.trainer, self.modes)?;
         Ok(self.measured.get_or_init(|| measured).as_ref())
     }
 }
@@ -77,7 +79,7 @@ pub(crate) struct BeforeAndAfter {
     pub(crate) after_mm: f64,
 }
 
-impl HeldOut {
+impl HeldOutPass {
     /// Trains the refinement without each part of the cases and applies it there. `None` with a
     /// single subject.
     fn measure<B: Backend>(
@@ -104,8 +106,10 @@ impl HeldOut {
                 }
                 let mut random = input.seeds.random(Stream::HeldOutStarts, n);
                 let truths: Vec<Pose> = cases[n].all().flat_map(|truth| [truth; STARTS]).collect();
-                let starts: Vec<Pose> =
-                    truths.iter().map(|truth| spread(truth, &reach, &mut random)).collect();
+                let starts: Vec<Pose> = truths
+                    .iter()
+                    .map(|truth| perturbed_normally(truth, &reach, &mut random))
+                    .collect();
                 let near = refinement.apply(backend, images[n], &starts)?;
                 left.extend(near.iter().zip(&truths).map(|(end, truth)| Step::between(end, truth)));
             }
@@ -203,7 +207,7 @@ mod tests {
         };
         // One gross error among errors of one size.
         let left = (0..9).map(|n| step(if n == 8 { 50.0 } else { 1.0 })).collect();
-        let error = HeldOut { ends: Vec::new(), left }.pose_error();
+        let error = HeldOutPass { ends: Vec::new(), left }.pose_error();
         assert!((error.angle_rad[0] - MEDIAN_TO_DEVIATION).abs() < 1e-12);
         assert!((error.center_mm[1] - 2.0 * MEDIAN_TO_DEVIATION).abs() < 1e-12);
         assert_eq!(error.center_mm[0], 0.0);

@@ -4,7 +4,7 @@
 use super::observer::{Nested, Observer};
 use super::train_on;
 use crate::DetectError;
-use crate::certainty::held_out::{HeldOutBox, HeldOutLandmark, certainties};
+use crate::certainty::learning::{HeldOutBox, HeldOutLandmark, certainties};
 use crate::certainty::structure::Certainty;
 use crate::certainty::suspicion::Suspicion;
 use crate::config::TrainConfig;

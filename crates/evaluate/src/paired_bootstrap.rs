@@ -2,7 +2,7 @@
 
 use crate::bootstrap::{CaseSum, Interval, RESAMPLES, pooled_mean, resampled_means};
 use crate::box_error::BoxError;
-use crate::comparison::{Comparison, Distance, Truth};
+use crate::case_errors::{Comparison, Distance, Truth};
 use pbt_volume::StructureKind;
 use serde::Serialize;
 
@@ -269,7 +269,7 @@ fn differences(pairs: &[Pair<'_>], wanted: impl Fn(&Comparison) -> bool) -> Vec<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::comparison::Answer;
+    use crate::case_errors::Answer;
 
     fn comparison(case: usize, structure: &str, center_mm: Option<f64>) -> Comparison {
         Comparison {

@@ -1,8 +1,8 @@
 //! What detection and training take, told from the grids of images before a voxel of them is read.
 
 use crate::DetectError;
-use crate::data::working::{MORE_MEMORY, check_grid, working_bytes, working_grid};
 use crate::model::{Model, StructureModel};
+use crate::working::spec::{MORE_MEMORY, check_grid, working_bytes, working_grid};
 use pbt_tree::ImageLayout;
 use pbt_volume::{Geometry, Pose, check_memory};
 

@@ -1,22 +1,72 @@
-//! What `MODEL.train.json` tells of the cases that a model was trained on: which they are, and in
-//! which of them a held-out detection contradicts the annotation.
+//! `MODEL.train.json`: how a training went, which cases a model was trained on, and in which of them
+//! a held-out detection contradicts the annotation.
 
-use crate::session::{AnnotatedCase, LoadedModel, beside};
-use pbt_detect::Suspicion;
-use pbt_io::{DetectionRecord, FileKind, read_file};
+use crate::session::{AnnotatedCase, Device, LoadedModel, TrainedModel, beside};
+use pbt_detect::{StageFigure, Suspicion};
+use pbt_io::{Dataset, DetectionRecord, DeviceRecord, FileKind, read_file};
 use pbt_volume::{Detection, Location, Status};
 use serde::{Deserialize, Serialize};
 
+/// `MODEL.train.json`, schema `pbt-training/1`.
+#[derive(Serialize)]
+pub struct TrainingReport<'a> {
+    schema: &'static str,
+    pbt_version: &'static str,
+    dataset: &'a str,
+    cases: usize,
+    seed: u64,
+    model_sha256: &'a str,
+    training_sha256: &'a str,
+    device: &'a DeviceRecord,
+    seconds: f64,
+    /// Errors on the training cases themselves: they say whether a stage works, not how well it
+    /// does on new cases.
+    stages: &'a [StageFigure],
+    training_cases: &'a [TrainedOn],
+    suspicions: Vec<SuspicionRecord>,
+    warnings: &'a [String],
+}
+
+impl<'a> TrainingReport<'a> {
+    /// The report of a training; `warnings` are all that the user was told,
+    /// `seconds` those of reading, training and writing.
+    pub fn new(
+        trained: &'a TrainedModel,
+        dataset: &'a Dataset,
+        seed: u64,
+        device: &'a Device,
+        warnings: &'a [String],
+        seconds: f64,
+    ) -> Self {
+        let provenance = &trained.model.provenance;
+        Self {
+            schema: "pbt-training/1",
+            pbt_version: env!("CARGO_PKG_VERSION"),
+            dataset: &dataset.name,
+            cases: provenance.cases,
+            seed,
+            model_sha256: &trained.sha256,
+            training_sha256: &provenance.training_sha256,
+            device: &device.record,
+            seconds,
+            stages: &trained.figures,
+            training_cases: &trained.cases,
+            suspicions: trained.suspicions.iter().map(SuspicionRecord::from).collect(),
+            warnings,
+        }
+    }
+}
+
 /// A case that a model was trained on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TrainingCase {
+pub struct TrainedOn {
     /// Its name.
     pub case: String,
     /// Hash of its image file: another data set may have a case of the same name.
     pub image_sha256: String,
 }
 
-impl From<&AnnotatedCase> for TrainingCase {
+impl From<&AnnotatedCase> for TrainedOn {
     fn from(case: &AnnotatedCase) -> Self {
         Self { case: case.spec.id.clone(), image_sha256: case.sha256.clone() }
     }
@@ -48,7 +98,7 @@ impl From<&Suspicion> for SuspicionRecord {
 pub struct HeldOut {
     model_sha256: String,
     /// All cases of the training.
-    pub training_cases: Vec<TrainingCase>,
+    pub training_cases: Vec<TrainedOn>,
     /// Annotations that held-out detections contradict.
     pub suspicions: Vec<SuspicionRecord>,
 }

@@ -3,9 +3,9 @@
 use crate::DetectError;
 use crate::config::TrainConfig;
 use crate::data::training_data::TrainingData;
-use crate::data::working::WorkingSpec;
-use crate::data::working::level_for;
 use crate::pose::prior::Prior;
+use crate::working::spec::WorkingSpec;
+use crate::working::spec::level_for;
 use pbt_volume::{IntensityPolicy, Padding, PointLps, Pose, Volume};
 
 /// The working grid: what the configuration sets, the rest from the training cases.

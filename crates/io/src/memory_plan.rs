@@ -1,0 +1,23 @@
+//! What reading takes, before it begins.
+
+/// What reading an image takes, bytes, told from its header.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct MemoryPlan {
+    pub(crate) voxels: u64,
+    /// The voxels as they are stored.
+    pub(crate) stored: u64,
+    /// What is held while they are taken out: files, other time points.
+    pub(crate) beside: u64,
+}
+
+impl MemoryPlan {
+    /// Stored voxels alone.
+    pub(crate) fn raw_bytes(&self) -> u64 {
+        self.stored.saturating_add(self.beside)
+    }
+
+    /// And then 32 bits a voxel made of them.
+    pub(crate) fn image_bytes(&self) -> u64 {
+        self.raw_bytes().max(self.stored.saturating_add(self.voxels.saturating_mul(4)))
+    }
+}

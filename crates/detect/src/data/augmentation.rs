@@ -6,8 +6,8 @@
 
 use crate::DetectError;
 use crate::config::augmentation::AugmentationConfig;
-use crate::data::symmetry::{Symmetry, across, mutual};
-use crate::data::training_data::{Annotated, TrainingData};
+use crate::data::mirror::{Mirror, twins};
+use crate::data::training_data::{Annotated, Points, TrainingData};
 use crate::random::{Seeds, Stream};
 use nalgebra::{Matrix3, Rotation3, UnitQuaternion, Vector3};
 use pbt_volume::{Geometry, IntensityPolicy, PointLps, Pose, Volume, positive};
@@ -23,9 +23,6 @@ pub(crate) struct Augmented<'a, D> {
     landmarks: Vec<Vec<Points>>,
     symmetric: Option<bool>,
 }
-
-/// Name of a landmark, and the cases that have it with its place.
-type Points = (String, Vec<(usize, PointLps)>);
 
 /// A case under a similarity about the middle of its image.
 struct Copy {
@@ -115,151 +112,6 @@ impl Copy {
             }
         }
     }
-}
-
-/// What a mirror makes of a structure and its landmarks.
-struct Mirror {
-    /// The structure that lies where this one comes to lie.
-    twin: usize,
-    /// The axis of its box that points left or right.
-    axis: usize,
-    /// What brings a point of the twin's mirrored box into the structure's own box.
-    rotation: UnitQuaternion<f64>,
-    shift_mm: Vector3<f64>,
-    /// By landmark, the one of the twin that comes to lie there.
-    landmarks: Vec<Option<usize>>,
-    /// Whether the landmarks come in left–right pairs.
-    symmetric: bool,
-}
-
-/// Left–right pairs of landmarks come as near to each other as this, in D.
-const REACH: f64 = 0.03;
-
-/// Left–right pairs of boxes come as near to each other as this, in D.
-const BOX_REACH: f64 = 0.3;
-
-/// The box axis that points left or right does so by at least this, as the mean of cosines, where
-/// structures lie alike in all images.
-const UPRIGHT: f64 = 0.75;
-
-impl Mirror {
-    fn new<D: TrainingData>(
-        data: &D,
-        structures: &[Annotated],
-        landmarks: &[Vec<Points>],
-        n: usize,
-        twin: usize,
-    ) -> Self {
-        let (own, others) = (
-            mean_places(&structures[n].1, &landmarks[n]),
-            mean_places(&structures[twin].1, &landmarks[twin]),
-        );
-        let poses = &structures[twin].1;
-        let sideways = |axis: usize| {
-            poses.iter().map(|(_, pose)| pose.axes()[(0, axis)].abs()).sum::<f64>()
-                / poses.len() as f64
-        };
-        let axis =
-            (0..3).fold(0, |best, axis| if sideways(axis) > sideways(best) { axis } else { best });
-        let upright = sideways(axis) > UPRIGHT;
-        let given = given_twins(data, &landmarks[n], &landmarks[twin]);
-        let reach = REACH * scale_mm(poses);
-        let symmetry = (0..3)
-            .filter(|&other| !upright || other == axis)
-            .filter_map(|axis| {
-                Some((axis, Symmetry::between(&own, &others, given.as_deref(), axis, reach)?))
-            })
-            .min_by(|a, b| a.1.residual.total_cmp(&b.1.residual));
-        match symmetry {
-            Some((axis, found)) => Self {
-                twin,
-                axis,
-                rotation: found.rotation,
-                shift_mm: found.shift,
-                symmetric: twin != n
-                    || found
-                        .twins
-                        .iter()
-                        .enumerate()
-                        .any(|(l, other)| other.is_some_and(|other| other != l)),
-                landmarks: found.twins,
-            },
-            None => Self {
-                twin,
-                axis: if upright { axis } else { 0 },
-                rotation: UnitQuaternion::identity(),
-                shift_mm: Vector3::zeros(),
-                symmetric: false,
-                landmarks: given
-                    .unwrap_or_else(|| (0..own.len()).map(|l| (twin == n).then_some(l)).collect()),
-            },
-        }
-    }
-}
-
-/// D of a structure, mm.
-fn scale_mm(poses: &[(usize, Pose)]) -> f64 {
-    let logs = poses.iter().map(|(_, pose)| libm::log(pose.mean_size_mm()));
-    libm::exp(logs.sum::<f64>() / poses.len() as f64)
-}
-
-/// Mean positions of landmarks in their box, mm.
-fn mean_places(poses: &[(usize, Pose)], landmarks: &[Points]) -> Vec<Vector3<f64>> {
-    let place = |&(case, point): &(usize, PointLps)| {
-        let (_, pose) = poses.iter().find(|(c, _)| *c == case)?;
-        Some(pose.orientation.inverse() * (point.0 - pose.center.0))
-    };
-    let mean = |points: &Points| {
-        let places: Vec<Vector3<f64>> = points.1.iter().filter_map(place).collect();
-        places.iter().sum::<Vector3<f64>>() / places.len().max(1) as f64
-    };
-    landmarks.iter().map(mean).collect()
-}
-
-/// The twins that the data name, where they name any: a landmark without a partner is its own.
-fn given_twins<D: TrainingData>(
-    data: &D,
-    own: &[Points],
-    others: &[Points],
-) -> Option<Vec<Option<usize>>> {
-    let partners: Vec<Option<String>> = own.iter().map(|(name, _)| data.partner(name)).collect();
-    let place = |(partner, (name, _)): (&Option<String>, &Points)| {
-        let wanted = partner.as_ref().unwrap_or(name);
-        others.iter().position(|(other, _)| other == wanted)
-    };
-    partners.iter().any(Option::is_some).then(|| partners.iter().zip(own).map(place).collect())
-}
-
-/// By structure, its mirror twin: the one that the data name, or the one of about its size that is
-/// nearest to its mirror image, or itself.
-fn twins<D: TrainingData>(data: &D, structures: &[Annotated]) -> Vec<usize> {
-    let scales: Vec<f64> = structures.iter().map(|(_, poses)| scale_mm(poses)).collect();
-    let reach = BOX_REACH * scales.iter().copied().fold(f64::INFINITY, f64::min);
-    let middle = |case: usize| {
-        let centers: Vec<Vector3<f64>> = structures
-            .iter()
-            .filter_map(|(_, poses)| {
-                Some(poses.iter().find(|(c, _)| *c == case)?.1.center.0.coords)
-            })
-            .collect();
-        centers.iter().sum::<Vector3<f64>>() / centers.len() as f64
-    };
-    let mean = |(_, poses): &Annotated| {
-        poses.iter().map(|(case, pose)| pose.center.0.coords - middle(*case)).sum::<Vector3<f64>>()
-            / poses.len() as f64
-    };
-    let places: Vec<Vector3<f64>> = structures.iter().map(mean).collect();
-    let mirrored: Vec<Vector3<f64>> = places.iter().map(|p| across(p, 0)).collect();
-    let found = mutual(&places, &mirrored, reach);
-    let named = |n: usize| {
-        structures
-            .iter()
-            .position(|(name, _)| data.partner(&structures[n].0).as_ref() == Some(name))
-    };
-    let alike = |n: usize, other: usize| libm::log(scales[n] / scales[other]).abs() < 0.2;
-    (0..structures.len())
-        .map(|n| named(n).or(found[n].filter(|&other| alike(n, other))).unwrap_or(n))
-        .collect()
 }
 
 impl<'a, D: TrainingData> Augmented<'a, D> {

@@ -4,6 +4,7 @@ pub(crate) mod augmentation;
 pub(crate) mod case;
 pub(crate) mod folds;
 pub(crate) mod look_alikes;
+pub(crate) mod mirror;
 pub(crate) mod part;
 pub(crate) mod pyramids;
 pub(crate) mod symmetry;

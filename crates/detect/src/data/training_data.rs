@@ -66,6 +66,9 @@ pub trait TrainingData: Sync {
 /// Name of a structure, and the cases that have it with its pose.
 pub(crate) type Annotated = (String, Vec<(usize, Pose)>);
 
+/// Name of a landmark, and the cases that have it with its place.
+pub(crate) type Points = (String, Vec<(usize, PointLps)>);
+
 /// Which of the annotated cases of a structure belong together.
 pub(crate) struct Subjects {
     /// By annotated case, the number of its subject.

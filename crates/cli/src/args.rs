@@ -1,10 +1,12 @@
 //! What a user may type.
 
+use crate::host::Host;
 use crate::session::Failure;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use pbt_io::ReadOptions;
 use pbt_tree::ClassifierKind;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Finds anatomy in 3D medical volumes.
 ///
@@ -53,6 +55,9 @@ pub struct Global {
     /// images that need more are refused
     #[arg(long, global = true, value_name = "SIZE", value_parser = bytes)]
     pub memory: Option<u64>,
+    /// The program that the command runs within, if it is not its own
+    #[arg(skip)]
+    pub host: Option<Arc<dyn Host>>,
 }
 
 /// A number of bytes: `8G`, `500M`, `1.5GiB`. Letters stand for powers of 1024.

@@ -4,6 +4,7 @@
 pub mod args;
 pub mod commands;
 pub mod exit;
+pub mod host;
 mod output;
 mod progress;
 pub mod session;
@@ -14,11 +15,17 @@ pub use session::Failure;
 
 use clap::Parser;
 use clap::error::ErrorKind;
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 /// Runs `pbt` with the process's arguments.
 pub fn main() -> ExitCode {
-    args::Cli::try_parse().map_or_else(without_command, |cli| run(&cli))
+    main_with(std::env::args_os())
+}
+
+/// Runs `pbt` with these arguments, of which the first is the program's name.
+pub fn main_with(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    args::Cli::try_parse_from(arguments).map_or_else(without_command, |cli| run(&cli))
 }
 
 /// Runs `train-pbt`, the same as `pbt train`, with the process's arguments.

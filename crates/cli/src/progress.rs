@@ -1,23 +1,28 @@
-//! Progress of a training: a bar with the time left on a terminal, nothing elsewhere; Ctrl-C;
-//! checkpoints.
+//! Progress: a bar with the time left on a terminal, nothing elsewhere, and what a host is told;
+//! Ctrl-C; checkpoints.
 
+use crate::args::Global;
 use crate::exit;
+use crate::host::Host;
 use crate::output::{say, tell, visible};
 use crate::session::{Failure, Watcher};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use pbt_detect::{DetectError, Observer};
 use pbt_io::write_atomically;
-use std::cell::RefCell;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
 /// From now on the first Ctrl-C asks the running command to stop at its next step, the second ends
-/// the process.
-pub(crate) fn catch_interrupts() {
+/// the process. Within another program that is for the host to say.
+pub(crate) fn catch_interrupts(global: &Global) {
+    if global.host.is_some() {
+        return;
+    }
     // Only the first call of a process can set the handler; others find it in place.
     let _ = ctrlc::set_handler(|| {
         if INTERRUPTED.swap(true, Ordering::SeqCst) {
@@ -29,18 +34,18 @@ pub(crate) fn catch_interrupts() {
     });
 }
 
-/// Whether Ctrl-C was pressed since [`catch_interrupts`].
-pub(crate) fn interrupted() -> bool {
-    INTERRUPTED.load(Ordering::SeqCst)
+/// Whether Ctrl-C was pressed since [`catch_interrupts`], or the host ends the command.
+fn interrupted(host: Option<&dyn Host>) -> bool {
+    host.map_or_else(|| INTERRUPTED.load(Ordering::SeqCst), Host::interrupted)
 }
 
-/// A bar that counts cases on a terminal unless `quiet`, nothing elsewhere.
-pub(crate) fn count_bar(quiet: bool, cases: usize) -> ProgressBar {
-    let bar = if quiet || !std::io::stderr().is_terminal() {
-        ProgressBar::hidden()
-    } else {
-        ProgressBar::new(cases as u64)
-    };
+/// A bar that counts cases on a terminal unless `quiet`, and counts unseen elsewhere.
+fn count_bar(quiet: bool, cases: usize) -> ProgressBar {
+    let bar = ProgressBar::hidden();
+    bar.set_length(cases as u64);
+    if !quiet && std::io::stderr().is_terminal() {
+        bar.set_draw_target(ProgressDrawTarget::stderr());
+    }
     if let Ok(style) =
         ProgressStyle::with_template("{bar:30} {pos} of {len}  {elapsed} gone, {eta} left  {msg}")
     {
@@ -52,13 +57,26 @@ pub(crate) fn count_bar(quiet: bool, cases: usize) -> ProgressBar {
 /// Shows how many cases are done, and the trainings among the work.
 pub(crate) struct CaseProgress {
     quiet: bool,
-    bar: RefCell<ProgressBar>,
+    host: Option<Arc<dyn Host>>,
+    bar: Mutex<ProgressBar>,
 }
 
 impl CaseProgress {
-    /// Shows nothing but failures if `quiet`.
-    pub(crate) fn new(quiet: bool) -> Self {
-        Self { quiet, bar: RefCell::new(ProgressBar::hidden()) }
+    /// Shows nothing but failures where that is wanted.
+    pub(crate) fn new(global: &Global) -> Self {
+        let (quiet, host) = (global.quiet, global.host.clone());
+        Self { quiet, host, bar: Mutex::new(ProgressBar::hidden()) }
+    }
+
+    fn bar(&self) -> MutexGuard<'_, ProgressBar> {
+        self.bar.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tell_host(&self) {
+        let Some(host) = &self.host else { return };
+        let bar = self.bar();
+        let done = bar.position() as f64 / bar.length().unwrap_or(0).max(1) as f64;
+        host.progress(&bar.message(), done);
     }
 }
 
@@ -68,48 +86,62 @@ impl Watcher for CaseProgress {
     }
 
     fn begin(&self, cases: usize) {
-        *self.bar.borrow_mut() = count_bar(self.quiet, cases);
+        *self.bar() = count_bar(self.quiet, cases);
     }
 
     fn case(&self, id: &str) {
-        self.bar.borrow().set_message(visible(id));
+        self.bar().set_message(visible(id));
+        self.tell_host();
     }
 
     fn failed(&self, id: &str, failure: &Failure) {
-        self.bar.borrow().suspend(|| tell(format_args!("error: case {id}: {failure}")));
+        // A host reads the report.
+        if self.host.is_none() {
+            self.bar().suspend(|| tell(format_args!("error: case {id}: {failure}")));
+        }
     }
 
     fn done(&self) {
-        self.bar.borrow().inc(1);
+        self.bar().inc(1);
+        self.tell_host();
     }
 
     fn end(&self) {
-        self.bar.borrow().finish_and_clear();
+        self.bar().finish_and_clear();
+    }
+
+    fn interrupted(&self) -> bool {
+        interrupted(self.host.as_deref())
     }
 
     fn training(&self, what: &str) -> Box<dyn Observer> {
-        Box::new(TrainingProgress::without_checkpoint(self.quiet, what))
+        Box::new(TrainingProgress::told(self.quiet, self.host.clone(), what))
     }
 }
 
 /// Shows a training and keeps its checkpoint.
 pub(crate) struct TrainingProgress {
     bar: ProgressBar,
+    host: Option<Arc<dyn Host>>,
     checkpoint: Option<PathBuf>,
     what: String,
 }
 
 impl TrainingProgress {
-    /// A bar on a terminal unless `quiet`; checkpoints go to the file `checkpoint`.
-    pub(crate) fn new(quiet: bool, checkpoint: PathBuf) -> Self {
-        let mut progress = Self::without_checkpoint(quiet, "");
+    /// A bar on a terminal unless it is to be quiet; checkpoints go to the file `checkpoint`.
+    pub(crate) fn new(global: &Global, checkpoint: PathBuf) -> Self {
+        let mut progress = Self::without_checkpoint(global, "");
         progress.checkpoint = Some(checkpoint);
         progress
     }
 
     /// The same for a short training, of which nothing is kept until it is done; `what` says which
     /// it is.
-    pub(crate) fn without_checkpoint(quiet: bool, what: &str) -> Self {
+    pub(crate) fn without_checkpoint(global: &Global, what: &str) -> Self {
+        Self::told(global.quiet, global.host.clone(), what)
+    }
+
+    fn told(quiet: bool, host: Option<Arc<dyn Host>>, what: &str) -> Self {
         let bar = if quiet || !std::io::stderr().is_terminal() {
             ProgressBar::hidden()
         } else {
@@ -124,7 +156,7 @@ impl TrainingProgress {
         if !bar.is_hidden() && rayon::current_num_threads() > 1 {
             bar.enable_steady_tick(Duration::from_millis(200));
         }
-        Self { bar, checkpoint: None, what: what.to_owned() }
+        Self { bar, host, checkpoint: None, what: what.to_owned() }
     }
 }
 
@@ -139,11 +171,15 @@ impl Observer for TrainingProgress {
     fn stage(&self, structure: &str, stage: &str, done: f64) {
         self.bar.set_position((done * 1000.0) as u64);
         let what = if self.what.is_empty() { String::new() } else { format!("{}: ", self.what) };
-        self.bar.set_message(visible(&format!("{what}{structure}: {stage}")));
+        let what = visible(&format!("{what}{structure}: {stage}"));
+        if let Some(host) = &self.host {
+            host.progress(&what, done);
+        }
+        self.bar.set_message(what);
     }
 
     fn interrupted(&self) -> bool {
-        interrupted()
+        interrupted(self.host.as_deref())
     }
 
     fn checkpoint(&self, bytes: &[u8]) -> Result<(), DetectError> {

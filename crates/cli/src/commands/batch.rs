@@ -12,8 +12,8 @@ use crate::args::{Batch, Global};
 use crate::commands::open_device::open_device;
 use crate::exit;
 use crate::output::say;
-use crate::progress::{catch_interrupts, count_bar};
-use crate::session::{LoadedModel, make_folder, write_json};
+use crate::progress::{CaseProgress, catch_interrupts};
+use crate::session::{LoadedModel, Watcher, make_folder, write_json};
 use cases::batch_cases;
 use detection::{Work, detect_all};
 use earlier::{earlier_failures, earlier_result, is_of_this_image};
@@ -85,7 +85,7 @@ pub(super) fn run(args: &Batch, global: &Global) -> Result<ExitCode, Failure> {
     for file in [tables::CSV, tables::PARQUET, RUN_FILE] {
         check_writable(&args.output.join(file))?;
     }
-    catch_interrupts();
+    catch_interrupts(global);
 
     let mut states: Vec<State> = cases.iter().map(|_| State::Unknown).collect();
     let mut counts = Counts::default();
@@ -108,7 +108,8 @@ pub(super) fn run(args: &Batch, global: &Global) -> Result<ExitCode, Failure> {
         }
     }
     let mut seconds = Seconds::default();
-    let bar = count_bar(global.quiet, to_do.len());
+    let progress = CaseProgress::new(global);
+    progress.begin(to_do.len());
     let detected = detect_all(
         &Work {
             cases: &cases,
@@ -119,7 +120,7 @@ pub(super) fn run(args: &Batch, global: &Global) -> Result<ExitCode, Failure> {
             labels: args.labels,
             no_paths: args.no_paths,
         },
-        &bar,
+        &progress,
         |done| {
             seconds.load += done.load_seconds;
             seconds.detect += done.detect_seconds;
@@ -130,7 +131,7 @@ pub(super) fn run(args: &Batch, global: &Global) -> Result<ExitCode, Failure> {
             states[done.place] = done.state;
         },
     );
-    bar.finish_and_clear();
+    progress.end();
     match detected {
         Err(failure) if !failure.is_interruption() => return Err(failure),
         _ => {}

@@ -100,7 +100,7 @@ fn demonstrate(
         seed: 0,
         resume: None,
     }
-    .run(device, &TrainingProgress::without_checkpoint(global.quiet, subject.title))?;
+    .run(device, &TrainingProgress::without_checkpoint(global, subject.title))?;
     let path = args.output.join(format!("{}.pbt", subject.file));
     trained.write(&path)?;
     let time = begun.elapsed();

@@ -58,7 +58,7 @@ pub(super) fn run(args: &Evaluate, global: &Global) -> Result<ExitCode, Failure>
     dataset.warnings.iter().for_each(|w| say(global.quiet, format_args!("warning: {w}")));
     let cases = wanted_cases(&dataset, args)?;
     if let [a, b] = args.compare.as_slice() {
-        return paired::run([a, b], args, &dataset, &cases, &device, global.quiet);
+        return paired::run([a, b], args, &dataset, &cases, &device, global);
     }
     let source = source(args, &dataset, &cases)?;
     let tolerance = Tolerance::new(args.tolerance, &dataset.structures);
@@ -69,7 +69,7 @@ pub(super) fn run(args: &Evaluate, global: &Global) -> Result<ExitCode, Failure>
         cases,
         &tolerance,
         &device,
-        &CaseProgress::new(global.quiet),
+        &CaseProgress::new(global),
     )?;
     let names = evaluated.structures.iter().map(String::as_str);
     let count = evaluated.cases.len();

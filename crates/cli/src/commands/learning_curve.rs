@@ -81,9 +81,9 @@ pub(super) fn run(args: &LearningCurve, global: &Global) -> Result<ExitCode, Fai
         global.quiet,
         format_args!("training on {} cases, testing on {} others", list(&sizes), tested.len()),
     );
-    catch_interrupts();
+    catch_interrupts(global);
     let tolerance = Tolerance::new(None, &dataset.structures);
-    let progress = CaseProgress::new(global.quiet);
+    let progress = CaseProgress::new(global);
     let mut trainings = Vec::new();
     let mut failed = false;
     for &size in &sizes {

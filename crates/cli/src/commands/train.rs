@@ -57,8 +57,8 @@ pub(super) fn run(args: &Train, global: &Global) -> Result<ExitCode, Failure> {
         }
         false => None,
     };
-    catch_interrupts();
-    let progress = TrainingProgress::new(global.quiet, checkpoint.clone());
+    catch_interrupts(global);
+    let progress = TrainingProgress::new(global, checkpoint.clone());
     let training = Training {
         dataset: &dataset,
         cases,

@@ -6,6 +6,7 @@ use pbt_detect::{Detections, Explanation, Model, Observer, TrainConfig, Trained,
 use pbt_gpu::{Gpu, GpuError};
 use pbt_io::DeviceRecord;
 use pbt_volume::Volume;
+use rayon::{ThreadPool, ThreadPoolBuilder};
 use serde::Serialize;
 use std::str::FromStr;
 
@@ -46,16 +47,19 @@ pub struct Device {
     pub no_gpu: Option<String>,
     /// `None`: the CPU.
     gpu: Option<Gpu>,
+    /// CPU threads of its own, where another number is wanted than the process has.
+    pool: Option<ThreadPool>,
 }
 
 impl Device {
     /// Resolves the choice and installs the pool of CPU threads, all cores where no number is
-    /// given.
+    /// given. A process that has a pool of another number keeps it, and this device gets one of its
+    /// own if the system allows.
     ///
     /// # Errors
     /// Exit code 6 when a GPU is asked for and cannot be used.
     pub fn open(choice: DeviceChoice, threads: Option<u16>) -> Result<Self, Failure> {
-        let threads = install_threads(threads);
+        let (threads, pool) = pool_of(threads);
         let mut no_gpu = None;
         let gpu = match choice {
             DeviceChoice::Cpu => None,
@@ -76,7 +80,7 @@ impl Device {
             }
             None => DeviceRecord { kind: "cpu".to_owned(), name: cpu_name(), threads },
         };
-        Ok(Self { record, no_gpu, gpu })
+        Ok(Self { record, no_gpu, gpu, pool })
     }
 
     /// Whether it is a GPU.
@@ -89,10 +93,10 @@ impl Device {
     /// # Errors
     /// Those of [`Model::detect`], and exit code 1 when the device fails.
     pub fn detect(&self, model: &Model, image: &Volume<f32>) -> Result<Detections, Failure> {
-        let found = match &self.gpu {
+        let found = self.install(|| match &self.gpu {
             Some(gpu) => model.detect(gpu, image),
             None => model.detect(&Cpu, image),
-        };
+        });
         found.map_err(|e| self.named(e.into()))
     }
 
@@ -105,10 +109,10 @@ impl Device {
         model: &Model,
         image: &Volume<f32>,
     ) -> Result<(Detections, Vec<Explanation>), Failure> {
-        let found = match &self.gpu {
+        let found = self.install(|| match &self.gpu {
             Some(gpu) => model.explain(gpu, image),
             None => model.explain(&Cpu, image),
-        };
+        });
         found.map_err(|e| self.named(e.into()))
     }
 
@@ -124,11 +128,19 @@ impl Device {
         resume: Option<&[u8]>,
         observer: &dyn Observer,
     ) -> Result<Trained, Failure> {
-        let trained = match &self.gpu {
+        let trained = self.install(|| match &self.gpu {
             Some(gpu) => pbt_detect::train(gpu, data, config, seed, resume, observer),
             None => pbt_detect::train(&Cpu, data, config, seed, resume, observer),
-        };
+        });
         trained.map_err(|e| self.named(e))
+    }
+
+    /// Works on the device's CPU threads.
+    fn install<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
+        match &self.pool {
+            Some(pool) => pool.install(work),
+            None => work(),
+        }
     }
 
     /// The same failure; one of the device names it.
@@ -137,6 +149,20 @@ impl Device {
             Some(error) => Failure::device_failed(format!("device: {}: {error}", self.record.name)),
             None => failure,
         }
+    }
+}
+
+/// How many CPU threads there are for a device, and its own pool where they are not those of the
+/// process. Results do not depend on it.
+fn pool_of(threads: Option<u16>) -> (usize, Option<ThreadPool>) {
+    let installed = install_threads(threads);
+    match threads.map(usize::from).filter(|&wanted| wanted != installed) {
+        Some(wanted) if installed > 1 => {
+            let pool = ThreadPoolBuilder::new().num_threads(wanted).build().ok();
+            (pool.as_ref().map_or(installed, ThreadPool::current_num_threads), pool)
+        }
+        // A single thread of the process is what the system gives, or what it was asked for first.
+        _ => (installed, None),
     }
 }
 
@@ -229,7 +255,7 @@ mod tests {
     fn a_device_that_fails_is_named_and_no_file_is_to_blame() {
         let record =
             DeviceRecord { kind: "gpu".to_owned(), name: "NVIDIA H200".to_owned(), threads: 2 };
-        let device = Device { record, no_gpu: None, gpu: None };
+        let device = Device { record, no_gpu: None, gpu: None, pool: None };
         let full = GpuError::OutOfMemory { asked: 4096, free: 17 };
         let failure = device.named(DetectError::Device(full.into()).into());
         assert_eq!(failure.code(), exit::FAILURE);

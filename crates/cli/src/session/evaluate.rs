@@ -2,6 +2,7 @@
 
 use crate::session::{Device, Failure, Source, Watcher};
 use nalgebra::Matrix4;
+use pbt_detect::DetectError;
 use pbt_evaluate::{CaseResult, Comparison, Tolerance, compare, has_loose_end, is_annotated};
 use pbt_io::{
     Annotations, CaseSpec, Dataset, InputRecord, LandmarkState, ModelRecord, ResultFile,
@@ -107,6 +108,9 @@ pub fn evaluate_cases(
     let tolerance = &tolerance.clone().with_loose_ends(loose_ends(dataset, &cases));
     let turn = Turn { dataset, structures: &structures, source, tolerance, device, watcher };
     for (case, annotations) in &cases {
+        if watcher.interrupted() {
+            return Err(DetectError::Interrupted.into());
+        }
         watcher.case(&case.id);
         match turn.evaluate(case, annotations) {
             Ok((compared, result)) => {

@@ -69,6 +69,22 @@ impl Failure {
         self
     }
 
+    /// The file that it is about, where one is known.
+    pub fn file(&self) -> Option<&Path> {
+        self.error.downcast_ref().map(IoError::path).or(self.file.as_deref())
+    }
+
+    /// What of the file, or which option, is wrong, where that is known.
+    pub fn field(&self) -> Option<String> {
+        if let Some(error) = self.error.downcast_ref::<IoError>() {
+            return Some(error.field().to_owned());
+        }
+        // Every other text is `FIELD: what is wrong`, too, unless it begins with a sentence.
+        let text = self.error.to_string();
+        let (field, _) = text.split_once(": ")?;
+        (!field.contains(char::is_whitespace)).then(|| field.to_owned())
+    }
+
     /// The documented [exit code](crate::exit).
     pub fn code(&self) -> u8 {
         self.code
@@ -124,5 +140,25 @@ impl From<DetectError> for Failure {
             | DetectError::Training { .. }
             | DetectError::Config { .. } => Self::new(exit::INPUT, error),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn file_and_field_are_those_of_the_line() {
+        let parts = |failure: &Failure| {
+            (failure.file().map(|file| file.display().to_string()), failure.field())
+        };
+        let named = |file: &str, field: &str| (Some(file.to_owned()), Some(field.to_owned()));
+        let io = Failure::from(IoError::input(Path::new("a.nii"), "dim[1]", "is -3", "mend it"));
+        assert_eq!(parts(&io), named("a.nii", "dim[1]"));
+        let input = Failure::input(Path::new("dataset.json"), "cases: none has the split `train`");
+        assert_eq!(parts(&input), named("dataset.json", "cases"));
+        let what = DetectError::Model { field: "format".into(), what: "is 3".into() };
+        assert_eq!(parts(&Failure::from(what).about(Path::new("m.pbt"))), named("m.pbt", "format"));
+        assert_eq!(parts(&Failure::usage("give a model, or: two")), (None, None));
     }
 }

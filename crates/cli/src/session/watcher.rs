@@ -23,6 +23,11 @@ pub trait Watcher {
     /// All are done.
     fn end(&self) {}
 
+    /// Whether to stop before the next case.
+    fn interrupted(&self) -> bool {
+        false
+    }
+
     /// Who watches a training; `what` says which it is.
     fn training(&self, _what: &str) -> Box<dyn Observer> {
         Box::new(Silent)

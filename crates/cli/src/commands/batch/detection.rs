@@ -5,10 +5,8 @@ use super::memory::{MemoryShares, Share};
 use super::state::{FailedCase, State};
 use super::tables::rows_of_result;
 use crate::Failure;
-use crate::output::{tell, visible};
-use crate::progress::interrupted;
-use crate::session::{Device, LoadedModel, admit, detect_image, write_results};
-use indicatif::ProgressBar;
+use crate::progress::CaseProgress;
+use crate::session::{Device, LoadedModel, Watcher, admit, detect_image, write_results};
 use pbt_detect::DetectError;
 use pbt_io::Image;
 use pbt_volume::memory_limit;
@@ -59,18 +57,18 @@ const AT_A_TIME: usize = 2;
 /// result that cannot be written, is a failed case.
 pub(super) fn detect_all(
     work: &Work<'_>,
-    bar: &ProgressBar,
+    progress: &CaseProgress,
     mut report: impl FnMut(Done),
 ) -> Result<(), Failure> {
     let memory = MemoryShares::new(memory_limit());
     let mut images = work.to_do.iter().map(|&place| load(work, &memory, place));
     let mut note = |done: Result<Done, Failure>| -> Result<(), Failure> {
         report(done?);
-        bar.inc(1);
+        progress.done();
         Ok(())
     };
     if work.device.record.threads == 1 {
-        return images.try_for_each(|loaded| note(detect_one(work, bar, loaded)));
+        return images.try_for_each(|loaded| note(detect_one(work, progress, loaded)));
     }
     let ended = AtomicBool::new(false);
     let (loader, loaded) = sync_channel::<LoadedImage>(1);
@@ -90,7 +88,8 @@ pub(super) fn detect_all(
             let loaded = Arc::clone(&loaded);
             let detecting = move || {
                 let next = || loaded.lock().unwrap_or_else(PoisonError::into_inner).recv().ok();
-                let mut done = std::iter::from_fn(next).map(|loaded| detect_one(work, bar, loaded));
+                let mut done =
+                    std::iter::from_fn(next).map(|loaded| detect_one(work, progress, loaded));
                 done.all(|done| reporter.send(done).is_ok() && !ended.load(Ordering::Relaxed))
             };
             if let Err(e) = std::thread::Builder::new().spawn_scoped(scope, detecting) {
@@ -125,15 +124,15 @@ fn load<'a>(work: &Work<'_>, memory: &'a MemoryShares, place: usize) -> LoadedIm
 
 fn detect_one(
     work: &Work<'_>,
-    bar: &ProgressBar,
+    progress: &CaseProgress,
     loaded: LoadedImage<'_>,
 ) -> Result<Done, Failure> {
-    if interrupted() {
+    if progress.interrupted() {
         return Err(DetectError::Interrupted.into());
     }
     let LoadedImage { place, image, seconds: load_seconds } = loaded;
     let case = &work.cases[place];
-    bar.set_message(visible(&case.id));
+    progress.case(&case.id);
     let begun = Instant::now();
     let result = image.and_then(|(image, _share)| {
         let input = case.input();
@@ -148,7 +147,7 @@ fn detect_one(
         Ok(result) => State::Rows(rows_of_result(&result)),
         Err(failure) if failure.is_disk() => return Err(failure),
         Err(failure) => {
-            bar.suspend(|| tell(format_args!("error: case {}: {failure}", case.id)));
+            progress.failed(&case.id, &failure);
             let path = case.path.display().to_string();
             let mut failed =
                 FailedCase { case_id: case.id.clone(), path, reason: failure.to_string() };

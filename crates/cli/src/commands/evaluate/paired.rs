@@ -3,7 +3,7 @@
 
 use super::side::{Side, SideRecord};
 use crate::Failure;
-use crate::args::Evaluate;
+use crate::args::{Evaluate, Global};
 use crate::commands::report_file::write_report;
 use crate::exit;
 use crate::output::print_text;
@@ -37,10 +37,10 @@ pub(super) fn run(
     dataset: &Dataset,
     cases: &[CaseSpec],
     device: &Device,
-    quiet: bool,
+    global: &Global,
 ) -> Result<ExitCode, Failure> {
     check_names(dataset, &args.structure)?;
-    let [a, b] = paths.map(|path| Side::open(path, args, dataset, cases, device, quiet));
+    let [a, b] = paths.map(|path| Side::open(path, args, dataset, cases, device, global));
     let (a, b) = (a?, b?);
     let names = dataset.structures.iter().map(|s| s.name.as_str());
     let paired = Paired::new(&a.records, &b.records, names)
@@ -60,10 +60,10 @@ pub(super) fn run(
         b: b.record,
         paired,
     };
-    if !quiet {
+    if !global.quiet {
         print_text(&report.shown())?;
     }
-    write_report(args.output.as_deref(), &report, quiet)?;
+    write_report(args.output.as_deref(), &report, global.quiet)?;
     Ok(if report.a.failed.is_empty() && report.b.failed.is_empty() {
         ExitCode::SUCCESS
     } else {

@@ -2,7 +2,7 @@
 //! evaluation.
 
 use crate::Failure;
-use crate::args::Evaluate;
+use crate::args::{Evaluate, Global};
 use crate::commands::report_file::EVALUATION_SCHEMA;
 use crate::output::say;
 use crate::progress::CaseProgress;
@@ -48,7 +48,7 @@ impl Side {
         dataset: &Dataset,
         cases: &[CaseSpec],
         device: &Device,
-        quiet: bool,
+        global: &Global,
     ) -> Result<Self, Failure> {
         let name = path.display().to_string();
         if is_json(path) {
@@ -72,7 +72,7 @@ impl Side {
                 records,
             });
         }
-        say(quiet, format_args!("{name}"));
+        say(global.quiet, format_args!("{name}"));
         let source = Source::of_path(path)?;
         let tolerance = Tolerance::new(args.tolerance, &dataset.structures);
         let evaluated = evaluate_cases(
@@ -82,7 +82,7 @@ impl Side {
             cases.to_vec(),
             &tolerance,
             device,
-            &CaseProgress::new(quiet),
+            &CaseProgress::new(global),
         )?;
         let record =
             SideRecord { path: name, models: evaluated.models(), failed: evaluated.failed };

@@ -19,7 +19,7 @@ use std::path::Path;
 pub(super) struct AskedModel {
     model: LoadedModel,
     device: Device,
-    quiet: bool,
+    global: Global,
 }
 
 /// A case whose image and annotations could be read and belong together.
@@ -44,7 +44,7 @@ impl AskedModel {
     /// Those of [`LoadedModel::open`] and [`open_device`].
     pub(super) fn open(path: &Path, global: &Global) -> Result<Self, Failure> {
         let model = LoadedModel::open(path)?;
-        Ok(Self { model, device: open_device(global)?, quiet: global.quiet })
+        Ok(Self { model, device: open_device(global)?, global: global.clone() })
     }
 
     /// The annotated boxes that sure detections are far from, as findings and as suspects. `known`
@@ -66,7 +66,7 @@ impl AskedModel {
         if let Err(why) = &held_out {
             let path = self.model.path.display();
             say(
-                self.quiet,
+                self.global.quiet,
                 format_args!(
                     "{path}: for training cases the model itself is asked, which learned from these very annotations ({why})"
                 ),
@@ -78,7 +78,7 @@ impl AskedModel {
                 && !known.iter().any(|finding| finding.is_error_of(&case.spec.id))
         };
         let cases: Vec<&SoundCase<'_>> = cases.iter().filter(annotated).collect();
-        let progress = CaseProgress::new(self.quiet);
+        let progress = CaseProgress::new(&self.global);
         progress.begin(cases.len());
         let (mut findings, mut suspects) = (Vec::new(), Vec::new());
         for case in cases {
@@ -138,7 +138,7 @@ impl AskedModel {
         if !lacking.is_empty() {
             let path = self.model.path.display();
             say(
-                self.quiet,
+                self.global.quiet,
                 format_args!("{path}: structures: not among the boxes of the data set: {lacking}"),
             );
         }

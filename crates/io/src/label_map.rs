@@ -42,7 +42,7 @@ pub fn write_label_map(
             format!("{count} are more than the {MOST} that the header of a label map holds"),
         ));
     }
-    let labels = labels(&geometry, detections);
+    let labels = label_voxels(&geometry, detections);
     let (voxel_type, bytes) = if count <= usize::from(u8::MAX) {
         (VoxelType::U8, labels.iter().map(|&label| label as u8).collect())
     } else {
@@ -114,8 +114,8 @@ fn ball(geometry: &Geometry, center: PointLps) -> Pose {
     Pose { center, orientation: nalgebra::UnitQuaternion::identity(), size_mm: [2.0 * radius; 3] }
 }
 
-/// The label of every voxel, i fastest.
-fn labels(geometry: &Geometry, detections: &[DetectionRecord]) -> Vec<u16> {
+/// What [`write_label_map`] gives every voxel of a grid, i fastest, of at most 65,535 detections.
+pub fn label_voxels(geometry: &Geometry, detections: &[DetectionRecord]) -> Vec<u16> {
     let shapes: Vec<Shape> =
         (1u16..).zip(detections).filter_map(|(label, d)| Shape::new(geometry, label, d)).collect();
     let [width, height, _] = geometry.shape();

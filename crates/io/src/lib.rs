@@ -47,7 +47,7 @@ pub use dataset::{CaseSpec, Dataset, Modality};
 pub use dicom::{SeriesInfo, list_series};
 pub use error::IoError;
 pub use label_box_shape::box_from_labels;
-pub use label_map::write_label_map;
+pub use label_map::{label_voxels, write_label_map};
 pub use loaded::{Loaded, ReadOptions};
 pub use markups::{read_markups, write_markups};
 pub use open_image::OpenImage;

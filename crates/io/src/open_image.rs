@@ -8,7 +8,6 @@ use crate::read_image::{EXTENSIONS, Image, extension, is_dicom_path};
 use crate::stored::StoredImage;
 use crate::{IoError, dicom, metaimage, nifti, nrrd};
 use pbt_volume::{Geometry, check_memory};
-use rayon::prelude::*;
 use std::path::{Path, PathBuf};
 
 /// An image of which the header was read and checked, and no voxel yet.
@@ -95,16 +94,9 @@ impl OpenImage {
     pub fn read(self) -> Result<Image, IoError> {
         self.check_memory()?;
         let path = self.path.clone();
-        let Loaded { raw, sha256, mut warnings } = self.load()?;
+        let Loaded { raw, sha256, warnings } = self.load()?;
         let volume = raw.to_f32().map_err(|error| IoError::memory(&path, &error))?;
-        let not_finite = volume.data().par_iter().filter(|v| !v.is_finite()).count();
-        if not_finite > 0 {
-            warnings.push(format!(
-                "voxel data: {not_finite} of {} voxels are NaN or infinite",
-                volume.data().len()
-            ));
-        }
-        Ok(Image { volume, sha256, warnings })
+        Ok(Image::new(volume, sha256, warnings))
     }
 
     /// The image with the voxel type of its file.

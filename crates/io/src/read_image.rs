@@ -5,7 +5,9 @@ use crate::dicom;
 use crate::loaded::{Loaded, ReadOptions};
 use crate::open_image::OpenImage;
 use crate::regular_file::read_start;
-use pbt_volume::Volume;
+use pbt_volume::{Volume, hex};
+use rayon::prelude::*;
+use sha2::{Digest, Sha256};
 use std::path::Path;
 
 /// An image with what is known about its file.
@@ -20,6 +22,33 @@ pub struct Image {
     pub sha256: String,
     /// What the user should know about the file, `FIELD: text` each.
     pub warnings: Vec<String>,
+}
+
+impl Image {
+    /// With a warning where voxels are not finite.
+    pub(crate) fn new(volume: Volume<f32>, sha256: String, mut warnings: Vec<String>) -> Self {
+        let not_finite = volume.data().par_iter().filter(|v| !v.is_finite()).count();
+        if not_finite > 0 {
+            warnings.push(format!(
+                "voxel data: {not_finite} of {} voxels are NaN or infinite",
+                volume.data().len()
+            ));
+        }
+        Self { volume, sha256, warnings }
+    }
+
+    /// An image that is in no file. Its hash is that of 16 numbers of 8 bytes, the affine to LPS mm
+    /// row by row, and of the voxels as numbers of 4 bytes, i fastest, all little-endian.
+    pub fn in_memory(volume: Volume<f32>) -> Self {
+        let affine = volume.geometry().affine().transpose();
+        let mut hasher = Sha256::new();
+        affine.iter().for_each(|number| hasher.update(number.to_le_bytes()));
+        for part in volume.data().chunks(1 << 14) {
+            let bytes: Vec<u8> = part.iter().flat_map(|voxel| voxel.to_le_bytes()).collect();
+            hasher.update(bytes);
+        }
+        Self::new(volume, hex(&hasher.finalize()), Vec::new())
+    }
 }
 
 /// File name extensions of images, longest first where one ends another.

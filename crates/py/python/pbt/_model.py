@@ -1,0 +1,119 @@
+"""Models."""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+import numpy.typing as npt
+
+from . import _pbt
+from ._errors import UsageError
+from ._images import ImageLike, Space, in_memory, is_path
+from ._result import Result
+
+
+class Structure(NamedTuple):
+    """A structure that a model finds."""
+
+    name: str
+    #: ``box`` or ``landmark``
+    kind: str
+    #: The box in whose frame a landmark is found.
+    parent: str | None
+
+
+class Model:
+    """A trained model; made by :func:`load`."""
+
+    def __init__(self, model: _pbt.Model) -> None:
+        self._model = model
+
+    @property
+    def path(self) -> str:
+        """Its file."""
+        return os.fspath(self._model.path)
+
+    @property
+    def name(self) -> str:
+        """Its name in results: that of its file."""
+        return self._model.name
+
+    @property
+    def sha256(self) -> str:
+        """Hash of its file."""
+        return self._model.sha256
+
+    @property
+    def version(self) -> str:
+        """The version of pbt that trained it."""
+        return self._model.version
+
+    @property
+    def structures(self) -> list[Structure]:
+        """What it finds."""
+        return [
+            structure
+            for box, landmarks in self._model.structures
+            for structure in (
+                Structure(box, "box", None),
+                *(Structure(name, "landmark", box) for name in landmarks),
+            )
+        ]
+
+    def detect(
+        self,
+        image: ImageLike,
+        affine: npt.ArrayLike | None = None,
+        space: Space = "LPS",
+        *,
+        device: str = "auto",
+        threads: int | None = None,
+        case_id: str | None = None,
+        series: str | None = None,
+        frame: int | None = None,
+    ) -> Result:
+        """Finds every structure in an image.
+
+        ``image`` is the path of a file or DICOM folder, an array indexed ``[i, j, k]``, a nibabel
+        image or a SimpleITK image. An array needs the 4×4 ``affine`` from index to millimetres,
+        which leads to ``space``. Results are in LPS, whatever the image.
+
+        ``device`` is ``auto``, ``cpu``, ``gpu`` or ``gpu:N``; ``threads`` those of the CPU, all
+        cores by default. Results depend on neither. ``case_id`` names the case, by default after
+        the file. ``series`` and ``frame`` choose one of several volumes of a file or folder.
+        """
+        threads = check_threads(threads)
+        if is_path(image):
+            if affine is not None:
+                raise UsageError("affine: a file has its own (leave it out)", field="affine")
+            path = os.fspath(image)
+            return Result(
+                self._model.detect_file(path, case_id, series, frame, device, threads)
+            )
+        if series is not None or frame is not None:
+            raise UsageError("series, frame: are for files (give one volume)", field="series")
+        voxels, matrix, is_ras = in_memory(image, affine, space)
+        return Result(
+            self._model.detect_array(voxels, matrix, is_ras, case_id, device, threads)
+        )
+
+    def __repr__(self) -> str:
+        names = ", ".join(structure.name for structure in self.structures[:5])
+        more = len(self.structures) - 5
+        return f"<pbt.Model {self.name}: {names}{f' and {more} more' if more > 0 else ''}>"
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        # Other processes read the file anew.
+        return load, (os.path.abspath(self.path),)
+
+
+def load(path: str | os.PathLike[str]) -> Model:
+    """Reads a model file."""
+    return Model(_pbt.Model.load(path))
+
+
+def check_threads(threads: int | None) -> int | None:
+    if threads is not None and not 1 <= threads <= 1024:
+        raise UsageError(f"threads: is {threads} (give 1 to 1024)", field="threads")
+    return threads

@@ -1,0 +1,52 @@
+import os
+from typing import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+__version__: str
+
+class Model:
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> Model: ...
+    @property
+    def path(self) -> os.PathLike[str]: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def sha256(self) -> str: ...
+    @property
+    def version(self) -> str: ...
+    @property
+    def structures(self) -> list[tuple[str, list[str]]]: ...
+    def detect_file(
+        self,
+        path: str | os.PathLike[str],
+        case_id: str | None,
+        series: str | None,
+        frame: int | None,
+        device: str,
+        threads: int | None,
+    ) -> Result: ...
+    def detect_array(
+        self,
+        array: npt.NDArray[np.float32],
+        affine: list[list[float]],
+        is_ras: bool,
+        case_id: str | None,
+        device: str,
+        threads: int | None,
+    ) -> Result: ...
+
+class Result:
+    def to_json(self) -> str: ...
+    def write(self, folder: str | os.PathLike[str], labels: bool) -> None: ...
+    def labels(self) -> npt.NDArray[np.uint16]: ...
+
+def read_image(
+    path: str | os.PathLike[str], series: str | None = None, frame: int | None = None
+) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float64]]: ...
+def run(
+    arguments: list[str], progress: Callable[[str, float], object] | None = None
+) -> None: ...
+def main(arguments: list[str]) -> int: ...

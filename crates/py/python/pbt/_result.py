@@ -1,0 +1,176 @@
+"""Results."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _pbt
+
+if TYPE_CHECKING:
+    import pandas
+
+
+@dataclass(frozen=True, eq=False)
+class Detection:
+    """What was found of one structure. Names are those of the result JSON; lengths are mm, places
+    LPS. What does not apply is None."""
+
+    name: str
+    #: ``box`` or ``landmark``
+    kind: str
+    #: ``found``, ``doubtful`` or ``absent``
+    status: str
+    #: Probability that it is right, 0 to 1.
+    score: float
+    #: Centre of the box, or the landmark.
+    position_lps_mm: npt.NDArray[np.float64] | None
+    #: 3×3; its columns are the axes of the box.
+    matrix: npt.NDArray[np.float64] | None
+    #: The same rotation, w first.
+    quaternion_wxyz: npt.NDArray[np.float64] | None
+    #: Full edges of the box.
+    size_mm: npt.NDArray[np.float64] | None
+    #: Up to which distance a position counts as right.
+    tolerance_mm: float | None
+    #: The distance within which 90 of 100 such positions are right.
+    radius_90_mm: float | None
+    #: The same of the corners of a box.
+    corner_radius_90_mm: float | None
+    #: Everything that the result says of it.
+    record: dict[str, Any]
+
+    @classmethod
+    def of(cls, record: dict[str, Any]) -> Detection:
+        """A detection of the result JSON."""
+
+        def numbers(value: Any) -> npt.NDArray[np.float64] | None:
+            return None if value is None else np.array(value, dtype=np.float64)
+
+        orientation = record["orientation"] or {}
+        return cls(
+            name=record["name"],
+            kind=record["kind"],
+            status=record["status"],
+            score=record["score"],
+            position_lps_mm=numbers(record["position_lps_mm"]),
+            matrix=numbers(orientation.get("matrix")),
+            quaternion_wxyz=numbers(orientation.get("quaternion_wxyz")),
+            size_mm=numbers(record["size_mm"]),
+            tolerance_mm=record.get("tolerance_mm"),
+            radius_90_mm=record.get("radius_90_mm"),
+            corner_radius_90_mm=record.get("corner_radius_90_mm"),
+            record=record,
+        )
+
+    def corners_lps_mm(self) -> npt.NDArray[np.float64] | None:
+        """The eight corners of a box, a row each."""
+        if self.position_lps_mm is None or self.matrix is None or self.size_mm is None:
+            return None
+        signs = np.array(np.meshgrid(*[(-0.5, 0.5)] * 3, indexing="ij")).reshape(3, 8).T
+        return self.position_lps_mm + (signs * self.size_mm) @ self.matrix.T
+
+    def __repr__(self) -> str:
+        place = "-"
+        if self.position_lps_mm is not None:
+            place = "({:.2f}, {:.2f}, {:.2f}) LPS mm".format(*self.position_lps_mm)
+        return f"<{self.name}: {self.status}, score {self.score:.3f}, {place}>"
+
+
+class Result:
+    """What was found in one image."""
+
+    def __init__(self, result: _pbt.Result) -> None:
+        self._result = result
+        self._dict: dict[str, Any] = json.loads(result.to_json())
+
+    @property
+    def case_id(self) -> str:
+        """Name of the case."""
+        return self._dict["case_id"]
+
+    @property
+    def detections(self) -> list[Detection]:
+        """One of each structure of the model, in its order."""
+        return [Detection.of(record) for record in self._dict["detections"]]
+
+    @property
+    def warnings(self) -> list[str]:
+        """What you should know about the image."""
+        return list(self._dict["warnings"])
+
+    @property
+    def affine_lps(self) -> npt.NDArray[np.float64]:
+        """The 4×4 matrix from [i, j, k] of the image to LPS mm."""
+        return np.array(self._dict["input"]["affine_lps"])
+
+    def __getitem__(self, name: str) -> Detection:
+        """The detection of this name."""
+        for detection in self.detections:
+            if detection.name == name:
+                return detection
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[Detection]:
+        return iter(self.detections)
+
+    def __len__(self) -> int:
+        return len(self._dict["detections"])
+
+    def to_dict(self) -> dict[str, Any]:
+        """The result as the file has it."""
+        return json.loads(self._result.to_json())
+
+    def to_json(self) -> str:
+        """The text of the result file."""
+        return self._result.to_json()
+
+    def to_dataframe(self) -> pandas.DataFrame:
+        """A row a detection, with the columns of ``detections.csv``. Needs pandas."""
+        import pandas
+
+        return pandas.DataFrame(self._rows())
+
+    def labels(self) -> npt.NDArray[np.uint16]:
+        """Boxes and landmarks as voxels of the image's grid, indexed ``[i, j, k]``: the number of
+        the detection, from 1, or 0."""
+        return self._result.labels()
+
+    def write(self, folder: str | os.PathLike[str], *, labels: bool = False) -> None:
+        """Writes ``FOLDER/<case_id>.json`` and ``FOLDER/<case_id>.mrk.json``, and
+        ``FOLDER/<case_id>.pbt.seg.nrrd`` where labels are wanted."""
+        self._result.write(folder, labels)
+
+    def _rows(self) -> list[dict[str, Any]]:
+        def row(d: dict[str, Any]) -> dict[str, Any]:
+            quaternion = d["orientation"] and d["orientation"]["quaternion_wxyz"]
+            return {
+                "case_id": self.case_id,
+                "status": d["status"],
+                "name": d["name"],
+                "kind": d["kind"],
+                "score": d["score"],
+                **_columns(["x_lps_mm", "y_lps_mm", "z_lps_mm"], d["position_lps_mm"]),
+                **_columns(["qw", "qx", "qy", "qz"], quaternion),
+                **_columns(["size_1_mm", "size_2_mm", "size_3_mm"], d["size_mm"]),
+                "tolerance_mm": d.get("tolerance_mm"),
+                "radius_90_mm": d.get("radius_90_mm"),
+                "corner_radius_90_mm": d.get("corner_radius_90_mm"),
+                "n_calibration": d.get("n_calibration"),
+                "input_sha256": self._dict["input"]["sha256"],
+                "model_sha256": self._dict["model"]["sha256"],
+            }
+
+        return [row(record) for record in self._dict["detections"]]
+
+    def __repr__(self) -> str:
+        return f"<pbt.Result {self.case_id}: {self.detections}>"
+
+
+def _columns(names: list[str], values: list[float] | None) -> dict[str, float | None]:
+    return dict(zip(names, values or [None] * len(names)))

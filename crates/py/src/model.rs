@@ -1,0 +1,116 @@
+//! A model, and detection with it.
+
+use crate::device::open;
+use crate::failure::exception;
+use crate::image::{Affine, IN_MEMORY, image_of};
+use crate::result::ImageResult;
+use crate::work::{Interrupted, off_interpreter};
+use numpy::PyReadonlyArray3;
+use pbt::Failure;
+use pbt::session::{Input, LoadedModel, detect_file, detect_image};
+use pbt_io::{Image, IoError, ReadOptions, case_name};
+use pbt_volume::check_memory_limit;
+use pyo3::prelude::*;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A trained model.
+#[pyclass(frozen, module = "pbt._pbt")]
+pub(crate) struct Model {
+    loaded: Arc<LoadedModel>,
+}
+
+#[pymethods]
+impl Model {
+    /// Reads and checks a model file.
+    #[staticmethod]
+    fn load(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
+        let load = move |_: &_| LoadedModel::open(&path);
+        let loaded = Arc::new(off_interpreter(py, Interrupted::Left, None, load)?);
+        Ok(Self { loaded })
+    }
+
+    #[getter]
+    fn path(&self) -> PathBuf {
+        self.loaded.path.clone()
+    }
+
+    #[getter]
+    fn name(&self) -> String {
+        self.loaded.record().name
+    }
+
+    #[getter]
+    fn sha256(&self) -> &str {
+        &self.loaded.sha256
+    }
+
+    #[getter]
+    fn version(&self) -> String {
+        self.loaded.record().version
+    }
+
+    /// Boxes, and the landmarks found in the frame of each, in the order of results.
+    #[getter]
+    fn structures(&self) -> Vec<(String, Vec<String>)> {
+        let structure = |s: &pbt_detect::StructureModel| {
+            (s.name.clone(), s.landmarks().iter().map(|l| l.name.clone()).collect())
+        };
+        self.loaded.model.structures.iter().map(structure).collect()
+    }
+
+    /// Detects in an image file or a DICOM folder.
+    #[pyo3(signature = (path, case_id, series, frame, device, threads))]
+    #[expect(clippy::too_many_arguments, reason = "keywords of Python")]
+    fn detect_file(
+        &self,
+        py: Python<'_>,
+        path: PathBuf,
+        case_id: Option<String>,
+        series: Option<String>,
+        frame: Option<usize>,
+        device: String,
+        threads: Option<u16>,
+    ) -> PyResult<ImageResult> {
+        let model = Arc::clone(&self.loaded);
+        let options = ReadOptions { series, frame };
+        let detect = move |_: &_| {
+            let case_id = case_id.unwrap_or_else(|| case_name(&path));
+            let input = Input { case_id: &case_id, path: &path, options: &options };
+            let device = open(&device, threads)?;
+            let (device, _turn) = device.turn();
+            detect_file(&model, input, device)
+        };
+        off_interpreter(py, Interrupted::Left, None, detect).map(ImageResult::new)
+    }
+
+    /// Detects in an array indexed `[i, j, k]`.
+    #[pyo3(signature = (array, affine, is_ras, case_id, device, threads))]
+    #[expect(clippy::too_many_arguments, reason = "keywords of Python")]
+    fn detect_array(
+        &self,
+        py: Python<'_>,
+        array: PyReadonlyArray3<'_, f32>,
+        affine: Affine,
+        is_ras: bool,
+        case_id: Option<String>,
+        device: String,
+        threads: Option<u16>,
+    ) -> PyResult<ImageResult> {
+        let model = Arc::clone(&self.loaded);
+        let volume =
+            image_of(&array, &affine, is_ras).map_err(|failure| exception(py, &failure))?;
+        let detect = move |_: &_| {
+            let path = Path::new(IN_MEMORY);
+            let needed = model.model.memory_bytes(volume.geometry());
+            let bytes = needed.map_err(|e| Failure::from(e).about(path))?;
+            check_memory_limit(bytes).map_err(|e| IoError::memory(path, &e))?;
+            let case_id = case_id.as_deref().unwrap_or(IN_MEMORY);
+            let input = Input { case_id, path, options: &ReadOptions::default() };
+            let device = open(&device, threads)?;
+            let (device, _turn) = device.turn();
+            detect_image(&model, input, &Image::in_memory(volume), 0.0, device)
+        };
+        off_interpreter(py, Interrupted::Left, None, detect).map(ImageResult::new)
+    }
+}

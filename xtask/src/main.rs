@@ -4,8 +4,10 @@
 mod figures;
 mod kernels;
 mod modules;
+mod python;
 mod steps;
 mod test;
+mod wheel;
 
 use anyhow::bail;
 use std::process::ExitCode;
@@ -17,7 +19,8 @@ Usage: cargo xtask <TASK>
 
 Tasks:
   test           Everything that CI runs, in order: format, modules, lints, kernels, documentation,
-                 the oracles' Python environment, all tests. Stops at the first failure.
+                 the oracles' Python environment, the Python package, all tests. Stops at the first
+                 failure.
   test --fast    Format, modules, lints, kernels and unit tests only.
   modules        Fails where more than two files of a crate name each other in a circle, and where a
                  crate depends on one that is not below it.
@@ -25,6 +28,10 @@ Tasks:
                  neither a GPU nor a CUDA toolkit is needed. Commit what it writes.
   kernels --check
                  Fails where the committed kernels are not those of the sources.
+  wheel          Builds the Python package: target/wheels/*.whl. Takes maturin from the PATH, or
+                 installs it in target/wheel-venv.
+  wheel --jpeg-ls
+                 The same with JPEG-LS in DICOM files; needs a C++ compiler and cmake.
   figures accuracy [NAME]...
                  The accuracy figures of docs/results.md on real volumes: trains and detects
                  in the test cases. Without names, all of them, some minutes each.
@@ -63,6 +70,8 @@ fn run(arguments: &[&str]) -> anyhow::Result<()> {
         ["modules"] => modules::check(),
         ["kernels"] => kernels::build(),
         ["kernels", "--check"] => kernels::check(),
+        ["wheel"] => wheel::run(&[]),
+        ["wheel", "--jpeg-ls"] => wheel::run(&["jpeg-ls"]),
         ["figures", names @ ..] => figures::run(names),
         [] | ["help" | "--help" | "-h"] => {
             println!("{HELP}");

@@ -1,7 +1,9 @@
 //! `cargo xtask test`: what CI runs, as named and timed steps.
 
-use crate::steps::{cargo, data_folder, in_ci, root, step, target_folder};
-use anyhow::{Context, bail};
+use crate::python::environment_or_skip;
+use crate::steps::{cargo, data_folder, in_ci, root, step};
+use anyhow::bail;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
@@ -52,9 +54,14 @@ pub(crate) fn run(extent: Extent) -> anyhow::Result<()> {
             let mut documentation = cargo(&["doc", "--workspace", "--no-deps"]);
             documentation.env("RUSTDOCFLAGS", "-D warnings");
             step("documentation", documentation)?;
-            if let Some(python) = oracle_python()? {
-                with_jpeg_ls(&mut tests, &python)?;
+            let oracles = root().join("tests/oracles/requirements.txt");
+            let mut tools = None;
+            if let Some(python) = environment_or_skip("oracle-venv", &oracles)? {
+                tools = with_jpeg_ls(&mut tests, &python)?;
                 tests.env("PBT_ORACLE_PYTHON", python);
+            }
+            if let Some(python) = python_package(tools)? {
+                tests.env("PBT_PYTHON", python);
             }
             step("tests", tests)?;
         }
@@ -64,8 +71,8 @@ pub(crate) fn run(extent: Extent) -> anyhow::Result<()> {
 }
 
 /// Turns on JPEG-LS, whose decoder is C++: where there is a compiler for that, which CI must have.
-/// The other thing it needs, cmake, comes with the oracles.
-fn with_jpeg_ls(tests: &mut Command, python: &Path) -> anyhow::Result<()> {
+/// The other thing it needs, cmake, comes with the oracles. Returns the `PATH` that has it.
+fn with_jpeg_ls(tests: &mut Command, python: &Path) -> anyhow::Result<Option<OsString>> {
     let works = |program: &Path| {
         Command::new(program).arg("--version").output().is_ok_and(|out| out.status.success())
     };
@@ -77,62 +84,27 @@ fn with_jpeg_ls(tests: &mut Command, python: &Path) -> anyhow::Result<()> {
             );
         }
         println!("\nJPEG-LS: left out: needs a C++ compiler and cmake");
-        return Ok(());
+        return Ok(None);
     }
     let mut path = tools.as_os_str().to_owned();
     if let Some(rest) = std::env::var_os("PATH") {
         path.push(":");
         path.push(rest);
     }
-    tests.env("PATH", path).args(["--features", "pbt/jpeg-ls"]);
-    Ok(())
+    tests.env("PATH", &path).args(["--features", "pbt/jpeg-ls"]);
+    Ok(Some(path))
 }
 
-/// The interpreter of the environment in which the oracles (nibabel, SimpleITK and others) are
-/// installed. `None` when there is nothing to install, or when it cannot be made on this machine:
-/// then the tests that need it are skipped, which CI does not allow.
-fn oracle_python() -> anyhow::Result<Option<PathBuf>> {
-    let requirements = root().join("tests/oracles/requirements.txt");
-    if !requirements.exists() {
-        return Ok(None);
-    }
-    let reason = if Command::new("python3")
-        .arg("--version")
-        .output()
-        .is_ok_and(|out| out.status.success())
-    {
-        match install_oracles(&requirements) {
-            Ok(python) => return Ok(Some(python)),
-            Err(error) => format!("{error:#}"),
-        }
-    } else {
-        "python3 not found".to_owned()
-    };
-    if in_ci() {
-        bail!("oracles: {reason}, and with CI=true no test may be skipped");
-    }
-    println!("\noracles: skipped: {reason}");
-    Ok(None)
-}
-
-/// Makes the environment, unless it is there for just these requirements.
-fn install_oracles(requirements: &Path) -> anyhow::Result<PathBuf> {
-    let folder = target_folder().join("oracle-venv");
-    let (python, stamp) = (folder.join("bin/python"), folder.join("requirements.txt"));
-    let wanted = std::fs::read(requirements).with_context(|| requirements.display().to_string())?;
-    if std::fs::read(&stamp).is_ok_and(|installed| installed == wanted) {
-        println!("\noracles: {} is up to date", folder.display());
-        return Ok(python);
-    }
-    let mut make = Command::new("python3");
-    make.args(["-m", "venv", "--clear"]).arg(&folder);
-    step("oracles: environment", make)?;
+/// The interpreter of an environment in which the Python package is installed, built with the
+/// profile and the features of the tests; `path` is where cmake is, if these have JPEG-LS.
+fn python_package(path: Option<OsString>) -> anyhow::Result<Option<PathBuf>> {
+    let requirements = root().join("crates/py/tests/requirements.txt");
+    let Some(python) = environment_or_skip("python-venv", &requirements)? else { return Ok(None) };
+    let features: &[&str] = if path.is_some() { &["jpeg-ls"] } else { &[] };
+    let wheel = crate::wheel::build(&python.with_file_name("maturin"), "dev", features, path)?;
     let mut install = Command::new(&python);
-    install
-        .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement"])
-        .arg(requirements);
-    step("oracles: packages", install)?;
-    // Written last, so that an interrupted installation is made again.
-    std::fs::write(&stamp, wanted).with_context(|| stamp.display().to_string())?;
-    Ok(python)
+    install.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
+    install.args(["--no-deps", "--force-reinstall"]).arg(wheel);
+    step("wheel: installation", install)?;
+    Ok(Some(python))
 }

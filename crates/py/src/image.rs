@@ -61,7 +61,8 @@ pub(crate) fn image_of(
     let shape = [view.dim().0, view.dim().1, view.dim().2];
     // RAS and LPS differ in the signs of x and y.
     let sign = |row: usize| if is_ras && row < 2 { -1.0 } else { 1.0 };
-    let affine = Matrix4::from_fn(|row, column| sign(row) * affine[row][column]);
+    // A zero has no sign, so that the hash is the same from either space.
+    let affine = Matrix4::from_fn(|row, column| sign(row) * affine[row][column] + 0.0);
     let geometry = Geometry::from_affine(shape, &affine).map_err(|error| {
         let field = match error {
             GeometryError::EmptyShape(_) | GeometryError::TooLarge(_) => "shape",

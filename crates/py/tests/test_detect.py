@@ -170,7 +170,7 @@ def test_a_table(tiny, model, command, tmp_path):
         if ours[column].dtype == object:
             assert list(ours[column]) == list(written[column]), column
         else:
-            np.testing.assert_allclose(ours[column], written[column], rtol=1e-12)
+            np.testing.assert_allclose(ours[column], written[column], rtol=1e-12, atol=1e-9)
 
 
 def test_corners_lie_in_the_frame(tiny, model):

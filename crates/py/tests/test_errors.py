@@ -121,9 +121,9 @@ def test_errors_are_one_family_and_travel():
         assert (type(again), str(again), again.file, again.field) == (kind, "a: b: c", "a", "b")
 
 
-def in_child(model, image):
+def in_child(path, image):
     try:
-        model.detect(image)
+        pbt.load(path).detect(image)
     except pbt.UsageError as error:
         return str(error)
 
@@ -133,6 +133,6 @@ def in_child(model, image):
 def test_a_forked_process_does_not_hang(model, tiny):
     model.detect(tiny.image)
     with multiprocessing.get_context("fork").Pool(1) as pool:
-        assert "spawn" in pool.apply_async(in_child, (model, tiny.image)).get(60)
+        assert "spawn" in pool.apply_async(in_child, (tiny.model, tiny.image)).get(60)
     with multiprocessing.get_context("spawn").Pool(1) as pool:
-        assert pool.apply_async(in_child, (model, tiny.image)).get(60) is None
+        assert pool.apply_async(in_child, (tiny.model, tiny.image)).get(60) is None

@@ -32,6 +32,8 @@ pub struct Detection {
     pub score: f64,
     /// The best pose; for `Absent` too, for those who compare.
     pub pose: Pose,
+    /// Share of its box that lies inside the image.
+    pub visible: f64,
     /// How near it is; `None` where the model was trained on too few cases to tell.
     pub precision: Option<Precision>,
     /// What each stage found.
@@ -62,7 +64,8 @@ impl Detection {
     pub fn plain(&self) -> Vec<pbt_volume::Detection> {
         let plain = pbt_volume::Detection::new;
         let own = plain(self.name.clone(), self.status, self.score, Location::Box(Some(self.pose)))
-            .with_precision(self.precision);
+            .with_precision(self.precision)
+            .with_visible(self.visible);
         let landmark = |l: &LandmarkDetection| {
             plain(l.name.clone(), l.status, l.score, Location::Landmark(Some(l.point)))
                 .with_precision(l.precision)
@@ -210,11 +213,12 @@ impl Model {
             let on = &prepared[n];
             check_pose(&structure.name, &detection.pose)?;
             if detection.status != Status::Absent
-                && image.geometry().voxels_outside(detection.pose.center) > FACE
+                && image.geometry().is_outside(detection.pose.center)
             {
                 detection.trace.at_most = Some(Status::Doubtful);
                 detection.status = Status::Doubtful;
             }
+            detection.visible = detection.pose.visible_share(image.geometry());
             detection.precision =
                 certainty.map(|c| c.precision(detection.pose.size_mm, spacing_mm));
             clock.stop("verification");
@@ -237,10 +241,6 @@ impl Model {
         Ok((Detections { detections, timing_ms: clock.stages }, explanations))
     }
 }
-
-/// The faces of an image lie half a voxel beyond its outer voxel centres. What is said of a place
-/// outside is a guess: it is never found.
-const FACE: f64 = 0.5;
 
 /// Steps that a model multiplies may lead anywhere.
 fn check_pose(name: &str, pose: &Pose) -> Result<(), DetectError> {
@@ -412,6 +412,7 @@ impl StructureModel {
             status,
             score,
             pose,
+            visible: 1.0,
             precision: None,
             trace,
             landmarks: Vec::new(),
@@ -466,8 +467,11 @@ impl StructureModel {
                 };
                 // An unlikely place is a reason for doubt, not a sign of absence.
                 let status = match parent.status {
-                    Status::Found if image.geometry().voxels_outside(found.point) > FACE => {
-                        Status::Doubtful
+                    // What is said of a place outside the image is a guess: it is never found.
+                    Status::Found | Status::Doubtful
+                        if image.geometry().is_outside(found.point) =>
+                    {
+                        Status::Outside
                     }
                     Status::Found => self.status(score),
                     status => status,

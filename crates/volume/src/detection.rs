@@ -12,16 +12,19 @@ pub enum Status {
     Found,
     /// It may be there; its location is the best guess.
     Doubtful,
+    /// A landmark that lies outside the image: its location is extrapolated from its box.
+    Outside,
     /// It is not there.
     Absent,
 }
 
 impl Status {
-    /// The word in files: `found`, `doubtful` or `absent`.
+    /// The word in files: `found`, `doubtful`, `outside` or `absent`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Found => "found",
             Self::Doubtful => "doubtful",
+            Self::Outside => "outside",
             Self::Absent => "absent",
         }
     }
@@ -104,18 +107,25 @@ pub struct Detection {
     pub location: Location,
     /// How near that is; `None` when absent, and where the model does not say.
     pub precision: Option<Precision>,
+    /// Share of a box's volume that lies inside the image, 0 to 1; `None` of landmarks and when absent.
+    pub visible: Option<f64>,
 }
 
 impl Detection {
     /// Of a best guess that counts unless the structure is absent.
     pub fn new(name: String, status: Status, score: f64, best: Location) -> Self {
         let location = if status == Status::Absent { Location::none(best.kind()) } else { best };
-        Self { name, status, score, location, precision: None }
+        Self { name, status, score, location, precision: None, visible: None }
     }
 
     /// The same with a precision, unless it is absent.
     pub fn with_precision(self, precision: Option<Precision>) -> Self {
         Self { precision: precision.filter(|_| self.status != Status::Absent), ..self }
+    }
+
+    /// The same with the visible share of its box, unless it is absent.
+    pub fn with_visible(self, visible: f64) -> Self {
+        Self { visible: (self.status != Status::Absent).then_some(visible), ..self }
     }
 }
 
@@ -134,7 +144,7 @@ mod tests {
 
     #[test]
     fn words_are_those_of_files() {
-        for status in [Status::Found, Status::Doubtful, Status::Absent] {
+        for status in [Status::Found, Status::Doubtful, Status::Outside, Status::Absent] {
             assert_eq!(serde_json::to_value(status).unwrap(), status.as_str());
         }
         for kind in StructureKind::ALL {

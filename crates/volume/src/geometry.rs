@@ -187,6 +187,12 @@ impl Geometry {
         (0..3).map(|a| (-index[a]).max(index[a] - (self.shape[a] - 1) as f64)).fold(0.0, f64::max)
     }
 
+    /// Whether a point lies outside the image, whose faces lie half a voxel beyond its outer voxel
+    /// centres.
+    pub fn is_outside(&self, point: PointLps) -> bool {
+        self.voxels_outside(point) > 0.5
+    }
+
     /// The grid of some of the voxels: those from `first` on, as many as `shape` says.
     ///
     /// # Panics

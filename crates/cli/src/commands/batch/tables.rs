@@ -52,6 +52,7 @@ const COLUMNS: [(&str, bool); 22] = [
     ("radius_90_mm", true),
     ("corner_radius_90_mm", true),
     ("n_calibration", true),
+    ("visible", true),
     ("input_sha256", false),
     ("model_sha256", false),
     ("reason", false),
@@ -82,6 +83,7 @@ pub(super) fn rows_of_result(result: &ResultFile) -> Vec<Row> {
             precision(&|p| p.radius_90_mm),
             precision(&|p| p.corner_radius_90_mm),
             precision(&|p| Some(p.n_calibration as f64)),
+            Cell::Number(d.visible),
         ]);
         cells.extend([text(&result.input.sha256), text(&result.model.sha256), Cell::Text(None)]);
         Row(cells)

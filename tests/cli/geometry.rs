@@ -250,8 +250,8 @@ fn what_surrounds_an_image_does_not_show() {
     assert!((score(&plain) - score(&found("cut"))).abs() < 0.02);
 }
 
-/// The voxels from one index up to another.
-fn part(image: &RawImage, from: [usize; 3], to: [usize; 3]) -> RawImage {
+/// The voxels from one index up to another, each of two bytes.
+pub(crate) fn part(image: &RawImage, from: [usize; 3], to: [usize; 3]) -> RawImage {
     let [nx, ny, _] = image.geometry().shape();
     let mut bytes = Vec::new();
     for k in from[2]..to[2] {

@@ -4,7 +4,9 @@ use crate::geometry::part;
 use crate::support::{TEST, TRAINING, numbers, pbt, read_json, scratch, tiny, tiny_copy};
 use crate::trivial::{assert_beaten, trivial};
 use nalgebra::Vector3;
-use pbt_io::{Landmark, LandmarkState, VoxelType, read_markups, read_raw, write_image, write_markups};
+use pbt_io::{
+    Landmark, LandmarkState, VoxelType, read_markups, read_raw, write_image, write_markups,
+};
 use pbt_volume::PointLps;
 use serde_json::json;
 use std::path::Path;

@@ -136,9 +136,13 @@ mod tests {
             size_mm: [8.0, 4.0, 8.0],
         };
         // The image begins at -0.5 mm, half a voxel before its first voxel's centre.
-        for (x, turned, share) in
-            [(10.0, 0.3, 1.0), (-0.5, 0.0, 0.5), (-2.5, 0.0, 0.25), (-0.5, 0.4, 0.5), (-9.0, 0.4, 0.0)]
-        {
+        for (x, turned, share) in [
+            (10.0, 0.3, 1.0),
+            (-0.5, 0.0, 0.5),
+            (-2.5, 0.0, 0.25),
+            (-0.5, 0.4, 0.5),
+            (-9.0, 0.4, 0.0),
+        ] {
             let found = at(x, turned).visible_share(&image);
             assert!((found - share).abs() < 0.01, "{x} {turned}: {found}, not {share}");
         }

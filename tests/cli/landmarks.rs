@@ -4,9 +4,7 @@ use crate::geometry::part;
 use crate::support::{TEST, TRAINING, numbers, pbt, read_json, scratch, tiny, tiny_copy};
 use crate::trivial::{assert_beaten, trivial};
 use nalgebra::Vector3;
-use pbt_io::{
-    Landmark, LandmarkState, VoxelType, read_markups, read_raw, write_image, write_markups,
-};
+use pbt_io::{Landmark, LandmarkState, read_markups, read_raw, write_image, write_markups};
 use pbt_volume::PointLps;
 use serde_json::json;
 use std::path::Path;
@@ -148,8 +146,7 @@ fn landmarks_from_training_to_the_report() {
 
 /// Cuts the image between the middle of the gland and its tip, two voxels before the tip.
 fn the_tip_is_cut_off(model: &Path, image: &Path, found: &[serde_json::Value]) {
-    let (raw, out) = (read_raw(image).unwrap(), scratch());
-    assert_eq!(raw.voxel_type(), VoxelType::I16);
+    let (raw, out) = (read_raw(image).unwrap().raw, scratch());
     let voxel = |d: &serde_json::Value| {
         let [x, y, z] = numbers(&d["position_lps_mm"]);
         raw.geometry().to_index(PointLps::new(x, y, z)).0

@@ -4,6 +4,7 @@
 pub mod args;
 pub mod commands;
 pub mod exit;
+mod interrupt;
 mod output;
 mod progress;
 pub mod session;

@@ -1,7 +1,6 @@
-//! Progress of a training: a bar with the time left on a terminal, nothing elsewhere; Ctrl-C;
-//! checkpoints.
+//! Progress of a training: a bar with the time left on a terminal, nothing elsewhere; checkpoints.
 
-use crate::exit;
+use crate::interrupt::interrupted;
 use crate::output::{say, tell, visible};
 use crate::session::{Failure, Watcher};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -10,29 +9,7 @@ use pbt_io::write_atomically;
 use std::cell::RefCell;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-
-static INTERRUPTED: AtomicBool = AtomicBool::new(false);
-
-/// From now on the first Ctrl-C asks the running command to stop at its next step, the second ends
-/// the process.
-pub(crate) fn catch_interrupts() {
-    // Only the first call of a process can set the handler; others find it in place.
-    let _ = ctrlc::set_handler(|| {
-        if INTERRUPTED.swap(true, Ordering::SeqCst) {
-            std::process::exit(i32::from(exit::INTERRUPTED));
-        }
-        tell(
-            "\nstopping after the current step; press Ctrl-C again to stop at once (what is finished is kept either way)",
-        );
-    });
-}
-
-/// Whether Ctrl-C was pressed since [`catch_interrupts`].
-pub(crate) fn interrupted() -> bool {
-    INTERRUPTED.load(Ordering::SeqCst)
-}
 
 /// A bar that counts cases on a terminal unless `quiet`, nothing elsewhere.
 pub(crate) fn count_bar(quiet: bool, cases: usize) -> ProgressBar {

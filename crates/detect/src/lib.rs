@@ -1,8 +1,8 @@
 //! Marginal space learning: stages, training, detection and the model file, written once
 //! against a `Backend`.
 //!
-//! An image is brought to a working pyramid ([`WorkingSpec`]). The position stage scores every
-//! voxel of a coarse level, the orientation stage position candidates × rotations; the best
+//! An image is brought to a working pyramid ([`WorkingSpec`]). The position stage searches a coarse
+//! level, the orientation stage scores position candidates × rotations; the best
 //! hypotheses are gathered into modes, the refinement brings each mode to the structure, and the
 //! verification stage picks one and says how sure it is.
 #![forbid(unsafe_code)]
@@ -27,7 +27,7 @@ mod train;
 mod working;
 
 pub use certainty::evidence::{Evidence, NAMES as EVIDENCE};
-pub use certainty::structure::{Certainty, HeldOutErrors, LandmarkCertainty};
+pub use certainty::learned::{Certainty, HeldOutErrors, LandmarkCertainty};
 pub use certainty::suspicion::Suspicion;
 pub use config::augmentation::AugmentationConfig;
 pub use config::landmarks::{LandmarkPatchConfig, LandmarkRegressorConfig, LandmarksConfig, View};

@@ -2,7 +2,7 @@
 
 use crate::annotation_file::read_annotations;
 use crate::annotations::{Annotations, Landmark, LandmarkState};
-use crate::label_boxes::LabelBoxes;
+use crate::label_masks::LabelBoxes;
 use crate::markups::name_of_file;
 use crate::{Image, IoError, ReadOptions, read_image_with};
 use pbt_volume::{StructureKind, StructureSpec};

@@ -105,7 +105,8 @@ pub fn case_name(path: &Path) -> String {
     while let Some(extension) = CASE_EXTENSIONS.iter().find(|e| ends_with_extension(stem, e)) {
         stem = &stem[..stem.len() - extension.len() - 1];
     }
-    stem.to_owned()
+    // It becomes the name of files and is printed.
+    stem.replace(char::is_control, "_")
 }
 
 pub(crate) fn extension<'a>(path: &Path, known: &[&'a str]) -> Option<&'a str> {

@@ -7,8 +7,9 @@ use crate::args::{Global, LearningCurve};
 use crate::commands::open_device::open_device;
 use crate::commands::report_file::write_report;
 use crate::exit;
+use crate::interrupt::catch_interrupts;
 use crate::output::{check_output, print_text, say};
-use crate::progress::{CaseProgress, catch_interrupts};
+use crate::progress::CaseProgress;
 use crate::session::{
     Evaluated, Source, Training, Wanted, Watcher, evaluate_cases, hold_back, read_cases,
     read_config,

@@ -3,14 +3,16 @@
 use crate::Failure;
 use crate::args::{Global, Train};
 use crate::commands::open_device::open_device;
+use crate::interrupt::catch_interrupts;
 use crate::output::{check_output, say};
-use crate::progress::{TrainingProgress, catch_interrupts};
+use crate::progress::TrainingProgress;
 use crate::session::{
     Resume, Training, TrainingReport, Wanted, beside, checkpoint_of, read_cases, read_config,
     write_json,
 };
 use pbt_detect::TrainConfig;
 use pbt_io::{Dataset, FileKind, read_file};
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -22,20 +24,28 @@ pub(super) fn run(args: &Train, global: &Global) -> Result<ExitCode, Failure> {
     let dataset = Dataset::load(&args.input)?;
     check_output(&args.output)?;
     let wanted = Wanted::new(&dataset, &args.structure)?;
+    let mut cases: Vec<_> = dataset.split("train").cloned().collect();
+    if cases.is_empty() {
+        let splits: BTreeSet<&str> = dataset.cases.iter().map(|case| &case.split[..]).collect();
+        let splits: Vec<String> = splits.into_iter().map(|split| format!("`{split}`")).collect();
+        let what = format!(
+            "cases: none has the split `train`, they have {} (name those to learn from `train`)",
+            splits.join(", ")
+        );
+        return Err(Failure::input(&dataset.path, what));
+    }
+    cases.truncate(args.cases.unwrap_or(usize::MAX));
     say(
         global.quiet,
         format_args!(
-            "training {} on {} ({} threads)",
+            "training {} on {} of {} cases with {} ({} threads)",
             summary(&wanted),
+            cases.len(),
+            dataset.cases.len(),
             device.record.name,
             device.record.threads
         ),
     );
-    let mut cases: Vec<_> = dataset.split("train").cloned().collect();
-    if cases.is_empty() {
-        return Err(Failure::input(&dataset.path, "cases: none has the split `train`"));
-    }
-    cases.truncate(args.cases.unwrap_or(usize::MAX));
     let cases = read_cases(&dataset, &cases, &wanted)?;
     let mut warnings: Vec<String> = dataset.warnings.clone();
     warnings.extend(

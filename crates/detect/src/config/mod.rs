@@ -65,7 +65,7 @@ pub struct WorkingConfig {
     pub padding: Option<Padding>,
 }
 
-/// The position stage: a Haar classifier at every voxel of a coarse level.
+/// The position stage: a Haar classifier over a coarse level.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PositionConfig {

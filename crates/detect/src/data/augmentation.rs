@@ -6,7 +6,7 @@
 
 use crate::DetectError;
 use crate::config::augmentation::AugmentationConfig;
-use crate::data::mirror::{Mirror, twins};
+use crate::data::mirror_twins::{Mirror, twins};
 use crate::data::training_data::{Annotated, Points, TrainingData};
 use crate::random::{Seeds, Stream};
 use nalgebra::{Matrix3, Rotation3, UnitQuaternion, Vector3};

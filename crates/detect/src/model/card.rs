@@ -1,6 +1,6 @@
 //! The card of a model file: everything that is short, as JSON.
 
-use crate::certainty::structure::Certainty;
+use crate::certainty::learned::Certainty;
 use crate::model::Provenance;
 use crate::model::landmark_tables::LandmarkCard;
 use crate::network::graph::Network;

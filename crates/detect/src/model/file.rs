@@ -4,15 +4,15 @@
 //! model.
 
 use crate::DetectError;
-use crate::certainty::structure::{Certainty, HeldOutErrors};
+use crate::certainty::learned::{Certainty, HeldOutErrors};
 use crate::model::card::{Card, FORMAT_VERSION};
-use crate::model::checkpoint::StructureCheckpoint;
 use crate::model::cost::check_cost;
 use crate::model::level_shift_tables;
 use crate::model::limits::{MOST_CASES, MOST_LEVELS, check_calibration, check_weights, within};
 use crate::model::seal;
 use crate::model::structure_tables::{read_structure, structure_card};
 use crate::model::tables::{TableReader, TableWriter};
+use crate::model::unfinished::StructureCheckpoint;
 use crate::model::{Model, Provenance, StructureModel};
 use crate::network::graph::Network;
 use crate::network::level_shift::LevelShiftTest;
@@ -26,7 +26,7 @@ const MOST_BYTES: usize = 1 << 30;
 ///
 /// # Errors
 /// [`DetectError::Model`] when a table cannot be written.
-pub(crate) fn write_checkpoints(
+pub(crate) fn file_bytes(
     provenance: &Provenance,
     checkpoints: &[StructureCheckpoint],
     network: Option<&Network>,
@@ -59,32 +59,6 @@ pub(crate) fn write_checkpoints(
         .ok_or_else(|| DetectError::model("seal", "the card has no place for it"))
 }
 
-/// The stages of a checkpoint, which must come from the same data, configuration, seed and version.
-///
-/// # Errors
-/// [`DetectError::Model`] when it does not, or the file is damaged.
-pub(crate) fn read_checkpoints(
-    bytes: &[u8],
-    expected: &Provenance,
-) -> Result<Vec<StructureCheckpoint>, DetectError> {
-    let Contents { provenance: found, checkpoints, .. } = read(bytes)?;
-    let what = if found.training_sha256 != expected.training_sha256 {
-        "training cases"
-    } else if found.config != expected.config {
-        "configuration"
-    } else if found.seed != expected.seed {
-        "seed"
-    } else if found != *expected {
-        "version"
-    } else {
-        return Ok(checkpoints);
-    };
-    Err(DetectError::model(
-        "provenance",
-        format!("the checkpoint was made with another {what} (train without --resume)"),
-    ))
-}
-
 impl Model {
     /// The model as a file.
     ///
@@ -93,7 +67,7 @@ impl Model {
     pub fn to_bytes(&self) -> Result<Vec<u8>, DetectError> {
         let checkpoints: Vec<StructureCheckpoint> =
             self.structures.iter().cloned().map(StructureCheckpoint::from).collect();
-        write_checkpoints(
+        file_bytes(
             &self.provenance,
             &checkpoints,
             self.network.as_ref(),
@@ -172,15 +146,15 @@ fn check_certainty(certainty: &Certainty, name: &str, cases: usize) -> Result<()
 }
 
 /// Everything in a file.
-struct Contents {
-    provenance: Provenance,
-    checkpoints: Vec<StructureCheckpoint>,
+pub(super) struct Contents {
+    pub(super) provenance: Provenance,
+    pub(super) checkpoints: Vec<StructureCheckpoint>,
     network: Option<Network>,
     level_shifts: Vec<LevelShiftTest>,
     certainty: Vec<Certainty>,
 }
 
-fn read(bytes: &[u8]) -> Result<Contents, DetectError> {
+pub(super) fn read(bytes: &[u8]) -> Result<Contents, DetectError> {
     if bytes.len() > MOST_BYTES {
         return Err(DetectError::model(
             "size",

@@ -12,8 +12,9 @@ pub(crate) mod map_tables;
 pub(crate) mod seal;
 pub(crate) mod structure_tables;
 pub(crate) mod tables;
+pub(crate) mod unfinished;
 
-use crate::certainty::structure::Certainty;
+use crate::certainty::learned::Certainty;
 use crate::config::TrainConfig;
 use crate::landmarks::stage::LandmarkStage;
 use crate::network::graph::Network;

@@ -17,7 +17,7 @@ use pbt_tree::{Backend, ImageLayout};
 use pbt_volume::{PointLps, Pose};
 use rayon::prelude::*;
 
-/// Landmarks in left–right pairs say that a structure is symmetric; others may lie on one side,
+/// Decides whether mirrored copies are used. Landmarks in left–right pairs say that a structure is symmetric; others may lie on one side,
 /// where a mirrored copy would misplace them. Without landmarks a regressor is tried on the first
 /// structure and its look-alikes, with mirrored copies and without: spines gain, hippocampi of one
 /// side lose, and eight prostates cannot tell.

@@ -107,8 +107,10 @@ fn too_few_cases<D: TrainingData>(data: &D, structures: &[Annotated]) -> Vec<Ref
     for (name, cases) in structures {
         if cases.len() < FEWEST_CASES {
             let count = cases.len();
-            let what =
-                format!("{count} annotated training case(s); at least {FEWEST_CASES} are needed");
+            let what = format!(
+                "{count} annotated training case(s); at least {FEWEST_CASES} are needed \
+                     (annotate more, or leave it out with --structure)"
+            );
             refusals.push(refusal(&format!("structures: {name}"), what));
         }
         for (landmark, points) in data.landmarks(name) {
@@ -117,7 +119,7 @@ fn too_few_cases<D: TrainingData>(data: &D, structures: &[Annotated]) -> Vec<Ref
             if both < FEWEST_CASES {
                 let what = format!(
                     "{both} training case(s) with this landmark and its box {name}; at least \
-                     {FEWEST_CASES} are needed"
+                     {FEWEST_CASES} are needed (annotate more, or leave it out with --structure)"
                 );
                 refusals.push(refusal(&format!("structures: {landmark}"), what));
             }

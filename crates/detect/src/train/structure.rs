@@ -8,12 +8,12 @@ use crate::data::look_alikes::look_alikes;
 use crate::data::pyramids::Pyramids;
 use crate::data::training_data::{Annotated, Subjects, TrainingData};
 use crate::memory_need::check_training;
-use crate::model::checkpoint::StructureCheckpoint;
-use crate::model::file::write_checkpoints;
+use crate::model::file::file_bytes;
+use crate::model::unfinished::StructureCheckpoint;
 use crate::model::{Provenance, StructureModel};
 use crate::pose::prior::Prior;
 use crate::random::Seeds;
-use crate::refine::held_out_pass::{BeforeAndAfter, HeldOutOnce, HeldOutPass};
+use crate::refine::held_out_refinement::{HeldOutOnce, HeldOutPass};
 use crate::refine::refinement::{Refinement, RefinementTrainer};
 use crate::stages::input::StageInput;
 use crate::stages::orientation::OrientationStage;
@@ -85,7 +85,7 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
                 )
             },
         )?;
-        self.begin("batch detection of positions", 0.4)?;
+        self.begin("detecting positions in all cases", 0.4)?;
         let layout = ImageLayout {
             channels: (0..working.levels).collect(),
             ..position.spec.layout(&working)
@@ -127,7 +127,7 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
             |checkpoint| &mut checkpoint.orientation,
             || OrientationStage::train(&input, &candidates),
         )?;
-        self.begin("batch detection of modes", 0.6)?;
+        self.begin("detecting modes in all cases", 0.6)?;
         let modes: Vec<Vec<Pose>> = images
             .iter()
             .zip(&candidates)
@@ -240,8 +240,7 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
             .as_ref()
             .and_then(|representative| representative.spec.error);
         let alone = self.structures.len() == 1;
-        let mut warning = None;
-        let stage = self.get_or_train(
+        self.get_or_train(
             checkpoints,
             ("verification", 0.7),
             |checkpoint| &mut checkpoint.verification,
@@ -259,27 +258,10 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
                     let measured = held_out.get()?;
                     shrinkage = measured.and_then(|measured| measured.shrinkage(input));
                     error = measured.filter(|_| !alone).map(HeldOutPass::pose_error);
-                    warning = measured.and_then(|measured| self.worse(held_out, measured));
                 }
                 VerificationStage::train(input, held_out.modes, refine, shrinkage, error)
             },
-        )?;
-        self.warnings.extend(warning);
-        Ok(stage)
-    }
-
-    /// A warning where the refinement leaves held-out cases farther off than it found them.
-    fn worse(&self, held_out: &HeldOutOnce<'_, B>, measured: &HeldOutPass) -> Option<String> {
-        let BeforeAndAfter { before_mm, after_mm } =
-            measured.before_and_after(held_out.input.cases, held_out.modes);
-        (after_mm > before_mm).then(|| {
-            format!(
-                "{}: the refinement makes cases worse that it did not see: corners {before_mm:.2} mm \
-                 off before, {after_mm:.2} mm after (median; annotate more cases, or check the \
-                 annotations)",
-                self.structures[self.index].0
-            )
-        })
+        )
     }
 
     /// The stage that the checkpoint has, or the one that `train` gives, which the checkpoint then
@@ -313,7 +295,7 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
 
     /// Hands a checkpoint to the observer.
     pub(super) fn keep(&self, checkpoints: &[StructureCheckpoint]) -> Result<(), D::Error> {
-        let bytes = write_checkpoints(self.provenance, checkpoints, None, &[], &[])?;
+        let bytes = file_bytes(self.provenance, checkpoints, None, &[], &[])?;
         Ok(self.observer.checkpoint(&bytes)?)
     }
 

@@ -98,7 +98,9 @@ fn look_into(folder: &Path) -> std::io::Result<Found> {
         } else if path.extension().is_some_and(|e| e.eq_ignore_ascii_case("zip"))
             || is_image_path(&path)
         {
-            found.images.extend(path.is_file().then(|| BatchCase::of_path(path)));
+            // A link that leads nowhere fails when its turn comes; pipes and devices are no images.
+            let may_be_read = std::fs::metadata(&path).map_or(true, |meta| meta.is_file());
+            found.images.extend(may_be_read.then(|| BatchCase::of_path(path)));
         } else {
             found.dicom = found.dicom || is_dicom_path(&path);
         }

@@ -32,7 +32,7 @@ enum Cell {
 pub(super) struct Row(Vec<Cell>);
 
 /// Name of each column, and whether it holds numbers. Positions are LPS mm, sizes full edges in mm.
-const COLUMNS: [(&str, bool); 22] = [
+const COLUMNS: [(&str, bool); 23] = [
     ("case_id", false),
     ("status", false),
     ("name", false),

@@ -43,9 +43,11 @@ impl<'a> Beams<'a> {
         let mut starts: Vec<u64> = try_zeroed(count)?;
         starts.par_chunks_mut(words * beams[0]).enumerate().for_each(|(k, plane)| {
             for (j, starts) in plane.chunks_exact_mut(words).enumerate() {
+                let rows = [[0, 0], [1, 0], [0, 1], [1, 1]]
+                    .map(|[dj, dk]| this.row(2 * j + dj, 2 * k + dk));
                 let mut last = 0;
                 for (word, starts) in starts.iter_mut().enumerate() {
-                    let united = this.face(word, [2 * j, 2 * k], [1, 1]);
+                    let united = rows.iter().fold(0, |united, row| united | row[word]);
                     *starts = united & !(united << 1 | last >> 63);
                     last = united;
                 }
@@ -61,17 +63,11 @@ impl<'a> Beams<'a> {
         Ok(this)
     }
 
-    /// The united bits of the rows from `[j, k]` on, `more` along each axis, as far as the grid has
-    /// them.
-    fn face(&self, word: usize, [j, k]: [usize; 2], more: [usize; 2]) -> u64 {
+    /// The words of a row; of the last one where the grid ends before it.
+    fn row(&self, j: usize, k: usize) -> &'a [u64] {
         let [ny, nz] = self.rows;
-        let mut united = 0;
-        for k in k..=(k + more[1]).min(nz - 1) {
-            for j in j..=(j + more[0]).min(ny - 1) {
-                united |= self.bits.inside[(j + ny * k) * self.bits.words_per_row + word];
-            }
-        }
-        united
+        let first = (j.min(ny - 1) + ny * k.min(nz - 1)) * self.bits.words_per_row;
+        &self.bits.inside[first..first + self.bits.words_per_row]
     }
 
     /// The run of a beam that holds the bit of a word: the last that begins up to there.
@@ -122,15 +118,15 @@ impl<'a> Beams<'a> {
     fn join_faces(
         &self,
         [here, there]: [usize; 2],
-        face_here: impl Fn(usize) -> u64,
-        face_there: impl Fn(usize) -> u64,
+        face_here: [&[u64]; 2],
+        face_there: [&[u64]; 2],
         sets: &mut DisjointSets,
     ) {
-        let words = self.bits.words_per_row;
         // The words before, for what touches across their border.
         let (mut last_a, mut last_b) = (0, 0);
-        for word in 0..words {
-            let (a, b) = (face_here(word), face_there(word));
+        let words = face_here[0].iter().zip(face_here[1]).zip(face_there[0]).zip(face_there[1]);
+        for (word, (((a0, a1), b0), b1)) in words.enumerate() {
+            let (a, b) = (a0 | a1, b0 | b1);
             let both = a & b;
             let before = last_a & last_b;
             for bit in ones(both & !(both << 1 | before >> 63)) {
@@ -168,11 +164,12 @@ impl Lines for Beams<'_> {
         let [width, _] = self.beams;
         let (j, k) = (beam % width, beam / width);
         let (row, plane) = (2 * j, 2 * k);
-        // The rows of the faces here and there, and how many more than one each has.
-        let mut join = |there: usize, from: [usize; 2], to: [usize; 2], more: [usize; 2]| {
+        // A face is two rows, or twice the one row of an edge.
+        let face =
+            |[j, k]: [usize; 2], [dj, dk]: [usize; 2]| [self.row(j, k), self.row(j + dj, k + dk)];
+        let mut join = |there: usize, from: [usize; 2], to: [usize; 2], second: [usize; 2]| {
             if wanted(there) {
-                let face = |at: [usize; 2]| move |word: usize| self.face(word, at, more);
-                self.join_faces([beam, there], face(from), face(to), sets);
+                self.join_faces([beam, there], face(from, second), face(to, second), sets);
             }
         };
         if j > 0 {

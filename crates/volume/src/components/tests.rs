@@ -135,7 +135,7 @@ fn shapes_that_join_late_are_one_component() {
     let spiral = |i: usize, j: usize| {
         let ring = i.min(j).min(20 - i).min(20 - j);
         u16::from(
-            ring % 2 == 0 && !(i == ring && j == ring + 1)
+            ring.is_multiple_of(2) && !(i == ring && j == ring + 1)
                 || ring % 2 == 1 && i == ring && j == ring + 1,
         )
     };
@@ -251,11 +251,11 @@ fn statistics_are_those_of_the_voxels() {
         assert_eq!(component.voxels as usize, of_it.len());
         assert_eq!(component.first_voxel, index(of_it[0]));
         let mut mean = [0.0; 3];
-        for a in 0..3 {
+        for (a, mean) in mean.iter_mut().enumerate() {
             let along = || of_it.iter().map(|&v| index(v)[a]);
             assert_eq!(Some(component.first[a]), along().min());
             assert_eq!(Some(component.last[a]), along().max());
-            mean[a] = along().sum::<usize>() as f64 / of_it.len() as f64;
+            *mean = along().sum::<usize>() as f64 / of_it.len() as f64;
         }
         let centroid = VoxelIndex::new(mean[0], mean[1], mean[2]);
         assert_eq!(component.centroid, centroid);

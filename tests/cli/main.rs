@@ -4,6 +4,7 @@ mod bad_input;
 mod batch;
 mod bids;
 mod column;
+mod components;
 mod convert;
 mod demo;
 mod determinism;

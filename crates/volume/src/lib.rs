@@ -5,6 +5,7 @@
 //! memory. Other conventions exist only in the crate `pbt-io`.
 #![forbid(unsafe_code)]
 
+mod canonical;
 mod detection;
 mod digest;
 mod geometry;
@@ -22,6 +23,7 @@ mod trimmed;
 mod volume;
 mod working;
 
+pub use canonical::canonical_geometry;
 pub use detection::{Detection, Location, Precision, Status};
 pub use digest::{hex, sha256, sha256_hex};
 pub use geometry::{Geometry, GeometryError, PointLps, VoxelIndex};

@@ -22,6 +22,7 @@ mod network;
 mod pose;
 mod random;
 mod refine;
+mod segment;
 mod stages;
 mod train;
 mod working;
@@ -31,6 +32,7 @@ pub use certainty::learned::{Certainty, HeldOutErrors, LandmarkCertainty};
 pub use certainty::suspicion::Suspicion;
 pub use config::augmentation::AugmentationConfig;
 pub use config::landmarks::{LandmarkPatchConfig, LandmarkRegressorConfig, LandmarksConfig, View};
+pub use config::regions::{RegionsConfig, Sampling};
 pub use config::{
     CertaintyConfig, NetworkConfig, OrientationConfig, Orientations, PassConfig, PositionConfig,
     RefinementConfig, RefinementKind, ShrinkageConfig, TrainConfig, VerificationConfig,
@@ -59,6 +61,10 @@ pub use refine::cascade::Cascade;
 pub use refine::classification::{ClassificationPass, ClassificationPasses, PassSpec};
 pub use refine::refinement::Refinement;
 pub use refine::regressor::{OUTPUTS, Regressor, RegressorSpec};
+pub use segment::data::{IGNORED, LabelledImage, RegionData, RegionName};
+pub use segment::labelling::{FoundRegion, Labelling};
+pub use segment::region_forest::RegionForest;
+pub use segment::training::train_regions;
 pub use stages::classifier::{FamilyClassifier, HaarClassifier, PoseClassifier};
 pub use stages::orientation::{OrientationSpec, OrientationStage};
 pub use stages::platt_scaling::Calibration;

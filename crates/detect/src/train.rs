@@ -151,7 +151,14 @@ fn train_on<B: Backend, D: TrainingData>(
     };
     let structures = checkpoints.into_iter().filter_map(StructureCheckpoint::complete).collect();
     Ok(Trained {
-        model: Model { provenance, structures, network, level_shifts, certainty: Vec::new() },
+        model: Model {
+            provenance,
+            structures,
+            network,
+            level_shifts,
+            certainty: Vec::new(),
+            regions: None,
+        },
         figures,
         suspicions: Vec::new(),
         warnings,

@@ -89,6 +89,8 @@ pub struct Dataset {
     pub structures: Vec<StructureSpec>,
     /// Names of the values in label maps.
     pub label_names: BTreeMap<u16, String>,
+    /// The region that every value but 0 and the named ones belongs to, where there is one: `"*"`.
+    pub every_label: Option<String>,
     /// The cases, in the file's order.
     pub cases: Vec<CaseSpec>,
     /// The file that it was read from.
@@ -113,6 +115,7 @@ impl Dataset {
             modality,
             structures,
             label_names: BTreeMap::new(),
+            every_label: None,
             cases,
             path,
             warnings: Vec::new(),

@@ -33,6 +33,8 @@ mod open_image;
 mod points;
 mod raw;
 mod read_image;
+mod region_labels;
+mod region_map;
 mod regular_file;
 mod result;
 mod source;
@@ -57,6 +59,8 @@ pub use read_image::{
     Image, case_name, is_dicom_path, is_image_path, read_image, read_image_with, read_labels,
     read_raw, read_raw_with,
 };
+pub use region_labels::{IGNORED_CLASS, RegionLabels};
+pub use region_map::RegionMap;
 pub use regular_file::{FileKind, read_file, read_start};
 pub use result::{
     DetectionRecord, DeviceRecord, InputRecord, ModelRecord, OrientationRecord, ResultFile,

@@ -68,7 +68,7 @@ pub struct ModelRecord {
 pub struct DetectionRecord {
     /// Name of the structure.
     pub name: String,
-    /// Box or landmark.
+    /// Box, landmark or region.
     pub kind: StructureKind,
     /// Found, doubtful, outside (a landmark) or absent.
     pub status: Status,
@@ -87,6 +87,9 @@ pub struct DetectionRecord {
     /// absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub visible: Option<f64>,
+    /// Volume of a region, millilitres; of nothing else.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub volume_ml: Option<f64>,
 }
 
 /// The orientation of a box, twice.
@@ -198,7 +201,11 @@ impl ResultFile {
             if d.status == Status::Outside && d.kind != StructureKind::Landmark {
                 return fault(at("status"), "is `outside`, which only landmarks are");
             }
-            let present = d.status != Status::Absent;
+            let present = d.status != Status::Absent && d.kind != StructureKind::Region;
+            let is_volume = |ml: f64| ml.is_finite() && ml >= 0.0;
+            if (d.kind == StructureKind::Region) != d.volume_ml.is_some_and(is_volume) {
+                return fault(at("volume_ml"), "is not the volume of a region");
+            }
             let is_box = d.kind == StructureKind::Box && present;
             if (d.position_lps_mm.is_some(), d.orientation.is_some(), d.size_mm.is_some())
                 != (present, is_box, is_box)
@@ -245,6 +252,7 @@ impl From<Detection> for DetectionRecord {
             size_mm: pose.map(|pose| pose.size_mm),
             precision,
             visible,
+            volume_ml: None,
         }
     }
 }
@@ -255,6 +263,7 @@ impl DetectionRecord {
         let location = match self.kind {
             StructureKind::Box => Location::Box(self.pose()),
             StructureKind::Landmark => Location::Landmark(self.position()),
+            StructureKind::Region => Location::Region,
         };
         let &Self { status, score, precision, visible, .. } = self;
         Detection { name: self.name.clone(), status, score, location, precision, visible }

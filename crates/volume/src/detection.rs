@@ -36,13 +36,16 @@ impl fmt::Display for Status {
     }
 }
 
-/// Where a box or a landmark is; `None` for one that is not in the image.
+/// Where a box or a landmark is; `None` for one that is not in the image. A region is where its
+/// voxels are.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Location {
     /// Of a box.
     Box(Option<Pose>),
     /// Of a landmark.
     Landmark(Option<PointLps>),
+    /// Of a region: its label map says it.
+    Region,
 }
 
 impl Location {
@@ -51,6 +54,7 @@ impl Location {
         match kind {
             StructureKind::Box => Self::Box(None),
             StructureKind::Landmark => Self::Landmark(None),
+            StructureKind::Region => Self::Region,
         }
     }
 
@@ -59,6 +63,7 @@ impl Location {
         match self {
             Self::Box(_) => StructureKind::Box,
             Self::Landmark(_) => StructureKind::Landmark,
+            Self::Region => StructureKind::Region,
         }
     }
 
@@ -67,14 +72,15 @@ impl Location {
         match self {
             Self::Box(pose) => pose.map(|pose| pose.center),
             Self::Landmark(point) => *point,
+            Self::Region => None,
         }
     }
 
-    /// The box; `None` of a landmark.
+    /// The box; `None` of anything else.
     pub fn pose(&self) -> Option<Pose> {
         match self {
             Self::Box(pose) => *pose,
-            Self::Landmark(_) => None,
+            Self::Landmark(_) | Self::Region => None,
         }
     }
 }

@@ -5,6 +5,7 @@
 //! memory. Other conventions exist only in the crate `pbt-io`.
 #![forbid(unsafe_code)]
 
+mod canonical;
 mod components;
 mod detection;
 mod digest;
@@ -23,6 +24,7 @@ mod trimmed;
 mod volume;
 mod working;
 
+pub use canonical::canonical_geometry;
 pub use components::{
     Component, Components, ComponentsError, Connectivity, Joining, Plausibility,
     PlausibilityLimits, TOO_MANY_VOXELS,

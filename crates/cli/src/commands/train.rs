@@ -7,11 +7,11 @@ use crate::interrupt::catch_interrupts;
 use crate::output::{check_output, say};
 use crate::progress::TrainingProgress;
 use crate::session::{
-    Resume, Training, TrainingReport, Wanted, beside, checkpoint_of, read_cases, read_config,
-    write_json,
+    Device, RegionCases, Resume, TrainedModel, Training, TrainingReport, Wanted, beside,
+    checkpoint_of, read_cases, read_config, train_regions, write_json,
 };
 use pbt_detect::TrainConfig;
-use pbt_io::{Dataset, FileKind, read_file};
+use pbt_io::{CaseSpec, Dataset, DeviceRecord, FileKind, read_file};
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -46,6 +46,10 @@ pub(super) fn run(args: &Train, global: &Global) -> Result<ExitCode, Failure> {
             device.record.threads
         ),
     );
+    let run = Run { args, global, dataset: &dataset, config: &config, started };
+    if !wanted.regions.is_empty() {
+        return run.regions(&cases, &wanted, &device);
+    }
     let cases = read_cases(&dataset, &cases, &wanted)?;
     let mut warnings: Vec<String> = dataset.warnings.clone();
     warnings.extend(
@@ -92,32 +96,73 @@ pub(super) fn run(args: &Train, global: &Global) -> Result<ExitCode, Failure> {
         failure.about(&args.output)
     })?;
 
-    trained.warnings.iter().for_each(|w| say(global.quiet, format_args!("warning: {w}")));
-    warnings.extend(trained.warnings.iter().cloned());
-
-    trained.write(&args.output)?;
-    trained.write_settings(&args.output)?;
-    let seconds = started.elapsed().as_secs_f64();
-    let report = TrainingReport::new(&trained, &dataset, args.seed, &device, &warnings, seconds);
-    write_json(&beside(&args.output, "train.json"), &report)?;
+    run.write(&trained, warnings, &device.record)?;
     // The model is complete; a checkpoint that cannot be removed does no harm.
     let _ = std::fs::remove_file(&checkpoint);
-    say(
-        global.quiet,
-        format_args!(
-            "{} ({:.1} kB) in {:.0} s",
-            args.output.display(),
-            trained.bytes.len() as f64 / 1e3,
-            seconds
-        ),
-    );
     Ok(ExitCode::SUCCESS)
 }
 
-/// The boxes by name, the landmarks by number.
+/// What a training of any kind needs to end.
+struct Run<'a> {
+    args: &'a Train,
+    global: &'a Global,
+    dataset: &'a Dataset,
+    config: &'a TrainConfig,
+    started: Instant,
+}
+
+impl Run<'_> {
+    /// Trains regions on these cases.
+    fn regions(
+        &self,
+        cases: &[CaseSpec],
+        wanted: &Wanted,
+        device: &Device,
+    ) -> Result<ExitCode, Failure> {
+        let Self { args, global, dataset, .. } = self;
+        let device = device.for_regions()?;
+        if args.resume {
+            let what = "--resume: a training of regions has no checkpoints (leave it out)";
+            return Err(Failure::usage(what));
+        }
+        let cases = RegionCases::read(dataset, cases, wanted)?;
+        let mut warnings: Vec<String> = dataset.warnings.clone();
+        warnings.extend(cases.warnings());
+        warnings.iter().for_each(|w| say(global.quiet, format_args!("warning: {w}")));
+        catch_interrupts();
+        let progress = TrainingProgress::new(global.quiet, checkpoint_of(&args.output)?);
+        let trained = train_regions(dataset, &cases, self.config, args.seed, &progress);
+        drop(progress);
+        self.write(&trained?, warnings, &device)?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// Writes the model and what lies beside it.
+    fn write(
+        &self,
+        trained: &TrainedModel,
+        mut warnings: Vec<String>,
+        device: &DeviceRecord,
+    ) -> Result<(), Failure> {
+        let Self { args, global, dataset, .. } = self;
+        trained.warnings.iter().for_each(|w| say(global.quiet, format_args!("warning: {w}")));
+        warnings.extend(trained.warnings.iter().cloned());
+        trained.write(&args.output)?;
+        trained.write_settings(&args.output)?;
+        let seconds = self.started.elapsed().as_secs_f64();
+        let report = TrainingReport::new(trained, dataset, args.seed, device, &warnings, seconds);
+        write_json(&beside(&args.output, "train.json"), &report)?;
+        let kilobytes = trained.bytes.len() as f64 / 1e3;
+        let model = args.output.display();
+        say(global.quiet, format_args!("{model} ({kilobytes:.1} kB) in {seconds:.0} s"));
+        Ok(())
+    }
+}
+
+/// The boxes or regions by name, the landmarks by number.
 fn summary(wanted: &Wanted) -> String {
     match wanted.landmarks.len() {
-        0 => wanted.boxes.join(", "),
+        0 => [&wanted.boxes[..], &wanted.regions].concat().join(", "),
         n => {
             format!("{} and {n} landmark{}", wanted.boxes.join(", "), if n == 1 { "" } else { "s" })
         }

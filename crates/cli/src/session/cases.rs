@@ -42,20 +42,23 @@ impl AnnotatedCase {
 }
 
 /// The structures to train or to compare: boxes, and landmarks with the box in whose frame each is
-/// found.
+/// found; or regions.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Wanted {
     /// Names in the data set's order.
     pub boxes: Vec<String>,
     /// Name and parent in the data set's order.
     pub landmarks: Vec<(String, String)>,
+    /// Names of regions in the data set's order; there are either these or boxes.
+    pub regions: Vec<String>,
 }
 
 impl Wanted {
     /// The structures of these names with the parents of landmarks, or all of the data set.
     ///
     /// # Errors
-    /// A name that the data set does not have, a landmark whose parent is no box, or no box at all.
+    /// A name that the data set does not have, a landmark whose parent is no box, no box at all, or
+    /// regions beside others.
     pub fn new(dataset: &Dataset, named: &[String]) -> Result<Self, Failure> {
         let find = |name: &String| dataset.structures.iter().find(|s| &s.name == name);
         if let Some(name) = named.iter().find(|name| find(name).is_none()) {
@@ -67,6 +70,17 @@ impl Wanted {
         }
         let is_box = |s: &&StructureSpec| s.kind == StructureKind::Box;
         let wanted = |s: &&StructureSpec| named.is_empty() || named.contains(&s.name);
+        let is_region = |s: &&StructureSpec| s.kind == StructureKind::Region;
+        let all: Vec<&StructureSpec> = dataset.structures.iter().filter(wanted).collect();
+        if all.iter().any(is_region) {
+            if !all.iter().all(is_region) {
+                let what = "structures: regions cannot be used together with boxes and landmarks (name \
+                            one kind with --structure)";
+                return Err(Failure::input(&dataset.path, what));
+            }
+            let regions = all.iter().map(|s| s.name.clone()).collect();
+            return Ok(Self { regions, ..Self::default() });
+        }
         let Some(first) = dataset.structures.iter().find(is_box) else {
             return Err(Failure::input(
                 &dataset.path,
@@ -74,7 +88,7 @@ impl Wanted {
             ));
         };
         let mut landmarks = Vec::new();
-        for landmark in dataset.structures.iter().filter(|s| !is_box(s)).filter(wanted) {
+        for landmark in all.iter().copied().filter(|s| !is_box(s)) {
             let parent = landmark.parent.as_ref().map_or(Some(first), find);
             let Some(parent) = parent.filter(is_box) else {
                 let what = format!(
@@ -94,12 +108,27 @@ impl Wanted {
             .filter(needed)
             .map(|s| s.name.clone())
             .collect();
-        Ok(Self { boxes, landmarks })
+        Ok(Self { boxes, landmarks, regions: Vec::new() })
+    }
+
+    /// Whether there are boxes and landmarks, and no regions.
+    ///
+    /// # Errors
+    /// Exit code 4 that says what is not done with regions yet.
+    pub fn without_regions(self, dataset: &Dataset, what: &str) -> Result<Self, Failure> {
+        match self.regions.first() {
+            None => Ok(self),
+            Some(name) => Err(Failure::input(
+                &dataset.path,
+                format!("structures: {name}: {what} takes boxes and landmarks, not regions"),
+            )),
+        }
     }
 
     /// All names, boxes first.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.boxes.iter().chain(self.landmarks.iter().map(|(name, _)| name)).map(String::as_str)
+        let landmarks = self.landmarks.iter().map(|(name, _)| name);
+        self.boxes.iter().chain(landmarks).chain(&self.regions).map(String::as_str)
     }
 }
 

@@ -44,6 +44,8 @@ pub struct Device {
     pub record: DeviceRecord,
     /// Why `auto` chose the CPU.
     pub no_gpu: Option<String>,
+    /// What was asked for.
+    choice: DeviceChoice,
     /// `None`: the CPU.
     gpu: Option<Gpu>,
 }
@@ -76,7 +78,7 @@ impl Device {
             }
             None => DeviceRecord { kind: "cpu".to_owned(), name: cpu_name(), threads },
         };
-        Ok(Self { record, no_gpu, gpu })
+        Ok(Self { record, no_gpu, choice, gpu })
     }
 
     /// Whether it is a GPU.
@@ -129,6 +131,19 @@ impl Device {
             None => pbt_detect::train(&Cpu, data, config, seed, resume, observer),
         };
         trained.map_err(|e| self.named(e))
+    }
+
+    /// How results name what regions are computed on: the CPU.
+    ///
+    /// # Errors
+    /// Exit code 6 when a GPU was asked for.
+    pub fn for_regions(&self) -> Result<DeviceRecord, Failure> {
+        if let DeviceChoice::Gpu(n) = self.choice {
+            let what = "regions are trained and labelled on the CPU (leave --device out)";
+            return Err(Failure::device(format!("device: gpu:{n}: {what}")));
+        }
+        let threads = self.record.threads;
+        Ok(DeviceRecord { kind: "cpu".to_owned(), name: cpu_name(), threads })
     }
 
     /// The same failure; one of the device names it.
@@ -229,7 +244,7 @@ mod tests {
     fn a_device_that_fails_is_named_and_no_file_is_to_blame() {
         let record =
             DeviceRecord { kind: "gpu".to_owned(), name: "NVIDIA H200".to_owned(), threads: 2 };
-        let device = Device { record, no_gpu: None, gpu: None };
+        let device = Device { record, no_gpu: None, choice: DeviceChoice::Auto, gpu: None };
         let full = GpuError::OutOfMemory { asked: 4096, free: 17 };
         let failure = device.named(DetectError::Device(full.into()).into());
         assert_eq!(failure.code(), exit::FAILURE);

@@ -88,7 +88,12 @@ pub(super) fn check_working(name: &str, working: &WorkingSpec) -> Result<(), Det
     // The range of `working.spacing_mm`, widened by the doublings of the automatic choice.
     within(name, "spacing_mm", working.spacing_mm, (1e-4, LARGEST_EDGE_MM))?;
     within(name, "levels", working.levels as f64, (1.0, MOST_LEVELS as f64))?;
-    let (low, high) = match working.intensity {
+    check_intensity(name, &working.intensity)
+}
+
+/// How intensities become 12 bits.
+pub(super) fn check_intensity(name: &str, policy: &IntensityPolicy) -> Result<(), DetectError> {
+    let (low, high) = match *policy {
         IntensityPolicy::Window { low, high } => {
             within(name, "low", low, (-MOST_INTENSITY, MOST_INTENSITY))?;
             within(name, "high", high, (-MOST_INTENSITY, MOST_INTENSITY))?;

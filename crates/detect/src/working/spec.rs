@@ -113,7 +113,7 @@ pub(crate) fn working_grid(image: &Geometry, spacing_mm: f64) -> Result<Geometry
 }
 
 /// Refuses a working grid that only a wrong header can ask for.
-fn check_size(shape: [usize; 3], spacing_mm: f64) -> Result<(), DetectError> {
+pub(crate) fn check_size(shape: [usize; 3], spacing_mm: f64) -> Result<(), DetectError> {
     if shape.iter().map(|&n| n as f64).product::<f64>() > MOST_VOXELS
         || shape.iter().any(|&n| n > MOST_ACROSS)
     {

@@ -93,7 +93,10 @@ fn look_into(folder: &Path) -> std::io::Result<Found> {
         }
         if entry.file_type()?.is_dir() {
             found.within.push(path);
-        } else if path.to_string_lossy().ends_with(".seg.nrrd") {
+        } else if [".seg.nrrd", ".labels.nii.gz"]
+            .iter()
+            .any(|end| path.to_string_lossy().ends_with(end))
+        {
             // A segmentation, made with Slicer or by a batch into the same folder.
         } else if path.extension().is_some_and(|e| e.eq_ignore_ascii_case("zip"))
             || is_image_path(&path)

@@ -7,7 +7,7 @@ use super::tables::rows_of_result;
 use crate::Failure;
 use crate::interrupt::interrupted;
 use crate::output::{tell, visible};
-use crate::session::{Device, LoadedModel, admit, detect_image, write_results};
+use crate::session::{Device, Found, LoadedModel, admit, label_image, write_results};
 use indicatif::ProgressBar;
 use pbt_detect::DetectError;
 use pbt_io::Image;
@@ -137,11 +137,12 @@ fn detect_one(
     let begun = Instant::now();
     let result = image.and_then(|(image, _share)| {
         let input = case.input();
-        let mut result = detect_image(work.model, input, &image, load_seconds * 1e3, work.device)?;
+        let Found { mut result, map } =
+            label_image(work.model, input, &image, load_seconds * 1e3, work.device)?;
         if work.no_paths {
             result = result.without_paths();
         }
-        write_results(work.output, &result, work.labels)?;
+        write_results(work.output, &result, map.as_ref(), work.labels)?;
         Ok(result)
     });
     let state = match result {

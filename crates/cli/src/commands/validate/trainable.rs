@@ -18,6 +18,7 @@ pub(super) fn what_training_refuses(
         return Vec::new();
     }
     let wanted = match Wanted::new(dataset, &[]) {
+        Ok(wanted) if !wanted.regions.is_empty() => return Vec::new(),
         Ok(wanted) => wanted,
         Err(failure) => return vec![Finding::error(failure)],
     };

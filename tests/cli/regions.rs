@@ -210,7 +210,7 @@ fn what_cannot_be_is_refused_in_one_line() {
     refused(&none, 4, &["label map"]);
     // Everything is ignored.
     refused(
-        &|v| v["labels"] = json!({ "3": "core", "7": "shell", "0": "ignore" }),
+        &|v| v["labels"] = json!({ "3": "core", "7": "shell", "0": "ignore", "9": "ignore" }),
         4,
         &["background"],
     );

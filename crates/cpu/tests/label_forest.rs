@@ -210,10 +210,10 @@ fn the_best_split_is_the_best_of_all() {
         }
         let bins = matrix.edges(feature).bins();
         let histogram = Histogram { bins, counts: &histogram, totals: &counts };
-        if let Some(test) = histogram.best_from(usize::from(first), 3, &mut [0; 3]) {
-            if best.is_none_or(|best| test.gain > best.test.gain) {
-                best = Some(Split { feature, test });
-            }
+        if let Some(test) = histogram.best_from(usize::from(first), 3, &mut [0; 3])
+            && best.is_none_or(|best| test.gain > best.test.gain)
+        {
+            best = Some(Split { feature, test });
         }
     }
     assert!(best.is_some());

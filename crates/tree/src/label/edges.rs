@@ -17,7 +17,7 @@ const MOST_EDGES: usize = LABEL_BINS - 2;
 pub struct Edges(Vec<i64>);
 
 impl Edges {
-    /// At most [`MOST_EDGES`] edges at equal ranks of these responses, in any order; missing ones do
+    /// At most `MOST_EDGES` edges at equal ranks of these responses, in any order; missing ones do
     /// not count.
     pub fn of_responses(mut responses: Vec<i64>) -> Self {
         responses.retain(|&r| r != MISSING);

@@ -27,9 +27,10 @@ fn problem(samples: usize, features: usize) -> (Vec<u8>, Vec<u8>) {
     let mut bins = vec![0; features * samples];
     for (feature, row) in bins.chunks_exact_mut(samples).enumerate() {
         for (bin, &label) in row.iter_mut().zip(&labels) {
-            let noise = rng.next_u32() % (BINS - 12);
-            let shift = if feature % 20 == 0 { 3 * u32::from(label) } else { 6 };
-            *bin = (noise + shift) as u8;
+            // Round the ends, so that no bin is of one class.
+            let noise = rng.next_u32() % 32 + rng.next_u32() % 32;
+            let shift = if feature % 20 == 0 { 2 * u32::from(label) } else { 0 };
+            *bin = ((noise + shift) % BINS) as u8;
         }
     }
     (bins, labels)

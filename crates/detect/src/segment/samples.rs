@@ -147,7 +147,8 @@ mod tests {
         assert_eq!(shared(90, &[1000, 1000, 1000], &[1, 1, 1]), [30, 30, 30]);
         assert_eq!(shared(90, &[1000, 0, 10], &[1, 1, 1]), [80, 0, 10]);
         assert_eq!(shared(90, &[5, 6, 7], &[1, 2, 1]), [5, 6, 7]);
-        assert_eq!(shared(100, &[1000, 1000, 1000, 5], &parts(3)), [23, 48, 24, 5]);
+        // 95 in the proportion 2 : 4 : 2, the second first, which has the least for its part.
+        assert_eq!(shared(100, &[1000, 1000, 1000, 5], &parts(3)), [24, 47, 24, 5]);
     }
 
     #[test]

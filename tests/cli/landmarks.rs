@@ -1,7 +1,7 @@
 //! Landmarks: trained with their box, found in its frame, written, evaluated, listed.
 
 use crate::geometry::part;
-use crate::support::{TEST, TRAINING, numbers, pbt, read_json, scratch, tiny, tiny_copy};
+use crate::support::{TEST, TRAINING, numbers, pbt, read_json, scratch, text, tiny, tiny_copy};
 use crate::trivial::{assert_beaten, trivial};
 use nalgebra::Vector3;
 use pbt_io::{Landmark, LandmarkState, read_markups, read_raw, write_image, write_markups};
@@ -9,10 +9,6 @@ use pbt_volume::PointLps;
 use serde_json::json;
 use std::path::Path;
 use tempfile::TempDir;
-
-fn text(path: &Path) -> &str {
-    path.to_str().unwrap()
-}
 
 /// Share of the error of a detector that does not look at images that six cases must stay below.
 const BEATEN: f64 = 0.5;

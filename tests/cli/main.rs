@@ -28,6 +28,7 @@ mod sets;
 mod support;
 #[path = "../trivial.rs"]
 mod trivial;
+mod unwritable;
 mod validate;
 mod validate_data;
 mod validate_model;

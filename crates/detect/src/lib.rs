@@ -38,6 +38,7 @@ pub use config::{
     RefinementConfig, RefinementKind, ShrinkageConfig, TrainConfig, VerificationConfig,
     WorkingConfig,
 };
+pub use data::case_list::{CaseList, ListedCase};
 pub use data::training_data::{FEWEST_CASES, TrainingData};
 pub use detect::{Detection, Detections, LandmarkDetection, Trace};
 pub use error::DetectError;

@@ -172,7 +172,7 @@ fn network<D: TrainingData>(
     structures: &[Annotated],
     checkpoints: &[StructureCheckpoint],
 ) -> Option<Network> {
-    let cases = 0..data.cases().len();
+    let cases = 0..data.list().len();
     let poses: Vec<Vec<Option<Pose>>> = structures
         .iter()
         .map(|(_, annotated)| {
@@ -182,7 +182,7 @@ fn network<D: TrainingData>(
                 .collect()
         })
         .collect();
-    let middles: Vec<PointLps> = cases.map(|case| data.geometry(case).center()).collect();
+    let middles: Vec<PointLps> = cases.map(|case| data.list().geometry(case).center()).collect();
     let priors: Vec<&Prior> = checkpoints.iter().map(|d| &d.prior).collect();
     Network::train(&poses, &middles, &priors, config.network.center_prior)
 }

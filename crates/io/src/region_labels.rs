@@ -2,7 +2,7 @@
 
 use crate::dataset::{CaseSpec, Dataset};
 use crate::{IoError, read_labels};
-use pbt_volume::{Geometry, StructureKind, Volume, VoxelIndex};
+use pbt_volume::{Geometry, StructureKind, Volume};
 use std::path::Path;
 
 /// The name of a label whose voxels are neither trained nor scored.
@@ -13,9 +13,6 @@ pub const IGNORED_CLASS: u8 = u8::MAX;
 
 /// Most regions of a data set.
 const MOST_REGIONS: usize = 63;
-
-/// Corners of two grids nearer than this, in voxels, are the same.
-const SAME_VOXELS: f64 = 0.1;
 
 /// Which values of label maps belong to which region.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,7 +81,7 @@ impl RegionLabels {
     /// Those of [`RegionLabels::read`].
     pub fn read_file(&self, path: &Path, image: &Geometry) -> Result<Volume<u8>, IoError> {
         let labels = read_labels(path)?;
-        if !is_same_grid(labels.geometry(), image) {
+        if !labels.geometry().is_same_grid(image) {
             let ([a, b, c], [x, y, z]) = (labels.shape(), image.shape());
             let problem = if labels.shape() == image.shape() {
                 "the voxels lie elsewhere than those of the image".to_owned()
@@ -96,15 +93,4 @@ impl RegionLabels {
         let classes = labels.data().iter().map(|&value| self.classes[usize::from(value)]).collect();
         Ok(Volume::new(image.clone(), classes))
     }
-}
-
-/// Whether voxels of the same number lie at the same place.
-fn is_same_grid(one: &Geometry, other: &Geometry) -> bool {
-    let last = one.shape().map(|n| n as f64 - 1.0);
-    one.shape() == other.shape()
-        && (0..8usize).all(|corner| {
-            let at = [0, 1, 2].map(|a| if corner >> a & 1 == 1 { last[a] } else { 0.0 });
-            let at = VoxelIndex::new(at[0], at[1], at[2]);
-            (other.to_index(one.to_lps(at)).0 - at.0).amax() < SAME_VOXELS
-        })
 }

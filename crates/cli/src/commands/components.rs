@@ -15,9 +15,6 @@ use std::path::Path;
 use std::process::ExitCode;
 use table::Columns;
 
-/// Grids whose corners are nearer than this, in voxels, are the same: NIfTI rounds affines.
-const SAME_VOXELS: f64 = 0.1;
-
 pub(super) fn run(args: &Arguments, global: &Global) -> Result<ExitCode, Failure> {
     check_outputs(args)?;
     let memory = |error: NotEnoughMemory| Failure::from(IoError::memory(&args.input, &error));
@@ -105,31 +102,12 @@ fn too_large(path: &Path, [i, j, k]: [usize; 3]) -> Failure {
 /// The header of an image that must be on the labels' grid.
 fn open_on_grid(path: &Path, grid: &Geometry, labels: &Path) -> Result<OpenImage, Failure> {
     let image = OpenImage::open(path, &ReadOptions::default())?;
-    if same_grid(image.geometry(), grid) {
+    if image.geometry().is_same_grid(grid) {
         return Ok(image);
     }
-    let (here, there, labels) = (words(image.geometry()), words(grid), labels.display());
+    let (here, there, labels) = (image.geometry(), grid, labels.display());
     let what = format!("grid: {here}, where {labels} has {there}");
     Err(Failure::input(path, format!("{what} (bring both to one grid)")))
-}
-
-fn same_grid(a: &Geometry, b: &Geometry) -> bool {
-    let corner = |n: usize| {
-        let [i, j, k] =
-            std::array::from_fn(|axis| ((n >> axis & 1) * (a.shape()[axis] - 1)) as f64);
-        VoxelIndex::new(i, j, k)
-    };
-    let off = |corner: VoxelIndex| (b.to_index(a.to_lps(corner)).0 - corner.0).amax();
-    a.shape() == b.shape() && (0..8).all(|n| off(corner(n)) < SAME_VOXELS)
-}
-
-fn words(geometry: &Geometry) -> String {
-    let ([i, j, k], [x, y, z]) = (geometry.shape(), geometry.spacing_mm());
-    let origin = geometry.origin().0;
-    format!(
-        "{i} x {j} x {k} voxels of {x:.3} x {y:.3} x {z:.3} mm from ({:.1}, {:.1}, {:.1})",
-        origin.x, origin.y, origin.z
-    )
 }
 
 /// The components as an image of their grid, in as many bits as their number needs.
@@ -160,26 +138,4 @@ fn summary(input: &Path, all: usize, kept: usize) -> String {
 
 fn counted(count: usize) -> String {
     format!("{count} component{}", if count == 1 { "" } else { "s" })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use pbt_volume::PointLps;
-
-    #[test]
-    fn grids_are_the_same_where_their_voxels_are() {
-        let grid = |shape: [usize; 3], x: f64, spacing: f64| {
-            let matrix = nalgebra::Matrix3::identity() * spacing;
-            Geometry::new(shape, matrix, PointLps::new(x, 0.0, 0.0)).unwrap()
-        };
-        let labels = grid([100, 4, 4], 0.0, 0.5);
-        assert!(same_grid(&labels, &labels));
-        assert!(same_grid(&grid([100, 4, 4], 0.01, 0.5), &labels), "rounded");
-        for other in
-            [grid([100, 4, 5], 0.0, 0.5), grid([100, 4, 4], 0.2, 0.5), grid([100, 4, 4], 0.0, 0.51)]
-        {
-            assert!(!same_grid(&other, &labels), "{other:?}");
-        }
-    }
 }

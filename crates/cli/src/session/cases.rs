@@ -1,7 +1,7 @@
 //! The cases of a data set as training uses them.
 
 use crate::session::Failure;
-use pbt_detect::TrainingData;
+use pbt_detect::{CaseList, ListedCase, TrainingData};
 use pbt_io::{Annotations, CaseSpec, Dataset, Landmark, LandmarkState, check_annotations};
 use pbt_volume::{Geometry, PointLps, Pose, StructureKind, StructureSpec, Volume, trimmed};
 use rayon::prelude::*;
@@ -160,11 +160,18 @@ pub fn read_cases(
     all.into_iter().collect()
 }
 
+/// Cases of a data set for a training.
+pub(super) fn case_list(dataset: &Dataset, cases: impl Iterator<Item = ListedCase>) -> CaseList {
+    CaseList {
+        name: dataset.name.clone(),
+        modality: dataset.modality.to_string(),
+        cases: cases.collect(),
+    }
+}
+
 /// Training cases of a data set.
 pub struct TrainingCases {
-    name: String,
-    modality: String,
-    ids: Vec<String>,
+    list: CaseList,
     wanted: Wanted,
     /// Names of the structures that name a mirror twin, and of the twin.
     partners: Vec<(String, String)>,
@@ -175,9 +182,14 @@ impl TrainingCases {
     /// The cases of a data set with the wanted structures.
     pub fn new(dataset: &Dataset, cases: Vec<AnnotatedCase>, wanted: Wanted) -> Self {
         Self {
-            name: dataset.name.clone(),
-            modality: dataset.modality.to_string(),
-            ids: cases.iter().map(|c| c.spec.id.clone()).collect(),
+            list: case_list(
+                dataset,
+                cases.iter().map(|case| ListedCase {
+                    id: case.spec.id.clone(),
+                    image_sha256: case.sha256.clone(),
+                    geometry: case.geometry.clone(),
+                }),
+            ),
             wanted,
             partners: dataset
                 .structures
@@ -192,24 +204,8 @@ impl TrainingCases {
 impl TrainingData for TrainingCases {
     type Error = Failure;
 
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn modality(&self) -> &str {
-        &self.modality
-    }
-
-    fn cases(&self) -> &[String] {
-        &self.ids
-    }
-
-    fn image_sha256(&self, case: usize) -> &str {
-        &self.cases[case].sha256
-    }
-
-    fn geometry(&self, case: usize) -> &Geometry {
-        &self.cases[case].geometry
+    fn list(&self) -> &CaseList {
+        &self.list
     }
 
     fn image(&self, case: usize) -> Result<Volume<f32>, Failure> {

@@ -1,10 +1,14 @@
 //! Cases of a data set of regions, and training on them.
 
+use crate::session::cases::case_list;
 use crate::session::{Failure, TrainedModel, TrainedOn, Wanted};
 use pbt_cpu::Cpu;
-use pbt_detect::{IGNORED, LabelledImage, Observer, RegionData, RegionName, TrainConfig, Trained};
+use pbt_detect::{
+    CaseList, IGNORED, LabelledImage, ListedCase, Observer, RegionData, RegionName, TrainConfig,
+    Trained,
+};
 use pbt_io::{CaseSpec, Dataset, IGNORED_CLASS, RegionLabels};
-use pbt_volume::{Geometry, sha256_hex};
+use pbt_volume::sha256_hex;
 use rayon::prelude::*;
 
 // Both crates leave such voxels out; neither knows the other.
@@ -12,18 +16,14 @@ const _: () = assert!(IGNORED == IGNORED_CLASS);
 
 /// Training cases with label maps.
 pub struct RegionCases {
-    name: String,
-    modality: String,
+    list: CaseList,
     regions: Vec<RegionName>,
     labels: RegionLabels,
-    ids: Vec<String>,
     cases: Vec<RegionCase>,
 }
 
 struct RegionCase {
     spec: CaseSpec,
-    sha256: String,
-    geometry: Geometry,
     warnings: Vec<String>,
 }
 
@@ -35,28 +35,27 @@ impl RegionCases {
     /// A region without a value, and the first case, in the file's order, that cannot be read.
     pub fn read(dataset: &Dataset, cases: &[CaseSpec], wanted: &Wanted) -> Result<Self, Failure> {
         let labels = dataset.region_labels(&wanted.regions)?;
-        let read = |spec: &CaseSpec| -> Result<RegionCase, Failure> {
+        let read = |spec: &CaseSpec| -> Result<(ListedCase, RegionCase), Failure> {
             let image = spec.read_image()?;
             let geometry = image.volume.geometry().clone();
             labels.read(spec, &geometry)?;
-            let warnings = image.warnings;
-            Ok(RegionCase { spec: spec.clone(), sha256: image.sha256, geometry, warnings })
+            let listed = ListedCase { id: spec.id.clone(), image_sha256: image.sha256, geometry };
+            Ok((listed, RegionCase { spec: spec.clone(), warnings: image.warnings }))
         };
         let labelled: Vec<&CaseSpec> = cases.iter().filter(|case| case.labels.is_some()).collect();
         if labelled.is_empty() {
             let what = "cases: none of those for training has a label map (give `labels`)";
             return Err(Failure::input(&dataset.path, what));
         }
-        let all: Vec<Result<RegionCase, Failure>> = labelled.into_par_iter().map(read).collect();
-        let cases = all.into_iter().collect::<Result<Vec<RegionCase>, Failure>>()?;
+        let all: Vec<Result<_, Failure>> = labelled.into_par_iter().map(read).collect();
+        let all = all.into_iter().collect::<Result<Vec<_>, Failure>>()?;
+        let (listed, cases): (Vec<ListedCase>, Vec<RegionCase>) = all.into_iter().unzip();
         let region =
             |(name, value): &(String, u16)| RegionName { name: name.clone(), value: *value };
         Ok(Self {
-            name: dataset.name.clone(),
-            modality: dataset.modality.to_string(),
+            list: case_list(dataset, listed.into_iter()),
             regions: labels.regions.iter().map(region).collect(),
             labels,
-            ids: cases.iter().map(|case| case.spec.id.clone()).collect(),
             cases,
         })
     }
@@ -73,24 +72,8 @@ impl RegionCases {
 impl RegionData for RegionCases {
     type Error = Failure;
 
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn modality(&self) -> &str {
-        &self.modality
-    }
-
-    fn cases(&self) -> &[String] {
-        &self.ids
-    }
-
-    fn image_sha256(&self, case: usize) -> &str {
-        &self.cases[case].sha256
-    }
-
-    fn geometry(&self, case: usize) -> &Geometry {
-        &self.cases[case].geometry
+    fn list(&self) -> &CaseList {
+        &self.list
     }
 
     fn regions(&self) -> &[RegionName] {

@@ -2,6 +2,7 @@
 
 pub(crate) mod augmentation;
 pub(crate) mod case;
+pub(crate) mod case_list;
 pub(crate) mod folds;
 pub(crate) mod look_alikes;
 pub(crate) mod mirror_twins;

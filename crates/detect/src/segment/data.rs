@@ -1,7 +1,8 @@
 //! The data of a training of regions, as the shells read them.
 
 use crate::DetectError;
-use pbt_volume::{Geometry, Volume};
+use crate::data::case_list::CaseList;
+use pbt_volume::Volume;
 
 /// The class of a voxel that is neither trained nor scored.
 pub const IGNORED: u8 = u8::MAX;
@@ -30,20 +31,8 @@ pub trait RegionData: Sync {
     /// What can go wrong on reading.
     type Error: Send + From<DetectError>;
 
-    /// Name of the data set.
-    fn name(&self) -> &str;
-
-    /// `CT`, `MR`, `US` or another word.
-    fn modality(&self) -> &str;
-
-    /// Names of the cases.
-    fn cases(&self) -> &[String];
-
-    /// Hash of a case's image file.
-    fn image_sha256(&self, case: usize) -> &str;
-
-    /// Grid of a case's image.
-    fn geometry(&self, case: usize) -> &Geometry;
+    /// The cases, each with the grid of its image.
+    fn list(&self) -> &CaseList;
 
     /// The regions, in the order of their classes.
     fn regions(&self) -> &[RegionName];

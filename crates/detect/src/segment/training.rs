@@ -63,14 +63,14 @@ pub fn train_regions<B: LabelBackend, D: RegionData>(
     let started = Instant::now();
     let mut hash = Sha256::new();
     let mut cases = Vec::new();
-    let count = config.regions.samples.div_ceil(data.cases().len());
-    for n in 0..data.cases().len() {
+    let count = config.regions.samples.div_ceil(data.list().len());
+    for n in 0..data.list().len() {
         interrupted(observer)?;
         let LabelledImage { image, classes } = data.load(n)?;
-        hash.update(format!("case {} {}\n", data.cases()[n], data.image_sha256(n)));
+        hash.update(format!("case {} {}\n", data.list().id(n), data.list().cases[n].image_sha256));
         hash.update(classes.data());
         let about = |e: DetectError| {
-            DetectError::training(format!("case {}", data.cases()[n]), e.to_string())
+            DetectError::training(format!("case {}", data.list().id(n)), e.to_string())
         };
         let image = working_image(&image, &intensity, spacing_mm).map_err(about)?;
         let classes = working_classes(&classes, image.geometry());
@@ -125,17 +125,17 @@ pub fn train_regions<B: LabelBackend, D: RegionData>(
     bank.reach = forest.reach();
     let regions = RegionForest {
         regions: data.regions().to_vec(),
-        cases: data.cases().len(),
+        cases: data.list().len(),
         intensity,
         bank,
         forest,
     };
     let provenance = Provenance {
         pbt_version: env!("CARGO_PKG_VERSION").to_owned(),
-        dataset: data.name().to_owned(),
-        modality: data.modality().to_owned(),
+        dataset: data.list().name.clone(),
+        modality: data.list().modality.clone(),
         training_sha256: pbt_volume::hex(&hash.finalize()),
-        cases: data.cases().len(),
+        cases: data.list().len(),
         copies: 0,
         seed,
         config: config.clone(),
@@ -155,7 +155,7 @@ fn interrupted(observer: &dyn Observer) -> Result<(), DetectError> {
 /// Says what cannot be trained before an image is read.
 fn accept<D: RegionData>(data: &D) -> Result<(), DetectError> {
     let wrong = |field: &str, what: String| Err(DetectError::training(field, what));
-    if data.cases().is_empty() {
+    if data.list().is_empty() {
         return wrong("cases", "there is no training case".to_owned());
     }
     if data.regions().is_empty() {
@@ -198,8 +198,8 @@ fn accept_samples<D: RegionData>(data: &D, cases: &[Case]) -> Result<(), DetectE
 
 /// The edge of a cube with the volume of a voxel, the middle one of all images, mm.
 fn middle_spacing_mm<D: RegionData>(data: &D) -> f64 {
-    let mean = |case| libm::cbrt(data.geometry(case).spacing_mm().iter().product());
-    let mut means: Vec<f64> = (0..data.cases().len()).map(mean).collect();
+    let mean = |case| libm::cbrt(data.list().geometry(case).spacing_mm().iter().product());
+    let mut means: Vec<f64> = (0..data.list().len()).map(mean).collect();
     means.sort_by(f64::total_cmp);
     means[means.len() / 2]
 }
@@ -210,13 +210,13 @@ const CASES_FOR_WINDOW: usize = 10;
 /// Percentiles of each image, or for CT one window: the middle ones of such percentiles.
 fn intensity<D: RegionData>(data: &D) -> Result<IntensityPolicy, D::Error> {
     let percentiles = IntensityPolicy::Percentiles { low_percent: 1.0, high_percent: 99.0 };
-    if !data.modality().eq_ignore_ascii_case("CT") {
+    if !data.list().is_ct() {
         return Ok(percentiles);
     }
     let (mut lows, mut highs) = (Vec::new(), Vec::new());
-    for case in 0..data.cases().len().min(CASES_FOR_WINDOW) {
+    for case in 0..data.list().len().min(CASES_FOR_WINDOW) {
         let range = percentiles.range(&data.load(case)?.image).map_err(|e| {
-            DetectError::training(format!("case {}", data.cases()[case]), e.to_string())
+            DetectError::training(format!("case {}", data.list().id(case)), e.to_string())
         })?;
         lows.push(range.low);
         highs.push(range.high);

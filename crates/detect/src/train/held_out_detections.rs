@@ -43,7 +43,7 @@ pub(super) fn measure<B: Backend, D: TrainingData>(
         return Ok(none);
     }
     let structures = data.structures();
-    let cases: Vec<(usize, ())> = (0..data.cases().len()).map(|case| (case, ())).collect();
+    let cases: Vec<(usize, ())> = (0..data.list().len()).map(|case| (case, ())).collect();
     let subjects = Subjects::new(data, &cases);
     let folds = Folds::new(subjects.count());
     let parts = folds.count();
@@ -101,7 +101,7 @@ pub(super) fn measure<B: Backend, D: TrainingData>(
         let b: &HeldOutBox = &found[far.number];
         let score = certainty[b.structure].score(&b.evidence);
         (!b.out && score >= found_from).then(|| Suspicion {
-            case: data.cases()[far.case].clone(),
+            case: data.list().id(far.case).clone(),
             structure: whole.structures[b.structure].name.clone(),
             found: far.pose,
             off_mm: far.off_mm,

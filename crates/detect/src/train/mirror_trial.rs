@@ -47,7 +47,7 @@ pub(super) fn trial<B: Backend, D: TrainingData>(
         annotated.iter().filter(|&&(case, _)| mirrored.origin(case) == case).copied().collect();
     let poses: Vec<Pose> = originals.iter().map(|&(_, pose)| pose).collect();
     let middles: Vec<PointLps> =
-        originals.iter().map(|&(case, _)| data.geometry(case).center()).collect();
+        originals.iter().map(|&(case, _)| data.list().geometry(case).center()).collect();
     let prior = Prior::new(&poses, &middles, config.orientation.orientations);
     let working = working_spec(data, config, &prior)?;
     let cases = annotated

@@ -181,7 +181,7 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
         let (name, annotated) = &self.structures[self.index];
         let poses: Vec<Pose> = annotated.iter().map(|&(_, pose)| pose).collect();
         let middles: Vec<PointLps> =
-            annotated.iter().map(|&(case, _)| self.data.geometry(case).center()).collect();
+            annotated.iter().map(|&(case, _)| self.data.list().geometry(case).center()).collect();
         let prior = Prior::new(&poses, &middles, self.config.orientation.orientations);
         let working = match (self.whole, checkpoints.get(self.representative)) {
             (Some(whole), _) => whole.working.clone(),
@@ -199,7 +199,7 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
         working: &WorkingSpec,
     ) -> Result<Vec<TrainingCase>, D::Error> {
         let (_, annotated) = &self.structures[self.index];
-        let boxes = annotated.iter().map(|(case, pose)| (self.data.geometry(*case), pose));
+        let boxes = annotated.iter().map(|(case, pose)| (self.data.list().geometry(*case), pose));
         let radius = self.config.position.haar.radius;
         check_training(boxes, (working.spacing_mm, working.levels), radius)?;
         annotated
@@ -209,7 +209,7 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
                 if self.observer.interrupted() {
                     return Err(DetectError::Interrupted.into());
                 }
-                let id = &self.data.cases()[case];
+                let id = self.data.list().id(case);
                 let unusable =
                     |e: DetectError| DetectError::training(format!("case {id}"), e.to_string());
                 let pyramid = self.pyramids.get(self.data, case, working)?;
@@ -217,7 +217,7 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
                 check_window(level.shape(), radius, level.spacing_mm()[0]).map_err(unusable)?;
                 Ok(TrainingCase {
                     pyramid,
-                    middle: self.data.geometry(case).center(),
+                    middle: self.data.list().geometry(case).center(),
                     pose,
                     subject: subjects.subject(n),
                     origin: subjects.origin(n),

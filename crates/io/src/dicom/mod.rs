@@ -9,6 +9,7 @@ mod content;
 mod file;
 mod functional_groups;
 mod mosaic;
+mod pixel_data;
 mod pixels;
 mod plane;
 mod rle;

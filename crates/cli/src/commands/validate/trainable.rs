@@ -34,7 +34,7 @@ pub(super) fn what_training_refuses(
             continue;
         }
         refused.extend(refusal.case);
-        let ids = refusal.case.map(|case| data.cases()[case].as_str());
+        let ids = refusal.case.map(|case| data.list().id(case));
         let todo = if refusal.case.is_none() { " (annotate more, or take it out)" } else { "" };
         let message = Finding::of(&dataset.path, format_args!("{}{todo}", refusal.error));
         findings.push(Finding::error(message).in_cases(ids));

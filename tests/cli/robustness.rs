@@ -1,7 +1,7 @@
 //! Nothing brings it down: memory, devices, folders, names, threads. Each case fails by itself, with
 //! one clear line.
 
-use crate::support::{Outcome, limited, pbt, read_json, refused, scratch, text, tiny};
+use crate::support::{limited, pbt, read_json, refused, scratch, text, tiny};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

@@ -208,7 +208,7 @@ fn write_dataset(folder: &Path) {
 }
 
 /// All files of a folder with the hashes of their bytes.
-pub fn contents(folder: &Path) -> BTreeMap<PathBuf, String> {
+pub(crate) fn contents(folder: &Path) -> BTreeMap<PathBuf, String> {
     let files = std::fs::read_dir(folder)
         .unwrap()
         .map(|entry| entry.unwrap().path())
@@ -220,7 +220,7 @@ pub fn contents(folder: &Path) -> BTreeMap<PathBuf, String> {
 /// Checks that a command failed as it should: the code, and one line as the last on stderr that
 /// holds all `parts`.
 #[track_caller]
-pub fn refused(outcome: Outcome, code: i32, parts: &[&str]) {
+pub(crate) fn refused(outcome: Outcome, code: i32, parts: &[&str]) {
     let outcome = outcome.exits_with(code);
     let line = outcome.error_line();
     assert_eq!(outcome.stderr.lines().last(), Some(line), "{}", outcome.stderr);
@@ -231,7 +231,7 @@ pub fn refused(outcome: Outcome, code: i32, parts: &[&str]) {
 }
 
 /// Trains on a data set with the settings of the tiny one.
-pub fn train(data: &Path, model: &Path, more: &[&str]) -> Outcome {
+pub(crate) fn train(data: &Path, model: &Path, more: &[&str]) -> Outcome {
     let config = tiny().config();
     let arguments = ["train", "-i", text(data), "-o", text(model), "--config", text(&config)];
     pbt(arguments.iter().chain(more))

@@ -2,7 +2,9 @@
 
 use nalgebra::UnitQuaternion;
 use pbt_cpu::{Cpu, CpuImage};
-use pbt_detect::{DetectError, Model, Observer, TrainConfig, TrainingData, train};
+use pbt_detect::{
+    CaseList, DetectError, ListedCase, Model, Observer, TrainConfig, TrainingData, train,
+};
 use pbt_tree::{
     Backend, BinnedMatrix, BoostParams, Booster, Classifier, Device, DeviceError, Evaluate,
     FeatureFamily, ImageLayout, Patch, PoseSite, Score, Weak,

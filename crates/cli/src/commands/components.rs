@@ -9,7 +9,7 @@ use crate::output::say;
 use pbt_io::{IoError, OpenImage, RawImage, ReadOptions, VoxelType, check_writable, write_image};
 use pbt_volume::{
     Components, ComponentsError, Geometry, Joining, NotEnoughMemory, TOO_MANY_VOXELS, Volume,
-    VoxelIndex, check_memory,
+    check_memory,
 };
 use std::path::Path;
 use std::process::ExitCode;

@@ -105,16 +105,16 @@ pub fn train_regions(
         pbt_detect::train_regions(&Cpu, cases, config, seed, observer)
             .map_err(|failure| failure.about(&dataset.path))?;
     let bytes = model.to_bytes()?;
-    let known = |case: &RegionCase| TrainedOn {
-        case: case.spec.id.clone(),
-        image_sha256: case.sha256.clone(),
+    let known = |case: &ListedCase| TrainedOn {
+        case: case.id.clone(),
+        image_sha256: case.image_sha256.clone(),
     };
     Ok(TrainedModel {
         sha256: sha256_hex(&[&bytes]),
         model,
         bytes,
         figures,
-        cases: cases.cases.iter().map(known).collect(),
+        cases: cases.list.cases.iter().map(known).collect(),
         suspicions,
         warnings,
     })

@@ -335,7 +335,7 @@ mod tests {
             AugmentationConfig { degrees: 20.0, scale: 0.2, ..AugmentationConfig::default() };
         let augmented = Augmented::new(&data, 3, &config, 7).unwrap();
         assert_eq!(augmented.symmetric(), Some(true));
-        assert_eq!(augmented.cases()[5], "case 1");
+        assert_eq!(augmented.list.id(5), "case 1");
         let landmarks = augmented.landmarks("skull");
         for case in 2..8 {
             let (origin, mirrored) = (augmented.origin(case), [2, 3, 6, 7].contains(&case));

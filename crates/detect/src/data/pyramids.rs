@@ -40,7 +40,7 @@ impl Pyramids {
         let pyramid = Arc::new(working.pyramid(&data.image(case)?).map_err(unusable)?);
         if data.shows_its_origin(case) {
             let placed = (geometry.clone(), pyramid.clone());
-            self.lock().by_case.entry(name.clone()).or_default().push(placed);
+            self.lock().by_case.entry(name.to_owned()).or_default().push(placed);
         }
         Ok(pyramid)
     }

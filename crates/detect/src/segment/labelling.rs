@@ -254,6 +254,7 @@ fn label_block(
 mod tests {
     use super::*;
     use crate::config::TrainConfig;
+    use crate::data::case_list::CaseList;
     use crate::segment::data::{LabelledImage, RegionData, RegionName};
     use crate::segment::training::train_regions;
     use crate::train::observer::Observer;
@@ -263,19 +264,18 @@ mod tests {
 
     /// Bright balls in noise, of one grid.
     struct Balls {
-        names: Vec<String>,
+        list: CaseList,
         regions: Vec<RegionName>,
-        geometry: Geometry,
     }
 
     impl Balls {
         fn new(count: usize) -> Self {
             let matrix = Matrix3::from_diagonal(&Vector3::new(-1.0, 1.0, 1.6));
             let origin = PointLps::new(9.0, 0.0, -4.0);
+            let geometry = Geometry::new([24, 22, 15], matrix, origin).unwrap();
             Self {
-                names: (0..count).map(|n| format!("c{n}")).collect(),
+                list: CaseList::made("MR", std::iter::repeat_n(geometry, count)),
                 regions: vec![RegionName { name: "ball".into(), value: 300 }],
-                geometry: Geometry::new([24, 22, 15], matrix, origin).unwrap(),
             }
         }
     }
@@ -283,24 +283,8 @@ mod tests {
     impl RegionData for Balls {
         type Error = DetectError;
 
-        fn name(&self) -> &str {
-            "balls"
-        }
-
-        fn modality(&self) -> &str {
-            "MR"
-        }
-
-        fn cases(&self) -> &[String] {
-            &self.names
-        }
-
-        fn image_sha256(&self, _case: usize) -> &str {
-            ""
-        }
-
-        fn geometry(&self, _case: usize) -> &Geometry {
-            &self.geometry
+        fn list(&self) -> &CaseList {
+            &self.list
         }
 
         fn regions(&self) -> &[RegionName] {
@@ -314,9 +298,10 @@ mod tests {
                 let at = [i as f64, j as f64, k as f64 * 1.6];
                 (0..3).map(|a| (at[a] - middle[a]).powi(2)).sum::<f64>() < 30.0
             };
-            let classes =
-                Volume::from_fn(self.geometry.clone(), |i, j, k| u8::from(inside(i, j, k)));
-            let image = Volume::from_fn(self.geometry.clone(), |i, j, k| {
+            let classes = Volume::from_fn(self.list.geometry(case).clone(), |i, j, k| {
+                u8::from(inside(i, j, k))
+            });
+            let image = Volume::from_fn(self.list.geometry(case).clone(), |i, j, k| {
                 (100.0 * f64::from(classes.at(i, j, k)) + 40.0 * random.normal()) as f32
             });
             Ok(LabelledImage { image, classes })

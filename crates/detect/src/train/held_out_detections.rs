@@ -101,7 +101,7 @@ pub(super) fn measure<B: Backend, D: TrainingData>(
         let b: &HeldOutBox = &found[far.number];
         let score = certainty[b.structure].score(&b.evidence);
         (!b.out && score >= found_from).then(|| Suspicion {
-            case: data.list().id(far.case).clone(),
+            case: data.list().id(far.case).to_owned(),
             structure: whole.structures[b.structure].name.clone(),
             found: far.pose,
             off_mm: far.off_mm,

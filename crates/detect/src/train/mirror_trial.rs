@@ -56,7 +56,7 @@ pub(super) fn trial<B: Backend, D: TrainingData>(
         .map(|(n, &(case, pose))| {
             Ok(TrainingCase {
                 pyramid: pyramids.get(&mirrored, case, &working)?,
-                middle: mirrored.geometry(case).center(),
+                middle: mirrored.list().geometry(case).center(),
                 pose,
                 subject: subjects.subject(n),
                 origin: subjects.origin(n),

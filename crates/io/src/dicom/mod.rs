@@ -6,6 +6,7 @@
 
 mod codestream;
 mod content;
+mod damage;
 mod file;
 mod functional_groups;
 mod mosaic;

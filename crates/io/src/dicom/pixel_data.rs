@@ -1,8 +1,13 @@
 //! Where the pixel data of a data set lie.
 
-use super::walk::{Damage, ITEM, SEQUENCE_END, UNDEFINED};
+use super::damage::Damage;
 use dicom_core::Tag;
 use std::ops::Range;
+
+/// Tags and the length that divide sequences: PS3.5, section 7.5.
+pub(super) const ITEM: Tag = Tag(0xfffe, 0xe000);
+pub(super) const SEQUENCE_END: Tag = Tag(0xfffe, 0xe0dd);
+pub(super) const UNDEFINED: u32 = u32::MAX;
 
 /// More fragments of compressed pixels than any image has.
 const MAX_FRAGMENTS: usize = 1 << 20;

@@ -7,8 +7,9 @@
 //! needs are passed over, and what is kept has a limit. Encodings: DICOM PS3.5, sections 7.1
 //! (explicit, implicit), 7.5 (sequences) and A.4 (encapsulated pixel data).
 
+use super::damage::Damage;
 use super::file::{IMPLICIT_LITTLE, chain};
-use super::pixel_data::{PixelData, pixel_data};
+use super::pixel_data::{ITEM, PixelData, SEQUENCE_END, UNDEFINED, pixel_data};
 use super::unknown_kind::known_kind;
 use dicom_core::header::DataElementHeader;
 use dicom_core::value::{DataSetSequence, Value};
@@ -43,17 +44,7 @@ const TEXT_BYTES: usize = 64;
 const GROUPS: [u16; 7] = [0x0008, 0x0018, 0x0020, 0x0028, 0x0029, 0x3004, 0x5200];
 
 const PIXEL_DATA: Tag = Tag(0x7fe0, 0x0010);
-pub(super) const ITEM: Tag = Tag(0xfffe, 0xe000);
 const ITEM_END: Tag = Tag(0xfffe, 0xe00d);
-pub(super) const SEQUENCE_END: Tag = Tag(0xfffe, 0xe0dd);
-pub(super) const UNDEFINED: u32 = u32::MAX;
-
-/// What is wrong with a data set, and at which byte.
-#[derive(Debug, PartialEq)]
-pub(super) struct Damage {
-    pub(super) at: usize,
-    pub(super) what: String,
-}
 
 /// What becomes of values before the pixel data.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -3,7 +3,7 @@
 use super::finding::Finding;
 use super::images::few;
 use pbt_io::CaseSpec;
-use pbt_volume::{Geometry, PointLps, VoxelIndex};
+use pbt_volume::Geometry;
 
 /// Corners of the two grids nearer than this, in voxels, are the same.
 const SAME_VOXELS: f64 = 0.1;
@@ -114,6 +114,7 @@ mod tests {
     use crate::commands::validate::boxes::made::case;
     use crate::commands::validate::finding::Severity;
     use nalgebra::{Matrix3, Vector3};
+    use pbt_volume::PointLps;
 
     fn grid(shape: [usize; 3], spacing: [f64; 3], origin: [f64; 3]) -> Geometry {
         let [x, y, z] = origin;

@@ -227,11 +227,13 @@ fn check_result(result: &Value, case: &str, structures: &[&str]) {
                 "tolerance_mm",
                 "radius_90_mm",
                 "corner_radius_90_mm",
-                "n_calibration"
+                "n_calibration",
+                "visible"
             ])
         );
         assert_eq!(d["kind"], "box");
         assert!((0.0..=1.0).contains(&d["score"].as_f64().expect("a score")));
+        assert!(d["visible"].as_f64().expect("a share") > 0.9, "{d}");
         let status = d["status"].as_str().expect("a status");
         if status == "absent" {
             assert!(

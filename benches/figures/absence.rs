@@ -35,7 +35,7 @@ impl Count {
         match status {
             Status::Found => self.found += 1,
             Status::Doubtful => self.doubtful += 1,
-            Status::Absent => self.absent += 1,
+            Status::Outside | Status::Absent => self.absent += 1,
         }
     }
 

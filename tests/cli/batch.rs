@@ -1,6 +1,6 @@
 //! `pbt batch`
 
-use crate::support::{Outcome, TEST, TRAINING, numbers, pbt, read_json, scratch, tiny};
+use crate::support::{Outcome, TEST, TRAINING, numbers, pbt, read_json, scratch, text, tiny};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
 use serde_json::Value;
@@ -10,10 +10,6 @@ fn batch(input: &Path, output: &Path, more: &[&str]) -> Outcome {
     let model = tiny().model();
     let arguments = ["batch", "-m", text(&model), "-i", text(input), "-o", text(output)];
     pbt(arguments.iter().chain(more))
-}
-
-fn text(path: &Path) -> &str {
-    path.to_str().unwrap()
 }
 
 /// A list of all cases of the tiny data set, in an order of its own; `spoilt` is one that cannot be

@@ -2,13 +2,9 @@
 //! however often a training was interrupted.
 
 use crate::column::{MEMBERS, TEST, column};
-use crate::support::{numbers, pbt, read_json, scratch, tiny};
+use crate::support::{numbers, pbt, read_json, scratch, text, tiny};
 use pbt_volume::PointLps;
 use std::path::Path;
-
-fn text(path: &Path) -> &str {
-    path.to_str().unwrap()
-}
 
 /// Trains on the tiny data set with these settings after the small ones and returns model and
 /// resolved configuration.

@@ -1,15 +1,11 @@
 //! `pbt evaluate`
 
-use crate::support::{TEST, TRAINING, numbers, pbt, read_json, scratch, tiny, tiny_copy};
+use crate::support::{TEST, TRAINING, numbers, pbt, read_json, scratch, text, tiny, tiny_copy};
 use serde_json::{Value, json};
 use std::path::Path;
 
 fn evaluate(arguments: &[&str], report: &Path) -> crate::support::Outcome {
     pbt(["evaluate", "-o", report.to_str().unwrap()].iter().chain(arguments))
-}
-
-fn text(path: &Path) -> &str {
-    path.to_str().unwrap()
 }
 
 /// The same figure by another way: distance of the centre in the result file from the one in the

@@ -1,12 +1,8 @@
 //! `pbt detect --explain`
 
-use crate::support::{TRAINING, numbers, pbt, read_json, scratch, tiny};
+use crate::support::{TRAINING, numbers, pbt, read_json, scratch, text, tiny};
 use serde_json::{Value, json};
 use std::path::Path;
-
-fn text(path: &Path) -> &str {
-    path.to_str().unwrap()
-}
 
 fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or_else(|| panic!("{value} is no number"))

@@ -251,13 +251,13 @@ fn what_surrounds_an_image_does_not_show() {
 }
 
 /// The voxels from one index up to another.
-fn part(image: &RawImage, from: [usize; 3], to: [usize; 3]) -> RawImage {
-    let [nx, ny, _] = image.geometry().shape();
+pub(crate) fn part(image: &RawImage, from: [usize; 3], to: [usize; 3]) -> RawImage {
+    let ([nx, ny, _], size) = (image.geometry().shape(), image.voxel_type().size());
     let mut bytes = Vec::new();
     for k in from[2]..to[2] {
         for j in from[1]..to[1] {
             let line = nx * (j + ny * k);
-            bytes.extend_from_slice(&image.bytes()[2 * (line + from[0])..2 * (line + to[0])]);
+            bytes.extend_from_slice(&image.bytes()[size * (line + from[0])..size * (line + to[0])]);
         }
     }
     let geometry = image.geometry().part(from, [0, 1, 2].map(|a| to[a] - from[a]));

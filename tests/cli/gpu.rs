@@ -4,14 +4,10 @@
 use crate::column::column;
 use crate::determinism::VARIANTS;
 use crate::landmarks::with_landmarks;
-use crate::support::{TEST, TRAINING, pbt, program, read_json, scratch, tiny};
+use crate::support::{TEST, TRAINING, pbt, program, read_json, scratch, text, tiny};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-
-fn text(path: &Path) -> &str {
-    path.to_str().unwrap()
-}
 
 /// Whether there is a GPU.
 fn gpu() -> bool {

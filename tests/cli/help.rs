@@ -3,7 +3,7 @@
 use crate::support::{pbt, program, scratch};
 use std::process::Command;
 
-const COMMANDS: [&str; 11] = [
+const COMMANDS: [&str; 12] = [
     "demo",
     "train",
     "detect",
@@ -13,6 +13,7 @@ const COMMANDS: [&str; 11] = [
     "info",
     "validate",
     "convert",
+    "components",
     "completions",
     "man",
 ];

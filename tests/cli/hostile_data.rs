@@ -49,6 +49,18 @@ fn names_cannot_act_on_a_terminal() {
     let failed = failed.exits_with(3);
     let shown = failed.stdout + &failed.stderr;
     assert!(!shown.contains(['\u{1b}', '\u{202e}']), "{shown:?}");
+
+    // A line of its own would look like another error.
+    let images = scratch();
+    std::fs::write(images.path().join("a\nerror: fake.nii.gz"), "no image").unwrap();
+    std::fs::write(images.path().join("b\nerror: fake.nii.gz"), "no image").unwrap();
+    let out = images.path().join("out");
+    let batch = ["batch", "-m", text(&model), "-i", text(images.path()), "-o", text(&out)];
+    for outcome in [pbt(batch).exits_with(3), pbt(["validate", text(images.path())]).exits_with(4)]
+    {
+        let shown = outcome.stdout + &outcome.stderr;
+        assert!(shown.contains("fake") && !shown.contains("\nerror: fake"), "{shown}");
+    }
 }
 
 #[test]

@@ -1,16 +1,14 @@
 //! Landmarks: trained with their box, found in its frame, written, evaluated, listed.
 
-use crate::support::{TEST, TRAINING, numbers, pbt, read_json, scratch, tiny, tiny_copy};
+use crate::geometry::part;
+use crate::support::{TEST, TRAINING, numbers, pbt, read_json, scratch, text, tiny, tiny_copy};
 use crate::trivial::{assert_beaten, trivial};
 use nalgebra::Vector3;
-use pbt_io::{Landmark, LandmarkState, read_markups, write_markups};
+use pbt_io::{Landmark, LandmarkState, read_markups, read_raw, write_image, write_markups};
+use pbt_volume::PointLps;
 use serde_json::json;
 use std::path::Path;
 use tempfile::TempDir;
-
-fn text(path: &Path) -> &str {
-    path.to_str().unwrap()
-}
 
 /// Share of the error of a detector that does not look at images that six cases must stay below.
 const BEATEN: f64 = 0.5;
@@ -124,6 +122,9 @@ fn landmarks_from_training_to_the_report() {
         let [x, y, z] = numbers(&d["position_lps_mm"]);
         assert_eq!((point.0.x, point.0.y, point.0.z), (x, y, z));
     }
+    assert_eq!(found[0]["visible"], 1.0);
+    assert!(found[1..].iter().all(|d| d.get("visible").is_none()));
+    the_tip_is_cut_off(&model, &image, found);
 
     let report = out.path().join("report.json");
     pbt(["evaluate", "-q", "-m", text(&model), "-i", text(data.path()), "-o", text(&report)])
@@ -137,6 +138,32 @@ fn landmarks_from_training_to_the_report() {
         (annotated("tip"), annotated("side"), annotated("rare")),
         (Some(3), Some(3), Some(0))
     );
+}
+
+/// Cuts the image between the middle of the gland and its tip, two voxels before the tip.
+fn the_tip_is_cut_off(model: &Path, image: &Path, found: &[serde_json::Value]) {
+    let (raw, out) = (read_raw(image).unwrap().raw, scratch());
+    let voxel = |d: &serde_json::Value| {
+        let [x, y, z] = numbers(&d["position_lps_mm"]);
+        raw.geometry().to_index(PointLps::new(x, y, z)).0
+    };
+    let (middle, tip) = (voxel(&found[0]), voxel(&found[1]));
+    let axis = (tip - middle).iamax();
+    let (mut from, mut to) = ([0; 3], raw.geometry().shape());
+    if tip[axis] > middle[axis] {
+        to[axis] = tip[axis] as usize - 1;
+    } else {
+        from[axis] = tip[axis] as usize + 3;
+    }
+    let cut = out.path().join("cut.nrrd");
+    write_image(&cut, &part(&raw, from, to)).unwrap();
+    pbt(["detect", "-q", "-m", text(model), "-i", text(&cut), "-o", text(out.path())])
+        .exits_with(0);
+    let result = read_json(&out.path().join("cut.json"));
+    let (gland, tip) = (&result["detections"][0], &result["detections"][1]);
+    let visible = gland["visible"].as_f64().unwrap();
+    assert!(gland["status"] == "found" && (0.7..1.0).contains(&visible), "{gland}");
+    assert!(tip["status"] == "outside" && tip["position_lps_mm"].is_array(), "{tip}");
 }
 
 #[test]

@@ -1,12 +1,8 @@
 //! `pbt learning-curve`
 
-use crate::support::{TEST, pbt, read_json, scratch, tiny, tiny_copy};
+use crate::support::{TEST, pbt, read_json, scratch, text, tiny, tiny_copy};
 use serde_json::{Value, json};
 use std::path::Path;
-
-fn text(path: &Path) -> &str {
-    path.to_str().unwrap()
-}
 
 fn learning_curve(data: &Path, arguments: &[&str]) -> crate::support::Outcome {
     let config = tiny().config();

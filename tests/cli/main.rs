@@ -4,6 +4,7 @@ mod bad_input;
 mod batch;
 mod bids;
 mod column;
+mod components;
 mod convert;
 mod demo;
 mod determinism;
@@ -20,6 +21,7 @@ mod label_map;
 mod landmarks;
 mod learning_curve;
 mod python;
+mod regions;
 mod robustness;
 mod schemas;
 #[path = "../sets.rs"]
@@ -27,6 +29,7 @@ mod sets;
 mod support;
 #[path = "../trivial.rs"]
 mod trivial;
+mod unwritable;
 mod validate;
 mod validate_data;
 mod validate_model;

@@ -3,6 +3,8 @@
 use pbt_io::{RawImage, VoxelType, write_image, write_markups};
 use pbt_phantom::{PhantomModality, PhantomSettings, phantom};
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -203,4 +205,34 @@ fn write_dataset(folder: &Path) {
     });
     std::fs::write(folder.join("dataset.json"), dataset.to_string())
         .expect("the data set is written");
+}
+
+/// All files of a folder with the hashes of their bytes.
+pub(crate) fn contents(folder: &Path) -> BTreeMap<PathBuf, String> {
+    let files = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.is_file());
+    let hash = |path: &Path| format!("{:x}", Sha256::digest(std::fs::read(path).unwrap()));
+    files.map(|path| (path.clone(), hash(&path))).collect()
+}
+
+/// Checks that a command failed as it should: the code, and one line as the last on stderr that
+/// holds all `parts`.
+#[track_caller]
+pub(crate) fn refused(outcome: Outcome, code: i32, parts: &[&str]) {
+    let outcome = outcome.exits_with(code);
+    let line = outcome.error_line();
+    assert_eq!(outcome.stderr.lines().last(), Some(line), "{}", outcome.stderr);
+    assert!(!outcome.stderr.contains("panicked"), "{}", outcome.stderr);
+    for part in parts {
+        assert!(line.contains(part), "`{part}` is missing in: {line}");
+    }
+}
+
+/// Trains on a data set with the settings of the tiny one.
+pub(crate) fn train(data: &Path, model: &Path, more: &[&str]) -> Outcome {
+    let config = tiny().config();
+    let arguments = ["train", "-i", text(data), "-o", text(model), "--config", text(&config)];
+    pbt(arguments.iter().chain(more))
 }

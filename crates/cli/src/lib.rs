@@ -5,6 +5,7 @@ pub mod args;
 pub mod commands;
 pub mod exit;
 pub mod host;
+mod interrupt;
 mod output;
 mod progress;
 pub mod session;

@@ -1,9 +1,9 @@
 //! Progress: a bar with the time left on a terminal, nothing elsewhere, and what a host is told;
-//! Ctrl-C; checkpoints.
+//! checkpoints.
 
 use crate::args::Global;
-use crate::exit;
 use crate::host::Host;
+use crate::interrupt::interrupted;
 use crate::output::{say, tell, visible};
 use crate::session::{Failure, Watcher};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -11,33 +11,8 @@ use pbt_detect::{DetectError, Observer};
 use pbt_io::write_atomically;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-
-static INTERRUPTED: AtomicBool = AtomicBool::new(false);
-
-/// From now on the first Ctrl-C asks the running command to stop at its next step, the second ends
-/// the process. Within another program that is for the host to say.
-pub(crate) fn catch_interrupts(global: &Global) {
-    if global.host.is_some() {
-        return;
-    }
-    // Only the first call of a process can set the handler; others find it in place.
-    let _ = ctrlc::set_handler(|| {
-        if INTERRUPTED.swap(true, Ordering::SeqCst) {
-            std::process::exit(i32::from(exit::INTERRUPTED));
-        }
-        tell(
-            "\nstopping after the current step; press Ctrl-C again to stop at once (what is finished is kept either way)",
-        );
-    });
-}
-
-/// Whether Ctrl-C was pressed since [`catch_interrupts`], or the host ends the command.
-fn interrupted(host: Option<&dyn Host>) -> bool {
-    host.map_or_else(|| INTERRUPTED.load(Ordering::SeqCst), Host::interrupted)
-}
 
 /// A bar that counts cases on a terminal unless `quiet`, and counts unseen elsewhere.
 fn count_bar(quiet: bool, cases: usize) -> ProgressBar {

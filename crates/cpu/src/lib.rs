@@ -7,12 +7,14 @@ mod boost;
 mod device;
 mod haar;
 mod image;
+mod label;
 mod patches;
 mod poses;
 
 pub use boost::CpuBooster;
 pub use device::Cpu;
 pub use image::CpuImage;
+pub use label::CpuChannels;
 
 use pbt_tree::{Backend, DeviceError, Patch, PoseSite};
 

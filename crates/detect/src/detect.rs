@@ -5,7 +5,7 @@ mod settle_level;
 use crate::DetectError;
 use crate::certainty::evidence::landmark_evidence;
 use crate::certainty::evidence::{Evidence, Known};
-use crate::certainty::structure::Certainty;
+use crate::certainty::learned::Certainty;
 use crate::explain::Explanation;
 use crate::log_odds::believed;
 use crate::model::{Model, StructureModel};
@@ -32,6 +32,8 @@ pub struct Detection {
     pub score: f64,
     /// The best pose; for `Absent` too, for those who compare.
     pub pose: Pose,
+    /// Share of its box that lies inside the image.
+    pub visible: f64,
     /// How near it is; `None` where the model was trained on too few cases to tell.
     pub precision: Option<Precision>,
     /// What each stage found.
@@ -47,22 +49,24 @@ pub struct LandmarkDetection {
     pub name: String,
     /// Whether it is there.
     pub status: Status,
-    /// Probability that it is right: that its box is, and that it is in a box that is.
+    /// Probability that the landmark is right: that its box is right, and that the landmark is right
+    /// in such a box.
     pub score: f64,
     /// The best point; for `Absent` too, for those who compare.
     pub point: PointLps,
-    /// Log-odds of its place in the box, whether or not the box is right.
+    /// Log-odds that the landmark is right, given a right box.
     pub place: f64,
     /// How near it is; `None` where the model was trained on too few cases to tell.
     pub precision: Option<Precision>,
 }
 
 impl Detection {
-    /// The box, then its landmarks, as plain data; what is absent is nowhere.
+    /// The box, then its landmarks, as plain data; absent structures get no position.
     pub fn plain(&self) -> Vec<pbt_volume::Detection> {
         let plain = pbt_volume::Detection::new;
         let own = plain(self.name.clone(), self.status, self.score, Location::Box(Some(self.pose)))
-            .with_precision(self.precision);
+            .with_precision(self.precision)
+            .with_visible(self.visible);
         let landmark = |l: &LandmarkDetection| {
             plain(l.name.clone(), l.status, l.score, Location::Landmark(Some(l.point)))
                 .with_precision(l.precision)
@@ -76,8 +80,8 @@ impl Detection {
 pub struct Trace {
     /// Position candidates, best first.
     pub candidates: Vec<Candidate>,
-    /// Modes of the orientation stage, then what the neighbours in the network propose, then the
-    /// rung of a level test where none stood.
+    /// Modes of the orientation stage, then what the neighbours in the network propose, then poses
+    /// that the level test added because no converged pose lay there.
     pub modes: Vec<Pose>,
     /// Number of modes before the neighbours' proposals.
     pub own_modes: usize,
@@ -87,8 +91,8 @@ pub struct Trace {
     pub scores: Vec<Score>,
     /// Index of the chosen one among them.
     pub chosen: usize,
-    /// By how much the best joint choice of the network with this structure elsewhere is worse;
-    /// infinite where there is none.
+    /// Margin in log-odds to the best joint choice in which this structure is at another place;
+    /// infinite where there is none; after a level test it may be negative.
     pub lead: f64,
     /// Log of how much likelier the place is by where the chosen neighbours lie; 0 without
     /// neighbours.
@@ -210,11 +214,12 @@ impl Model {
             let on = &prepared[n];
             check_pose(&structure.name, &detection.pose)?;
             if detection.status != Status::Absent
-                && image.geometry().voxels_outside(detection.pose.center) > FACE
+                && image.geometry().is_outside(detection.pose.center)
             {
                 detection.trace.at_most = Some(Status::Doubtful);
                 detection.status = Status::Doubtful;
             }
+            detection.visible = detection.pose.visible_share(image.geometry());
             detection.precision =
                 certainty.map(|c| c.precision(detection.pose.size_mm, spacing_mm));
             clock.stop("verification");
@@ -238,11 +243,7 @@ impl Model {
     }
 }
 
-/// The faces of an image lie half a voxel beyond its outer voxel centres. What is said of a place
-/// outside is a guess: it is never found.
-const FACE: f64 = 0.5;
-
-/// Steps that a model multiplies may lead anywhere.
+/// A model's steps compound: those of a damaged model may end in an infinite pose, or in none.
 fn check_pose(name: &str, pose: &Pose) -> Result<(), DetectError> {
     let edges = pose.size_mm.iter().all(|mm| (SMALLEST_EDGE_MM..=LARGEST_EDGE_MM).contains(mm));
     let place = pose.center.0.iter().all(|mm| mm.is_finite());
@@ -254,8 +255,8 @@ fn check_pose(name: &str, pose: &Pose) -> Result<(), DetectError> {
 }
 
 /// Log of the odds against the next choice from which the evidence for a choice is strong: 20 (Kass
-/// and Raftery 1995, section 3.2). With 10 training spines and no places, one held-out spine of 24
-/// was sure of a wrong level at odds of 16; at 20 none is, with 10 spines or all.
+/// and Raftery 1995, section 3.2). With 10 training spines and no centre prior, a threshold of 16
+/// accepted one wrong level among 24 held-out spines; 20 accepts none, with 10 spines or all.
 const STRONG: f64 = 2.995_732_273_553_991;
 
 /// The working pyramid of an image, made once for all structures with the same grid.
@@ -317,7 +318,7 @@ fn found(searches: &[(usize, Trace)]) -> Vec<Hypotheses> {
 }
 
 impl StructureModel {
-    /// What a case needs for detection.
+    /// The tables that an uploaded image must have for this structure.
     pub(crate) fn layout(&self) -> ImageLayout {
         let all = (0..self.working.levels).collect();
         ImageLayout { channels: all, ..self.position.spec.layout(&self.working) }
@@ -345,7 +346,7 @@ impl StructureModel {
         Ok(trace)
     }
 
-    /// Adds modes to what was found, and where they converge.
+    /// Refines these modes, scores the results, and appends both to the trace.
     fn converge<B: Backend>(
         &self,
         backend: &B,
@@ -360,7 +361,8 @@ impl StructureModel {
         Ok(())
     }
 
-    /// The chosen pose with its score, without landmarks; and what neighbours may go by.
+    /// The chosen pose with its score, without landmarks; and the pose with its expected errors, for
+    /// fusion with the neighbours'.
     fn settle(
         &self,
         trace: Trace,
@@ -392,8 +394,7 @@ impl StructureModel {
             None
         };
         let score = match certainty {
-            // Held-out cases all have the structure; so they do not tell what a low probability that
-            // it is there means.
+            // All held-out cases contain the structure, so the calibration cannot judge absence.
             Some(certainty) if there < 0.5 => certainty.score(&evidence).min(there),
             Some(certainty) => certainty.score(&evidence),
             None => there,
@@ -412,6 +413,7 @@ impl StructureModel {
             status,
             score,
             pose,
+            visible: 1.0,
             precision: None,
             trace,
             landmarks: Vec::new(),
@@ -432,7 +434,7 @@ impl StructureModel {
         if score < self.verification.spec.doubtful_below { Status::Doubtful } else { Status::Found }
     }
 
-    /// The landmarks of a box: none is surer than its box, and those of an absent one are absent.
+    /// The landmarks of a box. Their scores start from its score; those of an absent box are absent.
     fn find_landmarks<B: Backend>(
         &self,
         backend: &B,
@@ -466,8 +468,11 @@ impl StructureModel {
                 };
                 // An unlikely place is a reason for doubt, not a sign of absence.
                 let status = match parent.status {
-                    Status::Found if image.geometry().voxels_outside(found.point) > FACE => {
-                        Status::Doubtful
+                    // What is said of a place outside the image is a guess: it is never found.
+                    Status::Found | Status::Doubtful
+                        if image.geometry().is_outside(found.point) =>
+                    {
+                        Status::Outside
                     }
                     Status::Found => self.status(score),
                     status => status,

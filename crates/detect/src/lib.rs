@@ -1,8 +1,8 @@
 //! Marginal space learning: stages, training, detection and the model file, written once
 //! against a `Backend`.
 //!
-//! An image is brought to a working pyramid ([`WorkingSpec`]). The position stage scores every
-//! voxel of a coarse level, the orientation stage position candidates × rotations; the best
+//! An image is brought to a working pyramid ([`WorkingSpec`]). The position stage searches a coarse
+//! level, the orientation stage scores position candidates × rotations; the best
 //! hypotheses are gathered into modes, the refinement brings each mode to the structure, and the
 //! verification stage picks one and says how sure it is.
 #![forbid(unsafe_code)]
@@ -22,20 +22,23 @@ mod network;
 mod pose;
 mod random;
 mod refine;
+mod segment;
 mod stages;
 mod train;
 mod working;
 
 pub use certainty::evidence::{Evidence, NAMES as EVIDENCE};
-pub use certainty::structure::{Certainty, HeldOutErrors, LandmarkCertainty};
+pub use certainty::learned::{Certainty, HeldOutErrors, LandmarkCertainty};
 pub use certainty::suspicion::Suspicion;
 pub use config::augmentation::AugmentationConfig;
 pub use config::landmarks::{LandmarkPatchConfig, LandmarkRegressorConfig, LandmarksConfig, View};
+pub use config::regions::{RegionsConfig, Sampling};
 pub use config::{
     CertaintyConfig, NetworkConfig, OrientationConfig, Orientations, PassConfig, PositionConfig,
     RefinementConfig, RefinementKind, ShrinkageConfig, TrainConfig, VerificationConfig,
     WorkingConfig,
 };
+pub use data::case_list::{CaseList, ListedCase};
 pub use data::training_data::{FEWEST_CASES, TrainingData};
 pub use detect::{Detection, Detections, LandmarkDetection, Trace};
 pub use error::DetectError;
@@ -59,6 +62,10 @@ pub use refine::cascade::Cascade;
 pub use refine::classification::{ClassificationPass, ClassificationPasses, PassSpec};
 pub use refine::refinement::Refinement;
 pub use refine::regressor::{OUTPUTS, Regressor, RegressorSpec};
+pub use segment::data::{IGNORED, LabelledImage, RegionData, RegionName};
+pub use segment::labelling::{FoundRegion, Labelling};
+pub use segment::region_forest::RegionForest;
+pub use segment::training::train_regions;
 pub use stages::classifier::{FamilyClassifier, HaarClassifier, PoseClassifier};
 pub use stages::orientation::{OrientationSpec, OrientationStage};
 pub use stages::platt_scaling::Calibration;

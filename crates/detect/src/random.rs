@@ -46,6 +46,12 @@ pub(crate) enum Stream {
     VerificationClassifier,
     /// Frames and points that a landmark regressor learns from.
     LandmarkPoses { regressor: usize, landmark: usize },
+    /// Voxels that a forest of regions learns from, by case.
+    RegionSamples,
+    /// The features of a forest of regions.
+    RegionFeatures,
+    /// The trees of a forest of regions.
+    RegionTrees,
     /// Chains that the level shift test learns from.
     LevelShiftPoses,
     /// Numbers for tests.

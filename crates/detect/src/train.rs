@@ -1,7 +1,8 @@
 //! Training: stage after stage, each on what the stages before it find in the training cases.
 
-mod held_out_chains;
+mod held_out_detections;
 mod landmarks;
+mod made_worse;
 mod mirror_trial;
 pub(crate) mod observer;
 mod provenance;
@@ -18,7 +19,7 @@ use crate::data::augmentation::Augmented;
 use crate::data::look_alikes::representatives;
 use crate::data::pyramids::Pyramids;
 use crate::data::training_data::{Annotated, TrainingData};
-use crate::model::checkpoint::StructureCheckpoint;
+use crate::model::unfinished::StructureCheckpoint;
 use crate::model::{Model, Provenance};
 use crate::network::graph::Network;
 use crate::network::level_shift_training;
@@ -38,7 +39,7 @@ pub struct Trained {
     /// Annotations that held-out detections contradict.
     pub suspicions: Vec<Suspicion>,
     /// What a person should look at: annotations that were left out since the others contradict
-    /// them, and those under suspicion, each with its case.
+    /// them, stages that do harm, and annotations under suspicion, each with its case.
     pub warnings: Vec<String>,
 }
 
@@ -75,7 +76,7 @@ pub fn train<B: Backend, D: TrainingData>(
     };
     let provenance = provenance::provenance(data, &structures, config, copies, seed);
     let checkpoints = match resume {
-        Some(bytes) => crate::model::file::read_checkpoints(bytes, &provenance)?,
+        Some(bytes) => crate::model::checkpoint::finished_stages(bytes, &provenance)?,
         None => Vec::new(),
     };
     let first = First { outer: observer };
@@ -87,8 +88,10 @@ pub fn train<B: Backend, D: TrainingData>(
             train_on(backend, (&copied, &pyramids), provenance, checkpoints, &first, None)?
         }
     };
-    let measured = held_out_chains::measure(backend, (data, &pyramids), &trained.model, observer)?;
+    let measured =
+        held_out_detections::measure(backend, (data, &pyramids), &trained.model, observer)?;
     trained.model.certainty = measured.certainty;
+    trained.warnings.extend(measured.warnings);
     trained.warnings.extend(measured.suspicions.iter().map(ToString::to_string));
     trained.suspicions = measured.suspicions;
     figures.append(&mut trained.figures);
@@ -115,7 +118,7 @@ fn train_on<B: Backend, D: TrainingData>(
     let (mut figures, mut warnings) = (Vec::new(), Vec::new());
     for (index, &representative) in representatives.iter().enumerate() {
         let whole = whole.map(|whole| &whole.structures[index]);
-        let settled = whole.map(|whole| held_out_chains::settled(config, whole));
+        let settled = whole.map(|whole| held_out_detections::settled(config, whole));
         let mut training = StructureTraining {
             backend,
             data,
@@ -148,7 +151,14 @@ fn train_on<B: Backend, D: TrainingData>(
     };
     let structures = checkpoints.into_iter().filter_map(StructureCheckpoint::complete).collect();
     Ok(Trained {
-        model: Model { provenance, structures, network, level_shifts, certainty: Vec::new() },
+        model: Model {
+            provenance,
+            structures,
+            network,
+            level_shifts,
+            certainty: Vec::new(),
+            regions: None,
+        },
         figures,
         suspicions: Vec::new(),
         warnings,
@@ -162,7 +172,7 @@ fn network<D: TrainingData>(
     structures: &[Annotated],
     checkpoints: &[StructureCheckpoint],
 ) -> Option<Network> {
-    let cases = 0..data.cases().len();
+    let cases = 0..data.list().len();
     let poses: Vec<Vec<Option<Pose>>> = structures
         .iter()
         .map(|(_, annotated)| {
@@ -172,7 +182,7 @@ fn network<D: TrainingData>(
                 .collect()
         })
         .collect();
-    let middles: Vec<PointLps> = cases.map(|case| data.geometry(case).center()).collect();
+    let middles: Vec<PointLps> = cases.map(|case| data.list().geometry(case).center()).collect();
     let priors: Vec<&Prior> = checkpoints.iter().map(|d| &d.prior).collect();
     Network::train(&poses, &middles, &priors, config.network.center_prior)
 }

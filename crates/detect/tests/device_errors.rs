@@ -2,7 +2,9 @@
 
 use nalgebra::UnitQuaternion;
 use pbt_cpu::{Cpu, CpuImage};
-use pbt_detect::{DetectError, Model, Observer, TrainConfig, TrainingData, train};
+use pbt_detect::{
+    CaseList, DetectError, ListedCase, Model, Observer, TrainConfig, TrainingData, train,
+};
 use pbt_tree::{
     Backend, BinnedMatrix, BoostParams, Booster, Classifier, Device, DeviceError, Evaluate,
     FeatureFamily, ImageLayout, Patch, PoseSite, Score, Weak,
@@ -96,22 +98,26 @@ impl Backend for Failing {
 /// A row of three boxes of one size, brighter from one to the next, in each of six images; the
 /// first box has a landmark.
 struct Rows {
-    names: Vec<String>,
-    geometry: Geometry,
+    list: CaseList,
 }
 
 const SIZE_MM: [f64; 3] = [10.0, 8.0, 6.0];
 
 impl Rows {
     fn new() -> Self {
-        let names = (0..6).map(|case| format!("case {case}")).collect();
-        Self { names, geometry: Geometry::isotropic([24, 24, 48], 1.0).expect("a grid") }
+        let case = |n| ListedCase {
+            id: format!("case {n}"),
+            image_sha256: String::new(),
+            geometry: Geometry::isotropic([24, 24, 48], 1.0).expect("a grid"),
+        };
+        let cases = (0..6).map(case).collect();
+        Self { list: CaseList { name: "rows".to_owned(), modality: "CT".to_owned(), cases } }
     }
 
     /// A little elsewhere in each case.
     fn pose(&self, case: usize, place: usize) -> Pose {
         let off = |factor: usize| (case * factor % 5) as f64 * 0.6 - 1.2;
-        let center = self.geometry.center().0
+        let center = self.list.geometry(case).center().0
             + nalgebra::Vector3::new(off(1), off(2), 12.0 * (place as f64 - 1.0) + off(3));
         let orientation = UnitQuaternion::from_euler_angles(0.0, 0.0, 0.05 * off(7));
         Pose { center: PointLps(center), orientation, size_mm: SIZE_MM }
@@ -121,29 +127,13 @@ impl Rows {
 impl TrainingData for Rows {
     type Error = DetectError;
 
-    fn name(&self) -> &str {
-        "rows"
-    }
-
-    fn modality(&self) -> &str {
-        "CT"
-    }
-
-    fn cases(&self) -> &[String] {
-        &self.names
-    }
-
-    fn image_sha256(&self, _: usize) -> &str {
-        ""
-    }
-
-    fn geometry(&self, _: usize) -> &Geometry {
-        &self.geometry
+    fn list(&self) -> &CaseList {
+        &self.list
     }
 
     fn image(&self, case: usize) -> Result<Volume<f32>, DetectError> {
         let poses = [0, 1, 2].map(|place| self.pose(case, place));
-        Ok(Volume::from_fn(self.geometry.clone(), |i, j, k| {
+        Ok(Volume::from_fn(self.list.geometry(case).clone(), |i, j, k| {
             let at = nalgebra::Vector3::new(i as f64, j as f64, k as f64);
             let holds = |pose: &Pose| {
                 let inside = pose.orientation.inverse() * (at - pose.center.0.coords);

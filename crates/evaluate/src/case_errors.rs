@@ -219,6 +219,9 @@ pub fn compare(
         let answer = match detection.map(|d| d.status) {
             Some(Status::Found) => Answer::Found,
             Some(Status::Doubtful) => Answer::Doubtful,
+            // Right where it is out of view, and no more than doubt where it is in view.
+            Some(Status::Outside) if truth == Truth::Absent => Answer::Absent,
+            Some(Status::Outside) => Answer::Doubtful,
             Some(Status::Absent) => Answer::Absent,
             None => Answer::NoResult,
         };

@@ -63,6 +63,7 @@ impl Tolerance {
         let frame = match structure.kind {
             StructureKind::Box => Some(&structure.name),
             StructureKind::Landmark => structure.parent.as_ref().or(self.first_box.as_ref()),
+            StructureKind::Region => None,
         };
         let pose_of = |name: &String| {
             annotated.iter().filter(|(n, _)| n == name).find_map(|(_, at)| at.pose())

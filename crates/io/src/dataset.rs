@@ -2,7 +2,7 @@
 
 use crate::annotation_file::read_annotations;
 use crate::annotations::{Annotations, Landmark, LandmarkState};
-use crate::label_boxes::LabelBoxes;
+use crate::label_masks::LabelBoxes;
 use crate::markups::name_of_file;
 use crate::{Image, IoError, ReadOptions, read_image_with};
 use pbt_volume::{StructureKind, StructureSpec};
@@ -89,6 +89,8 @@ pub struct Dataset {
     pub structures: Vec<StructureSpec>,
     /// Names of the values in label maps.
     pub label_names: BTreeMap<u16, String>,
+    /// The region that every value but 0 and the named ones belongs to, where there is one: `"*"`.
+    pub every_label: Option<String>,
     /// The cases, in the file's order.
     pub cases: Vec<CaseSpec>,
     /// The file that it was read from.
@@ -113,6 +115,7 @@ impl Dataset {
             modality,
             structures,
             label_names: BTreeMap::new(),
+            every_label: None,
             cases,
             path,
             warnings: Vec::new(),

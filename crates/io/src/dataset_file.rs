@@ -75,9 +75,11 @@ impl Dataset {
             .unwrap_or_default()
             .to_owned();
         let structures = structures(&root.get("structures")?, &mut warnings, &mut faults)?;
-        let label_names = match root.optional("labels")? {
-            Some(labels) => kept(label_names(&labels), &mut faults).unwrap_or_default(),
-            None => BTreeMap::new(),
+        let (label_names, every_label) = match root.optional("labels")? {
+            Some(labels) => {
+                kept(label_names(&labels, &structures), &mut faults).unwrap_or_default()
+            }
+            None => Default::default(),
         };
         let modality = match root.get("modality")?.text()? {
             "CT" => Modality::Ct,
@@ -89,7 +91,17 @@ impl Dataset {
         let cases = cases(&root.get("cases")?, &folder, &mut warnings, &mut faults)?;
         let label_boxes = OnceLock::new();
         Ok((
-            Self { name, modality, structures, label_names, cases, path, warnings, label_boxes },
+            Self {
+                name,
+                modality,
+                structures,
+                label_names,
+                every_label,
+                cases,
+                path,
+                warnings,
+                label_boxes,
+            },
             faults,
         ))
     }
@@ -151,7 +163,11 @@ fn structure(
         kind: match kind.text()? {
             "box" => StructureKind::Box,
             "landmark" => StructureKind::Landmark,
-            other => return Err(kind.error(format!("is `{other}`"), "write `box` or `landmark`")),
+            "region" => StructureKind::Region,
+            other => {
+                let problem = format!("is `{other}`");
+                return Err(kind.error(problem, "write `box`, `landmark` or `region`"));
+            }
         },
         parent: optional_text(node, "parent")?,
         partner: optional_text(node, "partner")?,
@@ -199,15 +215,29 @@ fn check_relations(
     Ok(())
 }
 
-fn label_names(labels: &Node) -> Result<BTreeMap<u16, String>, IoError> {
-    let mut names = BTreeMap::new();
+/// Names of single values, and the name of all others.
+type LabelNames = (BTreeMap<u16, String>, Option<String>);
+
+fn label_names(labels: &Node, structures: &[StructureSpec]) -> Result<LabelNames, IoError> {
+    let (mut names, mut every) = (BTreeMap::new(), None);
     for (key, node) in labels.entries()? {
+        if key == "*" {
+            let name = node.text()?;
+            if !structures.iter().any(|s| s.name == name && s.kind == StructureKind::Region) {
+                return Err(node.error(
+                    format!("`{name}` is no structure of the kind `region`"),
+                    "every value can be part of a region only; name single values for boxes",
+                ));
+            }
+            every = Some(name.to_owned());
+            continue;
+        }
         let value: u16 = key
             .parse()
             .map_err(|_| node.error("is no label value", "use integers from 0 to 65535 as keys"))?;
         names.insert(value, node.text()?.to_owned());
     }
-    Ok(names)
+    Ok((names, every))
 }
 
 fn cases(

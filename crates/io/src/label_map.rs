@@ -50,7 +50,8 @@ pub fn write_label_map(
     };
     let image = RawImage::new(geometry, voxel_type, bytes, None)
         .ok_or_else(|| invalid("input.shape", "is too large".to_owned()))?;
-    write_nrrd(path, &image, &segments(image.geometry(), detections))
+    let numbered = detections.iter().map(|d| d.name.as_str()).zip(1..);
+    write_nrrd(path, &image, &segments(image.geometry(), numbered))
 }
 
 /// The voxels that may belong to a detection, and how far inside each is.
@@ -138,8 +139,11 @@ pub fn label_voxels(geometry: &Geometry, detections: &[DetectionRecord]) -> Vec<
     labels
 }
 
-/// What Slicer reads about segments.
-fn segments(geometry: &Geometry, detections: &[DetectionRecord]) -> Vec<KeyValue> {
+/// What Slicer reads about segments, of which each has a name and a value.
+pub(crate) fn segments<'a>(
+    geometry: &Geometry,
+    named: impl Iterator<Item = (&'a str, u16)>,
+) -> Vec<KeyValue> {
     let [width, height, depth] = geometry.shape().map(|n| n - 1);
     let extent = format!("0 {width} 0 {height} 0 {depth}");
     let mut fields = vec![
@@ -147,12 +151,12 @@ fn segments(geometry: &Geometry, detections: &[DetectionRecord]) -> Vec<KeyValue
         ("Segmentation_ContainedRepresentationNames".to_owned(), "Binary labelmap|".to_owned()),
         ("Segmentation_ReferenceImageExtentOffset".to_owned(), "0 0 0".to_owned()),
     ];
-    for (n, detection) in detections.iter().enumerate() {
+    for (n, (name, value)) in named.enumerate() {
         let [red, green, blue] = color(n);
         let mut put = |key: &str, value: String| fields.push((format!("Segment{n}_{key}"), value));
         put("ID", format!("Segment_{}", n + 1));
-        put("Name", detection.name.clone());
-        put("LabelValue", (n + 1).to_string());
+        put("Name", name.to_owned());
+        put("LabelValue", value.to_string());
         put("Layer", "0".to_owned());
         put("Extent", extent.clone());
         put("Color", format!("{red:.3} {green:.3} {blue:.3}"));

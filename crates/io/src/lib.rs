@@ -11,14 +11,14 @@ mod annotation_file;
 mod annotations;
 mod atomic;
 mod bids;
+mod boxes_from_labels;
 mod dataset;
 mod dataset_file;
 mod dicom;
 mod error;
 mod json;
-mod label_box_shape;
-mod label_boxes;
 mod label_map;
+mod label_masks;
 mod label_runs;
 mod loaded;
 mod markups;
@@ -33,6 +33,8 @@ mod open_image;
 mod points;
 mod raw;
 mod read_image;
+mod region_labels;
+mod region_map;
 mod regular_file;
 mod result;
 mod source;
@@ -43,10 +45,10 @@ mod write_image;
 pub use annotation_file::read_annotations;
 pub use annotations::{Annotations, Landmark, LandmarkState, check_annotations};
 pub use atomic::{check_writable, remove_leftovers, write_atomically};
+pub use boxes_from_labels::box_from_labels;
 pub use dataset::{CaseSpec, Dataset, Modality};
 pub use dicom::{SeriesInfo, list_series};
 pub use error::IoError;
-pub use label_box_shape::box_from_labels;
 pub use label_map::{label_voxels, write_label_map};
 pub use loaded::{Loaded, ReadOptions};
 pub use markups::{read_markups, write_markups};
@@ -57,6 +59,8 @@ pub use read_image::{
     Image, case_name, is_dicom_path, is_image_path, read_image, read_image_with, read_labels,
     read_raw, read_raw_with,
 };
+pub use region_labels::{IGNORED_CLASS, RegionLabels};
+pub use region_map::RegionMap;
 pub use regular_file::{FileKind, read_file, read_start};
 pub use result::{
     DetectionRecord, DeviceRecord, InputRecord, ModelRecord, OrientationRecord, ResultFile,

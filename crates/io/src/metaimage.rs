@@ -11,7 +11,7 @@ use pbt_volume::{Geometry, PointLps};
 use std::path::Path;
 
 pub(crate) fn open(path: &Path, frame: Option<usize>) -> Result<StoredImage, IoError> {
-    let file = FileBytes::read(path)?;
+    let file = FileBytes::read_checked(path, |start| parse(path, start).map(drop))?;
     let (header, header_end) = parse(path, &file.bytes)?;
     let dimensions: [usize; 1] = header.numbers("NDims", header.required("NDims")?)?;
     if ![3, 4].contains(&dimensions[0]) {

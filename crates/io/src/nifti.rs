@@ -13,17 +13,12 @@ pub(crate) fn open(path: &Path, frame: Option<usize>) -> Result<StoredImage, IoE
         Some((stem, "img" | "img.gz")) => existing(path, stem, ["hdr", "hdr.gz"])?,
         _ => path.to_path_buf(),
     };
-    let file = FileBytes::read(&header_path)?;
-    let start = start_of(&file.bytes, Compression::of_file(&file.bytes), MAX_HEADER_BYTES)
-        .map_err(|error| {
-            IoError::input(
-                &header_path,
-                "file",
-                format!("cannot be inflated: {error}"),
-                "copy or export it again",
-            )
-        })?;
-    let header = Header::parse(&header_path, &start)?;
+    let parse = |bytes: &[u8]| {
+        let start = start_of(bytes, Compression::of_file(bytes), MAX_HEADER_BYTES);
+        Header::parse(&header_path, &start.map_err(|error| not_inflated(&header_path, &error))?)
+    };
+    let file = FileBytes::read_checked(&header_path, |start| parse(start).map(drop))?;
+    let header = parse(&file.bytes)?;
     let voxel_type = header.voxel_type(&header_path)?;
     let mut warnings = Vec::new();
     let frame = Frame::choose(&header_path, "dim[4]", header.time_points(), frame)?;
@@ -49,6 +44,10 @@ pub(crate) fn open(path: &Path, frame: Option<usize>) -> Result<StoredImage, IoE
     let start = Start::At { file_offset: 0, stream_offset };
     Stored { header: file, detached, start, compression, big_endian: header.big_endian, frame }
         .described(geometry, voxel_type, scaling, warnings)
+}
+
+fn not_inflated(path: &Path, error: &std::io::Error) -> IoError {
+    IoError::input(path, "file", format!("cannot be inflated: {error}"), "copy or export it again")
 }
 
 /// Stem and extension of a part of a pair, in lower case; `None` for any other name.

@@ -81,6 +81,7 @@ pub(crate) fn load(path: &Path, root: &Node) -> Result<Dataset, IoError> {
         modality,
         structures,
         label_names,
+        every_label: None,
         cases,
         path: path.to_path_buf(),
         warnings,

@@ -4,10 +4,10 @@
 use crate::dicom::DicomImage;
 use crate::loaded::{Loaded, ReadOptions};
 use crate::memory_plan::MemoryPlan;
-use crate::read_image::{EXTENSIONS, Image, extension, is_dicom_path};
+use crate::read_image::{EXTENSIONS, Image, extension, is_dicom_path, no_label};
 use crate::stored::StoredImage;
 use crate::{IoError, dicom, metaimage, nifti, nrrd};
-use pbt_volume::{Geometry, check_memory};
+use pbt_volume::{Geometry, Volume, check_memory};
 use std::path::{Path, PathBuf};
 
 /// An image of which the header was read and checked, and no voxel yet.
@@ -106,6 +106,18 @@ impl OpenImage {
     pub fn read_raw(self) -> Result<Loaded, IoError> {
         self.check(self.plan().raw_bytes())?;
         self.load()
+    }
+
+    /// The image as labels of up to 32 bits, and its warnings.
+    ///
+    /// # Errors
+    /// As [`OpenImage::read`], and when a voxel is not an integer from 0 to 2³² − 1.
+    pub fn read_labels(self) -> Result<(Volume<u32>, Vec<String>), IoError> {
+        self.check_memory()?;
+        let path = self.path.clone();
+        let Loaded { raw, warnings, .. } = self.load()?;
+        let labels = raw.to_wide_labels().map_err(|value| no_label(&path, value, u32::MAX))?;
+        Ok((labels, warnings))
     }
 
     /// The hash that [`Image::sha256`] has, without the voxels where they are not needed for it.

@@ -163,10 +163,27 @@ impl RawImage {
         for_type!(self.voxel_type, convert)
     }
 
-    /// The real values as labels, or the first value that is not an integer from 0 to 65535.
+    /// The real values as labels of 16 bits, or the first value that is not an integer from 0 to
+    /// 65535.
     pub(crate) fn to_labels(&self) -> Result<Volume<u16>, f64> {
+        self.to_integers(u16::MAX.into(), |value| value as u16)
+    }
+
+    /// The real values as labels of 32 bits, or the first value that is not an integer from 0 to
+    /// 2³² − 1.
+    pub(crate) fn to_wide_labels(&self) -> Result<Volume<u32>, f64> {
+        self.to_integers(u32::MAX, |value| value as u32)
+    }
+
+    fn to_integers<L: Copy + Default + Send>(
+        &self,
+        most: u32,
+        label: impl Fn(f64) -> L + Copy + Sync,
+    ) -> Result<Volume<L>, f64> {
         let Scaling { slope, intercept } =
             self.scaling.unwrap_or(Scaling { slope: 1.0, intercept: 0.0 });
+        let is_label =
+            |value: f64| value.fract() == 0.0 && (0.0..=f64::from(most)).contains(&value);
         macro_rules! convert {
             ($t:ty) => {{
                 let real = move |v: $t| v as f64 * slope + intercept;
@@ -180,7 +197,10 @@ impl RawImage {
                     Some(value) => Err(value),
                     None => Ok(Volume::new(
                         self.geometry.clone(),
-                        self.decode(move |v: $t| real(v) as u16, vec![0; self.geometry.len()]),
+                        self.decode(
+                            move |v: $t| label(real(v)),
+                            vec![L::default(); self.geometry.len()],
+                        ),
                     )),
                 }
             }};
@@ -202,10 +222,6 @@ impl RawImage {
         });
         out
     }
-}
-
-fn is_label(value: f64) -> bool {
-    value.fract() == 0.0 && (0.0..=f64::from(u16::MAX)).contains(&value)
 }
 
 /// Brings voxels to little-endian in place.
@@ -267,6 +283,14 @@ mod tests {
         assert!(of(&[f64::NAN]).unwrap_err().is_nan());
         assert_eq!(of(&[-1.0]).unwrap_err(), -1.0);
         assert_eq!(of(&[65536.0]).unwrap_err(), 65536.0);
+        let wide = |value: f64| {
+            image(VoxelType::F64, value.to_le_bytes().to_vec(), None)
+                .to_wide_labels()
+                .map(|v| v.data()[0])
+        };
+        assert_eq!(wide(4_294_967_295.0), Ok(u32::MAX));
+        assert_eq!(wide(4_294_967_296.0), Err(4_294_967_296.0));
+        assert_eq!(wide(-1.0), Err(-1.0));
     }
 
     #[test]

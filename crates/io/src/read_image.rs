@@ -107,15 +107,14 @@ pub fn is_dicom_path(path: &Path) -> bool {
 pub fn read_labels(path: &Path) -> Result<Volume<u16>, IoError> {
     let image = OpenImage::open(path, &ReadOptions::default())?;
     image.check_memory()?;
-    image.load()?.raw.to_labels().map_err(|value| {
-        let problem = format!("a voxel has the value {value}, which is no label");
-        IoError::input(
-            path,
-            "voxel data",
-            problem,
-            "a label map holds integers from 0 to 65535; is this an image?",
-        )
-    })
+    image.load()?.raw.to_labels().map_err(|value| no_label(path, value, u16::MAX.into()))
+}
+
+/// A voxel of a label map that holds something else.
+pub(crate) fn no_label(path: &Path, value: f64, most: u32) -> IoError {
+    let problem = format!("a voxel has the value {value}, which is no label");
+    let advice = format!("a label map holds integers from 0 to {most}; is this an image?");
+    IoError::input(path, "voxel data", problem, advice)
 }
 
 /// Whether the file's name is that of an image (an `.img` file is only a part of one).
@@ -134,7 +133,8 @@ pub fn case_name(path: &Path) -> String {
     while let Some(extension) = CASE_EXTENSIONS.iter().find(|e| ends_with_extension(stem, e)) {
         stem = &stem[..stem.len() - extension.len() - 1];
     }
-    stem.to_owned()
+    // It becomes the name of files and is printed.
+    stem.replace(char::is_control, "_")
 }
 
 pub(crate) fn extension<'a>(path: &Path, known: &[&'a str]) -> Option<&'a str> {

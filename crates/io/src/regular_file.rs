@@ -53,11 +53,15 @@ pub fn read_file(path: &Path, kind: FileKind) -> Result<Vec<u8>, IoError> {
     if meta.len() == 0 && !kind.may_be_empty() {
         return Err(IoError::input(path, "file", "is empty", "copy or export it again"));
     }
-    check_memory(meta.len()).map_err(|error| IoError::memory(path, &error))?;
+    let no_memory = |error: NotEnoughMemory| match kind {
+        FileKind::Image => IoError::memory(path, &error),
+        _ => IoError::input(path, "memory", error.to_string(), "allow more with --memory"),
+    };
+    check_memory(meta.len()).map_err(no_memory)?;
     let mut bytes = Vec::new();
     bytes
         .try_reserve_exact(meta.len() as usize)
-        .map_err(|_| IoError::memory(path, &NotEnoughMemory { asked: meta.len(), limit: None }))?;
+        .map_err(|_| no_memory(NotEnoughMemory { asked: meta.len(), limit: None }))?;
     // A file may grow while it is read; files of /proc say that they are empty.
     (&mut file).take(meta.len().max(1 << 16)).read_to_end(&mut bytes).map_err(unreadable)?;
     Ok(bytes)

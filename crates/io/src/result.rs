@@ -68,9 +68,9 @@ pub struct ModelRecord {
 pub struct DetectionRecord {
     /// Name of the structure.
     pub name: String,
-    /// Box or landmark.
+    /// Box, landmark or region.
     pub kind: StructureKind,
-    /// Found, doubtful or absent.
+    /// Found, doubtful, outside (a landmark) or absent.
     pub status: Status,
     /// Probability that the detection is right, 0 to 1.
     pub score: f64,
@@ -83,6 +83,13 @@ pub struct DetectionRecord {
     /// How near it is, as keys of the detection; without them where the model does not say.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub precision: Option<Precision>,
+    /// Share of the box that lies inside the image, 0 to 1; without the key for landmarks and when
+    /// absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub visible: Option<f64>,
+    /// Volume of a region, millilitres; of nothing else.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub volume_ml: Option<f64>,
 }
 
 /// The orientation of a box, twice.
@@ -188,7 +195,17 @@ impl ResultFile {
                     "have a number that is no length",
                 );
             }
-            let present = d.status != Status::Absent;
+            if d.visible.is_some_and(|share| !(0.0..=1.0).contains(&share)) {
+                return fault(at("visible"), "is not from 0 to 1");
+            }
+            if d.status == Status::Outside && d.kind != StructureKind::Landmark {
+                return fault(at("status"), "is `outside`, which only landmarks are");
+            }
+            let present = d.status != Status::Absent && d.kind != StructureKind::Region;
+            let is_volume = |ml: f64| ml.is_finite() && ml >= 0.0;
+            if (d.kind == StructureKind::Region) != d.volume_ml.is_some_and(is_volume) {
+                return fault(at("volume_ml"), "is not the volume of a region");
+            }
             let is_box = d.kind == StructureKind::Box && present;
             if (d.position_lps_mm.is_some(), d.orientation.is_some(), d.size_mm.is_some())
                 != (present, is_box, is_box)
@@ -213,7 +230,7 @@ impl InputRecord {
 
 impl From<Detection> for DetectionRecord {
     fn from(detection: Detection) -> Self {
-        let Detection { name, status, score, location, precision } = detection;
+        let Detection { name, status, score, location, precision, visible } = detection;
         let pose = location.pose();
         let orientation = |pose: &Pose| {
             let axes = pose.axes();
@@ -234,6 +251,8 @@ impl From<Detection> for DetectionRecord {
             orientation: pose.as_ref().map(orientation),
             size_mm: pose.map(|pose| pose.size_mm),
             precision,
+            visible,
+            volume_ml: None,
         }
     }
 }
@@ -244,9 +263,10 @@ impl DetectionRecord {
         let location = match self.kind {
             StructureKind::Box => Location::Box(self.pose()),
             StructureKind::Landmark => Location::Landmark(self.position()),
+            StructureKind::Region => Location::Region,
         };
-        let (status, score, precision) = (self.status, self.score, self.precision);
-        Detection { name: self.name.clone(), status, score, location, precision }
+        let &Self { status, score, precision, visible, .. } = self;
+        Detection { name: self.name.clone(), status, score, location, precision, visible }
     }
 
     /// The position; `None` when absent.

@@ -4,7 +4,7 @@ use crate::IoError;
 use crate::loaded::Loaded;
 use crate::memory_plan::MemoryPlan;
 use crate::raw::{RawImage, Scaling, VoxelType, swap_bytes};
-use crate::regular_file::{FileKind, read_file};
+use crate::regular_file::{FileKind, read_file, read_start};
 use crate::source::{Compression, check_capacity, voxel_bytes};
 use pbt_volume::Geometry;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,22 @@ pub(crate) struct FileBytes {
     pub(crate) bytes: Vec<u8>,
 }
 
+/// Headers of images are shorter than this, bytes.
+const START: u64 = 2 << 20;
+
 impl FileBytes {
+    /// Reads a file that begins with a header, which `check` sees before the rest is read: a huge file
+    /// that is no image is not read to say so.
+    pub(crate) fn read_checked(
+        path: &Path,
+        check: impl FnOnce(&[u8]) -> Result<(), IoError>,
+    ) -> Result<Self, IoError> {
+        if let Some(start) = read_start(path, START).filter(|start| start.len() as u64 == START) {
+            check(&start)?;
+        }
+        Self::read(path)
+    }
+
     pub(crate) fn read(path: &Path) -> Result<Self, IoError> {
         Ok(Self { path: path.to_path_buf(), bytes: read_file(path, FileKind::Image)? })
     }

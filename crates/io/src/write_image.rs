@@ -84,6 +84,20 @@ pub fn write_image(path: &Path, image: &RawImage) -> Result<(), IoError> {
     ))
 }
 
+/// NIfTI's intent code of label maps (nifti1.h, `NIFTI_INTENT_LABEL`).
+const INTENT_LABEL: i16 = 1002;
+
+/// Writes `.nii.gz` whose header says that the voxels are labels.
+pub(crate) fn write_label_nifti(path: &Path, image: &RawImage) -> Result<(), IoError> {
+    let mut header = nifti_header(path, image)?;
+    header[68..70].copy_from_slice(&INTENT_LABEL.to_le_bytes());
+    write_atomically(path, |writer| {
+        let mut encoder = GzEncoder::new(writer, Compression::default());
+        write_both(&mut encoder, &header, image.bytes())?;
+        encoder.finish().map(drop)
+    })
+}
+
 fn write_both(writer: &mut impl Write, header: &[u8], voxels: &[u8]) -> io::Result<()> {
     writer.write_all(header)?;
     writer.write_all(voxels)

@@ -19,6 +19,7 @@ fn loads(file: &str, train: usize, test: usize) {
             let there = match structure.kind {
                 StructureKind::Box => annotations.pose(&structure.name).is_some(),
                 StructureKind::Landmark => annotations.landmark(&structure.name).is_some(),
+                StructureKind::Region => set.is_region(&structure.name),
             };
             assert!(there, "{}: {}", case.id, structure.name);
         }

@@ -6,8 +6,7 @@ use crate::image::{Affine, IN_MEMORY, image_of};
 use crate::result::ImageResult;
 use crate::work::{Interrupted, off_interpreter};
 use numpy::PyReadonlyArray3;
-use pbt::Failure;
-use pbt::session::{Input, LoadedModel, detect_file, detect_image};
+use pbt::session::{Input, LoadedModel, label_file, label_image};
 use pbt_io::{Image, IoError, ReadOptions, case_name};
 use pbt_volume::check_memory_limit;
 use pyo3::prelude::*;
@@ -50,13 +49,15 @@ impl Model {
         self.loaded.record().version
     }
 
-    /// Boxes, and the landmarks found in the frame of each, in the order of results.
+    /// Boxes, and the landmarks found in the frame of each, or regions, in the order of results.
     #[getter]
     fn structures(&self) -> Vec<(String, Vec<String>)> {
         let structure = |s: &pbt_detect::StructureModel| {
             (s.name.clone(), s.landmarks().iter().map(|l| l.name.clone()).collect())
         };
-        self.loaded.model.structures.iter().map(structure).collect()
+        let regions = self.loaded.model.regions.iter().flat_map(|forest| &forest.regions);
+        let boxes = self.loaded.model.structures.iter().map(structure);
+        boxes.chain(regions.map(|region| (region.name.clone(), Vec::new()))).collect()
     }
 
     /// Detects in an image file or a DICOM folder.
@@ -79,7 +80,7 @@ impl Model {
             let input = Input { case_id: &case_id, path: &path, options: &options };
             let device = open(&device, threads)?;
             let (device, _turn) = device.turn();
-            detect_file(&model, input, device)
+            label_file(&model, input, device)
         };
         off_interpreter(py, Interrupted::Left, None, detect).map(ImageResult::new)
     }
@@ -102,14 +103,13 @@ impl Model {
             image_of(&array, &affine, is_ras).map_err(|failure| exception(py, &failure))?;
         let detect = move |_: &_| {
             let path = Path::new(IN_MEMORY);
-            let needed = model.model.memory_bytes(volume.geometry());
-            let bytes = needed.map_err(|e| Failure::from(e).about(path))?;
+            let bytes = model.memory_bytes(volume.geometry()).map_err(|e| e.about(path))?;
             check_memory_limit(bytes).map_err(|e| IoError::memory(path, &e))?;
             let case_id = case_id.as_deref().unwrap_or(IN_MEMORY);
             let input = Input { case_id, path, options: &ReadOptions::default() };
             let device = open(&device, threads)?;
             let (device, _turn) = device.turn();
-            detect_image(&model, input, &Image::in_memory(volume), 0.0, device)
+            label_image(&model, input, &Image::in_memory(volume), 0.0, device)
         };
         off_interpreter(py, Interrupted::Left, None, detect).map(ImageResult::new)
     }

@@ -6,21 +6,22 @@ use crate::work::{Interrupted, off_interpreter};
 use nalgebra::Matrix4;
 use numpy::PyArray3;
 use pbt::Failure;
-use pbt::session::write_results;
-use pbt_io::{ResultFile, label_voxels};
+use pbt::session::{Found, write_results};
+use pbt_io::label_voxels;
 use pbt_volume::Geometry;
 use pyo3::prelude::*;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// What was found in one image.
 #[pyclass(frozen, name = "Result", module = "pbt._pbt")]
 pub(crate) struct ImageResult {
-    file: ResultFile,
+    found: Arc<Found>,
 }
 
 impl ImageResult {
-    pub(crate) fn new(file: ResultFile) -> Self {
-        Self { file }
+    pub(crate) fn new(found: Found) -> Self {
+        Self { found: Arc::new(found) }
     }
 }
 
@@ -28,7 +29,7 @@ impl ImageResult {
 impl ImageResult {
     /// The text of the result file.
     fn to_json(&self, py: Python<'_>) -> PyResult<String> {
-        match serde_json::to_string_pretty(&self.file) {
+        match serde_json::to_string_pretty(&self.found.result) {
             Ok(text) => Ok(text + "\n"),
             Err(error) => Err(exception(py, &Failure::other(error))),
         }
@@ -36,21 +37,25 @@ impl ImageResult {
 
     /// Writes the files that `pbt detect` writes.
     fn write(&self, py: Python<'_>, folder: PathBuf, labels: bool) -> PyResult<()> {
-        let file = self.file.clone();
-        let write = move |_: &_| write_results(&folder, &file, labels);
+        let found = Arc::clone(&self.found);
+        let write = move |_: &_| write_results(&folder, &found.result, found.map.as_ref(), labels);
         off_interpreter(py, Interrupted::Left, None, write)
     }
 
-    /// The number of the detection, from 1, that each voxel belongs to, or 0, indexed `[i, j, k]`.
+    /// What each voxel belongs to, indexed `[i, j, k]`: the number of the detection, from 1, or of a
+    /// model of regions the region's value; or 0.
     fn labels<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray3<u16>>> {
-        let (input, detections) = (self.file.input.clone(), self.file.detections.clone());
-        let rows = input.affine_lps;
+        let found = Arc::clone(&self.found);
         let draw = move |_: &_| {
-            let affine = Matrix4::from_fn(|row, column| rows[row][column]);
+            if let Some(map) = &found.map {
+                return Ok(map.labels.data().to_vec());
+            }
+            let input = &found.result.input;
+            let affine = Matrix4::from_fn(|row, column| input.affine_lps[row][column]);
             let geometry = Geometry::from_affine(input.shape, &affine).map_err(Failure::other)?;
-            Ok(label_voxels(&geometry, &detections))
+            Ok(label_voxels(&geometry, &found.result.detections))
         };
         let voxels = off_interpreter(py, Interrupted::Left, None, draw)?;
-        Ok(array(py, self.file.input.shape, voxels))
+        Ok(array(py, self.found.result.input.shape, voxels))
     }
 }

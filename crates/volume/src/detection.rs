@@ -12,16 +12,19 @@ pub enum Status {
     Found,
     /// It may be there; its location is the best guess.
     Doubtful,
+    /// A landmark that lies outside the image: its location is extrapolated from its box.
+    Outside,
     /// It is not there.
     Absent,
 }
 
 impl Status {
-    /// The word in files: `found`, `doubtful` or `absent`.
+    /// The word in files: `found`, `doubtful`, `outside` or `absent`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Found => "found",
             Self::Doubtful => "doubtful",
+            Self::Outside => "outside",
             Self::Absent => "absent",
         }
     }
@@ -33,13 +36,16 @@ impl fmt::Display for Status {
     }
 }
 
-/// Where a box or a landmark is; `None` for one that is not in the image.
+/// Where a box or a landmark is; `None` for one that is not in the image. A region is where its
+/// voxels are.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Location {
     /// Of a box.
     Box(Option<Pose>),
     /// Of a landmark.
     Landmark(Option<PointLps>),
+    /// Of a region: its label map says it.
+    Region,
 }
 
 impl Location {
@@ -48,6 +54,7 @@ impl Location {
         match kind {
             StructureKind::Box => Self::Box(None),
             StructureKind::Landmark => Self::Landmark(None),
+            StructureKind::Region => Self::Region,
         }
     }
 
@@ -56,6 +63,7 @@ impl Location {
         match self {
             Self::Box(_) => StructureKind::Box,
             Self::Landmark(_) => StructureKind::Landmark,
+            Self::Region => StructureKind::Region,
         }
     }
 
@@ -64,14 +72,15 @@ impl Location {
         match self {
             Self::Box(pose) => pose.map(|pose| pose.center),
             Self::Landmark(point) => *point,
+            Self::Region => None,
         }
     }
 
-    /// The box; `None` of a landmark.
+    /// The box; `None` of anything else.
     pub fn pose(&self) -> Option<Pose> {
         match self {
             Self::Box(pose) => *pose,
-            Self::Landmark(_) => None,
+            Self::Landmark(_) | Self::Region => None,
         }
     }
 }
@@ -104,18 +113,25 @@ pub struct Detection {
     pub location: Location,
     /// How near that is; `None` when absent, and where the model does not say.
     pub precision: Option<Precision>,
+    /// Share of a box's volume that lies inside the image, 0 to 1; `None` of landmarks and when absent.
+    pub visible: Option<f64>,
 }
 
 impl Detection {
     /// Of a best guess that counts unless the structure is absent.
     pub fn new(name: String, status: Status, score: f64, best: Location) -> Self {
         let location = if status == Status::Absent { Location::none(best.kind()) } else { best };
-        Self { name, status, score, location, precision: None }
+        Self { name, status, score, location, precision: None, visible: None }
     }
 
     /// The same with a precision, unless it is absent.
     pub fn with_precision(self, precision: Option<Precision>) -> Self {
         Self { precision: precision.filter(|_| self.status != Status::Absent), ..self }
+    }
+
+    /// The same with the visible share of its box, unless it is absent.
+    pub fn with_visible(self, visible: f64) -> Self {
+        Self { visible: (self.status != Status::Absent).then_some(visible), ..self }
     }
 }
 
@@ -134,7 +150,7 @@ mod tests {
 
     #[test]
     fn words_are_those_of_files() {
-        for status in [Status::Found, Status::Doubtful, Status::Absent] {
+        for status in [Status::Found, Status::Doubtful, Status::Outside, Status::Absent] {
             assert_eq!(serde_json::to_value(status).unwrap(), status.as_str());
         }
         for kind in StructureKind::ALL {

@@ -63,6 +63,18 @@ pub struct Geometry {
     origin: Vector3<f64>,
 }
 
+/// Shape, spacing and position, as messages name a grid.
+impl std::fmt::Display for Geometry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let ([i, j, k], [x, y, z], origin) = (self.shape, self.spacing_mm(), self.origin);
+        write!(
+            f,
+            "{i} x {j} x {k} voxels of {x:.3} x {y:.3} x {z:.3} mm from ({:.1}, {:.1}, {:.1})",
+            origin.x, origin.y, origin.z
+        )
+    }
+}
+
 impl Geometry {
     /// A geometry from shape, step matrix (columns: LPS mm for one voxel along i, j, k) and the LPS
     /// position of voxel `(0, 0, 0)`.
@@ -135,6 +147,22 @@ impl Geometry {
         affine
     }
 
+    /// Whether voxels of the same number lie at the same place: equal shapes, and no corner farther
+    /// away than a tenth of a voxel. Files round their affines differently.
+    pub fn is_same_grid(&self, other: &Self) -> bool {
+        const SAME_VOXELS: f64 = 0.1;
+        let off = |corner: VoxelIndex| (other.to_index(self.to_lps(corner)).0 - corner.0).amax();
+        self.shape == other.shape && self.corners().into_iter().all(|at| off(at) < SAME_VOXELS)
+    }
+
+    /// Centres of the eight outermost voxels.
+    pub fn corners(&self) -> [VoxelIndex; 8] {
+        std::array::from_fn(|n| {
+            let at = |axis: usize| ((n >> axis & 1) * (self.shape[axis] - 1)) as f64;
+            VoxelIndex::new(at(0), at(1), at(2))
+        })
+    }
+
     /// Number of voxels along i, j, k.
     pub fn shape(&self) -> [usize; 3] {
         self.shape
@@ -185,6 +213,12 @@ impl Geometry {
     pub fn voxels_outside(&self, point: PointLps) -> f64 {
         let index = self.to_index(point).0;
         (0..3).map(|a| (-index[a]).max(index[a] - (self.shape[a] - 1) as f64)).fold(0.0, f64::max)
+    }
+
+    /// Whether a point lies outside the image, whose faces lie half a voxel beyond its outer voxel
+    /// centres.
+    pub fn is_outside(&self, point: PointLps) -> bool {
+        self.voxels_outside(point) > 0.5
     }
 
     /// The grid of some of the voxels: those from `first` on, as many as `shape` says.
@@ -245,6 +279,21 @@ mod tests {
             let p = PointLps::new(point[0], point[1], point[2]);
             prop_assert!(geometry.to_lps(geometry.to_index(p)).distance_mm(&p) < 1e-8);
             prop_assert_eq!(Geometry::from_affine([9, 8, 7], &geometry.affine()).unwrap(), geometry);
+        }
+    }
+
+    #[test]
+    fn grids_are_the_same_where_their_voxels_are() {
+        let grid = |shape: [usize; 3], x: f64, spacing: f64| {
+            Geometry::new(shape, Matrix3::identity() * spacing, PointLps::new(x, 0.0, 0.0)).unwrap()
+        };
+        let one = grid([100, 4, 4], 0.0, 0.5);
+        assert!(one.is_same_grid(&one));
+        assert!(grid([100, 4, 4], 0.01, 0.5).is_same_grid(&one), "rounded");
+        for other in
+            [grid([100, 4, 5], 0.0, 0.5), grid([100, 4, 4], 0.2, 0.5), grid([100, 4, 4], 0.0, 0.51)]
+        {
+            assert!(!other.is_same_grid(&one), "{other:?}");
         }
     }
 }

@@ -47,10 +47,10 @@ pub struct IntensityRange {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum IntensityError {
     /// Every voxel is NaN or infinite.
-    #[error("the image has no finite voxel")]
+    #[error("the image has no finite voxel (export it anew)")]
     NoFiniteVoxel,
     /// All finite voxels have one value.
-    #[error("the image is constant: all its finite voxels are {0}")]
+    #[error("the image is constant: all its finite voxels are {0} (export it anew)")]
     Constant(f32),
     /// The percentiles fall on one value although the image is not constant.
     #[error(

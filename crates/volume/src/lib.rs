@@ -5,6 +5,8 @@
 //! memory. Other conventions exist only in the crate `pbt-io`.
 #![forbid(unsafe_code)]
 
+mod canonical;
+mod components;
 mod detection;
 mod digest;
 mod geometry;
@@ -22,6 +24,11 @@ mod trimmed;
 mod volume;
 mod working;
 
+pub use canonical::canonical_geometry;
+pub use components::{
+    Component, Components, ComponentsError, Connectivity, Joining, Plausibility,
+    PlausibilityLimits, TOO_MANY_VOXELS,
+};
 pub use detection::{Detection, Location, Precision, Status};
 pub use digest::{hex, sha256, sha256_hex};
 pub use geometry::{Geometry, GeometryError, PointLps, VoxelIndex};

@@ -81,7 +81,8 @@ fn allowed(limit: Option<u64>) -> String {
 fn size(bytes: u64) -> String {
     match bytes as f64 {
         b if b >= 1e9 => format!("{:.1} GB", b / 1e9),
-        b => format!("{:.0} MB", b / 1e6),
+        b if b >= 1e6 => format!("{:.0} MB", b / 1e6),
+        b => format!("{:.1} kB", b / 1e3),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Position, orientation and size of a structure: the 9-DoF box.
 
-use crate::PointLps;
+use crate::{Geometry, PointLps};
 use nalgebra::{Matrix3, Rotation3, UnitQuaternion, Vector3};
 
 /// The shortest edge of a box that means something, mm: a hundredth of a micrometre.
@@ -53,6 +53,19 @@ impl Pose {
     /// LPS position of a point given in the box's frame, mm from the centre along the box's axes.
     pub fn to_lps(&self, in_box_mm: Vector3<f64>) -> PointLps {
         PointLps(self.center.0 + self.orientation * in_box_mm)
+    }
+
+    /// Share of the box's volume that lies inside an image, 0 to 1: of 4,096 points spread evenly
+    /// over the box, those that do.
+    pub fn visible_share(&self, image: &Geometry) -> f64 {
+        const ALONG: usize = 16;
+        let mm = |a: usize, n: usize| self.size_mm[a] * ((n as f64 + 0.5) / ALONG as f64 - 0.5);
+        let point = |n: usize| {
+            let at = [n % ALONG, n / ALONG % ALONG, n / (ALONG * ALONG)];
+            self.to_lps(Vector3::from_fn(|a, _| mm(a, at[a])))
+        };
+        let all = ALONG * ALONG * ALONG;
+        (0..all).filter(|&n| !image.is_outside(point(n))).count() as f64 / all as f64
     }
 
     /// The geometric mean of the edge lengths, mm: the unit D of lengths about a box.
@@ -108,6 +121,32 @@ pub fn rotation_to_vector(rotation: &UnitQuaternion<f64>) -> Vector3<f64> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn the_visible_share_is_what_lies_within_the_faces() {
+        let image = Geometry::new(
+            [20, 30, 40],
+            Matrix3::from_diagonal(&Vector3::new(1.0, 0.5, 2.0)),
+            PointLps::new(0.0, 0.0, 0.0),
+        )
+        .unwrap();
+        let at = |x: f64, turned: f64| Pose {
+            center: PointLps::new(x, 7.0, 40.0),
+            orientation: rotation_from_vector(Vector3::new(0.0, turned, 0.0)),
+            size_mm: [8.0, 4.0, 8.0],
+        };
+        // The image begins at -0.5 mm, half a voxel before its first voxel's centre.
+        for (x, turned, share) in [
+            (10.0, 0.3, 1.0),
+            (-0.5, 0.0, 0.5),
+            (-2.5, 0.0, 0.25),
+            (-0.5, 0.4, 0.5),
+            (-9.0, 0.4, 0.0),
+        ] {
+            let found = at(x, turned).visible_share(&image);
+            assert!((found - share).abs() < 0.01, "{x} {turned}: {found}, not {share}");
+        }
+    }
 
     proptest! {
         #[test]

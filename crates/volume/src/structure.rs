@@ -1,4 +1,4 @@
-//! What is to be found: boxes and landmarks by name.
+//! What is to be found: boxes, landmarks and regions by name.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -11,25 +11,29 @@ pub enum StructureKind {
     Box,
     /// A point.
     Landmark,
+    /// Voxels, without a pose.
+    Region,
 }
 
 impl StructureKind {
-    /// Both, in the order of reports.
+    /// Those with a place, in the order of reports.
     pub const ALL: [Self; 2] = [Self::Box, Self::Landmark];
 
-    /// The word in files: `box` or `landmark`.
+    /// The word in files: `box`, `landmark` or `region`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Box => "box",
             Self::Landmark => "landmark",
+            Self::Region => "region",
         }
     }
 
-    /// The word for several: `boxes` or `landmarks`.
+    /// The word for several: `boxes`, `landmarks` or `regions`.
     pub fn plural(self) -> &'static str {
         match self {
             Self::Box => "boxes",
             Self::Landmark => "landmarks",
+            Self::Region => "regions",
         }
     }
 }
@@ -49,7 +53,7 @@ pub const MOST_STRUCTURES: usize = 5000;
 pub struct StructureSpec {
     /// Unique name.
     pub name: String,
-    /// Box or landmark.
+    /// Box, landmark or region.
     pub kind: StructureKind,
     /// The structure in whose frame it is found.
     pub parent: Option<String>,

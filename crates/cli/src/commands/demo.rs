@@ -111,7 +111,7 @@ fn demonstrate(
     let mut unseen = Vec::with_capacity(UNSEEN);
     for case in dataset.split("test") {
         let result = detect_file(&model, case.into(), device)?;
-        write_results(&args.output.join("results"), &result, false)?;
+        write_results(&args.output.join("results"), &result, None, false)?;
         let annotations = dataset.load_annotations(case)?;
         if let Some(&truth) = annotations.pose(subject.modality.structure()) {
             unseen.push(Unseen { case: case.clone(), truth, result });

@@ -7,7 +7,7 @@ use crate::args::{Detect, Global};
 use crate::commands::open_device::open_device;
 use crate::output::say;
 use crate::session::{
-    Device, Explained, Input, LoadedModel, detect_file, explain_file, write_results,
+    Device, Explained, Found, Input, LoadedModel, explain_file, label_file, write_results,
 };
 use pbt_io::{ResultFile, case_name};
 use std::process::ExitCode;
@@ -17,11 +17,15 @@ pub(super) fn run(args: &Detect, global: &Global) -> Result<ExitCode, Failure> {
     let model = LoadedModel::open(&args.model)?;
     let (case_id, options) = (case_name(&args.input), args.volume.options());
     let input = Input { case_id: &case_id, path: &args.input, options: &options };
+    if args.explain && model.model.regions.is_some() {
+        return Err(Failure::usage("--explain: explains boxes and landmarks, not regions"));
+    }
     let result = if args.explain {
         explained(&model, input, args, &device)?
     } else {
-        let result = named(detect_file(&model, input, &device)?, args);
-        write_results(&args.output, &result, args.labels)?;
+        let Found { result, map } = label_file(&model, input, &device)?;
+        let result = named(result, args);
+        write_results(&args.output, &result, map.as_ref(), args.labels)?;
         result
     };
     result
@@ -29,10 +33,11 @@ pub(super) fn run(args: &Detect, global: &Global) -> Result<ExitCode, Failure> {
         .iter()
         .for_each(|w| say(global.quiet, format_args!("warning: {}: {w}", args.input.display())));
     for d in &result.detections {
-        let place = d.position_lps_mm.map_or_else(
-            || "-".to_owned(),
-            |p| format!("({:.2}, {:.2}, {:.2}) LPS mm", p[0], p[1], p[2]),
-        );
+        let place = match (d.position_lps_mm, d.volume_ml) {
+            (Some(p), _) => format!("({:.2}, {:.2}, {:.2}) LPS mm", p[0], p[1], p[2]),
+            (None, Some(ml)) => format!("{ml:.3} ml"),
+            (None, None) => "-".to_owned(),
+        };
         say(global.quiet, format_args!("{}: {}, score {:.3}, {place}", d.name, d.status, d.score));
     }
     Ok(ExitCode::SUCCESS)
@@ -52,7 +57,7 @@ fn explained(
 ) -> Result<ResultFile, Failure> {
     let Explained { result, image, found, explanations } = explain_file(model, input, device)?;
     let result = named(result, args);
-    write_results(&args.output, &result, args.labels)?;
+    write_results(&args.output, &result, None, args.labels)?;
     let about = explain::About {
         case_id: input.case_id,
         input: &result.input,

@@ -2,6 +2,7 @@
 
 mod figures;
 mod paired;
+mod regions;
 mod side;
 
 use crate::Failure;
@@ -12,10 +13,12 @@ use crate::exit;
 use crate::output::{check_output, print_text, say};
 use crate::progress::CaseProgress;
 use crate::session::{
-    FailedCase, LeaveOneOut, LoadedModel, Source, StageTime, evaluate_cases, read_config,
+    FailedCase, LeaveOneOut, LoadedModel, Source, StageTime, check_names, evaluate_cases,
+    read_config,
 };
 use pbt_evaluate::{Comparison, Summaries, Tolerance};
 use pbt_io::{CaseSpec, Dataset, DeviceRecord, ModelRecord};
+use pbt_volume::{StructureKind, StructureSpec};
 use serde::Serialize;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -61,6 +64,10 @@ pub(super) fn run(args: &Evaluate, global: &Global) -> Result<ExitCode, Failure>
         return paired::run([a, b], args, &dataset, &cases, &device, global);
     }
     let source = source(args, &dataset, &cases)?;
+    let names = region_names(&dataset, &args.structure, &source)?;
+    if !names.is_empty() {
+        return regions::run(args, global, &dataset, (&names, &source), cases, &device);
+    }
     let tolerance = Tolerance::new(args.tolerance, &dataset.structures);
     let evaluated = evaluate_cases(
         &dataset,
@@ -98,6 +105,28 @@ pub(super) fn run(args: &Evaluate, global: &Global) -> Result<ExitCode, Failure>
     }
     write_report(args.output.as_deref(), &report, global.quiet)?;
     Ok(if report.failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(exit::SOME_FAILED) })
+}
+
+/// The regions to evaluate; none where boxes and landmarks are.
+fn region_names(
+    dataset: &Dataset,
+    named: &[String],
+    source: &Source,
+) -> Result<Vec<String>, Failure> {
+    check_names(dataset, named)?;
+    let wanted = |s: &&StructureSpec| named.is_empty() || named.contains(&s.name);
+    let (regions, others): (Vec<_>, Vec<_>) =
+        dataset.structures.iter().filter(wanted).partition(|s| s.kind == StructureKind::Region);
+    let of_regions = match source {
+        Source::Model(model) => model.model.regions.is_some(),
+        _ => others.is_empty(),
+    };
+    if of_regions && regions.is_empty() {
+        let what = "structures: none of them is a region, and the model labels regions";
+        return Err(Failure::input(&dataset.path, what));
+    }
+    let names = regions.into_iter().map(|s| s.name.clone());
+    Ok(if of_regions { names.collect() } else { Vec::new() })
 }
 
 /// The cases of the split, or all of them for leaving one out.

@@ -1,6 +1,7 @@
 //! `pbt info`
 
 mod network;
+mod regions;
 mod series;
 
 use crate::Failure;
@@ -41,6 +42,8 @@ struct ModelInfo<'a> {
     sha256: &'a str,
     provenance: &'a Provenance,
     structures: Vec<StructureInfo<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    regions: Option<regions::RegionsInfo<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     network: Option<&'a Network>,
     /// The network drawn as text.
@@ -154,6 +157,7 @@ fn model_info(loaded: &LoadedModel) -> Result<ModelInfo<'_>, Failure> {
             .enumerate()
             .map(|(n, s)| structure_info(s, loaded.model.certainty.get(n)))
             .collect(),
+        regions: loaded.model.regions.as_ref().map(regions::RegionsInfo::new),
         network: loaded.model.network.as_ref(),
         drawing: loaded.model.network.as_ref().map(|network| network::text(&loaded.model, network)),
     })
@@ -273,6 +277,10 @@ fn model_text(model: &ModelInfo<'_>) -> String {
     for s in &model.structures {
         lines.push(Vec::new());
         lines.extend(structure_lines(s));
+    }
+    if let Some(regions) = &model.regions {
+        lines.push(Vec::new());
+        lines.extend(regions.lines());
     }
     let mut text = table(2, &lines);
     if let Some(drawing) = &model.drawing {

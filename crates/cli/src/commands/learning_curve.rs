@@ -7,8 +7,9 @@ use crate::args::{Global, LearningCurve};
 use crate::commands::open_device::open_device;
 use crate::commands::report_file::write_report;
 use crate::exit;
+use crate::interrupt::catch_interrupts;
 use crate::output::{check_output, print_text, say};
-use crate::progress::{CaseProgress, catch_interrupts};
+use crate::progress::CaseProgress;
 use crate::session::{
     Evaluated, Source, Training, Wanted, Watcher, evaluate_cases, hold_back, read_cases,
     read_config,
@@ -72,7 +73,8 @@ pub(super) fn run(args: &LearningCurve, global: &Global) -> Result<ExitCode, Fai
     let config = read_config(args.config.as_deref())?;
     let dataset = Dataset::load(&args.input)?;
     dataset.warnings.iter().for_each(|w| say(global.quiet, format_args!("warning: {w}")));
-    let wanted = Wanted::new(&dataset, &args.structure)?;
+    let wanted =
+        Wanted::new(&dataset, &args.structure)?.without_regions(&dataset, "a learning curve")?;
     let (training, mut tested) = divide(&dataset, args.split.as_deref())?;
     let sizes = sizes(&args.sizes, training.len(), &dataset)?;
     let largest = sizes.last().copied().unwrap_or(0);

@@ -1,10 +1,12 @@
 //! The commands, one file each.
 
 mod batch;
+mod components;
 mod convert;
 mod demo;
 mod detect;
 mod evaluate;
+mod image_output;
 mod info;
 mod learning_curve;
 mod open_device;
@@ -37,6 +39,7 @@ pub fn run(cli: &Cli) -> Result<ExitCode, Failure> {
         Command::Info(args) => info::run(args, &cli.global),
         Command::Validate(args) => validate::run(args, &cli.global),
         Command::Convert(args) => convert::run(args, &cli.global),
+        Command::Components(args) => components::run(args, &cli.global),
         Command::Completions(args) => shell::completions(args),
         Command::Man(args) => shell::man(args),
     }

@@ -3,14 +3,16 @@
 use crate::Failure;
 use crate::args::{Global, Train};
 use crate::commands::open_device::open_device;
+use crate::interrupt::catch_interrupts;
 use crate::output::{check_output, say};
-use crate::progress::{TrainingProgress, catch_interrupts};
+use crate::progress::TrainingProgress;
 use crate::session::{
-    Resume, Training, TrainingReport, Wanted, beside, checkpoint_of, read_cases, read_config,
-    write_json,
+    Device, RegionCases, Resume, TrainedModel, Training, TrainingReport, Wanted, beside,
+    checkpoint_of, read_cases, read_config, train_regions, write_json,
 };
 use pbt_detect::TrainConfig;
-use pbt_io::{Dataset, FileKind, read_file};
+use pbt_io::{CaseSpec, Dataset, DeviceRecord, FileKind, read_file};
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -22,20 +24,32 @@ pub(super) fn run(args: &Train, global: &Global) -> Result<ExitCode, Failure> {
     let dataset = Dataset::load(&args.input)?;
     check_output(&args.output)?;
     let wanted = Wanted::new(&dataset, &args.structure)?;
+    let mut cases: Vec<_> = dataset.split("train").cloned().collect();
+    if cases.is_empty() {
+        let splits: BTreeSet<&str> = dataset.cases.iter().map(|case| &case.split[..]).collect();
+        let splits: Vec<String> = splits.into_iter().map(|split| format!("`{split}`")).collect();
+        let what = format!(
+            "cases: none has the split `train`, they have {} (name those to learn from `train`)",
+            splits.join(", ")
+        );
+        return Err(Failure::input(&dataset.path, what));
+    }
+    cases.truncate(args.cases.unwrap_or(usize::MAX));
     say(
         global.quiet,
         format_args!(
-            "training {} on {} ({} threads)",
+            "training {} on {} of {} cases with {} ({} threads)",
             summary(&wanted),
+            cases.len(),
+            dataset.cases.len(),
             device.record.name,
             device.record.threads
         ),
     );
-    let mut cases: Vec<_> = dataset.split("train").cloned().collect();
-    if cases.is_empty() {
-        return Err(Failure::input(&dataset.path, "cases: none has the split `train`"));
+    let run = Run { args, global, dataset: &dataset, config: &config, started };
+    if !wanted.regions.is_empty() {
+        return run.regions(&cases, &wanted, &device);
     }
-    cases.truncate(args.cases.unwrap_or(usize::MAX));
     let cases = read_cases(&dataset, &cases, &wanted)?;
     let mut warnings: Vec<String> = dataset.warnings.clone();
     warnings.extend(
@@ -82,32 +96,73 @@ pub(super) fn run(args: &Train, global: &Global) -> Result<ExitCode, Failure> {
         failure.about(&args.output)
     })?;
 
-    trained.warnings.iter().for_each(|w| say(global.quiet, format_args!("warning: {w}")));
-    warnings.extend(trained.warnings.iter().cloned());
-
-    trained.write(&args.output)?;
-    trained.write_settings(&args.output)?;
-    let seconds = started.elapsed().as_secs_f64();
-    let report = TrainingReport::new(&trained, &dataset, args.seed, &device, &warnings, seconds);
-    write_json(&beside(&args.output, "train.json"), &report)?;
+    run.write(&trained, warnings, &device.record)?;
     // The model is complete; a checkpoint that cannot be removed does no harm.
     let _ = std::fs::remove_file(&checkpoint);
-    say(
-        global.quiet,
-        format_args!(
-            "{} ({:.1} kB) in {:.0} s",
-            args.output.display(),
-            trained.bytes.len() as f64 / 1e3,
-            seconds
-        ),
-    );
     Ok(ExitCode::SUCCESS)
 }
 
-/// The boxes by name, the landmarks by number.
+/// What a training of any kind needs to end.
+struct Run<'a> {
+    args: &'a Train,
+    global: &'a Global,
+    dataset: &'a Dataset,
+    config: &'a TrainConfig,
+    started: Instant,
+}
+
+impl Run<'_> {
+    /// Trains regions on these cases.
+    fn regions(
+        &self,
+        cases: &[CaseSpec],
+        wanted: &Wanted,
+        device: &Device,
+    ) -> Result<ExitCode, Failure> {
+        let Self { args, global, dataset, .. } = self;
+        let device = device.for_regions()?;
+        if args.resume {
+            let what = "--resume: a training of regions has no checkpoints (leave it out)";
+            return Err(Failure::usage(what));
+        }
+        let cases = RegionCases::read(dataset, cases, wanted)?;
+        let mut warnings: Vec<String> = dataset.warnings.clone();
+        warnings.extend(cases.warnings());
+        warnings.iter().for_each(|w| say(global.quiet, format_args!("warning: {w}")));
+        catch_interrupts(global);
+        let progress = TrainingProgress::new(global, checkpoint_of(&args.output)?);
+        let trained = train_regions(dataset, &cases, self.config, args.seed, &progress);
+        drop(progress);
+        self.write(&trained?, warnings, &device)?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// Writes the model and what lies beside it.
+    fn write(
+        &self,
+        trained: &TrainedModel,
+        mut warnings: Vec<String>,
+        device: &DeviceRecord,
+    ) -> Result<(), Failure> {
+        let Self { args, global, dataset, .. } = self;
+        trained.warnings.iter().for_each(|w| say(global.quiet, format_args!("warning: {w}")));
+        warnings.extend(trained.warnings.iter().cloned());
+        trained.write(&args.output)?;
+        trained.write_settings(&args.output)?;
+        let seconds = self.started.elapsed().as_secs_f64();
+        let report = TrainingReport::new(trained, dataset, args.seed, device, &warnings, seconds);
+        write_json(&beside(&args.output, "train.json"), &report)?;
+        let kilobytes = trained.bytes.len() as f64 / 1e3;
+        let model = args.output.display();
+        say(global.quiet, format_args!("{model} ({kilobytes:.1} kB) in {seconds:.0} s"));
+        Ok(())
+    }
+}
+
+/// The boxes or regions by name, the landmarks by number.
 fn summary(wanted: &Wanted) -> String {
     match wanted.landmarks.len() {
-        0 => wanted.boxes.join(", "),
+        0 => [&wanted.boxes[..], &wanted.regions].concat().join(", "),
         n => {
             format!("{} and {n} landmark{}", wanted.boxes.join(", "), if n == 1 { "" } else { "s" })
         }

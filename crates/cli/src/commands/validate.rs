@@ -4,7 +4,6 @@
 mod axes;
 mod boxes;
 mod by_model;
-mod components;
 mod dataset;
 mod examination;
 mod finding;

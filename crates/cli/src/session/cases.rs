@@ -1,7 +1,7 @@
 //! The cases of a data set as training uses them.
 
 use crate::session::Failure;
-use pbt_detect::TrainingData;
+use pbt_detect::{CaseList, ListedCase, TrainingData};
 use pbt_io::{Annotations, CaseSpec, Dataset, Landmark, LandmarkState, check_annotations};
 use pbt_volume::{Geometry, PointLps, Pose, StructureKind, StructureSpec, Volume, trimmed};
 use rayon::prelude::*;
@@ -42,20 +42,23 @@ impl AnnotatedCase {
 }
 
 /// The structures to train or to compare: boxes, and landmarks with the box in whose frame each is
-/// found.
+/// found; or regions.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Wanted {
     /// Names in the data set's order.
     pub boxes: Vec<String>,
     /// Name and parent in the data set's order.
     pub landmarks: Vec<(String, String)>,
+    /// Names of regions in the data set's order; there are either these or boxes.
+    pub regions: Vec<String>,
 }
 
 impl Wanted {
     /// The structures of these names with the parents of landmarks, or all of the data set.
     ///
     /// # Errors
-    /// A name that the data set does not have, a landmark whose parent is no box, or no box at all.
+    /// A name that the data set does not have, a landmark whose parent is no box, no box at all, or
+    /// regions beside others.
     pub fn new(dataset: &Dataset, named: &[String]) -> Result<Self, Failure> {
         let find = |name: &String| dataset.structures.iter().find(|s| &s.name == name);
         if let Some(name) = named.iter().find(|name| find(name).is_none()) {
@@ -67,6 +70,17 @@ impl Wanted {
         }
         let is_box = |s: &&StructureSpec| s.kind == StructureKind::Box;
         let wanted = |s: &&StructureSpec| named.is_empty() || named.contains(&s.name);
+        let is_region = |s: &&StructureSpec| s.kind == StructureKind::Region;
+        let all: Vec<&StructureSpec> = dataset.structures.iter().filter(wanted).collect();
+        if all.iter().any(is_region) {
+            if !all.iter().all(is_region) {
+                let what = "structures: regions cannot be used together with boxes and landmarks (name \
+                            one kind with --structure)";
+                return Err(Failure::input(&dataset.path, what));
+            }
+            let regions = all.iter().map(|s| s.name.clone()).collect();
+            return Ok(Self { regions, ..Self::default() });
+        }
         let Some(first) = dataset.structures.iter().find(is_box) else {
             return Err(Failure::input(
                 &dataset.path,
@@ -74,7 +88,7 @@ impl Wanted {
             ));
         };
         let mut landmarks = Vec::new();
-        for landmark in dataset.structures.iter().filter(|s| !is_box(s)).filter(wanted) {
+        for landmark in all.iter().copied().filter(|s| !is_box(s)) {
             let parent = landmark.parent.as_ref().map_or(Some(first), find);
             let Some(parent) = parent.filter(is_box) else {
                 let what = format!(
@@ -94,12 +108,27 @@ impl Wanted {
             .filter(needed)
             .map(|s| s.name.clone())
             .collect();
-        Ok(Self { boxes, landmarks })
+        Ok(Self { boxes, landmarks, regions: Vec::new() })
+    }
+
+    /// Whether there are boxes and landmarks, and no regions.
+    ///
+    /// # Errors
+    /// Exit code 4 that says what is not done with regions yet.
+    pub fn without_regions(self, dataset: &Dataset, what: &str) -> Result<Self, Failure> {
+        match self.regions.first() {
+            None => Ok(self),
+            Some(name) => Err(Failure::input(
+                &dataset.path,
+                format!("structures: {name}: {what} takes boxes and landmarks, not regions"),
+            )),
+        }
     }
 
     /// All names, boxes first.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.boxes.iter().chain(self.landmarks.iter().map(|(name, _)| name)).map(String::as_str)
+        let landmarks = self.landmarks.iter().map(|(name, _)| name);
+        self.boxes.iter().chain(landmarks).chain(&self.regions).map(String::as_str)
     }
 }
 
@@ -131,11 +160,18 @@ pub fn read_cases(
     all.into_iter().collect()
 }
 
+/// Cases of a data set for a training.
+pub(super) fn case_list(dataset: &Dataset, cases: impl Iterator<Item = ListedCase>) -> CaseList {
+    CaseList {
+        name: dataset.name.clone(),
+        modality: dataset.modality.to_string(),
+        cases: cases.collect(),
+    }
+}
+
 /// Training cases of a data set.
 pub struct TrainingCases {
-    name: String,
-    modality: String,
-    ids: Vec<String>,
+    list: CaseList,
     wanted: Wanted,
     /// Names of the structures that name a mirror twin, and of the twin.
     partners: Vec<(String, String)>,
@@ -146,9 +182,14 @@ impl TrainingCases {
     /// The cases of a data set with the wanted structures.
     pub fn new(dataset: &Dataset, cases: Vec<AnnotatedCase>, wanted: Wanted) -> Self {
         Self {
-            name: dataset.name.clone(),
-            modality: dataset.modality.to_string(),
-            ids: cases.iter().map(|c| c.spec.id.clone()).collect(),
+            list: case_list(
+                dataset,
+                cases.iter().map(|case| ListedCase {
+                    id: case.spec.id.clone(),
+                    image_sha256: case.sha256.clone(),
+                    geometry: case.geometry.clone(),
+                }),
+            ),
             wanted,
             partners: dataset
                 .structures
@@ -163,24 +204,8 @@ impl TrainingCases {
 impl TrainingData for TrainingCases {
     type Error = Failure;
 
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn modality(&self) -> &str {
-        &self.modality
-    }
-
-    fn cases(&self) -> &[String] {
-        &self.ids
-    }
-
-    fn image_sha256(&self, case: usize) -> &str {
-        &self.cases[case].sha256
-    }
-
-    fn geometry(&self, case: usize) -> &Geometry {
-        &self.cases[case].geometry
+    fn list(&self) -> &CaseList {
+        &self.list
     }
 
     fn image(&self, case: usize) -> Result<Volume<f32>, Failure> {

@@ -1,12 +1,13 @@
 //! Detection in one image.
 
 use crate::session::{Device, Failure, LoadedModel};
-use pbt_detect::{Detections, Explanation};
+use pbt_cpu::Cpu;
+use pbt_detect::{Detections, Explanation, FoundRegion};
 use pbt_io::{
-    CaseSpec, DetectionRecord, Image, InputRecord, IoError, OpenImage, ReadOptions, ResultFile,
-    RunRecord,
+    CaseSpec, DetectionRecord, DeviceRecord, Image, InputRecord, IoError, OpenImage, ReadOptions,
+    RegionMap, ResultFile, RunRecord,
 };
-use pbt_volume::{check_memory, check_memory_limit};
+use pbt_volume::{Detection, Location, check_memory, check_memory_limit};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -43,10 +44,7 @@ pub struct Admitted<'a> {
 /// Exit code 4 when the image cannot be read or used, or needs more memory than there is.
 pub fn admit<'a>(model: &LoadedModel, input: Input<'a>) -> Result<Admitted<'a>, Failure> {
     let image = OpenImage::open(input.path, input.options)?;
-    let searching = model
-        .model
-        .memory_bytes(image.geometry())
-        .map_err(|e| Failure::from(e).about(input.path))?;
+    let searching = model.memory_bytes(image.geometry()).map_err(|e| e.about(input.path))?;
     let memory_bytes = image.memory_bytes().max(searching);
     check_memory_limit(memory_bytes).map_err(|e| IoError::memory(input.path, &e))?;
     Ok(Admitted { image, input, memory_bytes })
@@ -89,10 +87,67 @@ pub fn detect_image(
     load_ms: f64,
     device: &Device,
 ) -> Result<ResultFile, Failure> {
+    Ok(label_image(model, input, image, load_ms, device)?.result)
+}
+
+/// A result and, of a model of regions, the label of every voxel.
+pub struct Found {
+    /// The result.
+    pub result: ResultFile,
+    /// The labels.
+    pub map: Option<RegionMap>,
+}
+
+/// As [`detect_file`], with labels.
+///
+/// # Errors
+/// Those of [`detect_file`].
+pub fn label_file(
+    model: &LoadedModel,
+    input: Input<'_>,
+    device: &Device,
+) -> Result<Found, Failure> {
     let started = Instant::now();
-    let found = device.detect(&model.model, &image.volume).map_err(|e| e.about(input.path))?;
-    let total_ms = load_ms + started.elapsed().as_secs_f64() * 1e3;
-    Ok(result_of(model, input, image, &found, [load_ms, total_ms], device))
+    let image = admit(model, input)?.read()?;
+    label_image(model, input, &image, started.elapsed().as_secs_f64() * 1e3, device)
+}
+
+/// As [`detect_image`], with labels.
+///
+/// # Errors
+/// Those of [`detect_image`].
+pub fn label_image(
+    model: &LoadedModel,
+    input: Input<'_>,
+    image: &Image,
+    load_ms: f64,
+    device: &Device,
+) -> Result<Found, Failure> {
+    let started = Instant::now();
+    let total_ms = |started: Instant| load_ms + started.elapsed().as_secs_f64() * 1e3;
+    let Some(regions) = &model.model.regions else {
+        let found = device.detect(&model.model, &image.volume).map_err(|e| e.about(input.path))?;
+        let times = [load_ms, total_ms(started)];
+        let result = result_of(model, input, image, &found, times, device);
+        return Ok(Found { result, map: None });
+    };
+    let device = device.for_regions()?;
+    let labelling =
+        regions.label(&Cpu, &image.volume).map_err(|e| Failure::from(e).about(input.path))?;
+    let mut timing_ms = vec![("load".to_owned(), load_ms)];
+    timing_ms.extend(labelling.timing_ms);
+    timing_ms.push(("total".to_owned(), total_ms(started)));
+    let records = labelling.regions.iter().map(region_record).collect();
+    let result = written(model, input, image, records, timing_ms, device);
+    let named = labelling.regions.into_iter().map(|region| (region.name, region.value));
+    let map = RegionMap { labels: labelling.labels, regions: named.collect() };
+    Ok(Found { result, map: Some(map) })
+}
+
+fn region_record(region: &FoundRegion) -> DetectionRecord {
+    let (name, status) = (region.name.clone(), region.status);
+    let detection = Detection::new(name, status, region.score, Location::Region);
+    DetectionRecord { volume_ml: Some(region.volume_ml), ..detection.into() }
 }
 
 /// A result and why it came out so.
@@ -140,15 +195,28 @@ fn result_of(
     timing_ms.extend(found.timing_ms.iter().cloned());
     timing_ms.push(("total".to_owned(), total_ms));
     let plain = found.detections.iter().flat_map(|detection| detection.plain());
+    let records = plain.map(DetectionRecord::from).collect();
+    written(model, input, image, records, timing_ms, device.record.clone())
+}
+
+/// A result of what was found.
+fn written(
+    model: &LoadedModel,
+    input: Input<'_>,
+    image: &Image,
+    detections: Vec<DetectionRecord>,
+    timing_ms: Vec<(String, f64)>,
+    device: DeviceRecord,
+) -> ResultFile {
     ResultFile::new(
         input.case_id.to_owned(),
         InputRecord::new(image.sha256.clone(), image.volume.geometry()),
         model.record(),
-        plain.map(DetectionRecord::from).collect(),
+        detections,
         image.warnings.clone(),
         RunRecord {
             pbt_version: env!("CARGO_PKG_VERSION").to_owned(),
-            device: device.record.clone(),
+            device,
             input_path: input.path.display().to_string(),
             model_path: model.path.display().to_string(),
             options: chosen(input.options),

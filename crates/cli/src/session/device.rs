@@ -45,6 +45,8 @@ pub struct Device {
     pub record: DeviceRecord,
     /// Why `auto` chose the CPU.
     pub no_gpu: Option<String>,
+    /// What was asked for.
+    choice: DeviceChoice,
     /// `None`: the CPU.
     gpu: Option<Gpu>,
     /// CPU threads of its own, where another number is wanted than the process has.
@@ -80,7 +82,7 @@ impl Device {
             }
             None => DeviceRecord { kind: "cpu".to_owned(), name: cpu_name(), threads },
         };
-        Ok(Self { record, no_gpu, gpu, pool })
+        Ok(Self { record, no_gpu, choice, gpu, pool })
     }
 
     /// Whether it is a GPU.
@@ -141,6 +143,19 @@ impl Device {
             Some(pool) => pool.install(work),
             None => work(),
         }
+    }
+
+    /// How results name what regions are computed on: the CPU.
+    ///
+    /// # Errors
+    /// Exit code 6 when a GPU was asked for.
+    pub fn for_regions(&self) -> Result<DeviceRecord, Failure> {
+        if let DeviceChoice::Gpu(n) = self.choice {
+            let what = "regions are trained and labelled on the CPU (leave --device out)";
+            return Err(Failure::device(format!("device: gpu:{n}: {what}")));
+        }
+        let threads = self.record.threads;
+        Ok(DeviceRecord { kind: "cpu".to_owned(), name: cpu_name(), threads })
     }
 
     /// The same failure; one of the device names it.
@@ -255,7 +270,8 @@ mod tests {
     fn a_device_that_fails_is_named_and_no_file_is_to_blame() {
         let record =
             DeviceRecord { kind: "gpu".to_owned(), name: "NVIDIA H200".to_owned(), threads: 2 };
-        let device = Device { record, no_gpu: None, gpu: None, pool: None };
+        let device =
+            Device { record, no_gpu: None, choice: DeviceChoice::Auto, gpu: None, pool: None };
         let full = GpuError::OutOfMemory { asked: 4096, free: 17 };
         let failure = device.named(DetectError::Device(full.into()).into());
         assert_eq!(failure.code(), exit::FAILURE);

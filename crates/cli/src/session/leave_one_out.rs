@@ -32,7 +32,8 @@ impl LeaveOneOut {
         config: TrainConfig,
         seed: u64,
     ) -> Result<Self, Failure> {
-        let wanted = Wanted::new(dataset, structures)?;
+        let wanted =
+            Wanted::new(dataset, structures)?.without_regions(dataset, "--leave-one-out")?;
         let read = |case: &CaseSpec| read_cases(dataset, std::slice::from_ref(case), &wanted).ok();
         let cases = cases.iter().filter_map(read).flatten().collect();
         Ok(Self { config, seed, wanted, cases, last: RefCell::new(None) })

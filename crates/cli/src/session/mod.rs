@@ -12,6 +12,8 @@ mod evaluate;
 mod failure;
 mod leave_one_out;
 mod model;
+mod region_cases;
+mod region_evaluation;
 mod result_source;
 mod results;
 mod subjects;
@@ -22,15 +24,18 @@ mod watcher;
 
 pub use cases::{AnnotatedCase, TrainingCases, Wanted, read_cases};
 pub use detect::{
-    Admitted, Explained, Input, admit, chosen, detect_file, detect_image, explain_file,
+    Admitted, Explained, Found, Input, admit, chosen, detect_file, detect_image, explain_file,
+    label_file, label_image,
 };
 pub use device::{Device, DeviceChoice, ListedDevice, list_devices};
 pub use evaluate::{Evaluated, FailedCase, StageTime, check_names, evaluate_cases};
 pub use failure::Failure;
 pub use leave_one_out::LeaveOneOut;
 pub use model::LoadedModel;
+pub use region_cases::{RegionCases, train_regions};
+pub use region_evaluation::{EvaluatedRegions, evaluate_regions};
 pub use result_source::Source;
-pub use results::{label_map_path, make_folder, write_json, write_results};
+pub use results::{label_map_path, make_folder, region_labels_path, write_json, write_results};
 pub use subjects::hold_back;
 pub use threads::install_threads;
 pub use train::{Resume, TrainedModel, Training, beside, checkpoint_of, read_config};

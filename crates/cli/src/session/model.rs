@@ -3,7 +3,7 @@
 use crate::session::Failure;
 use pbt_detect::Model;
 use pbt_io::{FileKind, ModelRecord, read_file};
-use pbt_volume::sha256_hex;
+use pbt_volume::{Geometry, sha256_hex};
 use std::path::{Path, PathBuf};
 
 /// A model with the file that it came from.
@@ -29,6 +29,18 @@ impl LoadedModel {
         let bytes = read_file(path, FileKind::Model)?;
         let model = Model::from_bytes(&bytes).map_err(|e| Failure::from(e).about(path))?;
         Ok(Self { model, path: path.to_path_buf(), sha256: sha256_hex(&[&bytes]) })
+    }
+
+    /// The most bytes that a search in an image takes, beside the image itself.
+    ///
+    /// # Errors
+    /// Exit code 4 for an image that cannot be searched, too large or too small.
+    pub fn memory_bytes(&self, geometry: &Geometry) -> Result<u64, Failure> {
+        let needed = match &self.model.regions {
+            Some(regions) => regions.memory_bytes(geometry),
+            None => self.model.memory_bytes(geometry),
+        };
+        Ok(needed?)
     }
 
     /// How results name it.

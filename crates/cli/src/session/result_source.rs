@@ -35,7 +35,9 @@ impl Source {
                 let structures = &model.model.structures;
                 let landmarks =
                     structures.iter().flat_map(|s| s.landmarks()).map(|l| l.name.clone());
-                structures.iter().map(|s| s.name.clone()).chain(landmarks).collect()
+                let regions = model.model.regions.iter().flat_map(|r| &r.regions);
+                let regions = regions.map(|region| region.name.clone());
+                structures.iter().map(|s| s.name.clone()).chain(landmarks).chain(regions).collect()
             }
             Self::Folder(folder) => {
                 let read =

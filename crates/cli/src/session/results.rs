@@ -2,8 +2,8 @@
 
 use crate::session::Failure;
 use pbt_io::{
-    IoError, Landmark, LandmarkState, ResultFile, write_atomically, write_label_map, write_markups,
-    write_result,
+    IoError, Landmark, LandmarkState, RegionMap, ResultFile, write_atomically, write_label_map,
+    write_markups, write_result,
 };
 use pbt_volume::StructureKind;
 use serde::Serialize;
@@ -20,30 +20,58 @@ pub fn label_map_path(folder: &Path, case_id: &str) -> PathBuf {
     folder.join(format!("{case_id}{LABEL_MAP}"))
 }
 
+/// How names of the labels of regions end.
+const REGION_LABELS: &str = ".labels.nii.gz";
+
+/// Where the labels of regions of a case go.
+pub fn region_labels_path(folder: &Path, case_id: &str) -> PathBuf {
+    folder.join(format!("{case_id}{REGION_LABELS}"))
+}
+
 /// Writes `FOLDER/<case>.json` and `FOLDER/<case>.mrk.json`, and `FOLDER/<case>.pbt.seg.nrrd` where
-/// labels are wanted.
+/// labels are wanted. With a map of regions that file holds the regions, and
+/// `FOLDER/<case>.labels.nii.gz` does, too.
 ///
 /// # Errors
 /// Exit code 1 when a file cannot be written.
-pub fn write_results(folder: &Path, result: &ResultFile, labels: bool) -> Result<(), Failure> {
+pub fn write_results(
+    folder: &Path,
+    result: &ResultFile,
+    regions: Option<&RegionMap>,
+    labels: bool,
+) -> Result<(), Failure> {
     make_folder(folder)?;
     let map = label_map_path(folder, &result.case_id);
+    let region_labels = region_labels_path(folder, &result.case_id);
     let markups = folder.join(format!("{}.mrk.json", result.case_id));
     let json = folder.join(format!("{}.json", result.case_id));
     // A result is whole or not there: none of its files when another cannot be written.
-    for path in [&map, &markups, &json] {
+    for path in [&map, &region_labels, &markups, &json] {
         check_place(path)?;
     }
-    if labels {
-        write_label_map(&map, &result.input, &result.detections)?;
-    } else if map.is_file() {
-        // One of an earlier run, perhaps of another model, would not belong to this result.
-        std::fs::remove_file(&map).map_err(|e| IoError::output(&map, &e))?;
+    match regions {
+        Some(regions) => {
+            regions.write_segmentation(&map)?;
+            regions.write_labels(&region_labels)?;
+        }
+        None if labels => write_label_map(&map, &result.input, &result.detections)?,
+        None => remove_earlier(&map)?,
+    }
+    if regions.is_none() {
+        remove_earlier(&region_labels)?;
     }
     let boxes: Vec<_> =
         result.detections.iter().filter_map(|d| Some((d.name.clone(), d.pose()?))).collect();
     write_markups(&markups, &boxes, &landmarks(result), |name| description(result, name))?;
     write_result(&json, result)?;
+    Ok(())
+}
+
+/// A file of an earlier run, perhaps of another model, would not belong to this result.
+fn remove_earlier(path: &Path) -> Result<(), IoError> {
+    if path.is_file() {
+        std::fs::remove_file(path).map_err(|e| IoError::output(path, &e))?;
+    }
     Ok(())
 }
 

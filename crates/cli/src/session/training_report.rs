@@ -1,7 +1,7 @@
 //! `MODEL.train.json`: how a training went, which cases a model was trained on, and in which of them
 //! a held-out detection contradicts the annotation.
 
-use crate::session::{AnnotatedCase, Device, LoadedModel, TrainedModel, beside};
+use crate::session::{AnnotatedCase, LoadedModel, TrainedModel, beside};
 use pbt_detect::{StageFigure, Suspicion};
 use pbt_io::{Dataset, DetectionRecord, DeviceRecord, FileKind, read_file};
 use pbt_volume::{Detection, Location, Status};
@@ -34,7 +34,7 @@ impl<'a> TrainingReport<'a> {
         trained: &'a TrainedModel,
         dataset: &'a Dataset,
         seed: u64,
-        device: &'a Device,
+        device: &'a DeviceRecord,
         warnings: &'a [String],
         seconds: f64,
     ) -> Self {
@@ -47,7 +47,7 @@ impl<'a> TrainingReport<'a> {
             seed,
             model_sha256: &trained.sha256,
             training_sha256: &provenance.training_sha256,
-            device: &device.record,
+            device,
             seconds,
             stages: &trained.figures,
             training_cases: &trained.cases,

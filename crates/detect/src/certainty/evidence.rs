@@ -7,19 +7,19 @@ use pbt_volume::Pose;
 /// Kinds of evidence; more of each speaks for the detection.
 pub(crate) const KINDS: usize = 6;
 
-/// What speaks for a detection, in the order of [`NAMES`]; each within about ± 5.
+/// What speaks for a detection, in the order of [`NAMES`]; mostly log-odds, clipped to about ± 5.
 pub type Evidence = [f64; KINDS];
 
 /// What each kind is, for people.
 pub const NAMES: [&str; KINDS] = ["detector", "rival", "network", "neighbours", "starts", "size"];
 
-/// How much each kind is believed before any held-out case is seen, per unit.
+/// Prior means of the logistic weights, by kind.
 pub(crate) const BELIEVED: Evidence = [0.3, 0.1, 0.25, 0.1, 0.1, 0.1];
 
 /// A converged pose farther than this from the chosen one, in D, is another place.
 const ELSEWHERE: f64 = 0.4;
 
-/// An edge this many standard deviations from the mean is no more telling than one that is farther.
+/// Beyond this many standard deviations from the mean size, a larger deviation counts no more.
 const FARTHEST: f64 = 5.0;
 
 /// Least standard deviation of a log edge length.

@@ -1,4 +1,5 @@
-//! Calibration of scores: logistic regression of a few coefficients that must not run away on a few dozen cases.
+//! Calibration of published scores: logistic regression from evidence to a probability, of a few
+//! coefficients that must not run away on a few dozen cases.
 
 use nalgebra::{DMatrix, DVector};
 

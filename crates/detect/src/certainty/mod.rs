@@ -3,7 +3,7 @@
 
 pub(crate) mod conformal;
 pub(crate) mod evidence;
-pub(crate) mod learning;
+pub(crate) mod fitting;
+pub(crate) mod learned;
 pub(crate) mod logistic;
-pub(crate) mod structure;
 pub(crate) mod suspicion;

@@ -4,12 +4,14 @@
 pub(crate) mod augmentation;
 pub(crate) mod landmarks;
 pub(crate) mod range;
+pub(crate) mod regions;
 pub(crate) mod toml_error;
 
 use crate::DetectError;
 use crate::config::augmentation::AugmentationConfig;
 use crate::config::landmarks::LandmarksConfig;
 use crate::config::range::within;
+use crate::config::regions::RegionsConfig;
 use crate::config::toml_error::{in_words, key_at};
 use pbt_features::{HaarPoolConfig, SteerableSet};
 use pbt_tree::ClassifierParams;
@@ -46,6 +48,8 @@ pub struct TrainConfig {
     pub landmarks: LandmarksConfig,
     /// How sure and how near detections are.
     pub certainty: CertaintyConfig,
+    /// How regions are labelled.
+    pub regions: RegionsConfig,
 }
 
 /// The working grid that all images are brought to.
@@ -65,7 +69,7 @@ pub struct WorkingConfig {
     pub padding: Option<Padding>,
 }
 
-/// The position stage: a Haar classifier at every voxel of a coarse level.
+/// The position stage: a Haar classifier over a coarse level.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PositionConfig {
@@ -412,6 +416,7 @@ impl TrainConfig {
         }
         self.augmentation.check()?;
         self.landmarks.check()?;
+        self.regions.check()?;
         within("verification.doubtful_below", self.verification.doubtful_below, 0.0, 1.0)?;
         within(
             "verification.absent_below",

@@ -6,7 +6,8 @@
 
 use crate::DetectError;
 use crate::config::augmentation::AugmentationConfig;
-use crate::data::mirror::{Mirror, twins};
+use crate::data::case_list::{CaseList, ListedCase};
+use crate::data::mirror_twins::{Mirror, twins};
 use crate::data::training_data::{Annotated, Points, TrainingData};
 use crate::random::{Seeds, Stream};
 use nalgebra::{Matrix3, Rotation3, UnitQuaternion, Vector3};
@@ -15,9 +16,8 @@ use pbt_volume::{Geometry, IntensityPolicy, PointLps, Pose, Volume, positive};
 /// Data with copies: the cases themselves, then the first copy of each, and so on.
 pub(crate) struct Augmented<'a, D> {
     data: &'a D,
-    names: Vec<String>,
+    list: CaseList,
     copies: Vec<Copy>,
-    geometries: Vec<Geometry>,
     structures: Vec<Annotated>,
     /// By structure.
     landmarks: Vec<Vec<Points>>,
@@ -47,7 +47,7 @@ impl Copy {
         let (scale, gamma) = (power(config.scale), power(config.gamma));
         Self {
             origin,
-            middle: data.geometry(origin).center(),
+            middle: data.list().geometry(origin).center(),
             mirrored: config.flips && number.is_multiple_of(2),
             rotation: random.rotation_by(0.0, config.degrees.to_radians()),
             scale,
@@ -123,7 +123,7 @@ impl<'a, D: TrainingData> Augmented<'a, D> {
         config: &AugmentationConfig,
         seed: u64,
     ) -> Result<Self, DetectError> {
-        let count = data.cases().len();
+        let count = data.list().len();
         let own_structures = data.structures();
         let own_landmarks: Vec<Vec<Points>> =
             own_structures.iter().map(|(name, _)| data.landmarks(name)).collect();
@@ -137,16 +137,13 @@ impl<'a, D: TrainingData> Augmented<'a, D> {
             .flat_map(|number| (0..count).map(move |case| (number, case)))
             .map(|(number, case)| Copy::draw(data, case, number, config, seed))
             .collect();
-        let geometries = copies
-            .iter()
-            .map(|copy| copy.geometry(data.geometry(copy.origin)))
-            .collect::<Result<Vec<_>, _>>()?;
-        // A copy bears the name of its case, so that an error in it names what the user knows.
-        let names = data
-            .cases()
-            .iter()
-            .cloned()
-            .chain(copies.iter().map(|copy| data.cases()[copy.origin].clone()));
+        let mut list = data.list().clone();
+        for copy in &copies {
+            // A copy bears the name of its case, so that an error in it names what the user knows.
+            let case = &data.list().cases[copy.origin];
+            let geometry = copy.geometry(&case.geometry)?;
+            list.cases.push(ListedCase { geometry, ..case.clone() });
+        }
         let (mut structures, mut landmarks) = (own_structures.clone(), own_landmarks.clone());
         for (n, mirror) in mirrors.iter().enumerate() {
             for (number, copy) in copies.iter().enumerate() {
@@ -170,15 +167,7 @@ impl<'a, D: TrainingData> Augmented<'a, D> {
         }
         let with_landmarks = mirrors.iter().filter(|mirror| !mirror.landmarks.is_empty());
         let symmetric = with_landmarks.map(|mirror| mirror.symmetric).reduce(|a, b| a && b);
-        Ok(Self {
-            data,
-            names: names.collect(),
-            copies,
-            geometries,
-            structures,
-            landmarks,
-            symmetric,
-        })
+        Ok(Self { data, list, copies, structures, landmarks, symmetric })
     }
 
     /// Whether the landmarks come in left–right pairs, where there are any.
@@ -187,39 +176,23 @@ impl<'a, D: TrainingData> Augmented<'a, D> {
     }
 
     fn copy(&self, case: usize) -> Option<&Copy> {
-        self.copies.get(case.checked_sub(self.data.cases().len())?)
+        self.copies.get(case.checked_sub(self.data.list().len())?)
     }
 }
 
 impl<D: TrainingData> TrainingData for Augmented<'_, D> {
     type Error = D::Error;
 
-    fn name(&self) -> &str {
-        self.data.name()
-    }
-
-    fn modality(&self) -> &str {
-        self.data.modality()
-    }
-
-    fn cases(&self) -> &[String] {
-        &self.names
-    }
-
-    fn image_sha256(&self, case: usize) -> &str {
-        self.data.image_sha256(self.origin(case))
-    }
-
-    fn geometry(&self, case: usize) -> &Geometry {
-        self.geometries
-            .get(case.wrapping_sub(self.data.cases().len()))
-            .unwrap_or_else(|| self.data.geometry(case))
+    fn list(&self) -> &CaseList {
+        &self.list
     }
 
     fn image(&self, case: usize) -> Result<Volume<f32>, D::Error> {
         let Some(copy) = self.copy(case) else { return self.data.image(case) };
-        let mut image =
-            Volume::new(self.geometry(case).clone(), self.data.image(copy.origin)?.into_data());
+        let mut image = Volume::new(
+            self.list.geometry(case).clone(),
+            self.data.image(copy.origin)?.into_data(),
+        );
         if copy.gamma != 1.0 {
             copy.contrast(&mut image);
         }
@@ -261,8 +234,7 @@ mod tests {
 
     /// Boxes and landmarks in images of 20 x 24 x 30 voxels.
     struct Cases {
-        names: Vec<String>,
-        geometry: Geometry,
+        list: CaseList,
         structures: Vec<Annotated>,
         /// By structure.
         landmarks: Vec<Vec<Points>>,
@@ -272,28 +244,12 @@ mod tests {
     impl TrainingData for Cases {
         type Error = DetectError;
 
-        fn name(&self) -> &str {
-            "cases"
-        }
-
-        fn modality(&self) -> &str {
-            "CT"
-        }
-
-        fn cases(&self) -> &[String] {
-            &self.names
-        }
-
-        fn image_sha256(&self, _: usize) -> &str {
-            ""
-        }
-
-        fn geometry(&self, _: usize) -> &Geometry {
-            &self.geometry
+        fn list(&self) -> &CaseList {
+            &self.list
         }
 
         fn image(&self, case: usize) -> Result<Volume<f32>, DetectError> {
-            Ok(Volume::from_fn(self.geometry.clone(), |i, j, k| {
+            Ok(Volume::from_fn(self.list.geometry(case).clone(), |i, j, k| {
                 (case * 1000 + i + 20 * j + 480 * k) as f32
             }))
         }
@@ -332,8 +288,7 @@ mod tests {
         let geometry =
             Geometry::new([20, 24, 30], matrix, PointLps::new(-10.0, 5.0, -20.0)).unwrap();
         Cases {
-            names: (0..count).map(|n| format!("case {n}")).collect(),
-            geometry,
+            list: CaseList::made("CT", std::iter::repeat_n(geometry, count)),
             structures,
             landmarks,
             partners: Vec::new(),
@@ -380,20 +335,22 @@ mod tests {
             AugmentationConfig { degrees: 20.0, scale: 0.2, ..AugmentationConfig::default() };
         let augmented = Augmented::new(&data, 3, &config, 7).unwrap();
         assert_eq!(augmented.symmetric(), Some(true));
-        assert_eq!(augmented.cases()[5], "case 1");
+        assert_eq!(augmented.list.id(5), "case 1");
         let landmarks = augmented.landmarks("skull");
         for case in 2..8 {
             let (origin, mirrored) = (augmented.origin(case), [2, 3, 6, 7].contains(&case));
             assert_eq!(origin, case % 2);
-            assert_eq!(augmented.geometry(case).matrix().determinant() < 0.0, mirrored);
+            assert_eq!(augmented.list.geometry(case).matrix().determinant() < 0.0, mirrored);
             assert_eq!(augmented.image(case).unwrap().data(), data.image(origin).unwrap().data());
             for (l, (_, points)) in landmarks.iter().enumerate() {
                 // The voxel under a landmark is that of its twin.
                 let twin = if mirrored { [1, 0, 3, 2, 4, 5][l] } else { l };
                 let (_, before) = data.landmarks[0][twin].1[origin];
                 let (_, after) = points.iter().find(|(c, _)| *c == case).unwrap();
-                let (a, b): (VoxelIndex, VoxelIndex) =
-                    (data.geometry.to_index(before), augmented.geometry(case).to_index(*after));
+                let (a, b): (VoxelIndex, VoxelIndex) = (
+                    data.list.geometry(0).to_index(before),
+                    augmented.list.geometry(case).to_index(*after),
+                );
                 assert!((a.0 - b.0).norm() < 1e-9);
             }
         }
@@ -430,7 +387,7 @@ mod tests {
         assert_eq!(twins(&data, &data.structures), [1, 0, 2, 3]);
         let augmented = Augmented::new(&data, 1, &AugmentationConfig::default(), 0).unwrap();
         assert_eq!(augmented.symmetric(), None);
-        let middle = data.geometry.center().0.x;
+        let middle = data.list.geometry(0).center().0.x;
         let (left, right) = (&augmented.structures()[0].1[3].1, &data.structures[1].1[0].1);
         assert!(
             (left.center.0.x - (2.0 * middle - right.center.0.x)).abs() < 1e-9

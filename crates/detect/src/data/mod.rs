@@ -2,10 +2,11 @@
 
 pub(crate) mod augmentation;
 pub(crate) mod case;
+pub(crate) mod case_list;
 pub(crate) mod folds;
 pub(crate) mod look_alikes;
-pub(crate) mod mirror;
+pub(crate) mod mirror_twins;
 pub(crate) mod part;
+pub(crate) mod point_pairs;
 pub(crate) mod pyramids;
-pub(crate) mod symmetry;
 pub(crate) mod training_data;

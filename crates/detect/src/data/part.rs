@@ -1,20 +1,22 @@
 //! Some of the cases of a data set.
 
+use crate::data::case_list::CaseList;
 use crate::data::training_data::{Annotated, TrainingData};
-use pbt_volume::{Geometry, PointLps, Volume};
+use pbt_volume::{PointLps, Volume};
 
 /// Data without the cases that are held out.
 pub(crate) struct Part<'a, D> {
     data: &'a D,
     /// Indices of the cases that are left, ascending.
     kept: Vec<usize>,
-    names: Vec<String>,
+    list: CaseList,
 }
 
 impl<'a, D: TrainingData> Part<'a, D> {
     pub(crate) fn new(data: &'a D, kept: Vec<usize>) -> Self {
-        let names = kept.iter().map(|&case| data.cases()[case].clone()).collect();
-        Self { data, kept, names }
+        let mut list = data.list().clone();
+        list.cases = kept.iter().map(|&case| list.cases[case].clone()).collect();
+        Self { data, kept, list }
     }
 
     /// What is annotated in the cases that are left, by their new indices.
@@ -27,24 +29,8 @@ impl<'a, D: TrainingData> Part<'a, D> {
 impl<D: TrainingData> TrainingData for Part<'_, D> {
     type Error = D::Error;
 
-    fn name(&self) -> &str {
-        self.data.name()
-    }
-
-    fn modality(&self) -> &str {
-        self.data.modality()
-    }
-
-    fn cases(&self) -> &[String] {
-        &self.names
-    }
-
-    fn image_sha256(&self, case: usize) -> &str {
-        self.data.image_sha256(self.kept[case])
-    }
-
-    fn geometry(&self, case: usize) -> &Geometry {
-        self.data.geometry(self.kept[case])
+    fn list(&self) -> &CaseList {
+        &self.list
     }
 
     fn image(&self, case: usize) -> Result<Volume<f32>, D::Error> {

@@ -31,7 +31,7 @@ impl Pyramids {
         case: usize,
         working: &WorkingSpec,
     ) -> Result<Arc<Pyramid>, D::Error> {
-        let (name, geometry) = (&data.cases()[case], data.geometry(case));
+        let (name, geometry) = (data.list().id(case), data.list().geometry(case));
         if let Some(kept) = self.kept(name, geometry, working) {
             return Ok(kept);
         }
@@ -40,7 +40,7 @@ impl Pyramids {
         let pyramid = Arc::new(working.pyramid(&data.image(case)?).map_err(unusable)?);
         if data.shows_its_origin(case) {
             let placed = (geometry.clone(), pyramid.clone());
-            self.lock().by_case.entry(name.clone()).or_default().push(placed);
+            self.lock().by_case.entry(name.to_owned()).or_default().push(placed);
         }
         Ok(pyramid)
     }
@@ -85,40 +85,26 @@ impl Pyramids {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::data::case_list::CaseList;
     use pbt_volume::{IntensityPolicy, Padding, Volume};
     use rayon::prelude::*;
 
     /// Images of 64³ voxels without annotations.
     struct Images {
-        names: Vec<String>,
-        geometry: Geometry,
+        list: CaseList,
     }
 
     impl TrainingData for Images {
         type Error = DetectError;
 
-        fn name(&self) -> &str {
-            "images"
-        }
-
-        fn modality(&self) -> &str {
-            "CT"
-        }
-
-        fn cases(&self) -> &[String] {
-            &self.names
-        }
-
-        fn image_sha256(&self, _: usize) -> &str {
-            ""
-        }
-
-        fn geometry(&self, _: usize) -> &Geometry {
-            &self.geometry
+        fn list(&self) -> &CaseList {
+            &self.list
         }
 
         fn image(&self, case: usize) -> Result<Volume<f32>, DetectError> {
-            Ok(Volume::from_fn(self.geometry.clone(), |i, j, k| ((i ^ j ^ k) + case) as f32))
+            Ok(Volume::from_fn(self.list.geometry(case).clone(), |i, j, k| {
+                ((i ^ j ^ k) + case) as f32
+            }))
         }
 
         fn structures(&self) -> Vec<crate::data::training_data::Annotated> {
@@ -131,7 +117,7 @@ mod tests {
     #[test]
     fn threads_that_want_more_levels_do_not_wait_for_ever() {
         let geometry = Geometry::isotropic([64; 3], 1.0).unwrap();
-        let data = Images { names: (0..24).map(|n| format!("c{n}")).collect(), geometry };
+        let data = Images { list: CaseList::made("CT", std::iter::repeat_n(geometry, 24)) };
         let working = |levels: usize| WorkingSpec {
             spacing_mm: 1.0,
             levels,

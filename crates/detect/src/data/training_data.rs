@@ -1,7 +1,8 @@
 //! The data of a training: images, annotated structures and landmarks, copies and subjects.
 
 use crate::DetectError;
-use pbt_volume::{Geometry, PointLps, Pose, Volume};
+use crate::data::case_list::CaseList;
+use pbt_volume::{PointLps, Pose, Volume};
 use std::collections::BTreeMap;
 
 /// Fewest annotated cases of a structure.
@@ -12,20 +13,8 @@ pub trait TrainingData: Sync {
     /// What can go wrong on reading.
     type Error: Send + From<DetectError>;
 
-    /// Name of the data set.
-    fn name(&self) -> &str;
-
-    /// `CT`, `MR`, `US` or another word.
-    fn modality(&self) -> &str;
-
-    /// Names of the cases.
-    fn cases(&self) -> &[String];
-
-    /// Hash of a case's image file.
-    fn image_sha256(&self, case: usize) -> &str;
-
-    /// Grid of the trimmed image, which [`TrainingData::image`] reads.
-    fn geometry(&self, case: usize) -> &Geometry;
+    /// The cases, each with the grid of its image as [`TrainingData::image`] reads it.
+    fn list(&self) -> &CaseList;
 
     /// Reads the image of a case without what only surrounds it: [`pbt_volume::trimmed`].
     ///

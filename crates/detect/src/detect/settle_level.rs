@@ -1,4 +1,4 @@
-//! Which level of a chain of look-alikes it is, once the network has chosen.
+//! Decides, after the network's choice, at which level a chain of look-alikes (a spine) stands.
 
 use super::Trace;
 use crate::DetectError;
@@ -14,8 +14,8 @@ use pbt_volume::{Geometry, Pose};
 const SAME_RUNG: f64 = 0.35;
 
 impl Model {
-    /// Moves the names along a chain to the level that its context, its place and its members' own
-    /// detectors favour together.
+    /// Shifts the names of a chain's members to the level best supported by context, place and the
+    /// members' own detectors.
     pub(super) fn settle_level<B: Backend>(
         &self,
         backend: &B,
@@ -38,10 +38,12 @@ impl Model {
             members,
             &chosen,
         )?;
-        // What the image says decides whether there is doubt; the place only which level it is.
+        // The best level is doubtful when the image does not support it by itself, or when another
+        // level is nearly as good with image and place together.
         let mut seen = test.log_odds(backend, on, &rungs)?;
         let mut places = vec![0.0; seen.len()];
-        // What members say is one estimate, not several: they learned from the same cases.
+        // The members' detectors learned from the same cases, so their log-odds are averaged, not
+        // added.
         let share = 1.0 / members.len() as f64;
         for (n, &s) in members.iter().enumerate() {
             let here = &rungs[n..n + seen.len()];

@@ -45,7 +45,7 @@ impl FrameErrors {
         Self { steps, rms }
     }
 
-    /// A frame of a case: its own held-out one, or one as far off in another direction.
+    /// A frame of a case: its own held-out one, moved at random by a share of the usual error.
     pub(super) fn draw(&self, n: usize, truth: &Pose, jitter: f64, random: &mut Random) -> Pose {
         let own = &self.steps[n];
         let mut vector =

@@ -1,7 +1,7 @@
 //! Landmarks of a box: points found in its frame, so that a turned structure is no harder than an
 //! upright one.
 //!
-//! A landmark starts at its mean position in the box and is moved by regressors of linear maps. A
+//! A landmark starts at its mean position in the box and is moved by linear regressors. A
 //! regressor looks at the whole box and moves all landmarks together, or at the surroundings of
 //! each landmark and moves it alone; what all regressors say is blended. Lengths are in units of D,
 //! the box's mean size, or of the spread of the landmarks about their mean positions, so that one
@@ -38,29 +38,29 @@ pub struct LandmarkPrior {
     pub stacking_weights: Vec<f64>,
 }
 
-/// A landmark is right within this, in D: the distance from which training calls boxes wrong, and a
-/// little more.
+/// A landmark within this of its annotation counts as right, in D: a little above verification's
+/// smallest limit for wrong boxes, 0.08 D.
 pub(crate) const RIGHT_WITHIN: f64 = 0.1;
 
-/// A regressor without its tables.
+/// A regressor's description, without its weights.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LandmarkRegressorSpec {
     /// What it looks at.
     pub view: View,
-    /// Samples, one patch after another. Extents are multiples of the box, or of its mean edge for
-    /// the view of points.
+    /// Samples, one patch after another. Extents are in units of the box; for `View::Point`, of its
+    /// mean edge.
     pub patches: Vec<Patch>,
     /// Whether patches are brought to one mean and deviation: for images without an absolute scale.
     pub normalise: bool,
-    /// A step beyond is shortened; in D.
+    /// Longest step, in D; longer ones are cut.
     pub reach_d: f64,
 }
 
 /// Landmarks that one map of a regressor moves.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LandmarkGroup {
-    /// Their places in the list of landmarks; one where the regressor looks at points.
+    /// Indices into the list of landmarks; exactly one for `View::Point`.
     pub landmarks: Vec<usize>,
     /// Three outputs a landmark: the step in the box's frame, in D.
     pub map: LinearMap<i16>,
@@ -80,8 +80,8 @@ pub struct LandmarkRegressor {
 pub struct LandmarkStage {
     /// Mean positions, in the order of results.
     pub landmarks: Vec<LandmarkPrior>,
-    /// What regressors look at; absent where the working pyramid of the box is fine enough, or the
-    /// images are no finer.
+    /// Finer images for the regressors; `None` where the working pyramid is fine enough or the images
+    /// have no more detail.
     pub close_up: Option<CloseUp>,
     /// The regressors, in the order in which they are applied.
     pub regressors: Vec<LandmarkRegressor>,
@@ -92,8 +92,8 @@ pub struct LandmarkStage {
 pub struct FoundLandmark {
     /// Where.
     pub point: PointLps,
-    /// Probability that it is right in a box that is: how often it was in held-out cases, less
-    /// where its place is unlike any of theirs.
+    /// Probability that it is right in a right box: how often it was right in held-out cases, reduced
+    /// where it lies farther from its mean position than in any training case.
     pub score: f64,
 }
 

@@ -29,7 +29,7 @@ use std::collections::BTreeSet;
 impl LandmarkStage {
     /// Trains all regressors, and sees how often landmarks come out right in cases that were left
     /// out. Annotations that regressors without their case contradict are not learned from; they
-    /// are returned. `frames` are those of [`HeldOut::frames`](crate::refine::held_out_pass::HeldOut::frames); every landmark has
+    /// are returned. `frames` are those of [`HeldOut::frames`](crate::refine::held_out_refinement::HeldOut::frames); every landmark has
     /// at least one case.
     pub(crate) fn train<B: Backend>(
         input: &StageInput<'_, B>,

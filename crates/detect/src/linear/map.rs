@@ -11,7 +11,7 @@ const LARGEST_TARGET: f64 = 0.99;
 
 /// An integer that holds a weight.
 pub trait Weight: Copy {
-    /// log₂ of the largest weight of an output: rounding stays below half of this fraction of it.
+    /// Weights are scaled so that the largest of an output is about 2 to this power.
     const BITS: i32;
 
     /// The nearest integer.
@@ -21,7 +21,7 @@ pub trait Weight: Copy {
     fn wide(self) -> i64;
 }
 
-/// For maps with thousands of samples, whose rounding errors stay far below what all say together.
+/// For maps with thousands of inputs: their rounding errors average out.
 impl Weight for i16 {
     const BITS: i32 = 13;
 
@@ -34,7 +34,7 @@ impl Weight for i16 {
     }
 }
 
-/// For the pose, where the last regressor is applied several times.
+/// For poses: the last regressor is iterated, so rounding would accumulate.
 impl Weight for i32 {
     const BITS: i32 = 24;
 
@@ -116,8 +116,7 @@ impl RegressionProblem {
         Equations::new(&self.samples)
     }
 
-    /// The map of least squares with a penalty on its weights, a share of the mean variance of a
-    /// feature.
+    /// The ridge solution; `ridge` is a share of the mean variance of a feature.
     pub(crate) fn solve<W: Weight>(&self, ridge: f64) -> LinearMap<W> {
         self.map(&self.equations().solve(ridge))
     }

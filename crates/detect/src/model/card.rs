@@ -1,8 +1,9 @@
 //! The card of a model file: everything that is short, as JSON.
 
-use crate::certainty::structure::Certainty;
+use crate::certainty::learned::Certainty;
 use crate::model::Provenance;
 use crate::model::landmark_tables::LandmarkCard;
+use crate::model::region_tables::RegionCard;
 use crate::network::graph::Network;
 use crate::network::level_shift::LevelShiftSpec;
 use crate::pose::prior::Prior;
@@ -17,7 +18,7 @@ use pbt_tree::EvalParams;
 use serde::{Deserialize, Serialize};
 
 /// Version of the file format; a newer one is refused.
-pub(super) const FORMAT_VERSION: u32 = 8;
+pub(super) const FORMAT_VERSION: u32 = 9;
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -33,6 +34,8 @@ pub(super) struct Card {
     pub(super) level_shifts: Vec<LevelShiftSpec>,
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub(super) certainty: Vec<Certainty>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(super) regions: Option<RegionCard>,
 }
 
 #[derive(Serialize, Deserialize)]

@@ -1,123 +1,33 @@
-//! A structure in training, as checkpoints keep it.
+//! Going on from a checkpoint: the stages that an interrupted training had finished. A checkpoint is a
+//! model file whose last structures lack stages.
 
-use crate::landmarks::stage::LandmarkStage;
-use crate::model::StructureModel;
-use crate::network::level_shift_training::ChainDetector;
-use crate::pose::prior::Prior;
-use crate::refine::refinement::Refinement;
-use crate::stages::orientation::OrientationStage;
-use crate::stages::position::PositionStage;
-use crate::stages::verification::VerificationStage;
-use crate::working::spec::WorkingSpec;
-use pbt_volume::Pose;
+use crate::DetectError;
+use crate::model::Provenance;
+use crate::model::file::{Contents, read};
+use crate::model::unfinished::StructureCheckpoint;
 
-/// A structure in training: stages appear one after another.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct StructureCheckpoint {
-    pub(crate) name: String,
-    pub(crate) cases: usize,
-    pub(crate) working: WorkingSpec,
-    pub(crate) prior: Prior,
-    pub(crate) position: Option<PositionStage>,
-    pub(crate) orientation: Option<OrientationStage>,
-    pub(crate) refinement: Option<Refinement>,
-    pub(crate) verification: Option<VerificationStage>,
-    /// Landmarks to train in its frame.
-    pub(crate) landmark_names: Vec<String>,
-    /// Poses as detection would find them, by training case; while landmarks are being trained.
-    pub(crate) frames: Option<Vec<Pose>>,
-    pub(crate) landmarks: Option<LandmarkStage>,
-}
-
-impl StructureCheckpoint {
-    /// A structure of which no stage is trained.
-    pub(crate) fn new(
-        name: &str,
-        cases: usize,
-        working: WorkingSpec,
-        prior: Prior,
-        landmark_names: Vec<String>,
-    ) -> Self {
-        Self {
-            name: name.to_owned(),
-            cases,
-            working,
-            prior,
-            position: None,
-            orientation: None,
-            refinement: None,
-            verification: None,
-            landmark_names,
-            frames: None,
-            landmarks: None,
-        }
-    }
-
-    /// Whether no stage is missing.
-    pub(crate) fn is_complete(&self) -> bool {
-        self.verification.is_some() && (self.landmark_names.is_empty() || self.landmarks.is_some())
-    }
-
-    /// What the level shift test needs; `None` before refinement is trained.
-    pub(crate) fn chain_detector(&self) -> Option<ChainDetector<'_>> {
-        Some(ChainDetector {
-            refinement: self.refinement.as_ref()?,
-            working: &self.working,
-            scale_mm: self.prior.scale_mm,
-        })
-    }
-
-    /// The finished structure; `None` while a stage is missing.
-    pub(crate) fn complete(self) -> Option<StructureModel> {
-        let Self {
-            name,
-            cases,
-            working,
-            prior,
-            position,
-            orientation,
-            refinement,
-            verification,
-            landmark_names,
-            landmarks,
-            ..
-        } = self;
-        if landmarks.is_none() && !landmark_names.is_empty() {
-            return None;
-        }
-        Some(StructureModel {
-            name,
-            cases,
-            working,
-            prior,
-            position: position?,
-            orientation: orientation?,
-            refinement: refinement?,
-            verification: verification?,
-            landmarks,
-        })
-    }
-}
-
-impl From<StructureModel> for StructureCheckpoint {
-    fn from(s: StructureModel) -> Self {
-        Self {
-            name: s.name,
-            cases: s.cases,
-            working: s.working,
-            prior: s.prior,
-            position: Some(s.position),
-            orientation: Some(s.orientation),
-            refinement: Some(s.refinement),
-            verification: Some(s.verification),
-            landmark_names: s
-                .landmarks
-                .iter()
-                .flat_map(|l| &l.landmarks)
-                .map(|l| l.name.clone())
-                .collect(),
-            frames: None,
-            landmarks: s.landmarks,
-        }
-    }
+/// The stages of a checkpoint, which must come from the same data, configuration, seed and version.
+///
+/// # Errors
+/// [`DetectError::Model`] when it does not, or the file is damaged.
+pub(crate) fn finished_stages(
+    bytes: &[u8],
+    expected: &Provenance,
+) -> Result<Vec<StructureCheckpoint>, DetectError> {
+    let Contents { provenance: found, checkpoints, .. } = read(bytes)?;
+    let what = if found.training_sha256 != expected.training_sha256 {
+        "training cases"
+    } else if found.config != expected.config {
+        "configuration"
+    } else if found.seed != expected.seed {
+        "seed"
+    } else if found != *expected {
+        "version"
+    } else {
+        return Ok(checkpoints);
+    };
+    Err(DetectError::model(
+        "provenance",
+        format!("the checkpoint was made with another {what} (train without --resume)"),
+    ))
 }

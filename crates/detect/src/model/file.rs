@@ -4,18 +4,20 @@
 //! model.
 
 use crate::DetectError;
-use crate::certainty::structure::{Certainty, HeldOutErrors};
+use crate::certainty::learned::{Certainty, HeldOutErrors};
 use crate::model::card::{Card, FORMAT_VERSION};
-use crate::model::checkpoint::StructureCheckpoint;
 use crate::model::cost::check_cost;
 use crate::model::level_shift_tables;
 use crate::model::limits::{MOST_CASES, MOST_LEVELS, check_calibration, check_weights, within};
+use crate::model::region_tables;
 use crate::model::seal;
 use crate::model::structure_tables::{read_structure, structure_card};
 use crate::model::tables::{TableReader, TableWriter};
+use crate::model::unfinished::StructureCheckpoint;
 use crate::model::{Model, Provenance, StructureModel};
 use crate::network::graph::Network;
 use crate::network::level_shift::LevelShiftTest;
+use crate::segment::region_forest::RegionForest;
 use pbt_volume::MOST_STRUCTURES;
 use serde::Deserialize;
 
@@ -26,7 +28,7 @@ const MOST_BYTES: usize = 1 << 30;
 ///
 /// # Errors
 /// [`DetectError::Model`] when a table cannot be written.
-pub(crate) fn write_checkpoints(
+pub(crate) fn file_bytes(
     provenance: &Provenance,
     checkpoints: &[StructureCheckpoint],
     network: Option<&Network>,
@@ -45,44 +47,34 @@ pub(crate) fn write_checkpoints(
         .map(|(n, test)| level_shift_tables::put(&mut tables, n, test))
         .collect();
     let card = Card {
-        format_version: FORMAT_VERSION,
-        seal: seal::BLANK.to_owned(),
-        provenance: provenance.clone(),
         structures,
         network: network.cloned(),
         level_shifts,
         certainty: certainty.to_vec(),
+        ..blank_card(provenance)
     };
-    let card =
-        serde_json::to_string(&card).map_err(|e| DetectError::model("card", e.to_string()))?;
-    seal::seal(tables.finish(card)?)
-        .ok_or_else(|| DetectError::model("seal", "the card has no place for it"))
+    finish(tables, &card)
 }
 
-/// The stages of a checkpoint, which must come from the same data, configuration, seed and version.
-///
-/// # Errors
-/// [`DetectError::Model`] when it does not, or the file is damaged.
-pub(crate) fn read_checkpoints(
-    bytes: &[u8],
-    expected: &Provenance,
-) -> Result<Vec<StructureCheckpoint>, DetectError> {
-    let Contents { provenance: found, checkpoints, .. } = read(bytes)?;
-    let what = if found.training_sha256 != expected.training_sha256 {
-        "training cases"
-    } else if found.config != expected.config {
-        "configuration"
-    } else if found.seed != expected.seed {
-        "seed"
-    } else if found != *expected {
-        "version"
-    } else {
-        return Ok(checkpoints);
-    };
-    Err(DetectError::model(
-        "provenance",
-        format!("the checkpoint was made with another {what} (train without --resume)"),
-    ))
+/// A card of nothing but its provenance.
+fn blank_card(provenance: &Provenance) -> Card {
+    Card {
+        format_version: FORMAT_VERSION,
+        seal: seal::BLANK.to_owned(),
+        provenance: provenance.clone(),
+        structures: Vec::new(),
+        network: None,
+        level_shifts: Vec::new(),
+        certainty: Vec::new(),
+        regions: None,
+    }
+}
+
+fn finish(tables: TableWriter, card: &Card) -> Result<Vec<u8>, DetectError> {
+    let card =
+        serde_json::to_string(card).map_err(|e| DetectError::model("card", e.to_string()))?;
+    seal::seal(tables.finish(card)?)
+        .ok_or_else(|| DetectError::model("seal", "the card has no place for it"))
 }
 
 impl Model {
@@ -91,9 +83,14 @@ impl Model {
     /// # Errors
     /// [`DetectError::Model`] when a table cannot be written.
     pub fn to_bytes(&self) -> Result<Vec<u8>, DetectError> {
+        if let Some(regions) = &self.regions {
+            let mut tables = TableWriter::default();
+            let regions = Some(region_tables::put(&mut tables, regions));
+            return finish(tables, &Card { regions, ..blank_card(&self.provenance) });
+        }
         let checkpoints: Vec<StructureCheckpoint> =
             self.structures.iter().cloned().map(StructureCheckpoint::from).collect();
-        write_checkpoints(
+        file_bytes(
             &self.provenance,
             &checkpoints,
             self.network.as_ref(),
@@ -108,7 +105,8 @@ impl Model {
     /// # Errors
     /// [`DetectError::Model`] naming the part that is wrong.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, DetectError> {
-        let Contents { provenance, checkpoints, network, level_shifts, certainty } = read(bytes)?;
+        let Contents { provenance, checkpoints, network, level_shifts, certainty, regions } =
+            read(bytes)?;
         let structures = checkpoints
             .into_iter()
             .map(|checkpoint| {
@@ -121,8 +119,13 @@ impl Model {
                 })
             })
             .collect::<Result<Vec<StructureModel>, _>>()?;
-        if structures.is_empty() {
-            return Err(DetectError::model("structures", "the model has none"));
+        if structures.is_empty() == regions.is_none() {
+            let what = if regions.is_none() {
+                "the model has none"
+            } else {
+                "and regions exclude each other"
+            };
+            return Err(DetectError::model("structures", what));
         }
         if network.as_ref().is_some_and(|n| !n.is_valid(structures.len())) {
             return Err(DetectError::model("network", "does not fit the structures"));
@@ -150,7 +153,7 @@ impl Model {
         for test in &level_shifts {
             check_calibration("level_shifts", &test.spec.calibration)?;
         }
-        let model = Self { provenance, structures, network, level_shifts, certainty };
+        let model = Self { provenance, structures, network, level_shifts, certainty, regions };
         check_cost(&model)?;
         Ok(model)
     }
@@ -172,15 +175,16 @@ fn check_certainty(certainty: &Certainty, name: &str, cases: usize) -> Result<()
 }
 
 /// Everything in a file.
-struct Contents {
-    provenance: Provenance,
-    checkpoints: Vec<StructureCheckpoint>,
+pub(super) struct Contents {
+    pub(super) provenance: Provenance,
+    pub(super) checkpoints: Vec<StructureCheckpoint>,
     network: Option<Network>,
     level_shifts: Vec<LevelShiftTest>,
     certainty: Vec<Certainty>,
+    regions: Option<RegionForest>,
 }
 
-fn read(bytes: &[u8]) -> Result<Contents, DetectError> {
+pub(super) fn read(bytes: &[u8]) -> Result<Contents, DetectError> {
     if bytes.len() > MOST_BYTES {
         return Err(DetectError::model(
             "size",
@@ -228,6 +232,8 @@ fn read(bytes: &[u8]) -> Result<Contents, DetectError> {
         .enumerate()
         .map(|(n, spec)| level_shift_tables::take(&mut tables, n, spec, MOST_LEVELS))
         .collect::<Result<Vec<_>, _>>()?;
+    let regions =
+        card.regions.map(|regions| region_tables::take(&mut tables, regions)).transpose()?;
     tables.finish()?;
     Ok(Contents {
         provenance: card.provenance,
@@ -235,5 +241,6 @@ fn read(bytes: &[u8]) -> Result<Contents, DetectError> {
         network: card.network,
         level_shifts,
         certainty: card.certainty,
+        regions,
     })
 }

@@ -1,5 +1,5 @@
-//! What a number of a model can be: what a training with any configuration can produce. A file that
-//! says otherwise is damaged or hostile, and could ask for absurd amounts of time or memory, or say
+//! Bounds on the numbers of a model file: nothing that a training can produce lies outside. A file
+//! beyond them is damaged or hostile, and could ask for absurd amounts of time or memory, or say
 //! that something was found far outside the image.
 
 use crate::DetectError;
@@ -17,24 +17,24 @@ pub(super) const MOST_LEVELS: usize = 8;
 /// Most training cases.
 pub(super) const MOST_CASES: usize = 10_000_000;
 
-/// Log-odds and their factors stay within this: a score of 1 - 10⁻²⁰ is that of a number that is
-/// wrong.
+/// Log-odds and intercepts stay within this: ±50 is certainty to 21 digits, which no training
+/// yields.
 pub(super) const MOST_LOG_ODDS: f64 = 50.0;
 
-/// Most log-odds per unit of a classifier's output, or of a kind of evidence.
+/// Steepest slope of a calibration, or weight of evidence.
 const STEEPEST: f64 = 1e4;
 
 /// Intensities in an image's own units.
 const MOST_INTENSITY: f64 = 1e12;
 
-/// A number of the part `name` that must lie in a range.
+/// Refuses a number of the part `name` that lies outside its range.
 pub(super) fn within(
     name: &str,
     key: &str,
     value: f64,
     (low, high): (f64, f64),
 ) -> Result<(), DetectError> {
-    // Other than its negation, this refuses NaN too.
+    // Written so that NaN is refused, too.
     if value >= low && value <= high {
         return Ok(());
     }
@@ -52,12 +52,12 @@ pub(super) fn check_name(part: &str, name: &str) -> Result<(), DetectError> {
     Ok(())
 }
 
-/// An edge length, or D, mm.
+/// Checks an edge length, or D, mm.
 pub(super) fn check_edge(name: &str, key: &str, mm: f64) -> Result<(), DetectError> {
     within(name, key, mm, (SMALLEST_EDGE_MM, LARGEST_EDGE_MM))
 }
 
-/// How far poses may lie from each other.
+/// Checks how far poses may lie from each other.
 pub(super) fn check_reach(name: &str, reach: &Reach) -> Result<(), DetectError> {
     let Reach { angle_rad, center_mm, log_size } = *reach;
     within(name, "angle_rad", angle_rad, (0.0, 10.0))?;
@@ -65,13 +65,13 @@ pub(super) fn check_reach(name: &str, reach: &Reach) -> Result<(), DetectError> 
     within(name, "log_size", log_size, (0.0, 10.0))
 }
 
-/// From a classifier's output to log-odds.
+/// Checks the curve from a classifier's output to log-odds.
 pub(super) fn check_calibration(name: &str, found: &Calibration) -> Result<(), DetectError> {
     within(name, "slope", found.slope, (0.0, STEEPEST))?;
     within(name, "intercept", found.intercept, (-MOST_LOG_ODDS, MOST_LOG_ODDS))
 }
 
-/// Weights of evidence and what is said without any.
+/// Checks logistic weights and their intercept.
 pub(super) fn check_weights(
     name: &str,
     weights: &[f64],
@@ -83,12 +83,17 @@ pub(super) fn check_weights(
     within(name, "intercept", intercept, (-MOST_LOG_ODDS, MOST_LOG_ODDS))
 }
 
-/// How images are prepared.
+/// Checks how images are prepared.
 pub(super) fn check_working(name: &str, working: &WorkingSpec) -> Result<(), DetectError> {
-    // The range of the configuration, times the halvings that bring a grid to the structure's size.
+    // The range of `working.spacing_mm`, widened by the doublings of the automatic choice.
     within(name, "spacing_mm", working.spacing_mm, (1e-4, LARGEST_EDGE_MM))?;
     within(name, "levels", working.levels as f64, (1.0, MOST_LEVELS as f64))?;
-    let (low, high) = match working.intensity {
+    check_intensity(name, &working.intensity)
+}
+
+/// How intensities become 12 bits.
+pub(super) fn check_intensity(name: &str, policy: &IntensityPolicy) -> Result<(), DetectError> {
+    let (low, high) = match *policy {
         IntensityPolicy::Window { low, high } => {
             within(name, "low", low, (-MOST_INTENSITY, MOST_INTENSITY))?;
             within(name, "high", high, (-MOST_INTENSITY, MOST_INTENSITY))?;
@@ -106,7 +111,7 @@ pub(super) fn check_working(name: &str, working: &WorkingSpec) -> Result<(), Det
     Err(DetectError::model(name, "intensity: the upper end lies below the lower one"))
 }
 
-/// What training poses say.
+/// Checks what training poses say.
 pub(super) fn check_prior(name: &str, prior: &Prior) -> Result<(), DetectError> {
     for edge in prior.mean_size_mm {
         check_edge(name, "mean_size_mm", edge)?;

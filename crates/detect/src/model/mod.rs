@@ -9,17 +9,20 @@ pub(crate) mod landmark_tables;
 pub(crate) mod level_shift_tables;
 pub(crate) mod limits;
 pub(crate) mod map_tables;
+pub(crate) mod region_tables;
 pub(crate) mod seal;
 pub(crate) mod structure_tables;
 pub(crate) mod tables;
+pub(crate) mod unfinished;
 
-use crate::certainty::structure::Certainty;
+use crate::certainty::learned::Certainty;
 use crate::config::TrainConfig;
 use crate::landmarks::stage::LandmarkStage;
 use crate::network::graph::Network;
 use crate::network::level_shift::LevelShiftTest;
 use crate::pose::prior::Prior;
 use crate::refine::refinement::Refinement;
+use crate::segment::region_forest::RegionForest;
 use crate::stages::orientation::OrientationStage;
 use crate::stages::position::PositionStage;
 use crate::stages::verification::VerificationStage;
@@ -40,6 +43,8 @@ pub struct Model {
     pub level_shifts: Vec<LevelShiftTest>,
     /// How sure and how near each structure is; empty where there were too few cases to tell.
     pub certainty: Vec<Certainty>,
+    /// What labels voxels; a model has either structures or this.
+    pub regions: Option<RegionForest>,
 }
 
 /// Where a model came from: nothing that changes between two trainings on the same data,
@@ -152,11 +157,27 @@ fn describe_steerable(feature: &pbt_features::SteerableFeature) -> String {
 }
 
 impl Model {
+    /// A model that labels voxels.
+    pub(crate) fn of_regions(provenance: Provenance, regions: RegionForest) -> Self {
+        Self {
+            provenance,
+            structures: Vec::new(),
+            network: None,
+            level_shifts: Vec::new(),
+            certainty: Vec::new(),
+            regions: Some(regions),
+        }
+    }
+
     /// The configuration with everything that was automatic as it was resolved for the first
     /// structure: training with it again gives the same model where there is one structure.
     pub fn resolved_config(&self) -> TrainConfig {
         let mut config = self.provenance.config.clone();
         config.augmentation.copies = Some(self.provenance.copies);
+        if let Some(regions) = &self.regions {
+            config.working.spacing_mm = Some(regions.bank.spacing_mm);
+            config.working.intensity = Some(regions.intensity);
+        }
         if let Some(s) = self.structures.first() {
             config.working.spacing_mm = Some(s.working.spacing_mm);
             config.working.intensity = Some(s.working.intensity);

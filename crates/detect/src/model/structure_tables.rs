@@ -2,7 +2,6 @@
 
 use crate::DetectError;
 use crate::model::card::{RefinementCard, StageCard, StructureCard};
-use crate::model::checkpoint::StructureCheckpoint;
 use crate::model::classifier_tables::{put_haar, put_pose, take_haar, take_pose};
 use crate::model::landmark_tables;
 use crate::model::limits::{
@@ -11,6 +10,7 @@ use crate::model::limits::{
 };
 use crate::model::map_tables::{put_maps, take_maps};
 use crate::model::tables::{TableReader, TableWriter};
+use crate::model::unfinished::StructureCheckpoint;
 use crate::pose::quaternion;
 use crate::refine::cascade::Cascade;
 use crate::refine::classification::{ClassificationPass, ClassificationPasses};

@@ -29,7 +29,7 @@ macro_rules! element {
         }
     )*};
 }
-element!(u8 => U8, i16 => I16, i32 => I32, u32 => U32, u64 => U64, f64 => F64);
+element!(u8 => U8, i16 => I16, u16 => U16, i32 => I32, u32 => U32, i64 => I64, u64 => U64, f64 => F64);
 
 /// The key under which the card is stored: the only one, since several would come out in random
 /// order.

@@ -29,8 +29,8 @@ struct PoseEstimate {
     turn: Matrix3<f64>,
 }
 
-/// A neighbour that expects an orientation farther off than this, radians, is itself turned, or the
-/// errors are no small ones.
+/// A neighbour's estimate that is rotated by more than this, radians, is ignored: it is wrong, or the
+/// approximation of small angles fails.
 const TURNED: f64 = 1.0;
 
 impl Network {
@@ -81,8 +81,8 @@ impl Measured {
     }
 }
 
-/// How far from one's own estimate the weighted mean with others lies, which are so far from it.
-/// One that is never wrong stays.
+/// Offset from the own estimate to the mean weighted by precision; `others` are given as offsets.
+/// Zero where the own covariance is singular.
 fn offset<'a>(
     own: &Matrix3<f64>,
     others: impl Iterator<Item = (Vector3<f64>, &'a Matrix3<f64>)>,

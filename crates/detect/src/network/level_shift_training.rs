@@ -69,7 +69,7 @@ pub(crate) fn train<'d, B: Backend, D: TrainingData>(
         let whole = |case: usize| {
             Some((case, members.iter().map(|&s| pose(s, case)).collect::<Option<Vec<Pose>>>()?))
         };
-        let whole: Vec<(usize, Vec<Pose>)> = (0..data.cases().len()).filter_map(whole).collect();
+        let whole: Vec<(usize, Vec<Pose>)> = (0..data.list().len()).filter_map(whole).collect();
         let subjects = Subjects::new(data, &whole);
         if subjects.count() < FEWEST_CASES {
             continue;

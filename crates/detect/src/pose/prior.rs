@@ -1,8 +1,6 @@
-//! What the training poses say before any image is seen: mean size, how orientations spread, which
-//! orientations to try.
+//! What the training poses say before any image is seen: mean size, and how orientations spread.
 
-use crate::config::{OrientationConfig, Orientations};
-use crate::pose::rotation_cover::rotation_cover;
+use crate::config::Orientations;
 use nalgebra::UnitQuaternion;
 use pbt_volume::{PointLps, Pose, angle_between};
 use serde::{Deserialize, Serialize};
@@ -80,38 +78,6 @@ impl Prior {
             orientation: self.middle,
             size_mm: self.mean_size_mm,
         })
-    }
-
-    /// The rotations that the orientation stage tries: an even cover, or the training orientations
-    /// themselves, the most distant ones first where there are too many.
-    pub(crate) fn rotations(
-        &self,
-        poses: &[Pose],
-        config: &OrientationConfig,
-    ) -> Vec<UnitQuaternion<f64>> {
-        if self.any_orientation {
-            return rotation_cover(config.rotations);
-        }
-        let mut chosen = vec![self.middle];
-        let mut distance: Vec<f64> =
-            poses.iter().map(|p| angle_between(&self.middle, &p.orientation)).collect();
-        // Orientations nearer than 2° to a chosen one add nothing.
-        while chosen.len() < config.rotations {
-            let Some((next, &far)) =
-                distance.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1).then(b.0.cmp(&a.0)))
-            else {
-                break;
-            };
-            if far < 2f64.to_radians() {
-                break;
-            }
-            let orientation = poses[next].orientation;
-            for (d, pose) in distance.iter_mut().zip(poses) {
-                *d = d.min(angle_between(&orientation, &pose.orientation));
-            }
-            chosen.push(orientation);
-        }
-        chosen
     }
 }
 

@@ -1,7 +1,43 @@
-//! An even cover of SO(3): the rotations to try where any orientation is possible.
+//! The rotations that the orientation stage tries: an even cover of SO(3) where any orientation is
+//! possible, else the training orientations, the most distant ones first where there are too many.
 
+use crate::config::OrientationConfig;
+use crate::pose::prior::Prior;
 use nalgebra::{Quaternion, UnitQuaternion};
-use pbt_volume::positive;
+use pbt_volume::{Pose, angle_between, positive};
+
+impl Prior {
+    /// The rotations that the orientation stage tries.
+    pub(crate) fn rotations(
+        &self,
+        poses: &[Pose],
+        config: &OrientationConfig,
+    ) -> Vec<UnitQuaternion<f64>> {
+        if self.any_orientation {
+            return rotation_cover(config.rotations);
+        }
+        let mut chosen = vec![self.middle];
+        let mut distance: Vec<f64> =
+            poses.iter().map(|p| angle_between(&self.middle, &p.orientation)).collect();
+        // Orientations nearer than 2° to a chosen one add nothing.
+        while chosen.len() < config.rotations {
+            let Some((next, &far)) =
+                distance.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1).then(b.0.cmp(&a.0)))
+            else {
+                break;
+            };
+            if far < 2f64.to_radians() {
+                break;
+            }
+            let orientation = poses[next].orientation;
+            for (d, pose) in distance.iter_mut().zip(poses) {
+                *d = d.min(angle_between(&orientation, &pose.orientation));
+            }
+            chosen.push(orientation);
+        }
+        chosen
+    }
+}
 
 /// `n` rotations spread evenly over SO(3): super-Fibonacci spirals (Alexa, CVPR 2022, algorithm 1).
 /// The nearest of 600 lies 14° away on average and 26° at most.

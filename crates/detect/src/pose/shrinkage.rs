@@ -4,8 +4,8 @@
 //! mean and where the refinement ends. The shares are measured on training cases that the
 //! refinement did not see, and only where it ended at the structure: an end elsewhere tells nothing
 //! about overshooting. The centre is never drawn: its mean is known only relative to the middle of
-//! the image, which says how the image was cut out and nothing about the patient. With many cases a
-//! part of them measures too pessimistically, and the pose stays as found.
+//! the image, which says how the image was cut out and nothing about the patient. With many cases an
+//! error measured after training on a part of them is too large, so poses are not shrunk.
 
 use crate::config::ShrinkageConfig;
 use crate::pose::modes::median;
@@ -22,14 +22,14 @@ const FEWEST_ENDS: usize = 6;
 const RIGHT_ANGLE_RAD: f64 = 0.7;
 const RIGHT_D: f64 = 0.3;
 
-/// Ends with more than so many times the median error do not count: they are no overshooting.
+/// Ends with more than so many times the median error do not count: they are outliers.
 const MOST_MEDIANS: f64 = 3.0;
 
 /// The root mean square length of a normally distributed vector, over its median length.
 const MEDIAN_TO_RMS: f64 = 1.126;
 
 /// Shares of the way from the training mean to what was found, and the errors of the refinement
-/// that bound the rest, both from held-out cases.
+/// that limit how far a pose may be moved, both from held-out cases.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Shrinkage {
@@ -39,7 +39,8 @@ pub struct Shrinkage {
     pub size: f64,
     /// Most that a pose is drawn, as a multiple of `error`.
     pub most: f64,
-    /// Root mean square error of the refinement by its median, which a few poor ends do not move.
+    /// Root mean square error of the refinement, estimated from the median, which a few poor ends do
+    /// not move.
     pub error: Reach,
 }
 
@@ -85,8 +86,8 @@ fn mean_at(center: PointLps, prior: &Prior) -> Pose {
     Pose { center, orientation: prior.middle, size_mm: prior.mean_size_mm }
 }
 
-/// Where the ends at the structure say it is: the median about the one nearest to the truth, as
-/// verification would choose. `None` where all ended elsewhere.
+/// The pose that verification would settle on: the median of the ends about the one nearest to the
+/// truth. `None` where all ended elsewhere.
 pub(crate) fn end_at(truth: &Pose, ends: &[Pose], scale_mm: f64) -> Option<Pose> {
     let right = Reach {
         angle_rad: RIGHT_ANGLE_RAD,
@@ -101,8 +102,8 @@ pub(crate) fn end_at(truth: &Pose, ends: &[Pose], scale_mm: f64) -> Option<Pose>
     Some(median(best, ends()))
 }
 
-/// The least-squares share of what was found, plus its standard error, so that only what is sure
-/// is drawn back; and the error by its median. All is kept where too few ends tell.
+/// The least-squares share to keep, plus its standard error, so that shrinkage stays conservative; 1
+/// with too few ends. And the root mean square error.
 fn share(steps: &[(Step, Step)], part: impl Fn(&Step) -> Vector3<f64>) -> (f64, f64) {
     let left = |(found, truth): &(Step, Step)| (part(truth) - part(found)).norm();
     let error = upper_median(steps.iter().map(left));

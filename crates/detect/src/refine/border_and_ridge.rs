@@ -17,11 +17,11 @@ use pbt_volume::Pose;
 /// neighbours help (vertebrae).
 const BORDERS: [f64; 3] = [-0.06, 0.1, 0.25];
 
-/// Ridge penalties to choose from; the first is for those who cannot choose. What varies much from
-/// case to case asks for more.
+/// Ridge penalties to choose from; the first is used where there are too few subjects to choose. What
+/// varies much from case to case asks for more.
 const RIDGES: [f64; 3] = [0.4, 1.0, 2.5];
 
-/// Fewest cases of which a third is held out to choose.
+/// Fewest subjects of which a third is held out to choose.
 pub(crate) const FEWEST_TO_CHOOSE: usize = 6;
 
 /// What the configuration sets, and the first value to choose from where it leaves a choice.
@@ -65,9 +65,9 @@ pub(crate) fn choose<B: Backend>(
     Ok(settings)
 }
 
-/// By case that is no copy, what the middle regressor of a cascade with few points leaves when it
-/// did not see the case: enough to compare training sets. Empty without regressors, or where a part
-/// of the cases has no other to learn from.
+/// For each case that is no copy, the error that the middle regressor of a cascade leaves there, with
+/// few sample points and trained without the case: enough to compare training sets. Empty without
+/// regressors, or with a single subject.
 pub(crate) fn regressor_trial<B: Backend>(
     input: &StageInput<'_, B>,
 ) -> Result<Vec<f64>, DetectError> {
@@ -92,15 +92,15 @@ pub(crate) fn regressor_trial<B: Backend>(
 /// Share of the points along an edge that a trial has.
 const TRIAL_DENSITY: f64 = 0.75;
 
-/// A stiff regressor falls short in one step and gets there in some, so that one step would not
-/// compare them fairly.
+/// A regressor with a large penalty takes short steps and needs several, so one step would not compare
+/// penalties fairly.
 const REPEATS_TO_CHOOSE: usize = 3;
 
-/// The part of the cases that is held out to choose; there are three.
+/// The part of the cases that is held out to choose, of the three of [`Folds`].
 const LAST_FOLD: usize = 2;
 
-/// By penalty, the held-out cases that are no copies, each with what is left there, in units of D
-/// and radians, where a regressor ends that did not see them.
+/// By penalty, the held-out cases that are no copies, each with the error, in units of D and radians,
+/// of a regressor that did not see them.
 fn errors_by_ridge<B: Backend>(
     input: &StageInput<'_, B>,
     pass: &PassConfig,

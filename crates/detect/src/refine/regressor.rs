@@ -30,7 +30,7 @@ pub struct RegressorSpec {
     /// Whether each patch is brought to one mean and deviation: for images without an absolute
     /// scale.
     pub normalise: bool,
-    /// The perturbations that it was trained on; a step beyond is shortened.
+    /// The perturbations that it was trained on; longer steps are cut.
     pub reach: Reach,
     /// How often it is applied.
     pub repeats: usize,

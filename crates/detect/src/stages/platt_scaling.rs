@@ -1,4 +1,5 @@
-//! Platt scaling: from what a classifier says to a probability.
+//! Platt scaling: from a classifier's log-odds to a probability. Published scores go on from there:
+//! see `certainty/logistic.rs`.
 
 use serde::{Deserialize, Serialize};
 

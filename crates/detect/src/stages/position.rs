@@ -1,4 +1,5 @@
-//! The position stage: a Haar classifier at every voxel of a coarse level.
+//! The position stage: a Haar classifier over a coarse level, at every voxel of a small one; of a
+//! large one at a lattice and about the best of that (`voxel_search.rs`).
 
 use crate::DetectError;
 use crate::config::PositionConfig;

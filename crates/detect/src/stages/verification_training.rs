@@ -1,5 +1,5 @@
-//! What verification learns from: poses of the training cases that are right, and where the
-//! refinement ends that are not.
+//! Training samples of verification: right poses near the truth, and wrong ones, among them wrong
+//! results of the refinement.
 
 use crate::DetectError;
 use crate::data::folds::Folds;
@@ -22,7 +22,7 @@ pub(super) struct VerificationTraining<'a, B: Backend> {
 
 impl<'a, B: Backend> VerificationTraining<'a, B> {
     /// Poses about the truth, where `refine` ends from the modes that were found and from random
-    /// starts, and places far off. `shrinkage` knows the error of the refinement.
+    /// starts, and places far off. `shrinkage` carries the refinement's held-out error.
     pub(super) fn new(
         input: &'a StageInput<'a, B>,
         found: &[Vec<Pose>],
@@ -33,8 +33,7 @@ impl<'a, B: Backend> VerificationTraining<'a, B> {
         let orientation = &input.config.orientation;
         let d = prior.scale_mm;
         let size = (2.5 * prior.log_size_spread).clamp(0.06, 0.4);
-        // The truth jittered by about the refinement's held-out error; well beyond that a pose is
-        // wrong.
+        // Right: the truth jittered by the refinement's held-out error. Wrong: well beyond that.
         let (left_mm, left_angle) =
             shrinkage.map_or((0.0, 0.0), |s| (s.error.center_mm, s.error.angle_rad));
         let right = Reach {

@@ -7,8 +7,8 @@ use crate::landmarks::annotated::AnnotatedLandmark;
 use crate::landmarks::close_up::CloseUp;
 use crate::landmarks::stage::LandmarkStage;
 use crate::landmarks::training;
-use crate::model::checkpoint::StructureCheckpoint;
-use crate::refine::held_out_pass::HeldOutOnce;
+use crate::model::unfinished::StructureCheckpoint;
+use crate::refine::held_out_refinement::HeldOutOnce;
 use crate::stages::input::StageInput;
 use crate::stages::verification::VerificationStage;
 use crate::working::choice::smallest_spacing_mm;
@@ -76,7 +76,7 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
             self.warnings.push(format!(
                 "{}: landmark {}: {:.2} mm from where the other cases expect it; not learned from \
                  (check the annotation)",
-                self.data.cases()[annotated[c.case].0],
+                self.data.list().id(annotated[c.case].0),
                 landmarks[c.landmark].0,
                 c.distance_d * cases[c.case].pose.mean_size_mm()
             ));
@@ -114,7 +114,7 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
                 return Err(DetectError::Interrupted.into());
             }
             let unusable = |e: DetectError| {
-                DetectError::training(format!("case {}", self.data.cases()[case]), e.to_string())
+                DetectError::training(format!("case {}", self.data.list().id(case)), e.to_string())
             };
             // Regressors learn from points about the truth, and are judged where detection begins.
             let pyramid = close_up

@@ -17,7 +17,7 @@ use pbt_tree::{Backend, ImageLayout};
 use pbt_volume::{PointLps, Pose};
 use rayon::prelude::*;
 
-/// Landmarks in left–right pairs say that a structure is symmetric; others may lie on one side,
+/// Decides whether mirrored copies are used. Landmarks in left–right pairs say that a structure is symmetric; others may lie on one side,
 /// where a mirrored copy would misplace them. Without landmarks a regressor is tried on the first
 /// structure and its look-alikes, with mirrored copies and without: spines gain, hippocampi of one
 /// side lose, and eight prostates cannot tell.
@@ -47,7 +47,7 @@ pub(super) fn trial<B: Backend, D: TrainingData>(
         annotated.iter().filter(|&&(case, _)| mirrored.origin(case) == case).copied().collect();
     let poses: Vec<Pose> = originals.iter().map(|&(_, pose)| pose).collect();
     let middles: Vec<PointLps> =
-        originals.iter().map(|&(case, _)| data.geometry(case).center()).collect();
+        originals.iter().map(|&(case, _)| data.list().geometry(case).center()).collect();
     let prior = Prior::new(&poses, &middles, config.orientation.orientations);
     let working = working_spec(data, config, &prior)?;
     let cases = annotated
@@ -56,7 +56,7 @@ pub(super) fn trial<B: Backend, D: TrainingData>(
         .map(|(n, &(case, pose))| {
             Ok(TrainingCase {
                 pyramid: pyramids.get(&mirrored, case, &working)?,
-                middle: mirrored.geometry(case).center(),
+                middle: mirrored.list().geometry(case).center(),
                 pose,
                 subject: subjects.subject(n),
                 origin: subjects.origin(n),

@@ -35,7 +35,7 @@ pub struct StageFigure {
 }
 
 impl StageFigure {
-    pub(super) fn new(stage: String, started: Instant, what: &str, values: &[f64]) -> Self {
+    pub(crate) fn new(stage: String, started: Instant, what: &str, values: &[f64]) -> Self {
         Self {
             stage,
             seconds: started.elapsed().as_secs_f64(),

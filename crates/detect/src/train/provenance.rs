@@ -15,10 +15,10 @@ pub(super) fn provenance<D: TrainingData>(
 ) -> Provenance {
     Provenance {
         pbt_version: env!("CARGO_PKG_VERSION").to_owned(),
-        dataset: data.name().to_owned(),
-        modality: data.modality().to_owned(),
+        dataset: data.list().name.clone(),
+        modality: data.list().modality.clone(),
         training_sha256: training_sha256(data, structures),
-        cases: data.cases().len(),
+        cases: data.list().len(),
         copies,
         seed,
         config: config.clone(),
@@ -28,8 +28,8 @@ pub(super) fn provenance<D: TrainingData>(
 /// Hash over names, images and poses of the training cases.
 fn training_sha256<D: TrainingData>(data: &D, structures: &[Annotated]) -> String {
     let mut hash = Sha256::new();
-    for (n, case) in data.cases().iter().enumerate() {
-        hash.update(format!("case {case} {}\n", data.image_sha256(n)));
+    for case in &data.list().cases {
+        hash.update(format!("case {} {}\n", case.id, case.image_sha256));
     }
     for (name, cases) in structures {
         hash.update(format!("structure {name}\n"));

@@ -54,8 +54,8 @@ pub fn refusals<D: TrainingData>(data: &D, config: &TrainConfig) -> Vec<Refusal>
     let mut refusals = too_few_cases(data, &structures);
     for (demand, (_, annotated)) in demands(data, config, &structures) {
         refusals.extend(annotated.iter().filter_map(|&(case, _)| {
-            let error = demand.check(data.geometry(case)).err()?;
-            let field = format!("case {}", data.cases()[case]);
+            let error = demand.check(data.list().geometry(case)).err()?;
+            let field = format!("case {}", data.list().id(case));
             Some(Refusal {
                 case: Some(case),
                 error: DetectError::training(field, error.to_string()),
@@ -86,7 +86,7 @@ fn demands<'a, D: TrainingData>(
             let (_, annotated) = &structures[representative];
             let poses: Vec<Pose> = annotated.iter().map(|&(_, pose)| pose).collect();
             let middles: Vec<PointLps> =
-                annotated.iter().map(|&(case, _)| data.geometry(case).center()).collect();
+                annotated.iter().map(|&(case, _)| data.list().geometry(case).center()).collect();
             let prior = Prior::new(&poses, &middles, config.orientation.orientations);
             let (spacing_mm, levels) = spacing_and_levels(data, config, &prior);
             let radius = config.position.haar.radius;
@@ -107,8 +107,10 @@ fn too_few_cases<D: TrainingData>(data: &D, structures: &[Annotated]) -> Vec<Ref
     for (name, cases) in structures {
         if cases.len() < FEWEST_CASES {
             let count = cases.len();
-            let what =
-                format!("{count} annotated training case(s); at least {FEWEST_CASES} are needed");
+            let what = format!(
+                "{count} annotated training case(s); at least {FEWEST_CASES} are needed \
+                     (annotate more, or leave it out with --structure)"
+            );
             refusals.push(refusal(&format!("structures: {name}"), what));
         }
         for (landmark, points) in data.landmarks(name) {
@@ -117,7 +119,7 @@ fn too_few_cases<D: TrainingData>(data: &D, structures: &[Annotated]) -> Vec<Ref
             if both < FEWEST_CASES {
                 let what = format!(
                     "{both} training case(s) with this landmark and its box {name}; at least \
-                     {FEWEST_CASES} are needed"
+                     {FEWEST_CASES} are needed (annotate more, or leave it out with --structure)"
                 );
                 refusals.push(refusal(&format!("structures: {landmark}"), what));
             }
@@ -129,47 +131,31 @@ fn too_few_cases<D: TrainingData>(data: &D, structures: &[Annotated]) -> Vec<Ref
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::data::case_list::CaseList;
     use crate::working::choice::working_spec;
     use nalgebra::{Matrix3, UnitQuaternion, Vector3};
     use pbt_volume::Volume;
 
     /// Boxes of 40 mm in images of so many slices.
     struct Data {
-        names: Vec<String>,
-        geometries: Vec<Geometry>,
+        list: CaseList,
         annotated: usize,
     }
 
     impl TrainingData for Data {
         type Error = DetectError;
 
-        fn name(&self) -> &str {
-            "made"
-        }
-
-        fn modality(&self) -> &str {
-            "MR"
-        }
-
-        fn cases(&self) -> &[String] {
-            &self.names
-        }
-
-        fn image_sha256(&self, _case: usize) -> &str {
-            ""
-        }
-
-        fn geometry(&self, case: usize) -> &Geometry {
-            &self.geometries[case]
+        fn list(&self) -> &CaseList {
+            &self.list
         }
 
         fn image(&self, case: usize) -> Result<Volume<f32>, DetectError> {
-            Ok(Volume::from_fn(self.geometries[case].clone(), |i, j, k| (i + j + k) as f32))
+            Ok(Volume::from_fn(self.list.geometry(case).clone(), |i, j, k| (i + j + k) as f32))
         }
 
         fn structures(&self) -> Vec<Annotated> {
             let pose = |case: usize| Pose {
-                center: self.geometries[case].center(),
+                center: self.list.geometry(case).center(),
                 orientation: UnitQuaternion::identity(),
                 size_mm: [40.0; 3],
             };
@@ -182,8 +168,7 @@ mod tests {
             let matrix = Matrix3::from_diagonal(&Vector3::new(1.5, 1.5, 8.0));
             Geometry::new([64, 64, slices], matrix, PointLps::new(0.0, 0.0, 0.0)).unwrap()
         };
-        let names = (0..slices.len()).map(|n| format!("c{n}")).collect();
-        Data { names, geometries: slices.iter().map(geometry).collect(), annotated }
+        Data { list: CaseList::made("MR", slices.iter().map(geometry)), annotated }
     }
 
     #[test]
@@ -210,8 +195,8 @@ mod tests {
         assert!(found.iter().all(|(_, text)| text.contains("its features reach")), "{found:?}");
         assert!(found[0].1.starts_with(&format!("case c{}: shape: ", refused[0])), "{found:?}");
         let demands = grid_demands(&data, &config);
-        assert!(demands[0].check(&data.geometries[0]).is_ok());
-        assert!(demands[0].check(&data.geometries[3]).is_err());
+        assert!(demands[0].check(data.list().geometry(0)).is_ok());
+        assert!(demands[0].check(data.list().geometry(3)).is_err());
     }
 
     #[test]

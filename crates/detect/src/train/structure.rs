@@ -8,12 +8,12 @@ use crate::data::look_alikes::look_alikes;
 use crate::data::pyramids::Pyramids;
 use crate::data::training_data::{Annotated, Subjects, TrainingData};
 use crate::memory_need::check_training;
-use crate::model::checkpoint::StructureCheckpoint;
-use crate::model::file::write_checkpoints;
+use crate::model::file::file_bytes;
+use crate::model::unfinished::StructureCheckpoint;
 use crate::model::{Provenance, StructureModel};
 use crate::pose::prior::Prior;
 use crate::random::Seeds;
-use crate::refine::held_out_pass::{BeforeAndAfter, HeldOutOnce, HeldOutPass};
+use crate::refine::held_out_refinement::{HeldOutOnce, HeldOutPass};
 use crate::refine::refinement::{Refinement, RefinementTrainer};
 use crate::stages::input::StageInput;
 use crate::stages::orientation::OrientationStage;
@@ -85,7 +85,7 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
                 )
             },
         )?;
-        self.begin("batch detection of positions", 0.4)?;
+        self.begin("detecting positions in all cases", 0.4)?;
         let layout = ImageLayout {
             channels: (0..working.levels).collect(),
             ..position.spec.layout(&working)
@@ -127,7 +127,7 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
             |checkpoint| &mut checkpoint.orientation,
             || OrientationStage::train(&input, &candidates),
         )?;
-        self.begin("batch detection of modes", 0.6)?;
+        self.begin("detecting modes in all cases", 0.6)?;
         let modes: Vec<Vec<Pose>> = images
             .iter()
             .zip(&candidates)
@@ -181,7 +181,7 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
         let (name, annotated) = &self.structures[self.index];
         let poses: Vec<Pose> = annotated.iter().map(|&(_, pose)| pose).collect();
         let middles: Vec<PointLps> =
-            annotated.iter().map(|&(case, _)| self.data.geometry(case).center()).collect();
+            annotated.iter().map(|&(case, _)| self.data.list().geometry(case).center()).collect();
         let prior = Prior::new(&poses, &middles, self.config.orientation.orientations);
         let working = match (self.whole, checkpoints.get(self.representative)) {
             (Some(whole), _) => whole.working.clone(),
@@ -199,7 +199,7 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
         working: &WorkingSpec,
     ) -> Result<Vec<TrainingCase>, D::Error> {
         let (_, annotated) = &self.structures[self.index];
-        let boxes = annotated.iter().map(|(case, pose)| (self.data.geometry(*case), pose));
+        let boxes = annotated.iter().map(|(case, pose)| (self.data.list().geometry(*case), pose));
         let radius = self.config.position.haar.radius;
         check_training(boxes, (working.spacing_mm, working.levels), radius)?;
         annotated
@@ -209,7 +209,7 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
                 if self.observer.interrupted() {
                     return Err(DetectError::Interrupted.into());
                 }
-                let id = &self.data.cases()[case];
+                let id = self.data.list().id(case);
                 let unusable =
                     |e: DetectError| DetectError::training(format!("case {id}"), e.to_string());
                 let pyramid = self.pyramids.get(self.data, case, working)?;
@@ -217,7 +217,7 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
                 check_window(level.shape(), radius, level.spacing_mm()[0]).map_err(unusable)?;
                 Ok(TrainingCase {
                     pyramid,
-                    middle: self.data.geometry(case).center(),
+                    middle: self.data.list().geometry(case).center(),
                     pose,
                     subject: subjects.subject(n),
                     origin: subjects.origin(n),
@@ -240,8 +240,7 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
             .as_ref()
             .and_then(|representative| representative.spec.error);
         let alone = self.structures.len() == 1;
-        let mut warning = None;
-        let stage = self.get_or_train(
+        self.get_or_train(
             checkpoints,
             ("verification", 0.7),
             |checkpoint| &mut checkpoint.verification,
@@ -259,27 +258,10 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
                     let measured = held_out.get()?;
                     shrinkage = measured.and_then(|measured| measured.shrinkage(input));
                     error = measured.filter(|_| !alone).map(HeldOutPass::pose_error);
-                    warning = measured.and_then(|measured| self.worse(held_out, measured));
                 }
                 VerificationStage::train(input, held_out.modes, refine, shrinkage, error)
             },
-        )?;
-        self.warnings.extend(warning);
-        Ok(stage)
-    }
-
-    /// A warning where the refinement leaves held-out cases farther off than it found them.
-    fn worse(&self, held_out: &HeldOutOnce<'_, B>, measured: &HeldOutPass) -> Option<String> {
-        let BeforeAndAfter { before_mm, after_mm } =
-            measured.before_and_after(held_out.input.cases, held_out.modes);
-        (after_mm > before_mm).then(|| {
-            format!(
-                "{}: the refinement makes cases worse that it did not see: corners {before_mm:.2} mm \
-                 off before, {after_mm:.2} mm after (median; annotate more cases, or check the \
-                 annotations)",
-                self.structures[self.index].0
-            )
-        })
+        )
     }
 
     /// The stage that the checkpoint has, or the one that `train` gives, which the checkpoint then
@@ -313,7 +295,7 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
 
     /// Hands a checkpoint to the observer.
     pub(super) fn keep(&self, checkpoints: &[StructureCheckpoint]) -> Result<(), D::Error> {
-        let bytes = write_checkpoints(self.provenance, checkpoints, None, &[], &[])?;
+        let bytes = file_bytes(self.provenance, checkpoints, None, &[], &[])?;
         Ok(self.observer.checkpoint(&bytes)?)
     }
 

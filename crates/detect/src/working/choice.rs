@@ -14,7 +14,7 @@ pub(crate) fn working_spec<D: TrainingData>(
     config: &TrainConfig,
     prior: &Prior,
 ) -> Result<WorkingSpec, D::Error> {
-    let ct = data.modality().eq_ignore_ascii_case("CT");
+    let ct = data.list().is_ct();
     let (spacing_mm, levels) = spacing_and_levels(data, config, prior);
     let intensity = match config.working.intensity {
         Some(policy) => policy,
@@ -49,9 +49,11 @@ pub(crate) fn spacing_and_levels<D: TrainingData>(
 /// The smallest spacing of an image as it was given, the middle one of all images: a single one that
 /// is finer than the others would make the grid of all finer than what they show.
 pub(crate) fn smallest_spacing_mm<D: TrainingData>(data: &D) -> f64 {
-    let mut smallest: Vec<f64> = (0..data.cases().len())
+    let mut smallest: Vec<f64> = (0..data.list().len())
         .filter(|&case| data.origin(case) == case)
-        .map(|case| data.geometry(case).spacing_mm().into_iter().fold(f64::INFINITY, f64::min))
+        .map(|case| {
+            data.list().geometry(case).spacing_mm().into_iter().fold(f64::INFINITY, f64::min)
+        })
         .collect();
     smallest.sort_by(f64::total_cmp);
     smallest.get(smallest.len() / 2).copied().unwrap_or(1.0)
@@ -67,12 +69,12 @@ fn window<D: TrainingData>(data: &D) -> Result<IntensityPolicy, D::Error> {
     let structures = data.structures();
     let mut lows = Vec::new();
     let mut highs: Vec<Vec<f64>> = vec![Vec::new(); structures.len()];
-    let originals = (0..data.cases().len()).filter(|&case| data.origin(case) == case);
+    let originals = (0..data.list().len()).filter(|&case| data.origin(case) == case);
     for case in originals.take(CASES_FOR_WINDOW) {
         let image = data.image(case)?;
         let all = IntensityPolicy::Percentiles { low_percent: 1.0, high_percent: 100.0 };
         let range = all.range(&image).map_err(|e| {
-            DetectError::training(format!("case {}", data.cases()[case]), e.to_string())
+            DetectError::training(format!("case {}", data.list().id(case)), e.to_string())
         })?;
         lows.push(range.low);
         for ((_, annotated), highs) in structures.iter().zip(&mut highs) {

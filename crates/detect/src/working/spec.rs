@@ -21,8 +21,8 @@ pub struct WorkingSpec {
     pub intensity: IntensityPolicy,
 }
 
-/// The largest working volume, voxels, whatever the memory: a larger image in relation to the working
-/// spacing is a mistake in its header.
+/// The largest working volume, voxels, whatever the memory: an image larger than this at the working
+/// spacing has a wrong header.
 const MOST_VOXELS: f64 = 512.0 * 1024.0 * 1024.0;
 
 /// Most voxels along an axis.
@@ -112,8 +112,8 @@ pub(crate) fn working_grid(image: &Geometry, spacing_mm: f64) -> Result<Geometry
     Ok(working_geometry(image, spacing_mm))
 }
 
-/// A working grid that would not fit into memory.
-fn check_size(shape: [usize; 3], spacing_mm: f64) -> Result<(), DetectError> {
+/// Refuses a working grid that only a wrong header can ask for.
+pub(crate) fn check_size(shape: [usize; 3], spacing_mm: f64) -> Result<(), DetectError> {
     if shape.iter().map(|&n| n as f64).product::<f64>() > MOST_VOXELS
         || shape.iter().any(|&n| n > MOST_ACROSS)
     {

@@ -1,10 +1,11 @@
 //! What a DICOM file is: planes, an image that cannot be used, or something to leave out.
 
 use super::file::{Elements, Layout};
+use super::pixel_data::PixelData;
 use super::plane::{
     PixelFormat, Placement, Plane, SeriesKey, Tile, Time, field, missing, placement, rescale,
 };
-use super::walk::{PixelData, Values};
+use super::walk::Values;
 use super::{functional_groups, mosaic};
 use crate::IoError;
 use dicom_dictionary_std::tags;

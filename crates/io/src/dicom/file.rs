@@ -1,6 +1,8 @@
 //! One DICOM file: meta group, data set, and where its pixels are.
 
-use super::walk::{Damage, PixelData, Values, meta_group, walk};
+use super::damage::Damage;
+use super::pixel_data::PixelData;
+use super::walk::{Values, meta_group, walk};
 use crate::IoError;
 use dicom_core::Tag;
 use dicom_core::header::HasLength;

@@ -6,9 +6,11 @@
 
 mod codestream;
 mod content;
+mod damage;
 mod file;
 mod functional_groups;
 mod mosaic;
+mod pixel_data;
 mod pixels;
 mod plane;
 mod rle;

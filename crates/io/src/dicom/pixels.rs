@@ -3,8 +3,8 @@
 //! nothing would make room for whatever the stream says.
 
 use super::file::{chain, transfer_syntax};
+use super::pixel_data::PixelData;
 use super::plane::PixelFormat;
-use super::walk::PixelData;
 use super::{codestream, rle};
 use crate::raw::swap_bytes;
 use dicom_encoding::adapters::{PixelDataObject, RawPixelData};

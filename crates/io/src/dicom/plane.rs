@@ -2,7 +2,7 @@
 //! Enhanced multi-frame file one a frame, a mosaic one a tile; from here on they are the same.
 
 use super::file::Elements;
-use super::walk::PixelData;
+use super::pixel_data::PixelData;
 use crate::IoError;
 use dicom_core::Tag;
 use dicom_dictionary_std::tags;

@@ -7,7 +7,9 @@
 //! needs are passed over, and what is kept has a limit. Encodings: DICOM PS3.5, sections 7.1
 //! (explicit, implicit), 7.5 (sequences) and A.4 (encapsulated pixel data).
 
+use super::damage::Damage;
 use super::file::{IMPLICIT_LITTLE, chain};
+use super::pixel_data::{ITEM, PixelData, SEQUENCE_END, UNDEFINED, pixel_data};
 use super::unknown_kind::known_kind;
 use dicom_core::header::DataElementHeader;
 use dicom_core::value::{DataSetSequence, Value};
@@ -24,9 +26,6 @@ use std::rc::Rc;
 
 /// Sequences in sequences; real files go three or four deep.
 const MAX_DEPTH: usize = 16;
-
-/// More fragments of compressed pixels than any image has.
-const MAX_FRAGMENTS: usize = 1 << 20;
 
 /// What is kept may take as much memory as the file has bytes, and this much more.
 const KEPT_SLACK: usize = 32 << 20;
@@ -45,26 +44,7 @@ const TEXT_BYTES: usize = 64;
 const GROUPS: [u16; 7] = [0x0008, 0x0018, 0x0020, 0x0028, 0x0029, 0x3004, 0x5200];
 
 const PIXEL_DATA: Tag = Tag(0x7fe0, 0x0010);
-const ITEM: Tag = Tag(0xfffe, 0xe000);
 const ITEM_END: Tag = Tag(0xfffe, 0xe00d);
-const SEQUENCE_END: Tag = Tag(0xfffe, 0xe0dd);
-const UNDEFINED: u32 = u32::MAX;
-
-/// Where the pixel data lie, as ranges of bytes.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) enum PixelData {
-    /// One frame after the other.
-    Native(Range<usize>),
-    /// Compressed: the basic offset table and the fragments.
-    Encapsulated { offsets: Vec<u32>, fragments: Vec<Range<usize>> },
-}
-
-/// What is wrong with a data set, and at which byte.
-#[derive(Debug, PartialEq)]
-pub(super) struct Damage {
-    pub(super) at: usize,
-    pub(super) what: String,
-}
 
 /// What becomes of values before the pixel data.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -378,67 +358,6 @@ fn implicit_item_end(bytes: &[u8], mut at: usize, depth: usize) -> Option<usize>
             (_, length) => at.checked_add(8)?.checked_add(length as usize)?,
         };
     }
-}
-
-/// Pixel data whose value starts at `start`.
-fn pixel_data(
-    bytes: &[u8],
-    start: usize,
-    length: u32,
-    big_endian: bool,
-) -> Result<PixelData, Damage> {
-    if length != UNDEFINED {
-        // They are compared with rows, columns and frames later; here they may be cut.
-        return Ok(PixelData::Native(
-            start.min(bytes.len())..start.saturating_add(length as usize).min(bytes.len()),
-        ));
-    }
-    let damage = |at: usize, what: &str| Err(Damage { at, what: what.to_owned() });
-    let (mut at, mut ranges) = (start, Vec::new());
-    loop {
-        let Some(head) = bytes.get(at..).and_then(<[u8]>::first_chunk::<8>) else {
-            return damage(at, "the file ends within the pixel data");
-        };
-        let &[a, b, c, d, e, f, g, h] = head;
-        // Nobody writes compressed pixels in a big-endian file, but a spoilt one may claim so.
-        let (tag, length) = if big_endian {
-            (
-                Tag(u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])),
-                u32::from_be_bytes([e, f, g, h]),
-            )
-        } else {
-            (
-                Tag(u16::from_le_bytes([a, b]), u16::from_le_bytes([c, d])),
-                u32::from_le_bytes([e, f, g, h]),
-            )
-        };
-        at += 8;
-        let end = at.saturating_add(length as usize);
-        match tag {
-            SEQUENCE_END => break,
-            ITEM if end > bytes.len() => {
-                return damage(at, "a fragment of the pixel data is longer than the file");
-            }
-            ITEM if ranges.len() == MAX_FRAGMENTS => {
-                return damage(at, "the pixel data have more fragments than an image needs");
-            }
-            ITEM => ranges.push(at..end),
-            _ => {
-                return damage(at - 8, "there is no fragment where the pixel data should have one");
-            }
-        }
-        at = end;
-    }
-    if ranges.is_empty() {
-        return damage(start, "the pixel data have no fragment");
-    }
-    // The first item is the basic offset table, which may be empty.
-    let table = ranges.remove(0);
-    let offsets = bytes[table]
-        .chunks_exact(4)
-        .map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]))
-        .collect();
-    Ok(PixelData::Encapsulated { offsets, fragments: ranges })
 }
 
 /// The value of an element of the file's meta group (0002), which is always explicit little-endian,

@@ -22,9 +22,9 @@ class Detection:
     LPS. What does not apply is None."""
 
     name: str
-    #: ``box`` or ``landmark``
+    #: ``box``, ``landmark`` or ``region``
     kind: str
-    #: ``found``, ``doubtful`` or ``absent``
+    #: ``found``, ``doubtful``, ``absent``, or ``outside`` of the image
     status: str
     #: Probability that it is right, 0 to 1.
     score: float
@@ -36,6 +36,10 @@ class Detection:
     quaternion_wxyz: npt.NDArray[np.float64] | None
     #: Full edges of the box.
     size_mm: npt.NDArray[np.float64] | None
+    #: Share of the box that lies in the image, 0 to 1.
+    visible: float | None
+    #: Volume of a region, millilitres.
+    volume_ml: float | None
     #: Up to which distance a position counts as right.
     tolerance_mm: float | None
     #: The distance within which 90 of 100 such positions are right.
@@ -62,6 +66,8 @@ class Detection:
             matrix=numbers(orientation.get("matrix")),
             quaternion_wxyz=numbers(orientation.get("quaternion_wxyz")),
             size_mm=numbers(record["size_mm"]),
+            visible=record.get("visible"),
+            volume_ml=record.get("volume_ml"),
             tolerance_mm=record.get("tolerance_mm"),
             radius_90_mm=record.get("radius_90_mm"),
             corner_radius_90_mm=record.get("corner_radius_90_mm"),
@@ -137,8 +143,8 @@ class Result:
         return pandas.DataFrame(self._rows())
 
     def labels(self) -> npt.NDArray[np.uint16]:
-        """Boxes and landmarks as voxels of the image's grid, indexed ``[i, j, k]``: the number of
-        the detection, from 1, or 0."""
+        """What each voxel of the image's grid belongs to, indexed ``[i, j, k]``: the number of the
+        detection, from 1; of a model of regions the value of its region; or 0."""
         return self._result.labels()
 
     def write(self, folder: str | os.PathLike[str], *, labels: bool = False) -> None:
@@ -162,6 +168,8 @@ class Result:
                 "radius_90_mm": d.get("radius_90_mm"),
                 "corner_radius_90_mm": d.get("corner_radius_90_mm"),
                 "n_calibration": d.get("n_calibration"),
+                "visible": d.get("visible"),
+                "volume_ml": d.get("volume_ml"),
                 "input_sha256": self._dict["input"]["sha256"],
                 "model_sha256": self._dict["model"]["sha256"],
             }

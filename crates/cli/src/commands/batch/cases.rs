@@ -93,12 +93,17 @@ fn look_into(folder: &Path) -> std::io::Result<Found> {
         }
         if entry.file_type()?.is_dir() {
             found.within.push(path);
-        } else if path.to_string_lossy().ends_with(".seg.nrrd") {
+        } else if [".seg.nrrd", ".labels.nii.gz"]
+            .iter()
+            .any(|end| path.to_string_lossy().ends_with(end))
+        {
             // A segmentation, made with Slicer or by a batch into the same folder.
         } else if path.extension().is_some_and(|e| e.eq_ignore_ascii_case("zip"))
             || is_image_path(&path)
         {
-            found.images.extend(path.is_file().then(|| BatchCase::of_path(path)));
+            // A link that leads nowhere fails when its turn comes; pipes and devices are no images.
+            let may_be_read = std::fs::metadata(&path).map_or(true, |meta| meta.is_file());
+            found.images.extend(may_be_read.then(|| BatchCase::of_path(path)));
         } else {
             found.dicom = found.dicom || is_dicom_path(&path);
         }

@@ -6,7 +6,7 @@ use super::state::{FailedCase, State};
 use super::tables::rows_of_result;
 use crate::Failure;
 use crate::progress::CaseProgress;
-use crate::session::{Device, LoadedModel, Watcher, admit, detect_image, write_results};
+use crate::session::{Device, Found, LoadedModel, Watcher, admit, label_image, write_results};
 use pbt_detect::DetectError;
 use pbt_io::Image;
 use pbt_volume::memory_limit;
@@ -136,11 +136,12 @@ fn detect_one(
     let begun = Instant::now();
     let result = image.and_then(|(image, _share)| {
         let input = case.input();
-        let mut result = detect_image(work.model, input, &image, load_seconds * 1e3, work.device)?;
+        let Found { mut result, map } =
+            label_image(work.model, input, &image, load_seconds * 1e3, work.device)?;
         if work.no_paths {
             result = result.without_paths();
         }
-        write_results(work.output, &result, work.labels)?;
+        write_results(work.output, &result, map.as_ref(), work.labels)?;
         Ok(result)
     });
     let state = match result {

@@ -18,6 +18,7 @@ use super::trainable::what_training_refuses;
 use crate::Failure;
 use crate::session::AnnotatedCase;
 use pbt_io::{Annotations, CaseSpec, Dataset, check_annotations};
+use pbt_volume::StructureKind;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -192,13 +193,17 @@ fn missing(dataset: &Dataset, looked: &[LookedAt]) -> Vec<Finding> {
     }
     for structure in &dataset.structures {
         let name = &structure.name;
-        let is_known = |a: &Annotations| a.pose(name).is_some() || a.landmark(name).is_some();
+        let is_region = structure.kind == StructureKind::Region;
+        let is_known = |case: &CaseSpec, a: &Annotations| match is_region {
+            true => case.labels.is_some(),
+            false => a.pose(name).is_some() || a.landmark(name).is_some(),
+        };
         // A case whose annotations cannot be read has its own finding.
         let lacking: Vec<&CaseSpec> = dataset
             .cases
             .iter()
             .zip(looked)
-            .filter(|(_, l)| l.annotations.as_ref().is_some_and(|a| !is_known(a)))
+            .filter(|(case, l)| l.annotations.as_ref().is_some_and(|a| !is_known(case, a)))
             .map(|(case, _)| case)
             .collect();
         if !lacking.is_empty() {

@@ -26,7 +26,9 @@ pub(super) struct Finding {
 
 impl Finding {
     pub(super) fn error(message: impl Display) -> Self {
-        Self { severity: Severity::Error, message: message.to_string(), cases: Vec::new() }
+        // A line each, whatever a file is called.
+        let message = message.to_string().replace('\n', "\\n");
+        Self { severity: Severity::Error, message, cases: Vec::new() }
     }
 
     pub(super) fn warning(message: impl Display) -> Self {

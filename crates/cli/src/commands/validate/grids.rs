@@ -3,7 +3,7 @@
 use super::finding::Finding;
 use super::images::few;
 use pbt_io::CaseSpec;
-use pbt_volume::{Geometry, PointLps, VoxelIndex};
+use pbt_volume::Geometry;
 
 /// Corners of the two grids nearer than this, in voxels, are the same.
 const SAME_VOXELS: f64 = 0.1;
@@ -49,8 +49,8 @@ pub(super) fn compare_grids(cases: &[(&CaseSpec, &Geometry, &Geometry)]) -> Vec<
         let message = format!(
             "{}: grid: {what}: {}, where the image has {}; {} of {} label maps differ so: {} ({todo})",
             first.labels.as_ref().unwrap_or(&first.image).display(),
-            words(labels),
-            words(image),
+            labels,
+            image,
             different.len(),
             cases.len(),
             few(ids())
@@ -64,15 +64,6 @@ pub(super) fn compare_grids(cases: &[(&CaseSpec, &Geometry, &Geometry)]) -> Vec<
     findings
 }
 
-fn words(geometry: &Geometry) -> String {
-    let ([i, j, k], [x, y, z]) = (geometry.shape(), geometry.spacing_mm());
-    let origin = geometry.origin().0;
-    format!(
-        "{i} x {j} x {k} voxels of {x:.3} x {y:.3} x {z:.3} mm from ({:.1}, {:.1}, {:.1})",
-        origin.x, origin.y, origin.z
-    )
-}
-
 /// `None` for grids with the same voxel centres, in whatever order they are stored.
 fn difference(image: &Geometry, labels: &Geometry) -> Option<Difference> {
     let sorted = |geometry: &Geometry| {
@@ -80,7 +71,7 @@ fn difference(image: &Geometry, labels: &Geometry) -> Option<Difference> {
         shape.sort_unstable();
         shape
     };
-    let corners = corners(labels).map(|corner| image.to_index(corner).0);
+    let corners = labels.corners().map(|corner| image.to_index(labels.to_lps(corner)).0);
     let is_corner = |index: &nalgebra::Point3<f64>| {
         (0..3).all(|a| {
             let last = (image.shape()[a] - 1) as f64;
@@ -117,20 +108,13 @@ fn difference(image: &Geometry, labels: &Geometry) -> Option<Difference> {
 }
 
 /// The outermost voxel centres.
-fn corners(geometry: &Geometry) -> [PointLps; 8] {
-    let last = geometry.shape().map(|n| (n - 1) as f64);
-    std::array::from_fn(|n| {
-        let index = |a: usize| if n >> a & 1 == 1 { last[a] } else { 0.0 };
-        geometry.to_lps(VoxelIndex::new(index(0), index(1), index(2)))
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::commands::validate::boxes::made::case;
     use crate::commands::validate::finding::Severity;
     use nalgebra::{Matrix3, Vector3};
+    use pbt_volume::PointLps;
 
     fn grid(shape: [usize; 3], spacing: [f64; 3], origin: [f64; 3]) -> Geometry {
         let [x, y, z] = origin;

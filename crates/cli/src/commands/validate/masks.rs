@@ -1,9 +1,11 @@
 //! Masks of structures in label maps: whether each is in one piece.
 
-use super::components::{Piece, pieces};
 use super::finding::Finding;
 use pbt_io::{CaseSpec, Dataset, box_from_labels, read_labels};
-use pbt_volume::{Geometry, Pose, StructureKind, Volume};
+use pbt_volume::{
+    Component, Components, ComponentsError, Connectivity, Geometry, Joining, Pose, StructureKind,
+    Volume,
+};
 use std::collections::BTreeSet;
 
 /// A mask is in pieces when its largest one has less than this share of its voxels …
@@ -58,48 +60,56 @@ pub(super) fn look_at_masks(
         .filter(|s| s.kind == StructureKind::Box)
         .map(|s| s.name.as_str())
         .collect();
-    let in_pieces = boxes
-        .iter()
-        .filter_map(|name| {
-            let values: BTreeSet<u16> =
-                dataset.label_names.iter().filter(|(_, n)| n == name).map(|(&v, _)| v).collect();
-            match (values.is_empty(), boxes.len()) {
-                (false, _) => broken(&labels, name, |value| values.contains(&value)),
-                // As boxes are derived: without a label of its name, the only box has all voxels.
-                (true, 1) => broken(&labels, name, |value| value != 0),
-                (true, _) => None,
-            }
-        })
-        .collect();
-    Some(Ok(MaskFacts { geometry: labels.geometry().clone(), in_pieces }))
+    let broken_mask = |name: &&str| {
+        let values: BTreeSet<u16> =
+            dataset.label_names.iter().filter(|(_, n)| n == name).map(|(&v, _)| v).collect();
+        match (values.is_empty(), boxes.len()) {
+            (false, _) => broken(&labels, name, |value| values.contains(&value)),
+            // As boxes are derived: without a label of its name, the only box has all voxels.
+            (true, 1) => broken(&labels, name, |value| value != 0),
+            (true, _) => Ok(None),
+        }
+    };
+    let in_pieces: Result<Vec<_>, _> =
+        boxes.iter().filter_map(|name| broken_mask(name).transpose()).collect();
+    Some(match in_pieces {
+        Ok(in_pieces) => Ok(MaskFacts { geometry: labels.geometry().clone(), in_pieces }),
+        Err(error) => Err(Finding::error(Finding::of(path, format!("voxel data: {error}")))),
+    })
 }
 
 /// `None` where the mask is empty or in one piece, crumbs at its side aside.
-fn broken(labels: &Volume<u16>, name: &str, inside: impl Fn(u16) -> bool) -> Option<InPieces> {
-    let pieces = pieces(labels.shape(), labels.data(), &inside);
-    let (largest, others) = pieces.split_first()?;
+fn broken(
+    labels: &Volume<u16>,
+    name: &str,
+    inside: impl Fn(u16) -> bool + Sync,
+) -> Result<Option<InPieces>, ComponentsError> {
+    let components = Components::new(labels, &inside, Connectivity::TwentySix, Joining::default())?;
+    let mut pieces = components.statistics(None)?;
+    pieces.sort_by_key(|piece| std::cmp::Reverse(piece.voxels));
+    let Some((largest, others)) = pieces.split_first() else { return Ok(None) };
     let spacing = labels.geometry().spacing_mm();
     let extent_mm = (0..3)
         .map(|a| (largest.last[a] - largest.first[a] + 1) as f64 * spacing[a])
         .product::<f64>()
         .cbrt();
-    let all: usize = pieces.iter().map(|piece| piece.voxels).sum();
+    let all: u64 = pieces.iter().map(|piece| piece.voxels).sum();
     let share = largest.voxels as f64 / all as f64;
     let far_mm = others.iter().map(|other| gap_mm(largest, other, spacing)).fold(0.0, f64::max);
     if share >= SHARE && far_mm <= FAR * extent_mm {
-        return None;
+        return Ok(None);
     }
-    Some(InPieces {
+    Ok(Some(InPieces {
         structure: name.to_owned(),
         count: pieces.len(),
         share,
         far_mm,
         largest: box_of(labels, largest, inside),
-    })
+    }))
 }
 
 /// How far apart the bounding boxes of two pieces are, mm.
-fn gap_mm(a: &Piece, b: &Piece, spacing: [f64; 3]) -> f64 {
+fn gap_mm(a: &Component, b: &Component, spacing: [f64; 3]) -> f64 {
     let gap = |n: usize| {
         let voxels = b.first[n].saturating_sub(a.last[n]).max(a.first[n].saturating_sub(b.last[n]));
         (voxels as f64 * spacing[n]).powi(2)
@@ -108,7 +118,7 @@ fn gap_mm(a: &Piece, b: &Piece, spacing: [f64; 3]) -> f64 {
 }
 
 /// The box of what lies in a piece's bounding box: of the piece, and of crumbs within it.
-fn box_of(labels: &Volume<u16>, piece: &Piece, inside: impl Fn(u16) -> bool) -> Option<Pose> {
+fn box_of(labels: &Volume<u16>, piece: &Component, inside: impl Fn(u16) -> bool) -> Option<Pose> {
     let shape: [usize; 3] = std::array::from_fn(|a| piece.last[a] - piece.first[a] + 1);
     let part = labels.geometry().part(piece.first, shape);
     let [i0, j0, k0] = piece.first;
@@ -185,7 +195,7 @@ mod tests {
     }
 
     fn found(labels: &Volume<u16>) -> Option<InPieces> {
-        broken(labels, "a", |value| value == 1)
+        broken(labels, "a", |value| value == 1).unwrap()
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! What `pbt train` would refuse, and which other images a model trained so would refuse.
 
 use super::finding::Finding;
-use crate::session::{AnnotatedCase, TrainingCases, Wanted};
+use crate::session::{AnnotatedCase, RegionCases, TrainingCases, Wanted};
 use pbt_detect::{TrainConfig, TrainingData, grid_demands, refusals};
 use pbt_io::{CaseSpec, Dataset};
-use pbt_volume::Geometry;
+use pbt_volume::{Geometry, StructureKind};
 
 /// All that the training with the default configuration would refuse. `training` are the cases of
 /// the split `train` that could be read, `others` those of other splits. Without any training case,
@@ -14,6 +14,9 @@ pub(super) fn what_training_refuses(
     training: Vec<AnnotatedCase>,
     others: &[(&CaseSpec, &Geometry)],
 ) -> Vec<Finding> {
+    if dataset.structures.iter().all(|s| s.kind == StructureKind::Region) {
+        return what_regions_refuse(dataset);
+    }
     if training.is_empty() {
         return Vec::new();
     }
@@ -31,7 +34,7 @@ pub(super) fn what_training_refuses(
             continue;
         }
         refused.extend(refusal.case);
-        let ids = refusal.case.map(|case| data.cases()[case].as_str());
+        let ids = refusal.case.map(|case| data.list().id(case));
         let todo = if refusal.case.is_none() { " (annotate more, or take it out)" } else { "" };
         let message = Finding::of(&dataset.path, format_args!("{}{todo}", refusal.error));
         findings.push(Finding::error(message).in_cases(ids));
@@ -46,12 +49,22 @@ pub(super) fn what_training_refuses(
     findings
 }
 
+/// The first label map that cannot be used, or region without a value.
+fn what_regions_refuse(dataset: &Dataset) -> Vec<Finding> {
+    let cases: Vec<CaseSpec> = dataset.split("train").cloned().collect();
+    if cases.is_empty() {
+        return Vec::new();
+    }
+    let read = Wanted::new(dataset, &[]).and_then(|w| RegionCases::read(dataset, &cases, &w));
+    read.err().map(Finding::error).into_iter().collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::commands::validate::boxes::made::{dataset, upright};
     use nalgebra::{Matrix3, Vector3};
-    use pbt_volume::{PointLps, StructureKind};
+    use pbt_volume::PointLps;
 
     fn slices(count: usize) -> Geometry {
         let matrix = Matrix3::from_diagonal(&Vector3::new(1.5, 1.5, 8.0));

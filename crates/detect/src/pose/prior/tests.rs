@@ -1,4 +1,5 @@
 use super::*;
+use crate::config::OrientationConfig;
 use crate::config::TrainConfig;
 use nalgebra::Vector3;
 

@@ -5,7 +5,6 @@
 
 use crate::dataset::{CaseSpec, Dataset, Modality};
 use crate::json::{Node, parse};
-use crate::regular_file::{FileKind, read_file};
 use crate::{IoError, ReadOptions};
 use pbt_volume::{StructureKind, StructureSpec};
 use serde_json::Value;
@@ -13,15 +12,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+mod files;
+mod tables;
+
+use files::{Named, Roots, files};
+use tables::{add_names, split_of, splits};
+
 /// The file that makes a folder a BIDS data set.
 pub(crate) const DESCRIPTION: &str = "dataset_description.json";
-
-/// Entities that a label map adds to those of its image, or that say how either was made. What
-/// remains must be the same in both.
-const ADDED: [&str; 7] = ["seg", "atlas", "scale", "label", "desc", "den", "hemi"];
-
-/// Folders in the folder of a subject: sessions and types of data, and some room.
-const MAX_DEPTH: usize = 4;
 
 /// Whether a JSON file is the description of a BIDS data set.
 pub(crate) fn is_bids(root: &Value) -> bool {
@@ -36,82 +34,6 @@ pub(crate) fn has_label_maps(folder: &Path) -> bool {
             .map_or(true, |files| files.iter().any(|file| file.suffix == "dseg"))
     };
     Roots::of(folder).map_or(true, |roots| roots.label_maps.iter().any(maps))
-}
-
-/// A file of a subject, by its name: `sub-01_ses-2_T1w.nii.gz`.
-#[derive(Debug, Clone)]
-struct Named {
-    path: PathBuf,
-    stem: String,
-    entities: BTreeMap<String, String>,
-    suffix: String,
-}
-
-impl Named {
-    /// `None` for names that are no list of `key-value` and a suffix.
-    fn of(path: &Path, endings: &[&str]) -> Option<Self> {
-        let name = path.file_name()?.to_str()?;
-        let stem = endings.iter().find_map(|ending| name.strip_suffix(ending))?;
-        let mut parts: Vec<&str> = stem.split('_').collect();
-        let suffix = parts.pop()?;
-        let pairs = parts.into_iter().map(|part| {
-            part.split_once('-').map(|(key, value)| (key.to_owned(), value.to_owned()))
-        });
-        let entities = pairs.collect::<Option<_>>()?;
-        Some(Self {
-            path: path.to_path_buf(),
-            stem: stem.to_owned(),
-            entities,
-            suffix: suffix.to_owned(),
-        })
-    }
-
-    /// The folder of its subject, as `participants.tsv` names it.
-    fn subject(&self) -> Option<String> {
-        self.entities.get("sub").map(|sub| format!("sub-{sub}"))
-    }
-
-    /// What an image and its label map have in common. `space-orig` says that no transformation
-    /// took place.
-    fn key(&self) -> BTreeMap<&str, &str> {
-        let pairs = self.entities.iter().map(|(key, value)| (key.as_str(), value.as_str()));
-        pairs
-            .filter(|(key, value)| !ADDED.contains(key) && (*key, *value) != ("space", "orig"))
-            .collect()
-    }
-
-    fn beside(&self, ending: &str) -> PathBuf {
-        self.path.with_file_name(format!("{}{ending}", self.stem))
-    }
-}
-
-/// Where images and label maps lie: one folder, or a data set and its derivatives.
-struct Roots {
-    images: Vec<PathBuf>,
-    label_maps: Vec<PathBuf>,
-}
-
-impl Roots {
-    fn of(folder: &Path) -> Result<Self, IoError> {
-        // A derivative inside its data set: the choice of one of several.
-        let absolute =
-            std::path::absolute(folder).map_err(|error| IoError::unreadable(folder, &error))?;
-        let parent = absolute
-            .parent()
-            .filter(|parent| parent.file_name().is_some_and(|name| name == "derivatives"));
-        if let Some(raw) = parent.and_then(Path::parent) {
-            return Ok(Self {
-                images: vec![raw.to_path_buf(), folder.to_path_buf()],
-                label_maps: vec![folder.to_path_buf()],
-            });
-        }
-        let mut label_maps = vec![folder.to_path_buf()];
-        let derivatives = folder.join("derivatives");
-        if derivatives.is_dir() {
-            label_maps.extend(folders(&derivatives)?);
-        }
-        Ok(Self { images: label_maps.clone(), label_maps })
-    }
 }
 
 /// The data set that a `dataset_description.json` describes: each image with a label map is a case.
@@ -217,6 +139,7 @@ pub(crate) fn load(path: &Path, root: &Node) -> Result<Dataset, IoError> {
         modality,
         structures,
         label_names,
+        every_label: None,
         cases,
         path: path.to_path_buf(),
         warnings,
@@ -274,120 +197,6 @@ fn image_of<'a>(map: &Named, images: &'a [Named]) -> Result<Option<&'a Named>, I
     }
 }
 
-/// Adds the names of a label map's values: those of the table of its name, or of the nearest folder
-/// above whose table `…dseg.tsv` has no entity that the label map lacks.
-fn add_names(names: &mut BTreeMap<u16, String>, map: &Named, root: &Path) -> Result<(), IoError> {
-    let applies = |table: &Named| {
-        table.suffix == "dseg"
-            && table.entities.iter().all(|(key, value)| map.entities.get(key) == Some(value))
-    };
-    for folder in map.path.ancestors().skip(1) {
-        let entries =
-            std::fs::read_dir(folder).map_err(|error| IoError::unreadable(folder, &error))?;
-        let tables =
-            entries.filter_map(|entry| Named::of(&entry.ok()?.path(), &[".tsv"])).filter(applies);
-        if let Some(table) = tables.max_by_key(|table| table.entities.len()) {
-            return read_names(names, &table.path);
-        }
-        if folder == root {
-            break;
-        }
-    }
-    let advice = "write a table with the columns index and name";
-    Err(IoError::input(
-        &map.beside(".tsv"),
-        "file",
-        "is missing, so the label map's values have no names",
-        advice,
-    ))
-}
-
-fn read_names(names: &mut BTreeMap<u16, String>, path: &Path) -> Result<(), IoError> {
-    let bad = |what: String| {
-        IoError::input(path, "table", what, "repair the table: index and name of each label")
-    };
-    for row in table(path, &["index", "name"])? {
-        let (line, [index, name]) = row?;
-        let value: u16 = index.parse().map_err(|_| {
-            bad(format!("line {line}: `{index}` is no label value from 0 to 65535"))
-        })?;
-        if name.is_empty() {
-            return Err(bad(format!("line {line}: the name is empty")));
-        }
-        // 0 is the background.
-        if value > 0
-            && let Some(other) = names.insert(value, name.clone())
-            && other != name
-        {
-            return Err(bad(format!(
-                "line {line}: the value {value} is `{name}` here and `{other}` elsewhere"
-            )));
-        }
-    }
-    Ok(())
-}
-
-/// Subject and split, where `participants.tsv` has a column for it.
-fn splits(root: &Path) -> Result<Option<BTreeMap<String, String>>, IoError> {
-    let path = root.join("participants.tsv");
-    if !path.is_file() {
-        return Ok(None);
-    }
-    let first = read_file(&path, FileKind::Document)?;
-    let header = first.split(|&byte| byte == b'\n').next().unwrap_or_default();
-    if !header.split(|&byte| byte == b'\t').any(|column| column.trim_ascii() == b"split") {
-        return Ok(None);
-    }
-    table(&path, &["participant_id", "split"])?
-        .map(|row| row.map(|(_, [id, split])| (id, split)))
-        .collect::<Result<_, _>>()
-        .map(Some)
-}
-
-fn split_of(
-    image: &Named,
-    splits: &Option<BTreeMap<String, String>>,
-    root: &Path,
-) -> Result<String, IoError> {
-    let Some(splits) = splits else { return Ok("train".to_owned()) };
-    let subject = image.subject().unwrap_or_default();
-    splits.get(&subject).filter(|split| !split.is_empty()).cloned().ok_or_else(|| {
-        let problem = format!("has no split for `{subject}`");
-        IoError::input(
-            &root.join("participants.tsv"),
-            "split",
-            problem,
-            "give each subject with a label map a split, such as train",
-        )
-    })
-}
-
-type Row<const N: usize> = Result<(u64, [String; N]), IoError>;
-
-/// Line number and these columns of each row of a table with tabs.
-fn table<const N: usize>(
-    path: &Path,
-    columns: &[&str; N],
-) -> Result<std::vec::IntoIter<Row<N>>, IoError> {
-    let bytes = read_file(path, FileKind::Document)?;
-    let bad = |what: String| IoError::input(path, "table", what, "repair the table");
-    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
-    let mut reader =
-        csv::ReaderBuilder::new().delimiter(b'\t').trim(csv::Trim::All).from_reader(bytes);
-    let headers = reader.headers().map_err(|error| bad(error.to_string()))?.clone();
-    let mut places = [0; N];
-    for (place, column) in places.iter_mut().zip(columns) {
-        let found = headers.iter().position(|header| header == *column);
-        *place = found.ok_or_else(|| bad(format!("has no column `{column}`")))?;
-    }
-    let row = |record: Result<csv::StringRecord, csv::Error>| {
-        let record = record.map_err(|error| bad(error.to_string()))?;
-        let line = record.position().map_or(0, csv::Position::line);
-        Ok((line, places.map(|place| record.get(place).unwrap_or_default().to_owned())))
-    };
-    Ok(reader.records().map(row).collect::<Vec<_>>().into_iter())
-}
-
 /// What made an image, by the suffix and the folder that BIDS gives each kind.
 fn modality(image: &Named) -> String {
     let folder = image
@@ -403,53 +212,6 @@ fn modality(image: &Named) -> String {
         (_, "micr") => "microscopy".to_owned(),
         _ => "MR".to_owned(),
     }
-}
-
-fn folders(folder: &Path) -> Result<Vec<PathBuf>, IoError> {
-    let entries = std::fs::read_dir(folder).map_err(|error| IoError::unreadable(folder, &error))?;
-    let mut folders: Vec<PathBuf> =
-        entries.filter_map(|entry| Some(entry.ok()?.path())).filter(|path| path.is_dir()).collect();
-    folders.sort();
-    Ok(folders)
-}
-
-/// The files with one of these endings below the folders `sub-*`, in the order of their paths.
-fn files(root: &Path, endings: &[&str]) -> Result<Vec<Named>, IoError> {
-    let mut found = Vec::new();
-    let is_subject = |path: &PathBuf| {
-        path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("sub-"))
-    };
-    for subject in folders(root)?.into_iter().filter(is_subject) {
-        list(&subject, endings, &mut found, 0)?;
-    }
-    Ok(found)
-}
-
-fn list(
-    folder: &Path,
-    endings: &[&str],
-    found: &mut Vec<Named>,
-    depth: usize,
-) -> Result<(), IoError> {
-    if depth > MAX_DEPTH {
-        return Err(IoError::input(
-            folder,
-            "folder",
-            format!("is more than {MAX_DEPTH} folders deep"),
-            "keep to the layout of BIDS",
-        ));
-    }
-    let entries = std::fs::read_dir(folder).map_err(|error| IoError::unreadable(folder, &error))?;
-    let mut paths: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
-    paths.sort();
-    for path in paths {
-        if path.is_dir() {
-            list(&path, endings, found, depth + 1)?;
-        } else {
-            found.extend(Named::of(&path, endings));
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

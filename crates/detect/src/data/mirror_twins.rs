@@ -1,17 +1,19 @@
-//! What a mirror makes of structures and landmarks: who comes to lie where whom.
+//! Which structure and which landmark is whose mirror twin, by name or by place, and so takes its
+//! place in a mirrored image.
 
-use crate::data::symmetry::{Symmetry, across, mutual};
+use crate::data::point_pairs::{Symmetry, across, mutual};
 use crate::data::training_data::{Annotated, Points, TrainingData};
 use nalgebra::{UnitQuaternion, Vector3};
 use pbt_volume::{PointLps, Pose};
 
 /// What a mirror makes of a structure and its landmarks.
 pub(super) struct Mirror {
-    /// The structure that lies where this one comes to lie.
+    /// In the mirrored image, the structure whose mirror image takes this one's place; itself on the
+    /// midline.
     pub(super) twin: usize,
     /// The axis of its box that points left or right.
     pub(super) axis: usize,
-    /// What brings a point of the twin's mirrored box into the structure's own box.
+    /// Rotation and shift that align the twin's mirrored box with this structure's own box.
     pub(super) rotation: UnitQuaternion<f64>,
     pub(super) shift_mm: Vector3<f64>,
     /// By landmark, the one of the twin that comes to lie there.
@@ -20,14 +22,14 @@ pub(super) struct Mirror {
     pub(super) symmetric: bool,
 }
 
-/// Left–right pairs of landmarks come as near to each other as this, in D.
+/// A pair of landmarks is accepted if the mirrored one lies this near to its partner, in D.
 const REACH: f64 = 0.03;
 
-/// Left–right pairs of boxes come as near to each other as this, in D.
+/// The same of a pair of boxes, in D.
 const BOX_REACH: f64 = 0.3;
 
-/// The box axis that points left or right does so by at least this, as the mean of cosines, where
-/// structures lie alike in all images.
+/// If the mean |cosine| of one box axis with left–right exceeds this, the structures lie alike, and
+/// only that axis is tried.
 const UPRIGHT: f64 = 0.75;
 
 impl Mirror {
@@ -104,7 +106,7 @@ fn mean_places(poses: &[(usize, Pose)], landmarks: &[Points]) -> Vec<Vector3<f64
     landmarks.iter().map(mean).collect()
 }
 
-/// The twins that the data name, where they name any: a landmark without a partner is its own.
+/// Partners given by the data set, if any are; a landmark without one is its own partner.
 fn given_twins<D: TrainingData>(
     data: &D,
     own: &[Points],
@@ -118,8 +120,8 @@ fn given_twins<D: TrainingData>(
     partners.iter().any(Option::is_some).then(|| partners.iter().zip(own).map(place).collect())
 }
 
-/// By structure, its mirror twin: the one that the data name, or the one of about its size that is
-/// nearest to its mirror image, or itself.
+/// For each structure its twin: the named partner; else the structure of similar size nearest to its
+/// mirror image; else itself.
 pub(super) fn twins<D: TrainingData>(data: &D, structures: &[Annotated]) -> Vec<usize> {
     let scales: Vec<f64> = structures.iter().map(|(_, poses)| scale_mm(poses)).collect();
     let reach = BOX_REACH * scales.iter().copied().fold(f64::INFINITY, f64::min);

@@ -71,14 +71,6 @@ impl<'a, B: Backend> HeldOutOnce<'a, B> {
     }
 }
 
-/// How far off a refinement found held-out cases and how far off it leaves them.
-pub(crate) struct BeforeAndAfter {
-    /// Median error of the corners of the mode nearest to the truth, mm.
-    pub(crate) before_mm: f64,
-    /// The same of where the refinement brought it.
-    pub(crate) after_mm: f64,
-}
-
 impl HeldOutPass {
     /// Trains the refinement without each part of the cases and applies it there. `None` with a
     /// single subject.
@@ -145,29 +137,6 @@ impl HeldOutPass {
         PoseError {
             center_mm: std::array::from_fn(|a| deviation(&|step| step.shift_mm[a])),
             angle_rad: std::array::from_fn(|a| deviation(&|step| step.rotation[a])),
-        }
-    }
-
-    /// What the refinement does to the mode nearest to the truth.
-    pub(crate) fn before_and_after(
-        &self,
-        cases: &[TrainingCase],
-        modes: &[Vec<Pose>],
-    ) -> BeforeAndAfter {
-        let nearest = |((case, modes), ends): ((&TrainingCase, &Vec<Pose>), &Vec<Pose>)| {
-            let corner_mm = |pose: &Pose| BoxError::new(pose, &case.pose).corner_mm;
-            modes
-                .iter()
-                .zip(ends)
-                .map(|(mode, end)| (corner_mm(mode), corner_mm(end)))
-                .min_by(|a, b| a.0.total_cmp(&b.0))
-                .filter(|_| !case.copy)
-        };
-        let both: Vec<(f64, f64)> =
-            cases.iter().zip(modes).zip(&self.ends).filter_map(nearest).collect();
-        BeforeAndAfter {
-            before_mm: upper_median(both.iter().map(|pair| pair.0)),
-            after_mm: upper_median(both.iter().map(|pair| pair.1)),
         }
     }
 

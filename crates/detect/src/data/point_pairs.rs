@@ -1,5 +1,4 @@
-//! What a mirror makes of a structure: which of its points trade places, and where its box comes to
-//! lie.
+//! Left–right pairs among points, and the alignment that shows them.
 //!
 //! Mirror twins are pairs of points of which each is the nearest one to the other's mirror image. A
 //! box is seldom annotated exactly about the plane of symmetry, so the mirrored points are aligned

@@ -1,7 +1,8 @@
-//! Boxes from the label maps of a data set.
+//! Reads the label maps of a data set and asks `boxes_from_labels.rs`, which holds the rule, for their
+//! boxes.
 
+use crate::boxes_from_labels::MeanShape;
 use crate::dataset::{CaseSpec, Dataset};
-use crate::label_box_shape::MeanShape;
 use crate::label_runs::LabelRuns;
 use crate::{IoError, read_labels};
 use pbt_volume::{Pose, StructureKind, Volume};

@@ -3,8 +3,8 @@
 use crate::certainty::conformal::radius_90;
 use crate::certainty::evidence::landmark_evidence;
 use crate::certainty::evidence::{BELIEVED, Evidence};
+use crate::certainty::learned::{Certainty, HeldOutErrors, LandmarkCertainty};
 use crate::certainty::logistic::{Beliefs, Logistic, Outcome};
-use crate::certainty::structure::{Certainty, HeldOutErrors, LandmarkCertainty};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A structure found in a case that the model had not seen.

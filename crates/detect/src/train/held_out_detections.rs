@@ -1,11 +1,12 @@
-//! Detections of the whole chain in cases that it has not seen: every stage, from position to
+//! Detections in cases that no stage has seen: every stage, from position to
 //! network and landmarks, is trained again without each part of the subjects in turn.
 
+use super::made_worse::LastStages;
 use super::observer::{Nested, Observer};
 use super::train_on;
 use crate::DetectError;
-use crate::certainty::learning::{HeldOutBox, HeldOutLandmark, certainties};
-use crate::certainty::structure::Certainty;
+use crate::certainty::fitting::{HeldOutBox, HeldOutLandmark, certainties};
+use crate::certainty::learned::Certainty;
 use crate::certainty::suspicion::Suspicion;
 use crate::config::TrainConfig;
 use crate::data::augmentation::Augmented;
@@ -25,6 +26,8 @@ pub(super) struct Measured {
     /// Of each structure; empty where there are too few cases to tell.
     pub(super) certainty: Vec<Certainty>,
     pub(super) suspicions: Vec<Suspicion>,
+    /// Of stages that make held-out cases worse.
+    pub(super) warnings: Vec<String>,
 }
 
 /// Trains without each part of the subjects, finds them there, and compares. `whole` was trained on
@@ -35,12 +38,12 @@ pub(super) fn measure<B: Backend, D: TrainingData>(
     whole: &Model,
     observer: &dyn Observer,
 ) -> Result<Measured, D::Error> {
-    let none = Measured { certainty: Vec::new(), suspicions: Vec::new() };
+    let none = Measured { certainty: Vec::new(), suspicions: Vec::new(), warnings: Vec::new() };
     if !whole.provenance.config.certainty.measured {
         return Ok(none);
     }
     let structures = data.structures();
-    let cases: Vec<(usize, ())> = (0..data.cases().len()).map(|case| (case, ())).collect();
+    let cases: Vec<(usize, ())> = (0..data.list().len()).map(|case| (case, ())).collect();
     let subjects = Subjects::new(data, &cases);
     let folds = Folds::new(subjects.count());
     let parts = folds.count();
@@ -56,6 +59,8 @@ pub(super) fn measure<B: Backend, D: TrainingData>(
         .map(|(_, annotated)| has_loose_end(&annotated.iter().map(|a| a.1).collect::<Vec<_>>()))
         .collect();
     let (mut found, mut far) = (Vec::new(), Vec::new());
+    let mut last_stages: Vec<LastStages> =
+        structures.iter().map(|_| LastStages::default()).collect();
     for part in 0..parts {
         let rest = Part::new(data, of_part(part, false));
         let nested = Nested { outer: observer, part, parts };
@@ -80,6 +85,7 @@ pub(super) fn measure<B: Backend, D: TrainingData>(
                     pose: truth,
                     points: points.collect(),
                 };
+                last_stages[s].add(&detections[s], &truth.pose);
                 let pose = detections[s].pose;
                 let off_mm =
                     whole.structures[s].far_mm(&pose, &truth.pose, spacing_mm, loose_ends[s]);
@@ -95,7 +101,7 @@ pub(super) fn measure<B: Backend, D: TrainingData>(
         let b: &HeldOutBox = &found[far.number];
         let score = certainty[b.structure].score(&b.evidence);
         (!b.out && score >= found_from).then(|| Suspicion {
-            case: data.cases()[far.case].clone(),
+            case: data.list().id(far.case).to_owned(),
             structure: whole.structures[b.structure].name.clone(),
             found: far.pose,
             off_mm: far.off_mm,
@@ -103,7 +109,9 @@ pub(super) fn measure<B: Backend, D: TrainingData>(
         })
     };
     let suspicions = far.into_iter().filter_map(suspicion).collect();
-    Ok(Measured { certainty, suspicions })
+    let warnings = structures.iter().zip(&last_stages);
+    let warnings = warnings.flat_map(|((name, _), stages)| stages.warnings(name)).collect();
+    Ok(Measured { certainty, suspicions, warnings })
 }
 
 /// Whether every structure and landmark can be trained on these cases.

@@ -1,0 +1,80 @@
+//! What commands that write an image check before, and say after.
+
+use crate::Failure;
+use crate::output::say;
+use pbt_volume::Geometry;
+use std::path::{Path, PathBuf};
+
+/// MetaImage keeps directions of length one and spacings apart, which costs the last bit; that is
+/// not worth a warning.
+const NEGLIGIBLE_MM: f64 = 1e-9;
+
+/// Refuses an output, named by its argument, that would replace another file of the command.
+///
+/// # Errors
+/// Exit code 2.
+pub(super) fn refuse_same(
+    output: &Path,
+    argument: &str,
+    other: &Path,
+    what_it_is: &str,
+) -> Result<(), Failure> {
+    if resolved(output).is_some_and(|path| Some(path) == resolved(other)) {
+        return Err(Failure::usage(format!(
+            "{}: {argument}: is {what_it_is} (give another name)",
+            output.display()
+        )));
+    }
+    Ok(())
+}
+
+/// The one path of a file, which need not be there yet.
+fn resolved(path: &Path) -> Option<PathBuf> {
+    path.canonicalize().ok().or_else(|| {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        Some(folder.unwrap_or(Path::new(".")).canonicalize().ok()?.join(path.file_name()?))
+    })
+}
+
+/// Says how far voxels move where the format of the output rounds the affine.
+pub(super) fn warn_of_rounding(output: &Path, geometry: &Geometry, quiet: bool) {
+    let lost_mm = if is_nifti(output) { lost_in_f32_mm(geometry) } else { 0.0 };
+    if lost_mm > NEGLIGIBLE_MM {
+        let output = output.display();
+        say(
+            quiet,
+            format_args!(
+                "warning: {output}: affine: NIfTI-1 keeps 32 bits a number; voxels move by up to {lost_mm:.1e} mm (.nrrd keeps all)"
+            ),
+        );
+    }
+}
+
+fn is_nifti(path: &Path) -> bool {
+    let name = path.to_string_lossy().to_ascii_lowercase();
+    name.ends_with(".nii") || name.ends_with(".nii.gz")
+}
+
+/// A bound on how far a voxel moves, along any world axis, when the affine is rounded to `f32`; 0
+/// when nothing is lost.
+fn lost_in_f32_mm(geometry: &Geometry) -> f64 {
+    let lost = |value: f64| (value - f64::from(value as f32)).abs();
+    let affine = geometry.affine();
+    let row = |r: usize| {
+        lost(affine[(r, 3)])
+            + (0..3).map(|a| lost(affine[(r, a)]) * (geometry.shape()[a] - 1) as f64).sum::<f64>()
+    };
+    (0..3).map(row).fold(0.0, f64::max)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_f32_cannot_hold_is_bounded() {
+        assert_eq!(lost_in_f32_mm(&Geometry::isotropic([10, 10, 10], 0.5).unwrap()), 0.0);
+        let lost = lost_in_f32_mm(&Geometry::isotropic([11, 1, 1], 0.1).unwrap());
+        assert!((lost - 10.0 * (0.1f64 - f64::from(0.1f32)).abs()).abs() < 1e-15, "{lost}");
+    }
+}

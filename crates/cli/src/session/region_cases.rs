@@ -1,0 +1,121 @@
+//! Cases of a data set of regions, and training on them.
+
+use crate::session::cases::case_list;
+use crate::session::{Failure, TrainedModel, TrainedOn, Wanted};
+use pbt_cpu::Cpu;
+use pbt_detect::{
+    CaseList, IGNORED, LabelledImage, ListedCase, Observer, RegionData, RegionName, TrainConfig,
+    Trained,
+};
+use pbt_io::{CaseSpec, Dataset, IGNORED_CLASS, RegionLabels};
+use pbt_volume::sha256_hex;
+use rayon::prelude::*;
+
+// Both crates leave such voxels out; neither knows the other.
+const _: () = assert!(IGNORED == IGNORED_CLASS);
+
+/// Training cases with label maps.
+pub struct RegionCases {
+    list: CaseList,
+    regions: Vec<RegionName>,
+    labels: RegionLabels,
+    cases: Vec<RegionCase>,
+}
+
+struct RegionCase {
+    spec: CaseSpec,
+    warnings: Vec<String>,
+}
+
+impl RegionCases {
+    /// Reads images and label maps of cases once, to know that all can be used. Cases without a label
+    /// map are left out.
+    ///
+    /// # Errors
+    /// A region without a value, and the first case, in the file's order, that cannot be read.
+    pub fn read(dataset: &Dataset, cases: &[CaseSpec], wanted: &Wanted) -> Result<Self, Failure> {
+        let labels = dataset.region_labels(&wanted.regions)?;
+        let read = |spec: &CaseSpec| -> Result<(ListedCase, RegionCase), Failure> {
+            let image = spec.read_image()?;
+            let geometry = image.volume.geometry().clone();
+            labels.read(spec, &geometry)?;
+            let listed = ListedCase { id: spec.id.clone(), image_sha256: image.sha256, geometry };
+            Ok((listed, RegionCase { spec: spec.clone(), warnings: image.warnings }))
+        };
+        let labelled: Vec<&CaseSpec> = cases.iter().filter(|case| case.labels.is_some()).collect();
+        if labelled.is_empty() {
+            let what = "cases: none of those for training has a label map (give `labels`)";
+            return Err(Failure::input(&dataset.path, what));
+        }
+        let all: Vec<Result<_, Failure>> = labelled.into_par_iter().map(read).collect();
+        let all = all.into_iter().collect::<Result<Vec<_>, Failure>>()?;
+        let (listed, cases): (Vec<ListedCase>, Vec<RegionCase>) = all.into_iter().unzip();
+        let region =
+            |(name, value): &(String, u16)| RegionName { name: name.clone(), value: *value };
+        Ok(Self {
+            list: case_list(dataset, listed.into_iter()),
+            regions: labels.regions.iter().map(region).collect(),
+            labels,
+            cases,
+        })
+    }
+
+    /// What the user should know, each with its case.
+    pub fn warnings(&self) -> impl Iterator<Item = String> {
+        let of = |case: &RegionCase| {
+            case.warnings.iter().map(|w| format!("{}: {w}", case.spec.id)).collect::<Vec<_>>()
+        };
+        self.cases.iter().flat_map(of)
+    }
+}
+
+impl RegionData for RegionCases {
+    type Error = Failure;
+
+    fn list(&self) -> &CaseList {
+        &self.list
+    }
+
+    fn regions(&self) -> &[RegionName] {
+        &self.regions
+    }
+
+    fn load(&self, case: usize) -> Result<LabelledImage, Failure> {
+        let spec = &self.cases[case].spec;
+        let image = spec.read_image()?.volume;
+        match self.labels.read(spec, image.geometry())? {
+            Some(classes) => Ok(LabelledImage { image, classes }),
+            None => Err(Failure::input(&spec.image, "labels: the case has none")),
+        }
+    }
+}
+
+/// Trains a forest of regions, on the CPU. `observer` is told of every stage.
+///
+/// # Errors
+/// Exit code 4 for data or settings that cannot be used, 130 when the observer interrupts.
+pub fn train_regions(
+    dataset: &Dataset,
+    cases: &RegionCases,
+    config: &TrainConfig,
+    seed: u64,
+    observer: &dyn Observer,
+) -> Result<TrainedModel, Failure> {
+    let Trained { model, figures, suspicions, warnings } =
+        pbt_detect::train_regions(&Cpu, cases, config, seed, observer)
+            .map_err(|failure| failure.about(&dataset.path))?;
+    let bytes = model.to_bytes()?;
+    let known = |case: &ListedCase| TrainedOn {
+        case: case.id.clone(),
+        image_sha256: case.image_sha256.clone(),
+    };
+    Ok(TrainedModel {
+        sha256: sha256_hex(&[&bytes]),
+        model,
+        bytes,
+        figures,
+        cases: cases.list.cases.iter().map(known).collect(),
+        suspicions,
+        warnings,
+    })
+}

@@ -1,0 +1,111 @@
+//! Cases of a data set of regions, each held against its label map.
+
+use crate::session::{
+    Device, FailedCase, Failure, Source, Watcher, label_file, region_labels_path,
+};
+use pbt_evaluate::{RegionOverlap, RegionSummary, overlaps};
+use pbt_io::{CaseSpec, Dataset, IGNORED_CLASS, RegionLabels};
+use pbt_volume::Volume;
+
+/// What came out of some cases.
+pub struct EvaluatedRegions {
+    /// Of each case, region by region.
+    pub overlaps: Vec<RegionOverlap>,
+    /// Those that could not be evaluated.
+    pub failed: Vec<FailedCase>,
+    /// Of each region.
+    pub summaries: Vec<RegionSummary>,
+    /// Number of cases with a label map.
+    pub cases: usize,
+}
+
+/// Compares the labels of cases with their label maps. A case that cannot be read is told at once and
+/// listed.
+///
+/// # Errors
+/// A region without a value or that the results do not have, no case with a label map, and no case
+/// that could be evaluated.
+pub fn evaluate_regions(
+    dataset: &Dataset,
+    names: &[String],
+    source: &Source,
+    cases: Vec<CaseSpec>,
+    device: &Device,
+    watcher: &dyn Watcher,
+) -> Result<EvaluatedRegions, Failure> {
+    let labels = dataset.region_labels(names)?;
+    if let Source::Model(model) = source {
+        let known = source.structures(&cases);
+        if let Some(name) = names.iter().find(|name| !known.contains(*name)) {
+            let what = format!("structures: there is no `{name}` in the model");
+            return Err(Failure::input(&model.path, what));
+        }
+    }
+    let labelled: Vec<CaseSpec> = cases.into_iter().filter(|case| case.labels.is_some()).collect();
+    if labelled.is_empty() {
+        return Err(Failure::input(&dataset.path, "cases: none of them has a label map"));
+    }
+    let mut evaluated = EvaluatedRegions {
+        overlaps: Vec::new(),
+        failed: Vec::new(),
+        summaries: Vec::new(),
+        cases: labelled.len(),
+    };
+    watcher.begin(labelled.len());
+    for case in &labelled {
+        watcher.case(&case.id);
+        match of_case(names, &labels, source, case, device) {
+            Ok(compared) => evaluated.overlaps.extend(compared),
+            Err(failure) if failure.is_input() => {
+                watcher.failed(&case.id, &failure);
+                let reason = failure.to_string();
+                evaluated.failed.push(FailedCase { case: case.id.clone(), reason });
+            }
+            Err(failure) => return Err(failure),
+        }
+        watcher.done();
+    }
+    watcher.end();
+    if evaluated.failed.len() == labelled.len() {
+        let what = format!("cases: none of the {} could be evaluated (see above)", labelled.len());
+        return Err(Failure::input(&dataset.path, what));
+    }
+    evaluated.summaries =
+        names.iter().map(|name| RegionSummary::new(name, &evaluated.overlaps)).collect();
+    Ok(evaluated)
+}
+
+fn of_case(
+    names: &[String],
+    labels: &RegionLabels,
+    source: &Source,
+    case: &CaseSpec,
+    device: &Device,
+) -> Result<Vec<RegionOverlap>, Failure> {
+    let found: Volume<u8> = match source {
+        Source::Model(model) => {
+            let Some(map) = label_file(model, case.into(), device)?.map else {
+                return Err(Failure::model(&model.path, "structures: the model has no regions"));
+            };
+            // The model's values may not be those of this data set: names decide.
+            let mut classes = vec![0; usize::from(u16::MAX) + 1];
+            for (class, name) in (1..).zip(names) {
+                for (_, value) in map.regions.iter().filter(|(known, _)| known == name) {
+                    classes[usize::from(*value)] = class;
+                }
+            }
+            map.labels.map(|value| classes[usize::from(value)])
+        }
+        Source::Folder(folder) => {
+            let geometry = case.read_image()?.volume.geometry().clone();
+            labels.read_file(&region_labels_path(folder, &case.id), &geometry)?
+        }
+        Source::LeaveOneOut(_) => {
+            let what = "--leave-one-out: takes boxes and landmarks, not regions";
+            return Err(Failure::usage(what));
+        }
+    };
+    let Some(truth) = labels.read(case, found.geometry())? else { return Ok(Vec::new()) };
+    let voxel_ml = found.geometry().matrix().determinant().abs() / 1000.0;
+    Ok(overlaps(&case.id, names, (truth.data(), found.data()), IGNORED_CLASS, voxel_ml))
+}

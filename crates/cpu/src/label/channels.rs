@@ -1,0 +1,156 @@
+//! The channels of a part of an image as integral volumes.
+
+use crate::label::filters::{Part, channel};
+use pbt_features::{BoxMeanFeature, MeanBox};
+use pbt_tree::{Block, ChannelBank, Outside};
+use pbt_volume::{Geometry, IntegralVolume, Padding, Volume};
+use rayon::prelude::*;
+
+/// Channels of all voxels that boxes about a block's voxels can read.
+#[derive(Debug)]
+pub struct CpuChannels {
+    /// The voxels that boxes lie about.
+    pub(super) block: Block,
+    /// Where the channels begin in the image, voxels.
+    first: [i64; 3],
+    /// Boxes must lie from the first up to but not including the second, voxels of the image: the
+    /// image itself, or the image with its padding.
+    bounds: [[i64; 3]; 2],
+    tables: Vec<IntegralVolume>,
+}
+
+/// A range of voxels, half open, within bounds.
+fn grown(min: [i64; 3], max: [i64; 3], by: i64, bounds: &[[i64; 3]; 2]) -> [[i64; 3]; 2] {
+    let low = [0, 1, 2].map(|a| (min[a] - by).max(bounds[0][a]));
+    let high = [0, 1, 2].map(|a| (max[a] + by).min(bounds[1][a]));
+    [low, high]
+}
+
+fn geometry([low, high]: &[[i64; 3]; 2]) -> Geometry {
+    let shape = [0, 1, 2].map(|a| (high[a] - low[a]) as usize);
+    Geometry::isotropic(shape, 1.0).expect("a part of an image has voxels")
+}
+
+impl CpuChannels {
+    /// The channels for a block.
+    pub(super) fn new(image: &Volume<u16>, bank: &ChannelBank, block: &Block) -> Self {
+        let shape = image.shape().map(|n| n as i64);
+        let padding = if bank.outside == Outside::Missing { 0 } else { bank.reach as i64 };
+        let bounds = [[-padding; 3], shape.map(|n| n + padding)];
+        let (min, max) = (block.min.map(|n| n as i64), block.max.map(|n| n as i64));
+        let read = grown(min, max, bank.reach as i64, &bounds);
+        let support = bank.filters.iter().map(|f| f.support(bank.spacing_mm)).max().unwrap_or(0);
+        // Filters go wrong at the ends of a part, unless the image ends there, too.
+        let source = grown(read[0], read[1], support as i64, &bounds);
+        let zero = bank.outside == Outside::Zero;
+        let voxels = Volume::from_fn(geometry(&source), |i, j, k| {
+            let at = [i, j, k];
+            let at = [0, 1, 2].map(|a| source[0][a] + at[a] as i64);
+            let inside = (0..3).all(|a| (0..shape[a]).contains(&at[a]));
+            if zero && !inside { 0 } else { image.at_clamped(at[0], at[1], at[2]) }
+        });
+        let part = Part { voxels: &voxels, first: source[0], image_shape: image.shape() };
+        let skip = [0, 1, 2].map(|a| (read[0][a] - source[0][a]) as usize);
+        let table = |filter| {
+            let values =
+                Volume::new(voxels.geometry().clone(), channel(&part, filter, bank.spacing_mm));
+            let cut = Volume::from_fn(geometry(&read), |i, j, k| {
+                values.at(i + skip[0], j + skip[1], k + skip[2])
+            });
+            IntegralVolume::new(&cut, 0, Padding::Edge)
+        };
+        let tables = bank.filters.par_iter().map(table).collect();
+        Self { block: *block, first: read[0], bounds, tables }
+    }
+
+    /// Where a voxel of the image stands in the tables.
+    #[inline]
+    pub(super) fn base(&self, voxel: [usize; 3]) -> usize {
+        let strides = self.tables[0].strides();
+        (0..3).map(|a| (voxel[a] as i64 - self.first[a]) as usize * strides[a]).sum()
+    }
+
+    /// A feature made ready for these tables.
+    pub(super) fn bind(&self, feature: &BoxMeanFeature) -> BoundFeature<'_> {
+        let first = self.bind_box(&feature.first);
+        let second = feature.second.as_ref().map(|second| self.bind_box(second));
+        let (mut low, mut high) = (self.bounds[0], self.bounds[1]);
+        for b in [Some(&feature.first), feature.second.as_ref()].into_iter().flatten() {
+            for a in 0..3 {
+                low[a] = low[a].max(self.bounds[0][a] - i64::from(b.min[a]));
+                let end = i64::from(b.min[a]) + i64::from(b.size[a]);
+                high[a] = high[a].min(self.bounds[1][a] - end + 1);
+            }
+        }
+        BoundFeature {
+            counts: [feature.first.voxels(), feature.second.map_or(1, |second| second.voxels())],
+            first,
+            second,
+            low,
+            high,
+        }
+    }
+
+    fn bind_box(&self, b: &MeanBox) -> BoundBox<'_> {
+        let table = &self.tables[usize::from(b.channel)];
+        let strides = table.strides().map(|s| s as i64);
+        let corner = |n: usize| -> i64 {
+            (0..3)
+                .map(|a| {
+                    let far = if n >> a & 1 == 1 { i64::from(b.size[a]) } else { 0 };
+                    (i64::from(b.min[a]) + far) * strides[a]
+                })
+                .sum()
+        };
+        BoundBox {
+            table: table.table(),
+            corners: [0, 1, 2, 3, 4, 5, 6, 7].map(|n| corner(n) as isize),
+        }
+    }
+}
+
+/// A box as places in a table, relative to its voxel.
+pub(super) struct BoundBox<'a> {
+    table: &'a [u32],
+    /// Corner `n` is the far one along the axes whose bits are set.
+    corners: [isize; 8],
+}
+
+impl BoundBox<'_> {
+    /// The sum of the box about the voxel that stands at `base`.
+    #[inline]
+    fn sum(&self, base: usize) -> i64 {
+        let at = |n: usize| self.table[base.wrapping_add_signed(self.corners[n])];
+        let row = |n: usize| at(n + 1).wrapping_sub(at(n));
+        let sum = row(6).wrapping_sub(row(4)).wrapping_sub(row(2).wrapping_sub(row(0)));
+        i64::from(sum)
+    }
+}
+
+/// A feature made ready for the channels of a part.
+pub(super) struct BoundFeature<'a> {
+    first: BoundBox<'a>,
+    second: Option<BoundBox<'a>>,
+    /// Voxels of the boxes.
+    counts: [i64; 2],
+    /// Both boxes lie inside for voxels from `low` up to but not including `high`.
+    low: [i64; 3],
+    high: [i64; 3],
+}
+
+impl BoundFeature<'_> {
+    /// The response at a voxel of the image, which stands at `base`.
+    #[inline]
+    pub(super) fn response(&self, voxel: [usize; 3], base: usize) -> i64 {
+        let inside = |a: usize| (self.low[a]..self.high[a]).contains(&(voxel[a] as i64));
+        if !(inside(0) && inside(1) && inside(2)) {
+            return pbt_features::MISSING;
+        }
+        match &self.second {
+            Some(second) => {
+                self.first.sum(base) * self.counts[1] - second.sum(base) * self.counts[0]
+            }
+            None => self.first.sum(base),
+        }
+    }
+}

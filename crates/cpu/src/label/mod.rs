@@ -1,0 +1,56 @@
+//! Forests that label voxels, on the CPU.
+
+mod channels;
+mod filters;
+mod splits;
+mod voxels;
+
+pub use channels::CpuChannels;
+
+use crate::device::Cpu;
+use pbt_features::BoxMeanFeature;
+use pbt_tree::{
+    Block, ChannelBank, DeviceError, LabelBackend, LabelForest, LabelMatrix, Split, SplitTask,
+};
+use pbt_volume::Volume;
+
+impl LabelBackend for Cpu {
+    type Channels = CpuChannels;
+
+    fn channels(
+        &self,
+        image: &Volume<u16>,
+        bank: &ChannelBank,
+        block: &Block,
+    ) -> Result<CpuChannels, DeviceError> {
+        Ok(CpuChannels::new(image, bank, block))
+    }
+
+    fn respond(
+        &self,
+        channels: &CpuChannels,
+        features: &[BoxMeanFeature],
+        voxels: &[[usize; 3]],
+        out: &mut [i64],
+    ) -> Result<(), DeviceError> {
+        voxels::respond(channels, features, voxels, out);
+        Ok(())
+    }
+
+    fn best_splits(
+        &self,
+        matrix: &LabelMatrix,
+        tasks: &[SplitTask<'_>],
+        min_leaf: u32,
+    ) -> Result<Vec<Option<Split>>, DeviceError> {
+        Ok(splits::best(matrix, tasks, min_leaf))
+    }
+
+    fn distributions(
+        &self,
+        channels: &CpuChannels,
+        forest: &LabelForest,
+    ) -> Result<Vec<u32>, DeviceError> {
+        Ok(voxels::distributions(channels, forest))
+    }
+}

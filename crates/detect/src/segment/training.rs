@@ -1,0 +1,367 @@
+//! Training of the forest that labels regions.
+
+use crate::DetectError;
+use crate::config::TrainConfig;
+use crate::model::{Model, Provenance};
+use crate::random::{Seeds, Stream};
+use crate::segment::blocks::{BLOCK_EDGE, blocks};
+use crate::segment::data::{LabelledImage, RegionData};
+use crate::segment::region_forest::{RegionForest, working_image};
+use crate::segment::samples::{CaseSamples, stratum_count, working_classes};
+use crate::train::Trained;
+use crate::train::observer::{Observer, StageFigure};
+use pbt_features::{BoxMeanFeature, BoxMeanPool, Filter};
+use pbt_tree::{
+    Block, ChannelBank, DeviceError, Edges, LabelBackend, LabelForest, LabelMatrix, LeafPrior,
+    MISSING_BIN, MOST_CLASSES, grow_label_forest,
+};
+use pbt_volume::{IntensityPolicy, Volume, check_memory};
+use rayon::prelude::*;
+use sha2::{Digest, Sha256};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+/// Cases and voxels whose responses the thresholds are drawn from.
+const EDGE_CASES: usize = 32;
+const EDGE_SAMPLES: usize = 4096;
+
+/// Features whose responses are in memory at a time.
+const FEATURES_AT_A_TIME: usize = 64;
+
+/// What observers call the forest.
+const NAME: &str = "regions";
+
+/// A case made ready.
+struct Case {
+    image: Volume<u16>,
+    samples: CaseSamples,
+}
+
+/// Trains a forest that labels the regions of the data.
+///
+/// # Errors
+/// [`DetectError`] for data or configuration that cannot be used and for a device that fails, and
+/// whatever reading an image gives.
+pub fn train_regions<B: LabelBackend, D: RegionData>(
+    backend: &B,
+    data: &D,
+    config: &TrainConfig,
+    seed: u64,
+    observer: &dyn Observer,
+) -> Result<Trained, D::Error> {
+    config.check()?;
+    accept(data)?;
+    let (seeds, mut figures) = (Seeds::of_all(seed), Vec::new());
+    let spacing_mm = config.working.spacing_mm.unwrap_or_else(|| middle_spacing_mm(data));
+    let scales_mm = config.regions.scales_mm(spacing_mm)?;
+    let intensity = match config.working.intensity {
+        Some(policy) => policy,
+        None => intensity(data)?,
+    };
+
+    observer.stage(NAME, "drawing voxels", 0.0);
+    let started = Instant::now();
+    let mut hash = Sha256::new();
+    let mut cases = Vec::new();
+    let count = config.regions.samples.div_ceil(data.list().len());
+    for n in 0..data.list().len() {
+        interrupted(observer)?;
+        let LabelledImage { image, classes } = data.load(n)?;
+        hash.update(format!("case {} {}\n", data.list().id(n), data.list().cases[n].image_sha256));
+        hash.update(classes.data());
+        let about = |e: DetectError| {
+            DetectError::training(format!("case {}", data.list().id(n)), e.to_string())
+        };
+        let image = working_image(&image, &intensity, spacing_mm).map_err(about)?;
+        let classes = working_classes(&classes, image.geometry());
+        let random = &mut seeds.random(Stream::RegionSamples, n);
+        let class_count = data.regions().len() + 1;
+        let sampling = config.regions.sampling;
+        let wanted = (count, config.regions.near);
+        let samples = CaseSamples::draw(&classes, class_count, wanted, sampling, random);
+        cases.push(Case { image, samples });
+    }
+    accept_samples(data, &cases)?;
+    let counts: Vec<f64> = cases.iter().map(|case| case.samples.voxels.len() as f64).collect();
+    figures.push(StageFigure::new(format!("{NAME}: voxels"), started, "voxels a case", &counts));
+
+    let mut bank = ChannelBank {
+        filters: filters(config, &scales_mm),
+        spacing_mm,
+        outside: config.regions.outside,
+        reach: 0,
+    };
+    let features = draw_features(config, spacing_mm, bank.filters.len(), seeds);
+    bank.reach = features.iter().map(BoxMeanFeature::reach).max().unwrap_or(0);
+    observer.stage(NAME, "responses", 0.05);
+    let started = Instant::now();
+    let matrix = matrix(backend, &cases, &bank, &features, data.regions().len() + 1, observer)?;
+    figures.push(StageFigure::new(
+        format!("{NAME}: responses"),
+        started,
+        "features",
+        &[features.len() as f64],
+    ));
+
+    observer.stage(NAME, "growing trees", 0.5);
+    let started = Instant::now();
+    let prior = leaf_prior(config, &cases, matrix.classes());
+    let params = &config.regions.forest;
+    let done = AtomicUsize::new(0);
+    let tick = || {
+        let done = done.fetch_add(1, Ordering::Relaxed) + 1;
+        observer.stage(NAME, "growing trees", 0.5 + 0.5 * done as f64 / params.trees as f64);
+    };
+    let seed_of_trees = seeds.derive(Stream::RegionTrees, 0);
+    let trees = grow_label_forest(backend, &matrix, &prior, params, seed_of_trees, tick)
+        .map_err(|e| DetectError::training(NAME, e.to_string()))?;
+    interrupted(observer)?;
+    let leaves: Vec<f64> =
+        trees.iter().map(|tree| (tree.leaves.len() / matrix.classes()) as f64).collect();
+    figures.push(StageFigure::new(format!("{NAME}: trees"), started, "leaves a tree", &leaves));
+
+    let forest = LabelForest { classes: matrix.classes(), vote: params.vote, features, trees };
+    let forest = forest.without_unused_features();
+    bank.reach = forest.reach();
+    let regions = RegionForest {
+        regions: data.regions().to_vec(),
+        cases: data.list().len(),
+        intensity,
+        bank,
+        forest,
+    };
+    let provenance = Provenance {
+        pbt_version: env!("CARGO_PKG_VERSION").to_owned(),
+        dataset: data.list().name.clone(),
+        modality: data.list().modality.clone(),
+        training_sha256: pbt_volume::hex(&hash.finalize()),
+        cases: data.list().len(),
+        copies: 0,
+        seed,
+        config: config.clone(),
+    };
+    Ok(Trained {
+        model: Model::of_regions(provenance, regions),
+        figures,
+        suspicions: Vec::new(),
+        warnings: Vec::new(),
+    })
+}
+
+fn interrupted(observer: &dyn Observer) -> Result<(), DetectError> {
+    if observer.interrupted() { Err(DetectError::Interrupted) } else { Ok(()) }
+}
+
+/// Says what cannot be trained before an image is read.
+fn accept<D: RegionData>(data: &D) -> Result<(), DetectError> {
+    let wrong = |field: &str, what: String| Err(DetectError::training(field, what));
+    if data.list().is_empty() {
+        return wrong("cases", "there is no training case".to_owned());
+    }
+    if data.regions().is_empty() {
+        return wrong("structures", "there is no region to train".to_owned());
+    }
+    let most = MOST_CLASSES - 1;
+    if data.regions().len() > most {
+        let what = format!("{} regions are more than {most}", data.regions().len());
+        return wrong("structures", what);
+    }
+    Ok(())
+}
+
+/// Voxels of some strata in all training cases.
+fn voxels_of(cases: &[Case], wanted: impl Fn(usize) -> bool) -> u64 {
+    let own = |case: &Case| {
+        let all = case.samples.voxels_by_stratum.iter().enumerate();
+        all.filter(|(stratum, _)| wanted(*stratum)).map(|(_, voxels)| voxels).sum::<u64>()
+    };
+    cases.iter().map(own).sum()
+}
+
+/// Fewest voxels of a region in all training cases.
+const FEWEST_VOXELS: u64 = 50;
+
+fn accept_samples<D: RegionData>(data: &D, cases: &[Case]) -> Result<(), DetectError> {
+    let regions = data.regions().iter().enumerate().map(|(n, r)| (&r.name[..], vec![n + 2]));
+    for (name, strata) in std::iter::once(("the background", vec![0, 1])).chain(regions) {
+        let voxels = voxels_of(cases, |stratum| strata.contains(&stratum));
+        if voxels < FEWEST_VOXELS {
+            let what = format!(
+                "{voxels} voxels in all training cases; at least {FEWEST_VOXELS} are needed (draw it, or \
+                 check the values under `labels`)"
+            );
+            return Err(DetectError::training(format!("structures: {name}"), what));
+        }
+    }
+    Ok(())
+}
+
+/// The edge of a cube with the volume of a voxel, the middle one of all images, mm.
+fn middle_spacing_mm<D: RegionData>(data: &D) -> f64 {
+    let mean = |case| libm::cbrt(data.list().geometry(case).spacing_mm().iter().product());
+    let mut means: Vec<f64> = (0..data.list().len()).map(mean).collect();
+    means.sort_by(f64::total_cmp);
+    means[means.len() / 2]
+}
+
+/// Cases that a window is learned from.
+const CASES_FOR_WINDOW: usize = 10;
+
+/// Percentiles of each image, or for CT one window: the middle ones of such percentiles.
+fn intensity<D: RegionData>(data: &D) -> Result<IntensityPolicy, D::Error> {
+    let percentiles = IntensityPolicy::Percentiles { low_percent: 1.0, high_percent: 99.0 };
+    if !data.list().is_ct() {
+        return Ok(percentiles);
+    }
+    let (mut lows, mut highs) = (Vec::new(), Vec::new());
+    for case in 0..data.list().len().min(CASES_FOR_WINDOW) {
+        let range = percentiles.range(&data.load(case)?.image).map_err(|e| {
+            DetectError::training(format!("case {}", data.list().id(case)), e.to_string())
+        })?;
+        lows.push(range.low);
+        highs.push(range.high);
+    }
+    let middle = |mut values: Vec<f64>| {
+        values.sort_by(f64::total_cmp);
+        values[values.len() / 2]
+    };
+    Ok(IntensityPolicy::Window { low: middle(lows), high: middle(highs) })
+}
+
+fn filters(config: &TrainConfig, scales_mm: &[f64]) -> Vec<Filter> {
+    let mut filters = Filter::bank(scales_mm);
+    if config.regions.place {
+        filters.extend((0..3).map(|axis| Filter::Place { axis }));
+    }
+    filters
+}
+
+/// Boxes reach so far unless the configuration says otherwise, voxels.
+const RADIUS: f64 = 16.0;
+const EDGE: f64 = 9.0;
+
+fn draw_features(
+    config: &TrainConfig,
+    spacing_mm: f64,
+    channels: usize,
+    seeds: Seeds,
+) -> Vec<BoxMeanFeature> {
+    let pool = BoxMeanPool {
+        radius: config.regions.radius_mm.map_or(RADIUS, |mm| mm / spacing_mm),
+        edge: config.regions.edge_mm.map_or(EDGE, |mm| mm / spacing_mm),
+        channels,
+    };
+    let mut random = seeds.random(Stream::RegionFeatures, 0);
+    pool.features(config.regions.features, &mut random)
+}
+
+/// Bins of all features at the samples of all cases, case after case.
+fn matrix<B: LabelBackend>(
+    backend: &B,
+    cases: &[Case],
+    bank: &ChannelBank,
+    features: &[BoxMeanFeature],
+    classes: usize,
+    observer: &dyn Observer,
+) -> Result<LabelMatrix, DetectError> {
+    let labels: Vec<u8> =
+        cases.iter().flat_map(|case| case.samples.classes.iter().copied()).collect();
+    let bytes = labels.len() as u64 * features.len() as u64;
+    check_memory(bytes).map_err(|e| {
+        let what = format!("{e} (lower regions.samples or regions.features)");
+        DetectError::training("memory", what)
+    })?;
+    let edges = edges(backend, cases, bank, features)?;
+    let mut bins = vec![MISSING_BIN; labels.len() * features.len()];
+    let mut first = 0;
+    for (n, case) in cases.iter().enumerate() {
+        interrupted(observer)?;
+        let all: Vec<usize> = (0..case.samples.voxels.len()).collect();
+        respond(backend, case, &all, bank, features, |from, places, responses| {
+            let rows = bins[from * labels.len()..].par_chunks_mut(labels.len());
+            let responses = responses.par_chunks(places.len());
+            rows.zip(responses).zip(&edges[from..]).for_each(|((row, responses), edges)| {
+                for (&place, &response) in places.iter().zip(responses) {
+                    row[first + place] = edges.bin(response);
+                }
+            });
+        })?;
+        first += case.samples.voxels.len();
+        observer.stage(NAME, "responses", 0.1 + 0.4 * (n + 1) as f64 / cases.len() as f64);
+    }
+    Ok(LabelMatrix::new(classes, labels, edges, bins))
+}
+
+/// Thresholds of all features, from responses at some samples of some cases.
+fn edges<B: LabelBackend>(
+    backend: &B,
+    cases: &[Case],
+    bank: &ChannelBank,
+    features: &[BoxMeanFeature],
+) -> Result<Vec<Edges>, DetectError> {
+    let used: Vec<&Case> = cases.iter().step_by(cases.len().div_ceil(EDGE_CASES)).collect();
+    let each = EDGE_SAMPLES.div_ceil(used.len());
+    let mut all: Vec<Vec<i64>> = vec![Vec::new(); features.len()];
+    for case in used {
+        let count = case.samples.voxels.len();
+        let step = count.div_ceil(each).max(1);
+        let some: Vec<usize> = (0..count).step_by(step).collect();
+        respond(backend, case, &some, bank, features, |from, places, responses| {
+            for (all, responses) in all[from..].iter_mut().zip(responses.chunks(places.len())) {
+                all.extend(responses);
+            }
+        })?;
+    }
+    Ok(all.into_par_iter().map(Edges::of_responses).collect())
+}
+
+/// Hands out the responses of all features at some samples of a case: the first feature of a part,
+/// the samples of a block, and `[feature][sample]`.
+fn respond<B: LabelBackend>(
+    backend: &B,
+    case: &Case,
+    samples: &[usize],
+    bank: &ChannelBank,
+    features: &[BoxMeanFeature],
+    mut take: impl FnMut(usize, &[usize], &[i64]),
+) -> Result<(), DeviceError> {
+    let voxels = &case.samples.voxels;
+    for block in blocks(case.image.shape(), BLOCK_EDGE) {
+        let inside =
+            |b: &Block, v: [usize; 3]| (0..3).all(|a| (b.min[a]..b.max[a]).contains(&v[a]));
+        let places: Vec<usize> =
+            samples.iter().copied().filter(|&s| inside(&block, voxels[s])).collect();
+        if places.is_empty() {
+            continue;
+        }
+        let channels = backend.channels(&case.image, bank, &block)?;
+        let at: Vec<[usize; 3]> = places.iter().map(|&s| voxels[s]).collect();
+        let mut responses = vec![0; FEATURES_AT_A_TIME * at.len()];
+        for (part, features) in features.chunks(FEATURES_AT_A_TIME).enumerate() {
+            let responses = &mut responses[..features.len() * at.len()];
+            backend.respond(&channels, features, &at, responses)?;
+            take(part * FEATURES_AT_A_TIME, &places, responses);
+        }
+    }
+    Ok(())
+}
+
+/// Fractional bits of the number of voxels that a sample stands for.
+const WEIGHT_BITS: u32 = 8;
+
+/// How many voxels each sample stands for: as many as its stratum has for each that was drawn.
+fn leaf_prior(config: &TrainConfig, cases: &[Case], classes: usize) -> LeafPrior {
+    let weight = |stratum: usize| {
+        let voxels = voxels_of(cases, |s| s == stratum);
+        let strata = cases.iter().flat_map(|case| &case.samples.strata);
+        let drawn = strata.filter(|&&s| usize::from(s) == stratum).count().max(1);
+        let each = if config.regions.label_prior { voxels as f64 / drawn as f64 } else { 1.0 };
+        (each * f64::from(1 << WEIGHT_BITS) + 0.5).clamp(1.0, f64::from(u32::MAX)) as u32
+    };
+    let weights: Vec<u32> = (0..stratum_count(classes)).map(weight).collect();
+    let strata = cases.iter().flat_map(|case| &case.samples.strata);
+    LeafPrior {
+        weights: strata.map(|&stratum| weights[usize::from(stratum)]).collect(),
+        bias: (config.regions.forest.histogram_bias * 65536.0) as u32,
+    }
+}

@@ -1,0 +1,96 @@
+//! Label maps as classes of voxels: which region each voxel belongs to.
+
+use crate::dataset::{CaseSpec, Dataset};
+use crate::{IoError, read_labels};
+use pbt_volume::{Geometry, StructureKind, Volume};
+use std::path::Path;
+
+/// The name of a label whose voxels are neither trained nor scored.
+const IGNORE: &str = "ignore";
+
+/// The class of such a voxel.
+pub const IGNORED_CLASS: u8 = u8::MAX;
+
+/// Most regions of a data set.
+const MOST_REGIONS: usize = 63;
+
+/// Which values of label maps belong to which region.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RegionLabels {
+    /// Name of each region and its value in label maps that are written, in the order of classes
+    /// from 1 on.
+    pub regions: Vec<(String, u16)>,
+    /// Class by value.
+    classes: Vec<u8>,
+}
+
+impl Dataset {
+    /// Whether a structure is a region.
+    pub fn is_region(&self, name: &str) -> bool {
+        self.structures.iter().any(|s| s.name == name && s.kind == StructureKind::Region)
+    }
+
+    /// The values of these regions in label maps. Values of other names, and those without a name,
+    /// are background.
+    ///
+    /// # Errors
+    /// [`IoError`] when a region has no value under `labels`, or there are too many regions.
+    pub fn region_labels(&self, names: &[String]) -> Result<RegionLabels, IoError> {
+        let wrong = |problem: String, remedy: &str| {
+            Err(IoError::input(&self.path, "labels", problem, remedy))
+        };
+        if names.len() > MOST_REGIONS {
+            let problem = format!("{} regions are more than {MOST_REGIONS}", names.len());
+            return wrong(problem, "train some of them with --structure");
+        }
+        let mut regions = Vec::new();
+        let mut classes = vec![0; usize::from(u16::MAX) + 1];
+        for (class, name) in (1u8..).zip(names) {
+            let values: Vec<u16> = if self.every_label.as_ref() == Some(name) {
+                (1..=u16::MAX).filter(|value| !self.label_names.contains_key(value)).collect()
+            } else {
+                let named = self.label_names.iter().filter(|(_, n)| *n == name);
+                named.map(|(&value, _)| value).filter(|&value| value > 0).collect()
+            };
+            let Some(&first) = values.first() else {
+                let problem = format!("no value above 0 is named `{name}`");
+                return wrong(problem, "give the region its value, as in \"1\": \"NAME\"");
+            };
+            values.iter().for_each(|&value| classes[usize::from(value)] = class);
+            regions.push((name.clone(), first));
+        }
+        for (&value, _) in self.label_names.iter().filter(|(_, name)| *name == IGNORE) {
+            classes[usize::from(value)] = IGNORED_CLASS;
+        }
+        Ok(RegionLabels { regions, classes })
+    }
+}
+
+impl RegionLabels {
+    /// The class of every voxel of a case's label map; `None` where it has no label map.
+    ///
+    /// # Errors
+    /// [`IoError`] when the map cannot be read or lies on another grid than the image.
+    pub fn read(&self, case: &CaseSpec, image: &Geometry) -> Result<Option<Volume<u8>>, IoError> {
+        case.labels.as_deref().map(|path| self.read_file(path, image)).transpose()
+    }
+
+    /// As [`RegionLabels::read`], of a file.
+    ///
+    /// # Errors
+    /// Those of [`RegionLabels::read`].
+    pub fn read_file(&self, path: &Path, image: &Geometry) -> Result<Volume<u8>, IoError> {
+        let labels = read_labels(path)?;
+        if !labels.geometry().is_same_grid(image) {
+            let ([a, b, c], [x, y, z]) = (labels.shape(), image.shape());
+            let problem = if labels.shape() == image.shape() {
+                "the voxels lie elsewhere than those of the image".to_owned()
+            } else {
+                format!("{a} x {b} x {c} voxels, where the image has {x} x {y} x {z}")
+            };
+            return Err(IoError::input(path, "grid", problem, "make it on the image's grid"));
+        }
+        let classes = labels.data().iter().map(|&value| self.classes[usize::from(value)]).collect();
+        Ok(Volume::new(image.clone(), classes))
+    }
+}

@@ -140,7 +140,10 @@ class Result:
         """A row a detection, with the columns of ``detections.csv``. Needs pandas."""
         import pandas
 
-        return pandas.DataFrame(self._rows())
+        table = pandas.DataFrame(self._rows())
+        # A column without any value is one of numbers, as in the file.
+        numbers = [column for column in table if column not in _TEXTS]
+        return table.astype(dict.fromkeys(numbers, float))
 
     def labels(self) -> npt.NDArray[np.uint16]:
         """What each voxel of the image's grid belongs to, indexed ``[i, j, k]``: the number of the
@@ -182,3 +185,7 @@ class Result:
 
 def _columns(names: list[str], values: list[float] | None) -> dict[str, float | None]:
     return dict(zip(names, values or [None] * len(names)))
+
+
+#: The columns of a table that are no numbers.
+_TEXTS = {"case_id", "status", "name", "kind", "input_sha256", "model_sha256"}

@@ -49,15 +49,20 @@ impl Model {
         self.loaded.record().version
     }
 
-    /// Boxes, and the landmarks found in the frame of each, or regions, in the order of results.
+    /// Boxes, and the landmarks found in the frame of each.
     #[getter]
     fn structures(&self) -> Vec<(String, Vec<String>)> {
         let structure = |s: &pbt_detect::StructureModel| {
             (s.name.clone(), s.landmarks().iter().map(|l| l.name.clone()).collect())
         };
+        self.loaded.model.structures.iter().map(structure).collect()
+    }
+
+    /// Regions, in the order of results.
+    #[getter]
+    fn regions(&self) -> Vec<String> {
         let regions = self.loaded.model.regions.iter().flat_map(|forest| &forest.regions);
-        let boxes = self.loaded.model.structures.iter().map(structure);
-        boxes.chain(regions.map(|region| (region.name.clone(), Vec::new()))).collect()
+        regions.map(|region| region.name.clone()).collect()
     }
 
     /// Detects in an image file or a DICOM folder.

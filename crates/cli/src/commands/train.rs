@@ -120,7 +120,7 @@ impl Run<'_> {
         device: &Device,
     ) -> Result<ExitCode, Failure> {
         let Self { args, global, dataset, .. } = self;
-        let device = device.for_regions()?;
+        let record = device.for_regions()?;
         if args.resume {
             let what = "--resume: a training of regions has no checkpoints (leave it out)";
             return Err(Failure::usage(what));
@@ -131,9 +131,9 @@ impl Run<'_> {
         warnings.iter().for_each(|w| say(global.quiet, format_args!("warning: {w}")));
         catch_interrupts(global);
         let progress = TrainingProgress::new(global, checkpoint_of(&args.output)?);
-        let trained = train_regions(dataset, &cases, self.config, args.seed, &progress);
+        let trained = train_regions(dataset, &cases, self.config, args.seed, device, &progress);
         drop(progress);
-        self.write(&trained?, warnings, &device)?;
+        self.write(&trained?, warnings, &record)?;
         Ok(ExitCode::SUCCESS)
     }
 

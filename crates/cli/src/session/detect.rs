@@ -131,14 +131,14 @@ pub fn label_image(
         let result = result_of(model, input, image, &found, times, device);
         return Ok(Found { result, map: None });
     };
-    let device = device.for_regions()?;
-    let labelling =
-        regions.label(&Cpu, &image.volume).map_err(|e| Failure::from(e).about(input.path))?;
+    let record = device.for_regions()?;
+    let labelling = device.install(|| regions.label(&Cpu, &image.volume));
+    let labelling = labelling.map_err(|e| Failure::from(e).about(input.path))?;
     let mut timing_ms = vec![("load".to_owned(), load_ms)];
     timing_ms.extend(labelling.timing_ms);
     timing_ms.push(("total".to_owned(), total_ms(started)));
     let records = labelling.regions.iter().map(region_record).collect();
-    let result = written(model, input, image, records, timing_ms, device);
+    let result = written(model, input, image, records, timing_ms, record);
     let named = labelling.regions.into_iter().map(|region| (region.name, region.value));
     let map = RegionMap { labels: labelling.labels, regions: named.collect() };
     Ok(Found { result, map: Some(map) })

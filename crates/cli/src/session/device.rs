@@ -138,7 +138,7 @@ impl Device {
     }
 
     /// Works on the device's CPU threads.
-    fn install<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
+    pub(super) fn install<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
         match &self.pool {
             Some(pool) => pool.install(work),
             None => work(),

@@ -1,7 +1,7 @@
 //! Cases of a data set of regions, and training on them.
 
 use crate::session::cases::case_list;
-use crate::session::{Failure, TrainedModel, TrainedOn, Wanted};
+use crate::session::{Device, Failure, TrainedModel, TrainedOn, Wanted};
 use pbt_cpu::Cpu;
 use pbt_detect::{
     CaseList, IGNORED, LabelledImage, ListedCase, Observer, RegionData, RegionName, TrainConfig,
@@ -99,11 +99,12 @@ pub fn train_regions(
     cases: &RegionCases,
     config: &TrainConfig,
     seed: u64,
+    device: &Device,
     observer: &dyn Observer,
 ) -> Result<TrainedModel, Failure> {
+    let trained = device.install(|| pbt_detect::train_regions(&Cpu, cases, config, seed, observer));
     let Trained { model, figures, suspicions, warnings } =
-        pbt_detect::train_regions(&Cpu, cases, config, seed, observer)
-            .map_err(|failure| failure.about(&dataset.path))?;
+        trained.map_err(|failure| failure.about(&dataset.path))?;
     let bytes = model.to_bytes()?;
     let known = |case: &ListedCase| TrainedOn {
         case: case.id.clone(),

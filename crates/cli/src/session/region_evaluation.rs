@@ -3,6 +3,7 @@
 use crate::session::{
     Device, FailedCase, Failure, Source, Watcher, label_file, region_labels_path,
 };
+use pbt_detect::DetectError;
 use pbt_evaluate::{RegionOverlap, RegionSummary, overlaps};
 use pbt_io::{CaseSpec, Dataset, IGNORED_CLASS, RegionLabels};
 use pbt_volume::Volume;
@@ -53,6 +54,9 @@ pub fn evaluate_regions(
     };
     watcher.begin(labelled.len());
     for case in &labelled {
+        if watcher.interrupted() {
+            return Err(DetectError::Interrupted.into());
+        }
         watcher.case(&case.id);
         match of_case(names, &labels, source, case, device) {
             Ok(compared) => evaluated.overlaps.extend(compared),

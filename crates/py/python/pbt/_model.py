@@ -17,7 +17,7 @@ class Structure(NamedTuple):
     """A structure that a model finds."""
 
     name: str
-    #: ``box`` or ``landmark``
+    #: ``box``, ``landmark`` or ``region``
     kind: str
     #: The box in whose frame a landmark is found.
     parent: str | None
@@ -52,7 +52,7 @@ class Model:
     @property
     def structures(self) -> list[Structure]:
         """What it finds."""
-        return [
+        boxes = [
             structure
             for box, landmarks in self._model.structures
             for structure in (
@@ -60,6 +60,7 @@ class Model:
                 *(Structure(name, "landmark", box) for name in landmarks),
             )
         ]
+        return boxes + [Structure(name, "region", None) for name in self._model.regions]
 
     def detect(
         self,

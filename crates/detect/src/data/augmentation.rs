@@ -148,7 +148,9 @@ impl<'a, D: TrainingData> Augmented<'a, D> {
         for (n, mirror) in mirrors.iter().enumerate() {
             for (number, copy) in copies.iter().enumerate() {
                 let case = count + number;
-                let from = if copy.mirrored { mirror.twin } else { n };
+                let Some(from) = (if copy.mirrored { mirror.twin } else { Some(n) }) else {
+                    continue;
+                };
                 if let Some((_, pose)) =
                     own_structures[from].1.iter().find(|(c, _)| *c == copy.origin)
                 {
@@ -281,14 +283,16 @@ mod tests {
         }
     }
 
-    fn cases(structures: Vec<Annotated>, landmarks: Vec<Vec<Points>>) -> Cases {
-        let count = structures[0].1.len();
+    fn grid() -> Geometry {
         let matrix = UnitQuaternion::from_euler_angles(0.1, -0.05, 0.2).to_rotation_matrix()
             * Matrix3::from_diagonal_element(1.5);
-        let geometry =
-            Geometry::new([20, 24, 30], matrix, PointLps::new(-10.0, 5.0, -20.0)).unwrap();
+        Geometry::new([20, 24, 30], matrix, PointLps::new(-10.0, 5.0, -20.0)).unwrap()
+    }
+
+    fn cases(structures: Vec<Annotated>, landmarks: Vec<Vec<Points>>) -> Cases {
+        let count = structures[0].1.len();
         Cases {
-            list: CaseList::made("CT", std::iter::repeat_n(geometry, count)),
+            list: CaseList::made("CT", std::iter::repeat_n(grid(), count)),
             structures,
             landmarks,
             partners: Vec::new(),
@@ -384,7 +388,7 @@ mod tests {
         let places = [(9.0, 0.0), (-9.0, 0.5), (0.2, 14.0), (0.0, -14.0)];
         let data =
             cases(names.into_iter().zip(places.map(|(x, z)| at(x, z))).collect(), Vec::new());
-        assert_eq!(twins(&data, &data.structures), [1, 0, 2, 3]);
+        assert_eq!(twins(&data, &data.structures), [1, 0, 2, 3].map(Some));
         let augmented = Augmented::new(&data, 1, &AugmentationConfig::default(), 0).unwrap();
         assert_eq!(augmented.symmetric(), None);
         let middle = data.list.geometry(0).center().0.x;
@@ -399,7 +403,30 @@ mod tests {
             partners: vec![("upper".into(), "lower".into()), ("lower".into(), "upper".into())],
             ..data
         };
-        assert_eq!(twins(&named, &named.structures), [1, 0, 3, 2]);
+        assert_eq!(twins(&named, &named.structures), [1, 0, 3, 2].map(Some));
+    }
+
+    /// Boxes are 8 mm wide.
+    #[test]
+    fn a_structure_of_one_side_is_no_twin_of_itself() {
+        let middle = grid().center().0.x;
+        let at = |off: f64, z: f64| -> Vec<(usize, Pose)> {
+            (0..3)
+                .map(|case| (case, pose([middle + off, 20.0 + case as f64, z], [0.0; 3])))
+                .collect()
+        };
+        let parotid = || ("right parotid".to_owned(), at(-9.0, 0.0));
+        let alone = cases(vec![parotid(), ("mandible".into(), at(1.0, 14.0))], Vec::new());
+        assert_eq!(twins(&alone, &alone.structures), [None, Some(1)]);
+        let copied = Augmented::new(&alone, 1, &AugmentationConfig::default(), 0).unwrap();
+        let annotated = |n: usize| copied.structures()[n].1.len();
+        assert_eq!((annotated(0), annotated(1)), (3, 6));
+        // One whose partner is not trained, wherever the image was cut.
+        let partners = vec![("right parotid".into(), "left parotid".into())];
+        let named = Cases { partners, ..cases(vec![parotid()], Vec::new()) };
+        assert_eq!(twins(&named, &named.structures), [None]);
+        let middle = cases(vec![("prostate".to_owned(), at(3.0, 0.0))], Vec::new());
+        assert_eq!(twins(&middle, &middle.structures), [Some(0)]);
     }
 
     #[test]

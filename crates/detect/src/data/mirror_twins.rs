@@ -9,8 +9,9 @@ use pbt_volume::{PointLps, Pose};
 /// What a mirror makes of a structure and its landmarks.
 pub(super) struct Mirror {
     /// In the mirrored image, the structure whose mirror image takes this one's place; itself on the
-    /// midline.
-    pub(super) twin: usize,
+    /// midline; `None` beside the midline, where the other side's structure is not trained. A
+    /// mirrored image would teach that one under this one's name.
+    pub(super) twin: Option<usize>,
     /// The axis of its box that points left or right.
     pub(super) axis: usize,
     /// Rotation and shift that align the twin's mirrored box with this structure's own box.
@@ -38,8 +39,9 @@ impl Mirror {
         structures: &[Annotated],
         landmarks: &[Vec<Points>],
         n: usize,
-        twin: usize,
+        mirror_twin: Option<usize>,
     ) -> Self {
+        let twin = mirror_twin.unwrap_or(n);
         let (own, others) = (
             mean_places(&structures[n].1, &landmarks[n]),
             mean_places(&structures[twin].1, &landmarks[twin]),
@@ -62,20 +64,21 @@ impl Mirror {
             .min_by(|a, b| a.1.residual.total_cmp(&b.1.residual));
         match symmetry {
             Some((axis, found)) => Self {
-                twin,
+                twin: mirror_twin,
                 axis,
                 rotation: found.rotation,
                 shift_mm: found.shift,
-                symmetric: twin != n
-                    || found
-                        .twins
-                        .iter()
-                        .enumerate()
-                        .any(|(l, other)| other.is_some_and(|other| other != l)),
+                symmetric: mirror_twin.is_some()
+                    && (twin != n
+                        || found
+                            .twins
+                            .iter()
+                            .enumerate()
+                            .any(|(l, other)| other.is_some_and(|other| other != l))),
                 landmarks: found.twins,
             },
             None => Self {
-                twin,
+                twin: mirror_twin,
                 axis: if upright { axis } else { 0 },
                 rotation: UnitQuaternion::identity(),
                 shift_mm: Vector3::zeros(),
@@ -121,8 +124,8 @@ fn given_twins<D: TrainingData>(
 }
 
 /// For each structure its twin: the named partner; else the structure of similar size nearest to its
-/// mirror image; else itself.
-pub(super) fn twins<D: TrainingData>(data: &D, structures: &[Annotated]) -> Vec<usize> {
+/// mirror image; else itself, unless it lies on one side of the body or its partner is not trained.
+pub(super) fn twins<D: TrainingData>(data: &D, structures: &[Annotated]) -> Vec<Option<usize>> {
     let scales: Vec<f64> = structures.iter().map(|(_, poses)| scale_mm(poses)).collect();
     let reach = BOX_REACH * scales.iter().copied().fold(f64::INFINITY, f64::min);
     let middle = |case: usize| {
@@ -141,13 +144,24 @@ pub(super) fn twins<D: TrainingData>(data: &D, structures: &[Annotated]) -> Vec<
     let places: Vec<Vector3<f64>> = structures.iter().map(mean).collect();
     let mirrored: Vec<Vector3<f64>> = places.iter().map(|p| across(p, 0)).collect();
     let found = mutual(&places, &mirrored, reach);
-    let named = |n: usize| {
-        structures
-            .iter()
-            .position(|(name, _)| data.partner(&structures[n].0).as_ref() == Some(name))
-    };
     let alike = |n: usize, other: usize| libm::log(scales[n] / scales[other]).abs() < 0.2;
-    (0..structures.len())
-        .map(|n| named(n).or(found[n].filter(|&other| alike(n, other))).unwrap_or(n))
-        .collect()
+    let twin = |n: usize| match data.partner(&structures[n].0) {
+        Some(partner) => structures.iter().position(|(name, _)| *name == partner),
+        None => found[n]
+            .filter(|&other| other != n && alike(n, other))
+            .or_else(|| (!is_on_one_side(data, &structures[n].1)).then_some(n)),
+    };
+    (0..structures.len()).map(twin).collect()
+}
+
+/// Whether the sagittal plane through the middles of the images passes by a structure's boxes, on
+/// the mean. Images are trimmed to the patient, so that their middle is near the patient's.
+fn is_on_one_side<D: TrainingData>(data: &D, poses: &[(usize, Pose)]) -> bool {
+    let off =
+        |(case, pose): &(usize, Pose)| pose.center.0.x - data.list().geometry(*case).center().0.x;
+    let half = |(_, pose): &(usize, Pose)| {
+        let axes = pose.axes();
+        (0..3).map(|axis| axes[(0, axis)].abs() * pose.size_mm[axis] / 2.0).sum::<f64>()
+    };
+    poses.iter().map(off).sum::<f64>().abs() > poses.iter().map(half).sum::<f64>()
 }

@@ -16,11 +16,12 @@ use crate::working::choice::working_spec;
 use pbt_tree::{Backend, ImageLayout};
 use pbt_volume::{PointLps, Pose};
 use rayon::prelude::*;
+use std::collections::BTreeMap;
 
-/// Decides whether mirrored copies are used. Landmarks in left–right pairs say that a structure is symmetric; others may lie on one side,
-/// where a mirrored copy would misplace them. Without landmarks a regressor is tried on the first
-/// structure and its look-alikes, with mirrored copies and without: spines gain, hippocampi of one
-/// side lose, and eight prostates cannot tell.
+/// Decides whether mirrored copies are used. Landmarks in left–right pairs say that a structure is
+/// symmetric; others may lie on one side, where a mirrored copy would misplace them. Without
+/// landmarks a regressor of each structure is tried with mirrored copies and without: spines gain,
+/// hippocampi of one side lose, and eight prostates cannot tell.
 pub(super) fn trial<B: Backend, D: TrainingData>(
     backend: &B,
     data: &D,
@@ -36,32 +37,60 @@ pub(super) fn trial<B: Backend, D: TrainingData>(
         return Ok(MirrorTrial::without_gain(symmetric));
     }
     let structures = mirrored.structures();
-    let Some((_, annotated)) = structures.first() else {
-        return Ok(MirrorTrial::without_gain(false));
+    let mut by_case: BTreeMap<usize, Vec<[f64; 2]>> = BTreeMap::new();
+    for structure in 0..structures.len() {
+        let tried = try_structure(backend, &mirrored, pyramids, config, seed, structure)?;
+        for (case, errors) in tried {
+            by_case.entry(case).or_default().push(errors);
+        }
+    }
+    let mean = |errors: &Vec<[f64; 2]>, n: usize| {
+        errors.iter().map(|error| error[n]).sum::<f64>() / errors.len() as f64
     };
-    let subjects = Subjects::new(&mirrored, annotated);
-    if subjects.count() < FEWEST_TO_CHOOSE {
+    let of = |n: usize| by_case.values().map(|errors| mean(errors, n)).collect::<Vec<f64>>();
+    if by_case.is_empty() {
         return Ok(MirrorTrial::without_gain(false));
     }
+    Ok(MirrorTrial::of(Gain::new(&of(0), &of(1))))
+}
+
+/// By case, the errors of a regressor of a structure that was trained without mirrored copies and
+/// with them, as shares of the mean error without. Nothing where there are no copies or too few
+/// subjects to tell.
+fn try_structure<B: Backend, D: TrainingData>(
+    backend: &B,
+    mirrored: &Augmented<'_, D>,
+    pyramids: &Pyramids,
+    config: &TrainConfig,
+    seed: u64,
+    structure: usize,
+) -> Result<Vec<(usize, [f64; 2])>, D::Error> {
+    let structures = mirrored.structures();
+    let (_, annotated) = &structures[structure];
+    // The originals come first.
     let originals: Vec<(usize, Pose)> =
         annotated.iter().filter(|&&(case, _)| mirrored.origin(case) == case).copied().collect();
+    let subjects = Subjects::new(mirrored, annotated);
+    if originals.len() == annotated.len() || subjects.count() < FEWEST_TO_CHOOSE {
+        return Ok(Vec::new());
+    }
     let poses: Vec<Pose> = originals.iter().map(|&(_, pose)| pose).collect();
-    let middles: Vec<PointLps> =
-        originals.iter().map(|&(case, _)| data.list().geometry(case).center()).collect();
+    let middle = |case: usize| mirrored.list().geometry(case).center();
+    let middles: Vec<PointLps> = originals.iter().map(|&(case, _)| middle(case)).collect();
     let prior = Prior::new(&poses, &middles, config.orientation.orientations);
-    let working = working_spec(data, config, &prior)?;
+    let working = working_spec(mirrored, config, &prior)?;
     let cases = annotated
         .par_iter()
         .enumerate()
         .map(|(n, &(case, pose))| {
             Ok(TrainingCase {
-                pyramid: pyramids.get(&mirrored, case, &working)?,
-                middle: mirrored.list().geometry(case).center(),
+                pyramid: pyramids.get(mirrored, case, &working)?,
+                middle: middle(case),
                 pose,
                 subject: subjects.subject(n),
                 origin: subjects.origin(n),
                 copy: mirrored.origin(case) != case,
-                look_alikes: look_alikes(&structures, 0, case),
+                look_alikes: look_alikes(&structures, structure, case),
             })
         })
         .collect::<Result<Vec<_>, D::Error>>()?;
@@ -75,7 +104,6 @@ pub(super) fn trial<B: Backend, D: TrainingData>(
         .map(|case| Ok(backend.upload(case.pyramid.levels(), &layout)?))
         .collect::<Result<_, DetectError>>()?;
     let images: Vec<&B::Image> = images.iter().collect();
-    // The originals come first.
     let errors = |count: usize| {
         regressor_trial(&StageInput {
             backend,
@@ -84,10 +112,13 @@ pub(super) fn trial<B: Backend, D: TrainingData>(
             working: &working,
             prior: &prior,
             config,
-            seeds: Seeds::of_structure(seed, 0),
+            seeds: Seeds::of_structure(seed, structure),
         })
     };
-    Ok(MirrorTrial::of(Gain::new(&errors(originals.len())?, &errors(cases.len())?)))
+    let (without, with) = (errors(originals.len())?, errors(cases.len())?);
+    let mean = without.iter().sum::<f64>() / without.len() as f64;
+    let shares = without.iter().zip(&with).map(|(without, with)| [without / mean, with / mean]);
+    Ok(originals.iter().map(|&(case, _)| case).zip(shares).collect())
 }
 
 /// Mirrored copies are taken where they leave less than this share of the error: they double the

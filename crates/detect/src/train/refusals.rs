@@ -193,7 +193,7 @@ mod tests {
         assert_eq!(refused, narrow);
         assert!(refused.contains(&3) && !refused.contains(&0), "{found:?}");
         assert!(found.iter().all(|(_, text)| text.contains("its features reach")), "{found:?}");
-        assert!(found[0].1.starts_with(&format!("case c{}: shape: ", refused[0])), "{found:?}");
+        assert!(found[0].1.starts_with(&format!("case case {}: shape: ", refused[0])), "{found:?}");
         let demands = grid_demands(&data, &config);
         assert!(demands[0].check(data.list().geometry(0)).is_ok());
         assert!(demands[0].check(data.list().geometry(3)).is_err());

@@ -100,3 +100,18 @@ fn what_cannot_be_converted_leaves_older_files() {
     );
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
 }
+
+/// Headers of one name share a file of voxels.
+#[test]
+fn voxels_of_the_input_are_never_replaced() {
+    let folder = scratch();
+    let at = |name: &str| folder.path().join(name);
+    convert(&tiny().folder().join("c7.nii.gz"), &at("x.mhd")).exits_with(0);
+    let voxels = std::fs::read(at("x.raw")).unwrap();
+    for output in ["x.nhdr", "x.MHD", "x.mhd"] {
+        let line = convert(&at("x.mhd"), &at(output)).exits_with(2);
+        assert!(line.error_line().contains("OUT: is the input itself"), "{}", line.stderr);
+    }
+    assert_eq!(std::fs::read(at("x.raw")).unwrap(), voxels);
+    convert(&at("x.mhd"), &at("y.nhdr")).exits_with(0);
+}

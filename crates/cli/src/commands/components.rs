@@ -51,12 +51,12 @@ pub(super) fn run(args: &Arguments, global: &Global) -> Result<ExitCode, Failure
 
 /// Before anything is read: no output may be another file of the command, or be out of reach.
 fn check_outputs(args: &Arguments) -> Result<(), Failure> {
-    refuse_same(&args.output, "OUT", &args.input, "the input itself")?;
+    refuse_same(&args.output, "OUT", &args.input, "the input itself, or has its file of voxels")?;
     if let Some(image) = &args.intensity {
         refuse_same(&args.output, "OUT", image, "the image of --intensity")?;
     }
     if let Some(table) = &args.table {
-        refuse_same(table, "--table", &args.input, "the input itself")?;
+        refuse_same(table, "--table", &args.input, "the input itself, or has its file of voxels")?;
         refuse_same(table, "--table", &args.output, "OUT, too")?;
         if let Some(image) = &args.intensity {
             refuse_same(table, "--table", image, "the image of --intensity")?;

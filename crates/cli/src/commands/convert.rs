@@ -8,7 +8,7 @@ use pbt_io::{read_raw_with, write_image};
 use std::process::ExitCode;
 
 pub(super) fn run(args: &Convert, global: &Global) -> Result<ExitCode, Failure> {
-    refuse_same(&args.output, "OUT", &args.input, "the input itself")?;
+    refuse_same(&args.output, "OUT", &args.input, "the input itself, or has its file of voxels")?;
     let loaded = read_raw_with(&args.input, &args.volume.options())?;
     for warning in &loaded.warnings {
         say(global.quiet, format_args!("warning: {}: {warning}", args.input.display()));

@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 /// not worth a warning.
 const NEGLIGIBLE_MM: f64 = 1e-9;
 
-/// Refuses an output, named by its argument, that would replace another file of the command.
+/// Refuses an output, named by its argument, that would replace another file of the command, or the
+/// voxels beside it: two headers of one name share `NAME.raw`.
 ///
 /// # Errors
 /// Exit code 2.
@@ -19,13 +20,23 @@ pub(super) fn refuse_same(
     other: &Path,
     what_it_is: &str,
 ) -> Result<(), Failure> {
-    if resolved(output).is_some_and(|path| Some(path) == resolved(other)) {
+    let others = files(other);
+    if files(output).iter().any(|file| others.contains(file)) {
         return Err(Failure::usage(format!(
             "{}: {argument}: is {what_it_is} (give another name)",
             output.display()
         )));
     }
     Ok(())
+}
+
+/// An image's file, and the file of its voxels where the header is one of its own.
+fn files(image: &Path) -> Vec<PathBuf> {
+    let is_header = image.extension().is_some_and(|extension| {
+        ["mhd", "nhdr"].iter().any(|header| extension.eq_ignore_ascii_case(header))
+    });
+    let voxels = is_header.then(|| image.with_extension("raw"));
+    std::iter::once(image.to_path_buf()).chain(voxels).filter_map(|path| resolved(&path)).collect()
 }
 
 /// The one path of a file, which need not be there yet.

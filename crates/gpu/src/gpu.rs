@@ -3,11 +3,13 @@
 use crate::best::{BestKernels, BestScores, read_scores};
 use crate::bins::{BinsKernels, DeviceMatrix};
 use crate::boost::BoostKernels;
+use crate::components::ComponentsKernels;
 use crate::device::{Context, DeviceInfo, GpuError};
 use crate::forest::FixedTables;
 use crate::haar::{HaarKernels, Strategy};
 use crate::image::{GpuImage, Images};
 use crate::integral::Integral;
+use crate::label::LabelKernels;
 use crate::patches::PatchesKernels;
 use crate::poses::{PoseFrames, PosesKernels};
 use cudarc::driver::CudaSlice;
@@ -30,6 +32,8 @@ pub struct Gpu {
     pub(crate) poses: PosesKernels,
     pub(crate) patches: PatchesKernels,
     pub(crate) best: BestKernels,
+    pub(crate) label: LabelKernels,
+    pub(crate) components: ComponentsKernels,
 }
 
 impl Gpu {
@@ -50,6 +54,8 @@ impl Gpu {
             poses: PosesKernels::load(&device, &fixed)?,
             patches: PatchesKernels::load(&device)?,
             best: BestKernels::load(&device)?,
+            label: LabelKernels::load(&device)?,
+            components: ComponentsKernels::load(&device)?,
             device,
         })
     }
@@ -77,6 +83,14 @@ impl Gpu {
     /// What the device is.
     pub fn info(&self) -> &DeviceInfo {
         &self.device.info
+    }
+
+    /// Waits for all that was asked of the device.
+    ///
+    /// # Errors
+    /// [`GpuError`] when something of it failed.
+    pub fn synchronize(&self) -> Result<(), GpuError> {
+        Ok(self.device.stream.synchronize()?)
     }
 
     /// A volume's voxels on the device.

@@ -161,33 +161,51 @@ extern "C" __global__ void components_nodes(
                 u32 own = __ldg(row_of(g, bits, ry, rz) + w) & run;
                 if (own) first = min(first, ((u32)rz * g.ny + ry) * g.nx + 32 * w + __ffs(own) - 1);
             }
-            if (ends) break;
+            // Nothing comes before what the first row of the bundle has.
+            if (ends || first / g.nx == (u32)z * g.bundle * g.ny + y * g.bundle) break;
         }
         first_voxels[node] = first;
     }
 }
 
+// Sets of nodes in memory, each known by its smallest one. A node's parent is a smaller one of its set.
+struct GlobalSets {
+    u32 *parents;
+
+    __device__ __forceinline__ u32 parent(u32 node) const { return __ldcg(parents + node); }
+};
+
+// The same in shared memory.
+struct SharedSets {
+    u32 *parents;
+
+    __device__ __forceinline__ u32 parent(u32 node) const {
+        return *(volatile u32 *)(parents + node);
+    }
+};
+
 // The smallest node of a set. May halve the way for the next: whoever joins a node at the same time
 // goes on with its old parent, which stays in the set.
-template <bool HALVE>
-__device__ __forceinline__ u32 root_of(u32 *parents, u32 node) {
-    u32 parent = __ldcg(parents + node);
+template <bool HALVE, class Sets>
+__device__ __forceinline__ u32 root_of(const Sets &sets, u32 node) {
+    u32 parent = sets.parent(node);
     while (parent != node) {
-        u32 grandparent = __ldcg(parents + parent);
-        if (HALVE && grandparent != parent) parents[node] = grandparent;
+        u32 grandparent = sets.parent(parent);
+        if (HALVE && grandparent != parent) sets.parents[node] = grandparent;
         node = grandparent;
-        parent = __ldcg(parents + node);
+        parent = sets.parent(node);
     }
     return node;
 }
 
-__device__ __forceinline__ void join(u32 *parents, u32 a, u32 b) {
+template <class Sets>
+__device__ __forceinline__ void join(const Sets &sets, u32 a, u32 b) {
     while (true) {
-        a = root_of<true>(parents, a);
-        b = root_of<true>(parents, b);
+        a = root_of<true>(sets, a);
+        b = root_of<true>(sets, b);
         if (a == b) return;
         u32 high = max(a, b), low = min(a, b);
-        u32 old = atomicMin(parents + high, low);
+        u32 old = atomicMin(sets.parents + high, low);
         if (old == high) return;
         // It had got a parent in the meantime.
         a = old;
@@ -195,13 +213,13 @@ __device__ __forceinline__ void join(u32 *parents, u32 a, u32 b) {
     }
 }
 
-// Runs of a line.
+// Runs of a line, and how many begin before each of its words.
 struct Line {
     const u32 *starts, *before;
 
     // The run that holds a bit: the last that begins up to there.
     __device__ __forceinline__ u32 node(int word, int bit) const {
-        return before[word] + __popc(starts[word] & (~0u >> (31 - bit))) - 1;
+        return before[word] + __popc(__ldg(starts + word) & (~0u >> (31 - bit))) - 1;
     }
 };
 
@@ -216,9 +234,10 @@ struct Face {
 
 // Joins the runs of two lines where bits of a face here and of one there touch in a word. Neighbouring
 // bits of a face are of one run, so one contact of many is enough.
+template <class Sets>
 __device__ __forceinline__ void join_faces(
     const Line &here, const Line &there, const Face &face_here, const Face &face_there, int word,
-    bool corners, u32 *parents
+    bool corners, const Sets &sets
 ) {
     u32 a = face_here.at(word), b = face_there.at(word);
     if (!(a | b)) return;
@@ -226,7 +245,7 @@ __device__ __forceinline__ void join_faces(
     u32 both = a & b, before = last_a & last_b;
     for (u32 left = both & ~(both << 1 | before >> 31); left; left &= left - 1) {
         int bit = __ffs(left) - 1;
-        join(parents, here.node(word, bit), there.node(word, bit));
+        join(sets, here.node(word, bit), there.node(word, bit));
     }
     if (!corners) return;
     // One ends at a place, and the other begins at the next.
@@ -234,56 +253,119 @@ __device__ __forceinline__ void join_faces(
     for (u32 left = a_before & b & ~a & ~b_before; left; left &= left - 1) {
         int bit = __ffs(left) - 1;
         u32 node = bit > 0 ? here.node(word, bit - 1) : here.node(word - 1, 31);
-        join(parents, node, there.node(word, bit));
+        join(sets, node, there.node(word, bit));
     }
     for (u32 left = b_before & a & ~b & ~a_before; left; left &= left - 1) {
         int bit = __ffs(left) - 1;
         u32 node = bit > 0 ? there.node(word, bit - 1) : there.node(word - 1, 31);
-        join(parents, here.node(word, bit), node);
+        join(sets, here.node(word, bit), node);
     }
 }
 
-// Joins the runs of all lines with those that they touch on the lines before.
+// Joins the runs of a line in a word with those that they touch on the lines before, where `wanted`;
+// `line(dy, dz)` are the runs of a line beside it.
+template <class Sets, class Wanted, class LineAt>
+__device__ __forceinline__ void join_line(
+    const Grid &g, const u32 *bits, int y, int z, int word, const Sets &sets, Wanted wanted,
+    LineAt line
+) {
+    // The second row of a face lies beyond the first along one axis.
+    int row = y * g.bundle, plane = z * g.bundle, beside = g.bundle - 1;
+    auto face = [&](int y, int z, int dy, int dz) {
+        return Face{row_of(g, bits, y, z), row_of(g, bits, y + dy, z + dz)};
+    };
+    Line here = line(0, 0);
+    if (y > 0 && wanted(-1, 0))
+        join_faces(
+            here, line(-1, 0), face(row, plane, 0, beside), face(row - 1, plane, 0, beside), word,
+            g.corners > 0, sets
+        );
+    if (z == 0) return;
+    if (wanted(0, -1))
+        join_faces(
+            here, line(0, -1), face(row, plane, beside, 0), face(row, plane - 1, beside, 0), word,
+            g.corners > 0, sets
+        );
+    if (g.corners == 0) return;
+    if (y > 0 && wanted(-1, -1))
+        join_faces(
+            here, line(-1, -1), face(row, plane, 0, 0), face(row - 1, plane - 1, 0, 0), word,
+            g.corners > 1, sets
+        );
+    // There is a line beyond, so this one has all its rows.
+    if (y + 1 < g.lines_y && wanted(1, -1))
+        join_faces(
+            here, line(1, -1), face(row + beside, plane, 0, 0),
+            face(row + g.bundle, plane - 1, 0, 0), word, g.corners > 1, sets
+        );
+}
+
+// Lines that are joined in shared memory first, along y and z.
+struct Tile {
+    int y, z;
+};
+
+#define IS_ROOT 0x80000000u
+
+// Joins what touches within a tile: a block, a thread a word. Dynamic shared memory: a number for each
+// run that the tile may have, 16 a word.
+extern "C" __global__ __launch_bounds__(COMPONENT_THREADS) void components_tiles(
+    Grid g, Tile tile, const u32 *bits, const u32 *starts, const u32 *before, u32 *parents
+) {
+    extern __shared__ u32 in_tile[];
+    __shared__ u32 firsts[COMPONENT_THREADS];  // by word, runs of the tile that begin before it
+    int line = threadIdx.x / g.words, word = threadIdx.x % g.words;
+    int in_y = line % tile.y, in_z = line / tile.y;
+    int y = blockIdx.x * tile.y + in_y, z = blockIdx.y * tile.z + in_z;
+    bool there = in_z < tile.z && y < g.lines_y && z < g.lines_z;
+    u32 n = ((u32)z * g.lines_y + y) * g.words + word;
+    u32 count = there ? __popc(starts[n]) : 0, first_node = there ? before[n] : 0;
+    u32 all, first = scan_block(count, all);
+    firsts[threadIdx.x] = first;
+    for (u32 i = first; i < first + count; i++) in_tile[i] = i;
+    __syncthreads();
+    SharedSets sets = {in_tile};
+    auto wanted = [&](int dy, int dz) {
+        return in_y + dy >= 0 && in_y + dy < tile.y && in_z + dz >= 0;
+    };
+    auto line_at = [&](int dy, int dz) {
+        return Line{
+            starts + ((u32)(z + dz) * g.lines_y + y + dy) * g.words,
+            firsts + ((in_z + dz) * tile.y + in_y + dy) * g.words
+        };
+    };
+    if (there) join_line(g, bits, y, z, word, sets, wanted, line_at);
+    __syncthreads();
+    for (u32 i = first; i < first + count; i++) in_tile[i] = root_of<false>(sets, i);
+    __syncthreads();
+    // Runs of a tile are in the order of all runs, so the smallest one is so there, too.
+    for (u32 i = first; i < first + count; i++)
+        if (in_tile[i] == i) in_tile[i] = IS_ROOT | (first_node + i - first);
+    __syncthreads();
+    for (u32 i = first; i < first + count; i++)
+        if (!(in_tile[i] & IS_ROOT))
+            parents[first_node + i - first] = in_tile[in_tile[i]] & ~IS_ROOT;
+}
+
+// Joins what touches across the borders of tiles.
 extern "C" __global__ void components_join(
-    Grid g, const u32 *bits, const u32 *starts, const u32 *before, u32 *parents
+    Grid g, Tile tile, const u32 *bits, const u32 *starts, const u32 *before, u32 *parents
 ) {
     u32 n = blockIdx.x * blockDim.x + threadIdx.x;
     if (n >= line_words(g)) return;
     int word = n % g.words;
     u32 number = n / g.words;
     int y = number % g.lines_y, z = number / g.lines_y;
-    // The second row of a face lies beyond the first along one axis.
-    int row = y * g.bundle, plane = z * g.bundle, beside = g.bundle - 1;
-    auto line = [&](int dy, int dz) {
-        u64 first = ((u64)(z + dz) * g.lines_y + y + dy) * g.words;
+    int in_y = y % tile.y, in_z = z % tile.z;
+    if (in_y > 0 && in_y + 1 < tile.y && in_z > 0) return;
+    auto wanted = [&](int dy, int dz) {
+        return in_y + dy < 0 || in_y + dy >= tile.y || in_z + dz < 0;
+    };
+    auto line_at = [&](int dy, int dz) {
+        u32 first = ((u32)(z + dz) * g.lines_y + y + dy) * g.words;
         return Line{starts + first, before + first};
     };
-    auto face = [&](int y, int z, int dy, int dz) {
-        return Face{row_of(g, bits, y, z), row_of(g, bits, y + dy, z + dz)};
-    };
-    Line here = line(0, 0);
-    if (y > 0)
-        join_faces(
-            here, line(-1, 0), face(row, plane, 0, beside), face(row - 1, plane, 0, beside), word,
-            g.corners > 0, parents
-        );
-    if (z == 0) return;
-    join_faces(
-        here, line(0, -1), face(row, plane, beside, 0), face(row, plane - 1, beside, 0), word,
-        g.corners > 0, parents
-    );
-    if (g.corners == 0) return;
-    if (y > 0)
-        join_faces(
-            here, line(-1, -1), face(row, plane, 0, 0), face(row - 1, plane - 1, 0, 0), word,
-            g.corners > 1, parents
-        );
-    // There is a line beyond, so this one has all its rows.
-    if (y + 1 < g.lines_y)
-        join_faces(
-            here, line(1, -1), face(row + beside, plane, 0, 0),
-            face(row + g.bundle, plane - 1, 0, 0), word, g.corners > 1, parents
-        );
+    join_line(g, bits, y, z, word, GlobalSets{parents}, wanted, line_at);
 }
 
 // Gives every node its root for a parent, and every root the first voxel of its set. `count` is that
@@ -293,7 +375,7 @@ extern "C" __global__ void components_flatten(
 ) {
     const u32 nodes = *count;
     for (u32 n = blockIdx.x * blockDim.x + threadIdx.x; n < nodes; n += gridDim.x * blockDim.x) {
-        u32 root = root_of<false>(parents, n);
+        u32 root = root_of<false>(GlobalSets{parents}, n);
         if (root == n) continue;
         parents[n] = root;
         u32 first = __ldcg(first_voxels + n);

@@ -3,7 +3,7 @@
 #include "constants.cuh"
 
 // A box as places in its channel's integral volume.
-struct Box {
+struct __align__(16) Box {
     u64 corner;  // address of the lowest corner about the voxel at the table's beginning
     u32 size;    // voxels along i, j and k, a byte each
     u32 voxels;  // 0: there is no box
@@ -12,15 +12,28 @@ struct Box {
 struct Feature {
     Box first, second;
     // Both boxes lie inside for voxels from `low` up to but not including `high`.
-    int low[3], high[3];
-    u32 unused[2];
+    int low[4], high[4];
 };
 
-struct Node {
+struct __align__(16) Node {
     u32 feature;  // all ones: a leaf
     u32 next;     // the left child or the leaf
     s64 low, high;
+    u64 unused;
 };
+
+// Structures come in 16 bytes at a time: lanes that ask for different ones wait for each access.
+template <class T>
+__device__ __forceinline__ T load(const T *from) {
+    union Parts {
+        uint4 parts[sizeof(T) / 16];
+        T whole;
+        __device__ Parts() {}
+    } parts;
+#pragma unroll
+    for (int i = 0; i < sizeof(T) / 16; i++) parts.parts[i] = __ldg((const uint4 *)from + i);
+    return parts.whole;
+}
 
 // How the tables of all channels lie in memory, and which voxel stands at their beginning.
 struct Tables {
@@ -53,10 +66,11 @@ __device__ __forceinline__ u32 sum_of(const Tables &tables, u64 corner, u32 size
 
 __device__ __forceinline__ s64
 response_of(const Tables &tables, const Feature *feature, const Voxel &voxel) {
-    for (int a = 0; a < 3; a++)
-        if (voxel.at[a] < feature->low[a] || voxel.at[a] >= feature->high[a])
-            return (s64)MISSING;
-    Box first = feature->first, second = feature->second;
+    const Feature f = load(feature);
+    bool inside = true;
+    for (int a = 0; a < 3; a++) inside &= voxel.at[a] >= f.low[a] && voxel.at[a] < f.high[a];
+    if (!inside) return (s64)MISSING;
+    const Box &first = f.first, &second = f.second;
     s64 sum = sum_of(tables, first.corner, first.size, voxel.base);
     if (second.voxels == 0) return sum;
     return sum * second.voxels -
@@ -113,10 +127,10 @@ extern "C" __global__ __launch_bounds__(LABEL_THREADS) void voxels_distributions
     for (u32 c = 0; c < classes; c++) sums[c * LABEL_THREADS] = 0;
     Voxel voxel = voxel_of(tables, x + block_min.x, y + block_min.y, z + block_min.z);
     for (u32 tree = 0; tree < trees; tree++) {
-        Node node = nodes[roots[tree]];
+        Node node = load(nodes + roots[tree]);
         while (node.feature != ~0u) {
             s64 response = response_of(tables, features + node.feature, voxel);
-            node = nodes[node.next + !(node.low <= response && response < node.high)];
+            node = load(nodes + node.next + !(node.low <= response && response < node.high));
         }
         const u16 *leaf = leaves + (u64)node.next * classes;
         if (majority) {

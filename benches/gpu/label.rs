@@ -16,6 +16,7 @@ use pbt_tree::{
     grow_label_forest,
 };
 use pbt_volume::{Geometry, Random, Volume};
+use rayon::prelude::*;
 use std::error::Error;
 use std::time::Instant;
 
@@ -116,21 +117,23 @@ fn labels(gpu: &Gpu, n: usize, trees: usize, depth: usize) -> Result<(), Box<dyn
     Ok(())
 }
 
-/// Bins that say little of the class.
+/// Bins that say a little of the class.
 fn matrix(samples: usize, features: usize, classes: usize) -> LabelMatrix {
-    let mut state = 1u64;
-    let mut next = || {
-        state =
-            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        state >> 33
+    let noise = |seed: u64| {
+        let mut z = seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb) >> 33
     };
-    let labels: Vec<u8> = (0..samples).map(|_| (next() % classes as u64) as u8).collect();
+    let labels: Vec<u8> = (0..samples as u64).map(|n| (noise(n) % classes as u64) as u8).collect();
     let edges = Edges::of_responses((0..6300).collect());
-    let mut bins = Vec::with_capacity(samples * features);
-    for feature in 0..features as u64 {
-        let slope = feature % 7;
-        bins.extend(labels.iter().map(|&l| ((next() % 56) + slope * u64::from(l) % 7) as u8));
-    }
+    let mut bins = vec![0; samples * features];
+    bins.par_chunks_exact_mut(samples).enumerate().for_each(|(number, row)| {
+        let feature = number as u64 + 1;
+        let shift = |label: u8| feature % 7 * u64::from(label) % 7;
+        for ((bin, &label), n) in row.iter_mut().zip(&labels).zip(feature << 32..) {
+            *bin = (noise(n) % 56 + shift(label)) as u8;
+        }
+    });
     LabelMatrix::new(classes, labels, vec![edges; features], bins)
 }
 
@@ -198,11 +201,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     labels(&gpu, 256, 20, 12)?;
     labels(&gpu, 256, 20, 16)?;
     if ["splits of", "forest on"].into_iter().any(|name| wanted(name)) {
-        let matrix = matrix(1_000_000, 400, 3);
-        for nodes in [1, 64, 4096, 65_536] {
+        let matrix = matrix(1_000_000, 2000, 3);
+        for nodes in [1, 64, 4096] {
             level(&gpu, &matrix, nodes)?;
         }
-        forest(&gpu, &matrix, 4, 16)?;
+        forest(&gpu, &matrix, 20, 16)?;
     }
     Ok(())
 }

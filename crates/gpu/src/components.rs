@@ -3,6 +3,7 @@
 use crate::constants::COMPONENT_THREADS;
 use crate::device::{Context, GpuError, blocks_of, launch, module};
 use crate::gpu::Gpu;
+use cudarc::driver::sys::CUfunction_attribute;
 use cudarc::driver::{CudaFunction, CudaSlice, DeviceRepr, LaunchConfig};
 use pbt_volume::Connectivity;
 
@@ -16,6 +17,7 @@ pub(crate) struct ComponentsKernels {
     count: CudaFunction,
     scan: CudaFunction,
     nodes: CudaFunction,
+    tiles: CudaFunction,
     join: CudaFunction,
     flatten: CudaFunction,
     mark: CudaFunction,
@@ -79,6 +81,58 @@ impl Grid {
     }
 }
 
+/// `Tile` of `components.cu`: lines that are joined in shared memory first.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+struct Tile([i32; 2]);
+
+// SAFETY: as above.
+unsafe impl DeviceRepr for Tile {}
+
+/// Shared memory that the kernel of tiles uses beside the numbers of runs, with some to spare.
+const STATIC_SHARED: usize = 5 << 10;
+
+/// Bytes for the numbers of all runs that so many words may have.
+fn tile_bytes(words: usize) -> usize {
+    16 * size_of::<u32>() * words
+}
+
+/// Words of a tile, at most.
+fn tile_words(device: &Context) -> usize {
+    let most = COMPONENT_THREADS as usize;
+    if tile_bytes(most) + STATIC_SHARED <= device.shared_bytes { most } else { most / 2 }
+}
+
+impl Tile {
+    /// As many lines as there are threads for, along y and z alike.
+    fn new(grid: &Grid, words: usize) -> Self {
+        let mut tile = [1, 1];
+        loop {
+            let a = usize::from(tile[0] > tile[1]);
+            let grows = |a: usize| {
+                let lines = 2 * tile[0] * tile[1];
+                tile[a] < grid.lines[a] && (lines * grid.words) as usize <= words
+            };
+            match [a, 1 - a].into_iter().find(|&a| grows(a)) {
+                Some(a) => tile[a] *= 2,
+                None => break,
+            }
+        }
+        let this = Self(tile);
+        // Blocks along y of a launch have a limit.
+        if this.blocks(grid).1 > u32::from(u16::MAX) { Self([1, 1]) } else { this }
+    }
+
+    fn has_many(&self) -> bool {
+        self.0 != [1, 1]
+    }
+
+    fn blocks(&self, grid: &Grid) -> (u32, u32, u32) {
+        let [along_y, along_z] = [0, 1].map(|a| (grid.lines[a] as u32).div_ceil(self.0[a] as u32));
+        (along_y, along_z, 1)
+    }
+}
+
 fn sum_blocks(words: usize) -> LaunchConfig {
     blocks_of(COMPONENT_THREADS, words)
 }
@@ -87,12 +141,18 @@ impl ComponentsKernels {
     pub(crate) fn load(device: &Context) -> Result<Self, GpuError> {
         let module = module!(device, "components")?;
         let load = |name| module.load_function(name);
+        let tiles = load("components_tiles")?;
+        tiles.set_attribute(
+            CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+            tile_bytes(tile_words(device)) as i32,
+        )?;
         Ok(Self {
             pack: load("components_pack")?,
             starts: load("components_starts")?,
             count: load("components_count")?,
             scan: load("components_scan")?,
             nodes: load("components_nodes")?,
+            tiles,
             join: load("components_join")?,
             flatten: load("components_flatten")?,
             mark: load("components_mark")?,
@@ -153,8 +213,28 @@ impl ComponentsKernels {
             &mut parents,
             &mut first_voxels
         )?;
+        let words = tile_words(device);
+        let tile = Tile::new(&grid, words);
+        if tile.has_many() {
+            let config = LaunchConfig {
+                grid_dim: tile.blocks(&grid),
+                block_dim: (COMPONENT_THREADS, 1, 1),
+                shared_mem_bytes: tile_bytes(words) as u32,
+            };
+            launch!(
+                device,
+                &self.tiles,
+                config,
+                &grid,
+                &tile,
+                &bits,
+                &starts,
+                &before,
+                &mut parents
+            )?;
+        }
         let config = blocks_of(256, line_words);
-        launch!(device, &self.join, config, &grid, &bits, &starts, &before, &mut parents)?;
+        launch!(device, &self.join, config, &grid, &tile, &bits, &starts, &before, &mut parents)?;
         // How many nodes there are is known on the device only: as many threads as run at a time.
         let node_count = runs.slice(scanned(line_words)..);
         let resident = |kernel| -> Result<LaunchConfig, GpuError> {

@@ -288,7 +288,7 @@ fn splits_cuda() {
             let expected = Cpu.best_splits(&&matrix, &tasks, min_leaf).expect(WORKS);
             let found = gpu.best_splits(&on_device, &tasks, min_leaf).expect(WORKS);
             assert_eq!(found, expected, "{samples} {classes} {min_leaf}");
-            assert!(samples < 60 || found.iter().any(Option::is_some));
+            assert!(samples == 1 || min_leaf > 1 || found.iter().any(Option::is_some));
         }
     }
 }

@@ -30,9 +30,8 @@ struct DeviceBox {
 pub(super) struct DeviceFeature {
     first: DeviceBox,
     second: DeviceBox,
-    low: [i32; 3],
-    high: [i32; 3],
-    _unused: [u32; 2],
+    low: [i32; 4],
+    high: [i32; 4],
 }
 
 // SAFETY: plain numbers in the order and with the sizes of the kernel's structure.
@@ -119,13 +118,13 @@ impl GpuChannels {
             }
         };
         let bind = |feature: &BoxMeanFeature| {
-            let [low, high] = self.part.range(feature).map(|at| at.map(|n| n as i32));
+            let four = |[x, y, z]: [i64; 3]| [x as i32, y as i32, z as i32, 0];
+            let [low, high] = self.part.range(feature).map(four);
             DeviceFeature {
                 first: bind_box(&feature.first),
                 second: feature.second.as_ref().map(bind_box).unwrap_or_default(),
                 low,
                 high,
-                _unused: [0; 2],
             }
         };
         features.iter().map(bind).collect()

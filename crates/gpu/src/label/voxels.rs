@@ -22,6 +22,7 @@ struct DeviceNode {
     next: u32,
     low: i64,
     high: i64,
+    _unused: u64,
 }
 
 // SAFETY: plain numbers in the order and with the sizes of the kernel's structure.
@@ -54,7 +55,7 @@ impl DeviceLabelForest {
             roots.push(first_node);
             nodes.extend(tree.nodes.iter().map(|&LabelNode { feature, next, low, high }| {
                 let first = if feature == LEAF { first_leaf } else { first_node };
-                DeviceNode { feature, next: next + first, low, high }
+                DeviceNode { feature, next: next + first, low, high, _unused: 0 }
             }));
             leaves.extend(&tree.leaves);
         }

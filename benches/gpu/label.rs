@@ -200,7 +200,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     labels(&gpu, 128, 20, 16)?;
     labels(&gpu, 256, 20, 12)?;
     labels(&gpu, 256, 20, 16)?;
-    if ["splits of", "forest on"].into_iter().any(|name| wanted(name)) {
+    if ["splits of", "forest on"].into_iter().any(wanted) {
         let matrix = matrix(1_000_000, 2000, 3);
         for nodes in [1, 64, 4096] {
             level(&gpu, &matrix, nodes)?;

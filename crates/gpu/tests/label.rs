@@ -44,9 +44,9 @@ fn reach(features: &[BoxMeanFeature]) -> usize {
 fn block(random: &mut Random, shape: [usize; 3], whole: bool) -> Block {
     let mut block = Block::all(shape);
     if !whole {
-        for a in 0..3 {
-            block.min[a] = random.below(shape[a]);
-            block.max[a] = block.min[a] + 1 + random.below(shape[a] - block.min[a]);
+        for (a, n) in shape.into_iter().enumerate() {
+            block.min[a] = random.below(n);
+            block.max[a] = block.min[a] + 1 + random.below(n - block.min[a]);
         }
     }
     block
@@ -252,6 +252,9 @@ fn matrix(random: &mut Random, samples: usize, features: usize, classes: usize) 
     LabelMatrix::new(classes, labels, edges, bins)
 }
 
+/// Samples by class, how many of each, and candidates.
+type Node = (Vec<u32>, Vec<u32>, Vec<(u32, u8)>);
+
 #[test]
 fn splits_cuda() {
     let Some(gpu) = gpu() else { return };
@@ -260,7 +263,7 @@ fn splits_cuda() {
         let matrix = matrix(&mut random, samples, 70, classes);
         let on_device = gpu.matrix(&matrix).expect(WORKS);
         // Nodes of all sizes, each a random part of the samples, some of them twice.
-        let nodes: Vec<(Vec<u32>, Vec<u32>, Vec<(u32, u8)>)> = (0..120)
+        let nodes: Vec<Node> = (0..120)
             .map(|n| {
                 let count =
                     if n == 0 { samples } else { 1 + random.below(samples.min(20 << (n % 9))) };

@@ -160,7 +160,7 @@ impl LabelBackend for Gpu {
 impl Splitter for Gpu {
     type Matrix<'a> = GpuLabelMatrix;
 
-    fn matrix<'a>(&self, matrix: &'a LabelMatrix) -> Result<GpuLabelMatrix, DeviceError> {
+    fn matrix(&self, matrix: &LabelMatrix) -> Result<GpuLabelMatrix, DeviceError> {
         Ok(GpuLabelMatrix::new(&self.device, matrix)?)
     }
 

@@ -2,7 +2,6 @@
 
 use crate::constants::COMPONENT_THREADS;
 use crate::device::{Context, GpuError, blocks_of, launch, module};
-use crate::gpu::Gpu;
 use cudarc::driver::sys::CUfunction_attribute;
 use cudarc::driver::{CudaFunction, CudaSlice, DeviceRepr, LaunchConfig};
 use pbt_volume::Connectivity;
@@ -162,13 +161,17 @@ impl ComponentsKernels {
         })
     }
 
-    fn components(
+    /// The components of the voxels that are not 0.
+    pub(crate) fn components(
         &self,
         device: &Context,
         voxels: &CudaSlice<u8>,
         shape: [usize; 3],
         connectivity: Connectivity,
     ) -> Result<DeviceComponents, GpuError> {
+        if shape.iter().product::<usize>() >= TOO_MANY_VOXELS {
+            return Err(GpuError::TooLarge(shape));
+        }
         let count: usize = shape.iter().product();
         assert_eq!(voxels.len(), count, "voxels and shape disagree");
         let grid = Grid::new(shape, connectivity);
@@ -299,50 +302,13 @@ impl ComponentsKernels {
     }
 }
 
-/// Connected components.
-impl Gpu {
-    /// A mask on the device.
-    ///
-    /// # Errors
-    /// [`GpuError`] when the device fails or its memory is full.
-    pub fn upload_mask(&self, voxels: &[u8]) -> Result<CudaSlice<u8>, GpuError> {
-        self.device.upload(voxels)
-    }
-
-    /// The components of the voxels that are not 0, i fastest, as
-    /// [`Components::new`](pbt_volume::Components::new) numbers them: in the order of their first
-    /// voxels. They stay on the device, and nothing waits for them. Needs up to 9 bytes a voxel for
-    /// 26 neighbours, beside the mask, and 14 for fewer.
-    ///
-    /// # Panics
-    /// When voxels and shape disagree: a programming error.
-    ///
-    /// # Errors
-    /// [`GpuError`] for 2³¹ voxels and more, and when the device fails or its memory is full.
-    pub fn components(
-        &self,
-        voxels: &CudaSlice<u8>,
-        shape: [usize; 3],
-        connectivity: Connectivity,
-    ) -> Result<DeviceComponents, GpuError> {
-        if shape.iter().product::<usize>() >= TOO_MANY_VOXELS {
-            return Err(GpuError::TooLarge(shape));
-        }
-        self.components.components(&self.device, voxels, shape, connectivity)
-    }
-
+impl DeviceComponents {
     /// The label of each voxel, and the number of components.
-    ///
-    /// # Errors
-    /// [`GpuError`] when the device fails.
-    pub fn read_components(
-        &self,
-        components: &DeviceComponents,
-    ) -> Result<(Vec<u32>, u32), GpuError> {
-        let mut labels = vec![0; components.labels.len()];
-        let mut counts = vec![0; components.counts.len()];
-        self.device.read(&components.labels, &mut labels)?;
-        self.device.read(&components.counts, &mut counts)?;
+    pub(crate) fn read(&self, device: &Context) -> Result<(Vec<u32>, u32), GpuError> {
+        let mut labels = vec![0; self.labels.len()];
+        let mut counts = vec![0; self.counts.len()];
+        device.read(&self.labels, &mut labels)?;
+        device.read(&self.counts, &mut counts)?;
         Ok((labels, counts.last().copied().unwrap_or(0)))
     }
 }

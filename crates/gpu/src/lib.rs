@@ -18,6 +18,7 @@ mod haar;
 mod image;
 mod integral;
 mod label;
+mod label_backend;
 mod patches;
 mod paths;
 mod poses;

@@ -10,7 +10,7 @@ use pbt_volume::Volume;
 
 /// Channels of all voxels that boxes about a block's voxels can read.
 pub struct GpuChannels {
-    pub(super) block: Block,
+    pub(crate) block: Block,
     part: ChannelPart,
     tables: Vec<Integral>,
 }

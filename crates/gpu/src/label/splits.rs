@@ -64,7 +64,7 @@ struct Found {
 unsafe impl DeviceRepr for Found {}
 
 impl GpuLabelMatrix {
-    pub(super) fn new(device: &Context, matrix: &LabelMatrix) -> Result<Self, GpuError> {
+    pub(crate) fn new(device: &Context, matrix: &LabelMatrix) -> Result<Self, GpuError> {
         let bins_of = |feature| matrix.edges(feature).bins() as u8;
         let bin_counts: Vec<u8> = (0..matrix.features() as u32).map(bins_of).collect();
         Ok(Self {
@@ -90,7 +90,7 @@ impl GpuLabelMatrix {
 }
 
 /// The kernels of `splits.cu`.
-pub(super) struct SplitsKernels {
+pub(crate) struct SplitsKernels {
     few: CudaFunction,
     many: CudaFunction,
     best: CudaFunction,
@@ -108,7 +108,7 @@ impl SplitsKernels {
     }
 
     /// The best split of each node.
-    pub(super) fn best(
+    pub(crate) fn best(
         &self,
         device: &Context,
         matrix: &GpuLabelMatrix,

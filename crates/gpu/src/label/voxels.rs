@@ -8,7 +8,7 @@ use pbt_features::BoxMeanFeature;
 use pbt_tree::{Edges, LEAF, LabelForest, LabelNode, Vote};
 
 /// The kernels of `voxels.cu`.
-pub(super) struct VoxelsKernels {
+pub(crate) struct VoxelsKernels {
     respond: CudaFunction,
     bins: CudaFunction,
     distributions: CudaFunction,
@@ -37,7 +37,8 @@ struct Int3([i32; 3]);
 unsafe impl DeviceRepr for Int3 {}
 
 /// A forest on the device. Nodes and leaves of all trees are numbered through.
-pub(super) struct DeviceLabelForest {
+pub struct GpuLabelForest {
+    features: Vec<BoxMeanFeature>,
     nodes: CudaSlice<DeviceNode>,
     roots: CudaSlice<u32>,
     leaves: CudaSlice<u16>,
@@ -46,8 +47,8 @@ pub(super) struct DeviceLabelForest {
     vote: Vote,
 }
 
-impl DeviceLabelForest {
-    pub(super) fn new(device: &Context, forest: &LabelForest) -> Result<Self, GpuError> {
+impl GpuLabelForest {
+    pub(crate) fn new(device: &Context, forest: &LabelForest) -> Result<Self, GpuError> {
         let (mut nodes, mut roots, mut leaves) = (Vec::new(), Vec::new(), Vec::new());
         for tree in &forest.trees {
             let (first_node, first_leaf) =
@@ -60,6 +61,7 @@ impl DeviceLabelForest {
             leaves.extend(&tree.leaves);
         }
         Ok(Self {
+            features: forest.features.clone(),
             nodes: device.upload(&nodes)?,
             roots: device.upload(&roots)?,
             leaves: device.upload(&leaves)?,
@@ -69,7 +71,8 @@ impl DeviceLabelForest {
         })
     }
 
-    pub(super) fn classes(&self) -> usize {
+    /// Number of classes.
+    pub(crate) fn classes(&self) -> usize {
         self.classes
     }
 }
@@ -103,7 +106,7 @@ impl VoxelsKernels {
     }
 
     /// Responses of features at voxels, `[feature][voxel]`.
-    pub(super) fn respond(
+    pub(crate) fn respond(
         &self,
         device: &Context,
         channels: &GpuChannels,
@@ -129,7 +132,7 @@ impl VoxelsKernels {
     }
 
     /// Bins of the same, `[feature][voxel]`.
-    pub(super) fn bins(
+    pub(crate) fn bins(
         &self,
         device: &Context,
         channels: &GpuChannels,
@@ -163,15 +166,14 @@ impl VoxelsKernels {
     }
 
     /// The distribution of every voxel of the channels' block, i fastest, classes together.
-    pub(super) fn distributions(
+    pub(crate) fn distributions(
         &self,
         device: &Context,
         channels: &GpuChannels,
-        features: &[BoxMeanFeature],
-        forest: &DeviceLabelForest,
+        forest: &GpuLabelForest,
     ) -> Result<CudaSlice<u32>, GpuError> {
         let block = &channels.block;
-        let bound = device.upload(&channels.bind(device, features))?;
+        let bound = device.upload(&channels.bind(device, &forest.features))?;
         // SAFETY: the kernel writes all of them.
         let mut out = unsafe { device.alloc::<u32>(block.len() * forest.classes) }?;
         let [nx, ny, nz] = block.shape().map(|n| n as u32);

@@ -139,7 +139,7 @@ impl Device {
     }
 
     /// Works on the device's CPU threads.
-    pub(super) fn install<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
+    fn install<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
         match &self.pool {
             Some(pool) => pool.install(work),
             None => work(),

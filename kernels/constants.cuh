@@ -59,6 +59,20 @@ enum Modifier { VALUE, ABSOLUTE, SQRT };
 #define SEGMENT_ROWS 4  // rows of a thread
 #define INTEGRAL_THREADS 512
 
+// Forests that label voxels: `label/`.
+#define CHANNEL_ZERO 2048
+#define MAX_CHANNEL 4095
+#define SMOOTH_BITS 4  // fractional bits that a Gaussian keeps
+#define LABEL_THREADS 128
+#define MISSING 0x8000000000000000
+#define MISSING_BIN 63
+#define LEAST_GAIN (1 << 12)  // of a sample
+#define SPLIT_THREADS 256
+#define FIRST_BITS 6  // of the word of a candidate that says its node: where its test begins
+
+// Connected components: `components.rs`.
+#define COMPONENT_THREADS 1024  // of blocks that sum
+
 // Scores of voxels and poses: `haar.rs`, `paths.rs` and `poses.rs`.
 #define TILE_ROW 56  // values from one row of a block's tile to the next
 #define WALK_THREADS 512

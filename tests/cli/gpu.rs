@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Whether there is a GPU.
-fn gpu() -> bool {
+pub(crate) fn gpu() -> bool {
     let outcome = pbt(["info", "--devices", "--json"]).exits_with(0);
     let listed: Value = serde_json::from_str(&outcome.stdout).unwrap();
     let there = listed["devices"].as_array().unwrap().iter().any(|device| device["kind"] == "gpu");

@@ -5,7 +5,7 @@ use pbt_cpu::Cpu;
 use pbt_features::{BoxMeanFeature, BoxMeanPool, Filter, MISSING, MeanBox};
 use pbt_tree::{
     Block, ChannelBank, Edges, Histogram, LABEL_BINS, LabelBackend, LabelForest, LabelForestParams,
-    LabelMatrix, LabelTest, LabelTree, LeafPrior, Outside, Split, SplitTask, Vote,
+    LabelMatrix, LabelTest, LabelTree, LeafPrior, Outside, Split, SplitTask, Splitter, Vote,
     grow_label_forest,
 };
 use pbt_volume::{Geometry, Random, Volume};
@@ -199,7 +199,7 @@ fn the_best_split_is_the_best_of_all() {
     samples.iter().for_each(|&s| counts[usize::from(matrix.labels()[s as usize])] += 1);
     let candidates: Vec<(u32, u8)> = (0..12).map(|f| (f, (f % 4) as u8 * 5)).collect();
     let task = SplitTask { samples: &samples, counts: &counts, candidates: &candidates };
-    let found = Cpu.best_splits(&matrix, &[task], 3).unwrap();
+    let found = Cpu.best_splits(&&matrix, &[task], 3).unwrap();
     // One feature after the other, from plain counting.
     let mut best: Option<Split> = None;
     for (feature, first) in candidates.iter().copied() {

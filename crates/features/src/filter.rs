@@ -8,6 +8,9 @@ pub const MAX_CHANNEL: u16 = 4095;
 /// The value of a signed channel where there is nothing: differences of means do not see it.
 pub const CHANNEL_ZERO: u16 = 2048;
 
+/// Fractional bits that a Gaussian keeps beyond the 12 of an intensity, from pass to pass.
+pub const SMOOTH_BITS: u32 = 4;
+
 /// A channel of the working image. A new one is a variant here and its formula in the backends; forests
 /// know channels by number only.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]

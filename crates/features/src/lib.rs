@@ -17,7 +17,9 @@ mod tables;
 
 pub use box_mean::{BoxMeanFeature, BoxMeanPool, MISSING, MOST_BOX_EDGE, MOST_BOX_REACH, MeanBox};
 pub use channels::{ChannelVolume, SAMPLE_SCALE};
-pub use filter::{CHANNEL_ZERO, Filter, MAX_CHANNEL, MOST_FILTER_VOXELS, gaussian_weights};
+pub use filter::{
+    CHANNEL_ZERO, Filter, MAX_CHANNEL, MOST_FILTER_VOXELS, SMOOTH_BITS, gaussian_weights,
+};
 pub use frame::{AXIS_BITS, BoxGrid, FRAME_BITS, PoseFrame};
 pub use haar::{BoundHaar, Cuboid, HaarError, HaarFeature};
 pub use haar_pool::{HaarPoolConfig, haar_pool};

@@ -35,6 +35,17 @@ pub(crate) const PLANE_GAP: usize = 4;
 /// The bit of a weak classifier's `how` that says that the response's bin votes.
 pub(crate) const HISTOGRAM: u32 = 1 << 31;
 
+/// Threads of a block that labels voxels.
+pub(crate) const LABEL_THREADS: u32 = 128;
+
+/// Most threads of a block that looks for splits.
+pub(crate) const SPLIT_THREADS: u32 = 256;
+/// Bits of the word of a candidate that says its node: the bin at which its test begins.
+pub(crate) const FIRST_BITS: u32 = 6;
+
+/// Threads of a block that sums for connected components.
+pub(crate) const COMPONENT_THREADS: u32 = 1024;
+
 /// Numbers of a frame's level.
 pub(crate) const LEVEL_NUMBERS: usize = 12;
 /// Numbers of a frame's axes.
@@ -107,6 +118,16 @@ mod tests {
             "SEGMENT": SEGMENT,
             "SEGMENT_ROWS": SEGMENT_ROWS,
             "INTEGRAL_THREADS": INTEGRAL_THREADS,
+            "CHANNEL_ZERO": pbt_features::CHANNEL_ZERO,
+            "MAX_CHANNEL": pbt_features::MAX_CHANNEL,
+            "SMOOTH_BITS": pbt_features::SMOOTH_BITS,
+            "COMPONENT_THREADS": COMPONENT_THREADS,
+            "LABEL_THREADS": LABEL_THREADS,
+            "MISSING": pbt_features::MISSING,
+            "MISSING_BIN": pbt_tree::MISSING_BIN,
+            "LEAST_GAIN": pbt_tree::LEAST_GAIN,
+            "SPLIT_THREADS": SPLIT_THREADS,
+            "FIRST_BITS": FIRST_BITS,
             "TILE_ROW": TILE_ROW,
             "WALK_THREADS": WALK_THREADS,
             "WAVE_THREADS": WAVE_THREADS,

@@ -3,17 +3,21 @@
 use crate::best::{BestKernels, BestScores, read_scores};
 use crate::bins::{BinsKernels, DeviceMatrix};
 use crate::boost::BoostKernels;
+use crate::components::{ComponentsKernels, DeviceComponents};
 use crate::device::{Context, DeviceInfo, GpuError};
 use crate::forest::FixedTables;
 use crate::haar::{HaarKernels, Strategy};
 use crate::image::{GpuImage, Images};
 use crate::integral::Integral;
+use crate::label::{GpuChannels, GpuLabelForest, LabelKernels};
 use crate::patches::PatchesKernels;
 use crate::poses::{PoseFrames, PosesKernels};
 use cudarc::driver::CudaSlice;
 use pbt_features::{BoxGrid, HaarFeature, SteerableFeature};
-use pbt_tree::{BinnedMatrix, BoostParams, Bounds, Classifier, Score, Weak};
-use pbt_volume::{Padding, Pose, Volume};
+use pbt_tree::{
+    BinnedMatrix, Block, BoostParams, Bounds, ChannelBank, Classifier, LabelForest, Score, Weak,
+};
+use pbt_volume::{Connectivity, Padding, Pose, Volume};
 use std::sync::Arc;
 
 /// Cases may fill one part in so many of the memory that is free at the beginning; the rest is for
@@ -30,6 +34,8 @@ pub struct Gpu {
     pub(crate) poses: PosesKernels,
     pub(crate) patches: PatchesKernels,
     pub(crate) best: BestKernels,
+    pub(crate) label: LabelKernels,
+    pub(crate) components: ComponentsKernels,
 }
 
 impl Gpu {
@@ -50,6 +56,8 @@ impl Gpu {
             poses: PosesKernels::load(&device, &fixed)?,
             patches: PatchesKernels::load(&device)?,
             best: BestKernels::load(&device)?,
+            label: LabelKernels::load(&device)?,
+            components: ComponentsKernels::load(&device)?,
             device,
         })
     }
@@ -77,6 +85,14 @@ impl Gpu {
     /// What the device is.
     pub fn info(&self) -> &DeviceInfo {
         &self.device.info
+    }
+
+    /// Waits for all that was asked of the device.
+    ///
+    /// # Errors
+    /// [`GpuError`] when something of it failed.
+    pub fn synchronize(&self) -> Result<(), GpuError> {
+        Ok(self.device.stream.synchronize()?)
     }
 
     /// A volume's voxels on the device.
@@ -297,6 +313,84 @@ impl Gpu {
         k: usize,
     ) -> Result<Vec<(usize, Score)>, GpuError> {
         self.best.best_scores(&self.device, scores, k)
+    }
+}
+
+/// Forests that label voxels.
+impl Gpu {
+    /// The channels of a part of an image.
+    ///
+    /// # Errors
+    /// [`GpuError`] when the device fails or its memory is full.
+    pub fn label_channels(
+        &self,
+        image: &Volume<u16>,
+        bank: &ChannelBank,
+        block: &Block,
+    ) -> Result<GpuChannels, GpuError> {
+        self.label.channels(&self.device, &self.images.integral, image, bank, block)
+    }
+
+    /// A forest, brought to the device.
+    ///
+    /// # Errors
+    /// [`GpuError`] when the device fails or its memory is full.
+    pub fn upload_label_forest(&self, forest: &LabelForest) -> Result<GpuLabelForest, GpuError> {
+        GpuLabelForest::new(&self.device, forest)
+    }
+
+    /// The [distribution](LabelForest::distribution) at every voxel of the channels' block, which
+    /// stays on the device.
+    ///
+    /// # Errors
+    /// [`GpuError`] when the device fails or its memory is full.
+    pub fn label_distributions(
+        &self,
+        channels: &GpuChannels,
+        forest: &GpuLabelForest,
+    ) -> Result<CudaSlice<u32>, GpuError> {
+        self.label.voxels.distributions(&self.device, channels, forest)
+    }
+}
+
+/// Connected components.
+impl Gpu {
+    /// A mask on the device.
+    ///
+    /// # Errors
+    /// [`GpuError`] when the device fails or its memory is full.
+    pub fn upload_mask(&self, voxels: &[u8]) -> Result<CudaSlice<u8>, GpuError> {
+        self.device.upload(voxels)
+    }
+
+    /// The components of the voxels that are not 0, i fastest, as
+    /// [`Components::new`](pbt_volume::Components::new) numbers them: in the order of their first
+    /// voxels. They stay on the device, and nothing waits for them. Needs up to 6 bytes a voxel for
+    /// 26 neighbours, beside the mask, and 9 for fewer.
+    ///
+    /// # Panics
+    /// When voxels and shape disagree: a programming error.
+    ///
+    /// # Errors
+    /// [`GpuError`] for 2³¹ voxels and more, and when the device fails or its memory is full.
+    pub fn components(
+        &self,
+        voxels: &CudaSlice<u8>,
+        shape: [usize; 3],
+        connectivity: Connectivity,
+    ) -> Result<DeviceComponents, GpuError> {
+        self.components.components(&self.device, voxels, shape, connectivity)
+    }
+
+    /// The label of each voxel, and the number of components.
+    ///
+    /// # Errors
+    /// [`GpuError`] when the device fails.
+    pub fn read_components(
+        &self,
+        components: &DeviceComponents,
+    ) -> Result<(Vec<u32>, u32), GpuError> {
+        components.read(&self.device)
     }
 }
 

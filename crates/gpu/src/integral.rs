@@ -101,12 +101,30 @@ impl IntegralKernels {
         padding: Padding,
     ) -> Result<Integral, GpuError> {
         let shape = volume.shape();
+        if let Some(integral) = self.of_shape(device, voxels, shape, pad, padding)? {
+            return Ok(integral);
+        }
+        let [px, py, _] = shape.map(|n| n + 2 * pad);
+        let (row, plane) = (px + 1, (px + 1) * (py + 1));
+        let table = IntegralVolume::new(volume, pad, padding).into_table();
+        Ok(Integral { values: device.upload(&table)?, shape, pad, row, plane })
+    }
+
+    /// The same of voxels that need not be on the host; `None` where rows are too long for the
+    /// kernels.
+    pub(crate) fn of_shape(
+        &self,
+        device: &Context,
+        voxels: &CudaSlice<u16>,
+        shape: [usize; 3],
+        pad: usize,
+        padding: Padding,
+    ) -> Result<Option<Integral>, GpuError> {
         let padded @ [px, py, pz] = shape.map(|n| n + 2 * pad);
         let (row, plane) = (px + 1, (px + 1) * (py + 1));
         let threads = px.div_ceil(SEGMENT).next_multiple_of(32);
         if threads > INTEGRAL_THREADS {
-            let table = IntegralVolume::new(volume, pad, padding).into_table();
-            return Ok(Integral { values: device.upload(&table)?, shape, pad, row, plane });
+            return Ok(None);
         }
         // SAFETY: the second pass writes every entry.
         let mut values = unsafe { device.alloc::<u32>(plane * (pz + 1)) }?;
@@ -168,6 +186,6 @@ impl IntegralKernels {
             &slab_sums,
             &mut values
         )?;
-        Ok(Integral { values, shape, pad, row, plane })
+        Ok(Some(Integral { values, shape, pad, row, plane }))
     }
 }

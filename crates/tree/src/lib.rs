@@ -42,13 +42,17 @@ pub use classifier::{
 pub use device_error::DeviceError;
 pub use family::{FeatureFamily, Haar, PoseSite, Steerable, VoxelSite, Voxels};
 pub use grow::{PbtParams, TrainError, grow_pbt};
-pub use label::backend::{Block, ChannelBank, LabelBackend, Outside, Split, SplitTask};
+pub use label::backend::{
+    BLOCK_EDGE, Block, ChannelBank, LabelBackend, MOST_SUM_BYTES, Outside, Split, SplitTask,
+    Splitter,
+};
 pub use label::edges::{Edges, LABEL_BINS, MISSING_BIN};
 pub use label::forest::{LEAF, LabelForest, LabelNode, LabelTree, MOST_CLASSES, Vote};
-pub use label::gain::{BinTest, Histogram, MOST_LABEL_SAMPLES};
+pub use label::gain::{BinTest, Histogram, LEAST_GAIN, MOST_LABEL_SAMPLES};
 pub use label::growth::{LabelForestParams, LabelTest, grow_label_forest};
 pub use label::leaves::{LEAF_ONE, LeafPrior};
 pub use label::matrix::LabelMatrix;
+pub use label::part::{ChannelPart, VoxelRange, shape_of};
 pub use masses::Masses;
 pub use node::{MAX_ALPHA_SUM, MAX_DEPTH, Node, Tree, TreeError, used_features};
 pub use path::PathStep;

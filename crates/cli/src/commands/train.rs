@@ -120,7 +120,6 @@ impl Run<'_> {
         device: &Device,
     ) -> Result<ExitCode, Failure> {
         let Self { args, global, dataset, .. } = self;
-        let record = device.for_regions()?;
         if args.resume {
             let what = "--resume: a training of regions has no checkpoints (leave it out)";
             return Err(Failure::usage(what));
@@ -133,7 +132,7 @@ impl Run<'_> {
         let progress = TrainingProgress::new(global, checkpoint_of(&args.output)?);
         let trained = train_regions(dataset, &cases, self.config, args.seed, device, &progress);
         drop(progress);
-        self.write(&trained?, warnings, &record)?;
+        self.write(&trained?, warnings, &device.record)?;
         Ok(ExitCode::SUCCESS)
     }
 

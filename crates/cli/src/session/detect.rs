@@ -1,7 +1,6 @@
 //! Detection in one image.
 
 use crate::session::{Device, Failure, LoadedModel};
-use pbt_cpu::Cpu;
 use pbt_detect::{Detections, Explanation, FoundRegion};
 use pbt_io::{
     CaseSpec, DetectionRecord, DeviceRecord, Image, InputRecord, IoError, OpenImage, ReadOptions,
@@ -131,14 +130,12 @@ pub fn label_image(
         let result = result_of(model, input, image, &found, times, device);
         return Ok(Found { result, map: None });
     };
-    let record = device.for_regions()?;
-    let labelling = device.install(|| regions.label(&Cpu, &image.volume));
-    let labelling = labelling.map_err(|e| Failure::from(e).about(input.path))?;
+    let labelling = device.label(regions, &image.volume).map_err(|e| e.about(input.path))?;
     let mut timing_ms = vec![("load".to_owned(), load_ms)];
     timing_ms.extend(labelling.timing_ms);
     timing_ms.push(("total".to_owned(), total_ms(started)));
     let records = labelling.regions.iter().map(region_record).collect();
-    let result = written(model, input, image, records, timing_ms, record);
+    let result = written(model, input, image, records, timing_ms, device.record.clone());
     let named = labelling.regions.into_iter().map(|region| (region.name, region.value));
     let map = RegionMap { labels: labelling.labels, regions: named.collect() };
     Ok(Found { result, map: Some(map) })

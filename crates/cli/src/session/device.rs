@@ -2,7 +2,10 @@
 
 use crate::session::{Failure, install_threads};
 use pbt_cpu::Cpu;
-use pbt_detect::{Detections, Explanation, Model, Observer, TrainConfig, Trained, TrainingData};
+use pbt_detect::{
+    Detections, Explanation, Labelling, Model, Observer, RegionData, RegionForest, TrainConfig,
+    Trained, TrainingData,
+};
 use pbt_gpu::{Gpu, GpuError};
 use pbt_io::DeviceRecord;
 use pbt_volume::Volume;
@@ -45,8 +48,6 @@ pub struct Device {
     pub record: DeviceRecord,
     /// Why `auto` chose the CPU.
     pub no_gpu: Option<String>,
-    /// What was asked for.
-    choice: DeviceChoice,
     /// `None`: the CPU.
     gpu: Option<Gpu>,
     /// CPU threads of its own, where another number is wanted than the process has.
@@ -82,7 +83,7 @@ impl Device {
             }
             None => DeviceRecord { kind: "cpu".to_owned(), name: cpu_name(), threads },
         };
-        Ok(Self { record, no_gpu, choice, gpu, pool })
+        Ok(Self { record, no_gpu, gpu, pool })
     }
 
     /// Whether it is a GPU.
@@ -138,24 +139,41 @@ impl Device {
     }
 
     /// Works on the device's CPU threads.
-    pub(super) fn install<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
+    fn install<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
         match &self.pool {
             Some(pool) => pool.install(work),
             None => work(),
         }
     }
 
-    /// How results name what regions are computed on: the CPU.
+    /// Labels the regions of an image.
     ///
     /// # Errors
-    /// Exit code 6 when a GPU was asked for.
-    pub fn for_regions(&self) -> Result<DeviceRecord, Failure> {
-        if let DeviceChoice::Gpu(n) = self.choice {
-            let what = "regions are trained and labelled on the CPU (leave --device out)";
-            return Err(Failure::device(format!("device: gpu:{n}: {what}")));
-        }
-        let threads = self.record.threads;
-        Ok(DeviceRecord { kind: "cpu".to_owned(), name: cpu_name(), threads })
+    /// Those of [`RegionForest::label`], and exit code 1 when the device fails.
+    pub fn label(&self, regions: &RegionForest, image: &Volume<f32>) -> Result<Labelling, Failure> {
+        let found = self.install(|| match &self.gpu {
+            Some(gpu) => regions.label(gpu, image),
+            None => regions.label(&Cpu, image),
+        });
+        found.map_err(|e| self.named(e.into()))
+    }
+
+    /// Trains a forest of regions.
+    ///
+    /// # Errors
+    /// Those of [`pbt_detect::train_regions`], and exit code 1 when the device fails.
+    pub fn train_regions<D: RegionData<Error = Failure>>(
+        &self,
+        data: &D,
+        config: &TrainConfig,
+        seed: u64,
+        observer: &dyn Observer,
+    ) -> Result<Trained, Failure> {
+        let trained = self.install(|| match &self.gpu {
+            Some(gpu) => pbt_detect::train_regions(gpu, data, config, seed, observer),
+            None => pbt_detect::train_regions(&Cpu, data, config, seed, observer),
+        });
+        trained.map_err(|e| self.named(e))
     }
 
     /// The same failure; one of the device names it.
@@ -270,8 +288,7 @@ mod tests {
     fn a_device_that_fails_is_named_and_no_file_is_to_blame() {
         let record =
             DeviceRecord { kind: "gpu".to_owned(), name: "NVIDIA H200".to_owned(), threads: 2 };
-        let device =
-            Device { record, no_gpu: None, choice: DeviceChoice::Auto, gpu: None, pool: None };
+        let device = Device { record, no_gpu: None, gpu: None, pool: None };
         let full = GpuError::OutOfMemory { asked: 4096, free: 17 };
         let failure = device.named(DetectError::Device(full.into()).into());
         assert_eq!(failure.code(), exit::FAILURE);

@@ -2,7 +2,6 @@
 
 use crate::session::cases::case_list;
 use crate::session::{Device, Failure, TrainedModel, TrainedOn, Wanted};
-use pbt_cpu::Cpu;
 use pbt_detect::{
     CaseList, IGNORED, LabelledImage, ListedCase, Observer, RegionData, RegionName, TrainConfig,
     Trained,
@@ -90,7 +89,7 @@ impl RegionData for RegionCases {
     }
 }
 
-/// Trains a forest of regions, on the CPU. `observer` is told of every stage.
+/// Trains a forest of regions. `observer` is told of every stage.
 ///
 /// # Errors
 /// Exit code 4 for data or settings that cannot be used, 130 when the observer interrupts.
@@ -102,9 +101,9 @@ pub fn train_regions(
     device: &Device,
     observer: &dyn Observer,
 ) -> Result<TrainedModel, Failure> {
-    let trained = device.install(|| pbt_detect::train_regions(&Cpu, cases, config, seed, observer));
-    let Trained { model, figures, suspicions, warnings } =
-        trained.map_err(|failure| failure.about(&dataset.path))?;
+    let Trained { model, figures, suspicions, warnings } = device
+        .train_regions(cases, config, seed, observer)
+        .map_err(|failure| failure.about(&dataset.path))?;
     let bytes = model.to_bytes()?;
     let known = |case: &ListedCase| TrainedOn {
         case: case.id.clone(),

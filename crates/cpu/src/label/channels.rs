@@ -2,7 +2,7 @@
 
 use crate::label::filters::{Part, channel};
 use pbt_features::{BoxMeanFeature, MeanBox};
-use pbt_tree::{Block, ChannelBank, Outside};
+use pbt_tree::{Block, ChannelBank, ChannelPart, VoxelRange, shape_of};
 use pbt_volume::{Geometry, IntegralVolume, Padding, Volume};
 use rayon::prelude::*;
 
@@ -11,77 +11,45 @@ use rayon::prelude::*;
 pub struct CpuChannels {
     /// The voxels that boxes lie about.
     pub(super) block: Block,
-    /// Where the channels begin in the image, voxels.
-    first: [i64; 3],
-    /// Boxes must lie from the first up to but not including the second, voxels of the image: the
-    /// image itself, or the image with its padding.
-    bounds: [[i64; 3]; 2],
+    part: ChannelPart,
     tables: Vec<IntegralVolume>,
 }
 
-/// A range of voxels, half open, within bounds.
-fn grown(min: [i64; 3], max: [i64; 3], by: i64, bounds: &[[i64; 3]; 2]) -> [[i64; 3]; 2] {
-    let low = [0, 1, 2].map(|a| (min[a] - by).max(bounds[0][a]));
-    let high = [0, 1, 2].map(|a| (max[a] + by).min(bounds[1][a]));
-    [low, high]
-}
-
-fn geometry([low, high]: &[[i64; 3]; 2]) -> Geometry {
-    let shape = [0, 1, 2].map(|a| (high[a] - low[a]) as usize);
-    Geometry::isotropic(shape, 1.0).expect("a part of an image has voxels")
+fn geometry(range: &VoxelRange) -> Geometry {
+    Geometry::isotropic(shape_of(range), 1.0).expect("a part of an image has voxels")
 }
 
 impl CpuChannels {
     /// The channels for a block.
     pub(super) fn new(image: &Volume<u16>, bank: &ChannelBank, block: &Block) -> Self {
-        let shape = image.shape().map(|n| n as i64);
-        let padding = if bank.outside == Outside::Missing { 0 } else { bank.reach as i64 };
-        let bounds = [[-padding; 3], shape.map(|n| n + padding)];
-        let (min, max) = (block.min.map(|n| n as i64), block.max.map(|n| n as i64));
-        let read = grown(min, max, bank.reach as i64, &bounds);
-        let support = bank.filters.iter().map(|f| f.support(bank.spacing_mm)).max().unwrap_or(0);
-        // Filters go wrong at the ends of a part, unless the image ends there, too.
-        let source = grown(read[0], read[1], support as i64, &bounds);
-        let zero = bank.outside == Outside::Zero;
-        let voxels = Volume::from_fn(geometry(&source), |i, j, k| {
-            let at = [i, j, k];
-            let at = [0, 1, 2].map(|a| source[0][a] + at[a] as i64);
-            let inside = (0..3).all(|a| (0..shape[a]).contains(&at[a]));
-            if zero && !inside { 0 } else { image.at_clamped(at[0], at[1], at[2]) }
-        });
-        let part = Part { voxels: &voxels, first: source[0], image_shape: image.shape() };
-        let skip = [0, 1, 2].map(|a| (read[0][a] - source[0][a]) as usize);
+        let part = ChannelPart::new(image.shape(), bank, block);
+        let voxels = Volume::new(geometry(&part.source), part.voxels(image));
+        let source = Part { voxels: &voxels, first: part.source[0], image_shape: image.shape() };
+        let skip = part.skip();
         let table = |filter| {
             let values =
-                Volume::new(voxels.geometry().clone(), channel(&part, filter, bank.spacing_mm));
-            let cut = Volume::from_fn(geometry(&read), |i, j, k| {
+                Volume::new(voxels.geometry().clone(), channel(&source, filter, bank.spacing_mm));
+            let cut = Volume::from_fn(geometry(&part.read), |i, j, k| {
                 values.at(i + skip[0], j + skip[1], k + skip[2])
             });
             IntegralVolume::new(&cut, 0, Padding::Edge)
         };
         let tables = bank.filters.par_iter().map(table).collect();
-        Self { block: *block, first: read[0], bounds, tables }
+        Self { block: *block, part, tables }
     }
 
     /// Where a voxel of the image stands in the tables.
     #[inline]
     pub(super) fn base(&self, voxel: [usize; 3]) -> usize {
         let strides = self.tables[0].strides();
-        (0..3).map(|a| (voxel[a] as i64 - self.first[a]) as usize * strides[a]).sum()
+        (0..3).map(|a| (voxel[a] as i64 - self.part.read[0][a]) as usize * strides[a]).sum()
     }
 
     /// A feature made ready for these tables.
     pub(super) fn bind(&self, feature: &BoxMeanFeature) -> BoundFeature<'_> {
         let first = self.bind_box(&feature.first);
         let second = feature.second.as_ref().map(|second| self.bind_box(second));
-        let (mut low, mut high) = (self.bounds[0], self.bounds[1]);
-        for b in [Some(&feature.first), feature.second.as_ref()].into_iter().flatten() {
-            for a in 0..3 {
-                low[a] = low[a].max(self.bounds[0][a] - i64::from(b.min[a]));
-                let end = i64::from(b.min[a]) + i64::from(b.size[a]);
-                high[a] = high[a].min(self.bounds[1][a] - end + 1);
-            }
-        }
+        let [low, high] = self.part.range(feature);
         BoundFeature {
             counts: [feature.first.voxels(), feature.second.map_or(1, |second| second.voxels())],
             first,

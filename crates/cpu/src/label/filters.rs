@@ -1,10 +1,7 @@
 //! Channels from intensities, in integers.
 
-use pbt_features::{CHANNEL_ZERO, Filter, MAX_CHANNEL, gaussian_weights};
+use pbt_features::{CHANNEL_ZERO, Filter, MAX_CHANNEL, SMOOTH_BITS, gaussian_weights};
 use pbt_volume::{IntegralVolume, Padding, Volume};
-
-/// Fractional bits that a Gaussian keeps beyond the 12 of an intensity.
-const SMOOTH_BITS: u32 = 4;
 
 /// A part of an image that filters are applied to. Beyond its ends they see its border voxels.
 pub(super) struct Part<'a> {

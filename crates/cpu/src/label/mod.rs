@@ -10,7 +10,8 @@ pub use channels::CpuChannels;
 use crate::device::Cpu;
 use pbt_features::BoxMeanFeature;
 use pbt_tree::{
-    Block, ChannelBank, DeviceError, LabelBackend, LabelForest, LabelMatrix, Split, SplitTask,
+    Block, ChannelBank, DeviceError, Edges, LabelBackend, LabelForest, LabelMatrix, Split,
+    SplitTask, Splitter,
 };
 use pbt_volume::Volume;
 
@@ -37,13 +38,16 @@ impl LabelBackend for Cpu {
         Ok(())
     }
 
-    fn best_splits(
+    fn bins(
         &self,
-        matrix: &LabelMatrix,
-        tasks: &[SplitTask<'_>],
-        min_leaf: u32,
-    ) -> Result<Vec<Option<Split>>, DeviceError> {
-        Ok(splits::best(matrix, tasks, min_leaf))
+        channels: &CpuChannels,
+        features: &[BoxMeanFeature],
+        edges: &[Edges],
+        voxels: &[[usize; 3]],
+        out: &mut [u8],
+    ) -> Result<(), DeviceError> {
+        voxels::bins(channels, features, edges, voxels, out);
+        Ok(())
     }
 
     fn distributions(
@@ -52,5 +56,22 @@ impl LabelBackend for Cpu {
         forest: &LabelForest,
     ) -> Result<Vec<u32>, DeviceError> {
         Ok(voxels::distributions(channels, forest))
+    }
+}
+
+impl Splitter for Cpu {
+    type Matrix<'a> = &'a LabelMatrix;
+
+    fn matrix<'a>(&self, matrix: &'a LabelMatrix) -> Result<&'a LabelMatrix, DeviceError> {
+        Ok(matrix)
+    }
+
+    fn best_splits(
+        &self,
+        matrix: &&LabelMatrix,
+        tasks: &[SplitTask<'_>],
+        min_leaf: u32,
+    ) -> Result<Vec<Option<Split>>, DeviceError> {
+        Ok(splits::best(matrix, tasks, min_leaf))
     }
 }

@@ -2,10 +2,6 @@
 
 use pbt_tree::Block;
 
-/// Voxels along the edge of a block. Channels are made for so many and the boxes' reach on either
-/// side: some 100 MB for the filters of the default configuration.
-pub(crate) const BLOCK_EDGE: usize = 96;
-
 /// Parts of a row of `n` voxels, each as long as the others or one shorter, none longer than `edge`:
 /// the first voxel of each and the one beyond its last.
 pub(crate) fn parts(n: usize, edge: usize) -> Vec<[usize; 2]> {

@@ -1,10 +1,10 @@
 //! Labelling every voxel of an image, block by block.
 
 use crate::DetectError;
-use crate::segment::blocks::{BLOCK_EDGE, blocks};
+use crate::segment::blocks::blocks;
 use crate::segment::region_forest::{RegionForest, working_grid, working_image};
 use crate::working::spec::working_bytes;
-use pbt_tree::{Block, LabelBackend};
+use pbt_tree::{BLOCK_EDGE, Block, LabelBackend, MOST_SUM_BYTES};
 use pbt_volume::{Geometry, Status, Volume};
 use rayon::prelude::*;
 use std::time::Instant;
@@ -48,7 +48,8 @@ impl RegionForest {
         backend: &B,
         image: &Volume<f32>,
     ) -> Result<Labelling, DetectError> {
-        self.label_in_blocks(backend, image, BLOCK_EDGE)
+        let edge = backend.block_edge(&self.bank, self.forest.classes);
+        self.label_in_blocks(backend, image, edge)
     }
 
     fn label_in_blocks<B: LabelBackend>(
@@ -113,13 +114,14 @@ impl RegionForest {
     /// [`DetectError::Image`] when an image on this grid cannot be used.
     pub fn memory_bytes(&self, image: &Geometry) -> Result<u64, DetectError> {
         let grid = working_grid(image, self.bank.spacing_mm)?;
-        let support = self.bank.filters.iter().map(|f| f.support(self.bank.spacing_mm)).max();
-        let around = 2 * (self.bank.reach + support.unwrap_or(0));
+        let around = 2 * (self.bank.reach + self.bank.support());
         let block: u64 =
             grid.shape().iter().map(|&n| (n.min(BLOCK_EDGE + 1) + around) as u64).product();
+        let of_voxels = |voxels: u64| voxels.saturating_mul(4 * self.forest.classes as u64);
         // A sum of four bytes and a channel of two, twice, of each filter.
         let channels = block.saturating_mul(8 * self.bank.filters.len() as u64);
-        let sums = block.saturating_mul(4 * self.forest.classes as u64);
+        // A device may take larger blocks.
+        let sums = of_voxels(block).max(of_voxels(grid.len() as u64).min(MOST_SUM_BYTES as u64));
         let labels = 3 * image.len() as u64 + 2 * grid.len() as u64;
         let preparing = working_bytes(image.len(), grid.shape());
         Ok((4 * image.len() as u64).saturating_add(preparing.max(channels + sums + labels)))

@@ -4,7 +4,7 @@ use crate::DetectError;
 use crate::config::TrainConfig;
 use crate::model::{Model, Provenance};
 use crate::random::{Seeds, Stream};
-use crate::segment::blocks::{BLOCK_EDGE, blocks};
+use crate::segment::blocks::blocks;
 use crate::segment::data::{LabelledImage, RegionData};
 use crate::segment::region_forest::{RegionForest, working_image};
 use crate::segment::samples::{CaseSamples, stratum_count, working_classes};
@@ -13,11 +13,12 @@ use crate::train::observer::{Observer, StageFigure};
 use pbt_features::{BoxMeanFeature, BoxMeanPool, Filter};
 use pbt_tree::{
     Block, ChannelBank, DeviceError, Edges, LabelBackend, LabelForest, LabelMatrix, LeafPrior,
-    MISSING_BIN, MOST_CLASSES, grow_label_forest,
+    MISSING_BIN, MOST_CLASSES, Splitter, grow_label_forest,
 };
 use pbt_volume::{IntensityPolicy, Volume, check_memory};
 use rayon::prelude::*;
 use sha2::{Digest, Sha256};
+use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
@@ -25,8 +26,8 @@ use std::time::Instant;
 const EDGE_CASES: usize = 32;
 const EDGE_SAMPLES: usize = 4096;
 
-/// Features whose responses are in memory at a time.
-const FEATURES_AT_A_TIME: usize = 64;
+/// Bytes of responses or bins of a sample that are in memory at a time, beside the matrix.
+const BYTES_A_SAMPLE: usize = 512;
 
 /// What observers call the forest.
 const NAME: &str = "regions";
@@ -42,7 +43,7 @@ struct Case {
 /// # Errors
 /// [`DetectError`] for data or configuration that cannot be used and for a device that fails, and
 /// whatever reading an image gives.
-pub fn train_regions<B: LabelBackend, D: RegionData>(
+pub fn train_regions<B: LabelBackend + Splitter, D: RegionData>(
     backend: &B,
     data: &D,
     config: &TrainConfig,
@@ -277,12 +278,15 @@ fn matrix<B: LabelBackend>(
     for (n, case) in cases.iter().enumerate() {
         interrupted(observer)?;
         let all: Vec<usize> = (0..case.samples.voxels.len()).collect();
-        respond(backend, case, &all, bank, features, |from, places, responses| {
+        let evaluate =
+            |channels: &B::Channels, part: Range<usize>, at: &[[usize; 3]], out: &mut [u8]| {
+                backend.bins(channels, &features[part.clone()], &edges[part], at, out)
+            };
+        by_block(backend, case, &all, bank, features.len(), evaluate, |from, places, found| {
             let rows = bins[from * labels.len()..].par_chunks_mut(labels.len());
-            let responses = responses.par_chunks(places.len());
-            rows.zip(responses).zip(&edges[from..]).for_each(|((row, responses), edges)| {
-                for (&place, &response) in places.iter().zip(responses) {
-                    row[first + place] = edges.bin(response);
+            rows.zip(found.par_chunks(places.len())).for_each(|(row, found)| {
+                for (&place, &bin) in places.iter().zip(found) {
+                    row[first + place] = bin;
                 }
             });
         })?;
@@ -306,27 +310,41 @@ fn edges<B: LabelBackend>(
         let count = case.samples.voxels.len();
         let step = count.div_ceil(each).max(1);
         let some: Vec<usize> = (0..count).step_by(step).collect();
-        respond(backend, case, &some, bank, features, |from, places, responses| {
-            for (all, responses) in all[from..].iter_mut().zip(responses.chunks(places.len())) {
-                all.extend(responses);
-            }
-        })?;
+        let evaluate =
+            |channels: &B::Channels, part: Range<usize>, at: &[[usize; 3]], out: &mut [i64]| {
+                backend.respond(channels, &features[part], at, out)
+            };
+        by_block(
+            backend,
+            case,
+            &some,
+            bank,
+            features.len(),
+            evaluate,
+            |from, places, responses| {
+                for (all, responses) in all[from..].iter_mut().zip(responses.chunks(places.len())) {
+                    all.extend(responses);
+                }
+            },
+        )?;
     }
     Ok(all.into_par_iter().map(Edges::of_responses).collect())
 }
 
-/// Hands out the responses of all features at some samples of a case: the first feature of a part,
-/// the samples of a block, and `[feature][sample]`.
-fn respond<B: LabelBackend>(
+/// Hands out what features are at some samples of a case: the first feature of a part, the samples
+/// of a block, and `[feature][sample]` as `evaluate` writes it.
+fn by_block<B: LabelBackend, T: Copy + Default>(
     backend: &B,
     case: &Case,
     samples: &[usize],
     bank: &ChannelBank,
-    features: &[BoxMeanFeature],
-    mut take: impl FnMut(usize, &[usize], &[i64]),
+    features: usize,
+    evaluate: impl Fn(&B::Channels, Range<usize>, &[[usize; 3]], &mut [T]) -> Result<(), DeviceError>,
+    mut take: impl FnMut(usize, &[usize], &[T]),
 ) -> Result<(), DeviceError> {
     let voxels = &case.samples.voxels;
-    for block in blocks(case.image.shape(), BLOCK_EDGE) {
+    let at_a_time = BYTES_A_SAMPLE / size_of::<T>();
+    for block in blocks(case.image.shape(), backend.block_edge(bank, 2)) {
         let inside =
             |b: &Block, v: [usize; 3]| (0..3).all(|a| (b.min[a]..b.max[a]).contains(&v[a]));
         let places: Vec<usize> =
@@ -336,11 +354,12 @@ fn respond<B: LabelBackend>(
         }
         let channels = backend.channels(&case.image, bank, &block)?;
         let at: Vec<[usize; 3]> = places.iter().map(|&s| voxels[s]).collect();
-        let mut responses = vec![0; FEATURES_AT_A_TIME * at.len()];
-        for (part, features) in features.chunks(FEATURES_AT_A_TIME).enumerate() {
-            let responses = &mut responses[..features.len() * at.len()];
-            backend.respond(&channels, features, &at, responses)?;
-            take(part * FEATURES_AT_A_TIME, &places, responses);
+        let mut found = vec![T::default(); at_a_time.min(features) * at.len()];
+        for first in (0..features).step_by(at_a_time) {
+            let part = first..(first + at_a_time).min(features);
+            let found = &mut found[..part.len() * at.len()];
+            evaluate(&channels, part, &at, found)?;
+            take(first, &places, found);
         }
     }
     Ok(())

@@ -92,6 +92,19 @@ impl Context {
         Ok(copy)
     }
 
+    /// Copies what lies on the device to `out`, which is as long, and waits for it.
+    pub(crate) fn read<T: DeviceRepr>(
+        &self,
+        values: &CudaSlice<T>,
+        out: &mut [T],
+    ) -> Result<(), GpuError> {
+        if !out.is_empty() {
+            self.stream.memcpy_dtoh(values, out)?;
+            self.stream.synchronize()?;
+        }
+        Ok(())
+    }
+
     /// Milliseconds that what `action` launches takes on the device: the median of `repeats` runs
     /// after `warm_up` others.
     ///

@@ -56,6 +56,9 @@ pub enum GpuError {
         /// Bytes.
         free: usize,
     },
+    /// More voxels than the kernels can number.
+    #[error("{0:?} are 2^31 voxels or more (use --device cpu)")]
+    TooLarge([usize; 3]),
     /// Anything else that the driver reports, kernels that failed among it.
     #[error("the GPU failed: {0} (try again, or use --device cpu)")]
     Driver(String),
@@ -64,7 +67,7 @@ pub enum GpuError {
 impl GpuError {
     /// Whether a device is missing or cannot be used, rather than one that failed at work.
     pub fn is_unavailable(&self) -> bool {
-        !matches!(self, Self::OutOfMemory { .. } | Self::Driver(_))
+        !matches!(self, Self::OutOfMemory { .. } | Self::TooLarge(_) | Self::Driver(_))
     }
 }
 

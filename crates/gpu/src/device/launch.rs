@@ -15,7 +15,8 @@ pub(crate) fn blocks_of(threads: u32, n: usize) -> LaunchConfig {
 macro_rules! module {
     ($context:expr, $name:literal) => {
         $context.cuda.load_module(cudarc::nvrtc::Ptx::from_src(include_str!(concat!(
-            "../kernels/",
+            env!("CARGO_MANIFEST_DIR"),
+            "/kernels/",
             $name,
             ".ptx"
         ))))

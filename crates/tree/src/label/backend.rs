@@ -2,6 +2,7 @@
 //! are the reference of every other device.
 
 use crate::device_error::DeviceError;
+use crate::label::edges::Edges;
 use crate::label::forest::LabelForest;
 use crate::label::gain::BinTest;
 use crate::label::matrix::LabelMatrix;
@@ -33,6 +34,13 @@ pub struct ChannelBank {
     pub outside: Outside,
     /// No box reaches farther from its voxel, voxels.
     pub reach: usize,
+}
+
+impl ChannelBank {
+    /// How many voxels the filters look away from their own.
+    pub fn support(&self) -> usize {
+        self.filters.iter().map(|f| f.support(self.spacing_mm)).max().unwrap_or(0)
+    }
 }
 
 /// Voxels of an image from `min` up to but not including `max`.
@@ -93,10 +101,24 @@ impl Split {
     }
 }
 
+/// Voxels along the edge of a block unless a device knows better. Channels are made for so many and
+/// the boxes' reach on either side: some 100 MB for the filters of the default configuration.
+pub const BLOCK_EDGE: usize = 96;
+
+/// Most bytes of the distributions of a larger block.
+pub const MOST_SUM_BYTES: usize = 320 << 20;
+
 /// A device that labels voxels.
 pub trait LabelBackend: Sync {
     /// The channels of a part of an image.
     type Channels: Send + Sync;
+
+    /// Edge of the blocks that an image is best cut into for a forest with so many classes, voxels.
+    /// Distributions of a block, and of a layer of voxels beyond its ends, take at most
+    /// [`MOST_SUM_BYTES`] unless the edge is [`BLOCK_EDGE`].
+    fn block_edge(&self, _bank: &ChannelBank, _classes: usize) -> usize {
+        BLOCK_EDGE
+    }
 
     /// Computes the channels of the working image (12 bits) for all that boxes about the voxels of
     /// `block` can read. What is computed at a voxel does not depend on the block.
@@ -123,18 +145,19 @@ pub trait LabelBackend: Sync {
         out: &mut [i64],
     ) -> Result<(), DeviceError>;
 
-    /// The test of the highest information gain of each node, of equals the one on the lower
-    /// feature, then the one that ends lower. `None` where none leaves `min_leaf` samples on both
-    /// sides and gains anything.
+    /// Writes the bins of the responses of features at voxels of the block to
+    /// `out[feature * voxels.len() + voxel]`; the features have these edges.
     ///
     /// # Errors
     /// [`DeviceError`] when the device fails.
-    fn best_splits(
+    fn bins(
         &self,
-        matrix: &LabelMatrix,
-        tasks: &[SplitTask<'_>],
-        min_leaf: u32,
-    ) -> Result<Vec<Option<Split>>, DeviceError>;
+        channels: &Self::Channels,
+        features: &[BoxMeanFeature],
+        edges: &[Edges],
+        voxels: &[[usize; 3]],
+        out: &mut [u8],
+    ) -> Result<(), DeviceError>;
 
     /// The forest's [distribution](LabelForest::distribution) at every voxel of the block, i fastest,
     /// classes together.
@@ -146,4 +169,29 @@ pub trait LabelBackend: Sync {
         channels: &Self::Channels,
         forest: &LabelForest,
     ) -> Result<Vec<u32>, DeviceError>;
+}
+
+/// A device that finds the splits of nodes.
+pub trait Splitter: Sync {
+    /// A matrix that is ready for it.
+    type Matrix<'a>: Sync;
+
+    /// Makes a matrix ready.
+    ///
+    /// # Errors
+    /// [`DeviceError`] when the device fails or its memory is full.
+    fn matrix<'a>(&self, matrix: &'a LabelMatrix) -> Result<Self::Matrix<'a>, DeviceError>;
+
+    /// The test of the highest information gain of each node, of equals the one on the lower
+    /// feature, then the one that ends lower. `None` where none leaves `min_leaf` samples on both
+    /// sides and gains anything.
+    ///
+    /// # Errors
+    /// [`DeviceError`] when the device fails.
+    fn best_splits(
+        &self,
+        matrix: &Self::Matrix<'_>,
+        tasks: &[SplitTask<'_>],
+        min_leaf: u32,
+    ) -> Result<Vec<Option<Split>>, DeviceError>;
 }

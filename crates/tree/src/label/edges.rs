@@ -33,6 +33,11 @@ impl Edges {
         Self(edges)
     }
 
+    /// The edges, rising.
+    pub fn as_slice(&self) -> &[i64] {
+        &self.0
+    }
+
     /// The bin of a response.
     pub fn bin(&self, response: i64) -> u8 {
         if response == MISSING {

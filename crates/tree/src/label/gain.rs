@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 pub const MOST_LABEL_SAMPLES: usize = 1 << 26;
 
 /// A gain of less than this a sample is within the error of the logarithm's table and counts as none, nats·2³².
-const LEAST_GAIN: i64 = 1 << (LN_BITS - 20);
+pub const LEAST_GAIN: i64 = 1 << (LN_BITS - 20);
 
 /// x·ln x of small numbers, in units of 2⁻³² nats.
 static SMALL: LazyLock<Vec<i64>> =

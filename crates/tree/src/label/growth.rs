@@ -5,7 +5,7 @@
 
 use crate::draw::{below, stream};
 use crate::grow::{TrainError, in_range};
-use crate::label::backend::{LabelBackend, SplitTask};
+use crate::label::backend::{SplitTask, Splitter};
 use crate::label::forest::{LEAF, LabelNode, LabelTree, Vote};
 use crate::label::gain::MOST_LABEL_SAMPLES;
 use crate::label::leaves::LeafPrior;
@@ -90,7 +90,7 @@ struct Open {
 /// # Errors
 /// [`TrainError`] when a parameter is out of range, there are no samples or features or too many, or
 /// the device fails.
-pub fn grow_label_forest<B: LabelBackend>(
+pub fn grow_label_forest<B: Splitter>(
     backend: &B,
     matrix: &LabelMatrix,
     prior: &LeafPrior,
@@ -114,17 +114,18 @@ pub fn grow_label_forest<B: LabelBackend>(
         let what = "most samples";
         return Err(TrainError::Count { what, found: count, expected: MOST_LABEL_SAMPLES });
     }
+    let on_device = backend.matrix(matrix)?;
     let tree = |tree: u32| {
-        let grown = grow(backend, matrix, prior, params, seed, tree);
+        let grown = grow(backend, (matrix, &on_device), prior, params, seed, tree);
         tick();
         grown
     };
     (0..params.trees as u32).into_par_iter().map(tree).collect()
 }
 
-fn grow<B: LabelBackend>(
+fn grow<B: Splitter>(
     backend: &B,
-    matrix: &LabelMatrix,
+    (matrix, on_device): (&LabelMatrix, &B::Matrix<'_>),
     prior: &LeafPrior,
     params: &LabelForestParams,
     seed: u64,
@@ -155,7 +156,7 @@ fn grow<B: LabelBackend>(
                 candidates,
             })
             .collect();
-        let splits = backend.best_splits(matrix, &tasks, params.min_leaf)?;
+        let splits = backend.best_splits(on_device, &tasks, params.min_leaf)?;
         open = Vec::new();
         let mut parted = Vec::new();
         for (node, split) in inner.into_iter().zip(splits) {

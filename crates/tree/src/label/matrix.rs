@@ -56,6 +56,11 @@ impl LabelMatrix {
         &self.edges[feature as usize]
     }
 
+    /// Bins of all features, `[feature][sample]`.
+    pub fn bins(&self) -> &[u8] {
+        &self.bins
+    }
+
     /// Bins of a feature, sample by sample.
     pub fn row(&self, feature: u32) -> &[u8] {
         &self.bins[feature as usize * self.labels.len()..][..self.labels.len()]

@@ -11,3 +11,4 @@ pub(crate) mod gain;
 pub(crate) mod growth;
 pub(crate) mod leaves;
 pub(crate) mod matrix;
+pub(crate) mod part;

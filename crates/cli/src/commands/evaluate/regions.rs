@@ -44,7 +44,6 @@ pub(super) fn run(
     device: &Device,
 ) -> Result<ExitCode, Failure> {
     let started = Instant::now();
-    let record = device.for_regions()?;
     let progress = CaseProgress::new(global);
     let evaluated = evaluate_regions(dataset, names, source, cases, device, &progress)?;
     let (mode, models) = match source {
@@ -58,7 +57,7 @@ pub(super) fn run(
         split: args.split.clone(),
         mode,
         models,
-        device: record,
+        device: device.record.clone(),
         seconds: started.elapsed().as_secs_f64(),
         summary: evaluated.summaries,
         failed: evaluated.failed,

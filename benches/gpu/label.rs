@@ -1,0 +1,211 @@
+//! Forests that label voxels on the GPU: time, floor and ratio by row.
+//!
+//! Channels and splits are timed from the host, with what travels; labels by device events round the
+//! work, warm, median. Floors: bytes at the measured 4.3 TB/s of a large copy on an H200; reads of
+//! integral volumes at 32 words a clock and multiprocessor, 8.36·10¹² a second; counts of samples at
+//! 3.3·10¹² a second, the rate of atomic additions in shared memory.
+//!
+//! usage: cargo bench -p pbt-gpu --bench label [-- WORD …]    only what has one of the words in its
+//! name
+
+use pbt_features::{BoxMeanFeature, BoxMeanPool, Filter};
+use pbt_gpu::Gpu;
+use pbt_tree::{
+    Block, ChannelBank, Edges, LEAF, LEAF_ONE, LabelBackend, LabelForest, LabelForestParams,
+    LabelMatrix, LabelNode, LabelTree, LeafPrior, Outside, SplitTask, Splitter, Vote,
+    grow_label_forest,
+};
+use pbt_volume::{Geometry, Random, Volume};
+use rayon::prelude::*;
+use std::error::Error;
+use std::time::Instant;
+
+const BYTES_PER_MS: f64 = 4.3e9;
+const WORDS_PER_MS: f64 = 8.36e9;
+const COUNTS_PER_MS: f64 = 3.3e9;
+
+/// Whether the command line asks for work of this name.
+fn wanted(name: &str) -> bool {
+    let mut words = std::env::args().skip(1).filter(|a| !a.starts_with("--")).peekable();
+    words.peek().is_none() || words.any(|word| name.contains(&word))
+}
+
+fn row(name: &str, ms: f64, floor_ms: f64) {
+    println!("{name:<66} {ms:>9.3} ms  floor {floor_ms:>7.3}  x {:>5.2}", ms / floor_ms);
+}
+
+/// The median of the wall times of some runs after one other.
+fn wall_ms(repeats: usize, mut action: impl FnMut()) -> f64 {
+    action();
+    let mut times: Vec<f64> = (0..repeats)
+        .map(|_| {
+            let started = Instant::now();
+            action();
+            started.elapsed().as_secs_f64() * 1e3
+        })
+        .collect();
+    times.sort_by(f64::total_cmp);
+    times[repeats / 2]
+}
+
+/// Structure of many sizes with noise, 12 bits.
+fn volume(n: usize, random: &mut Random) -> Volume<u16> {
+    let wave = |length: f64| (0..n).map(|x| (x as f64 / length).sin()).collect::<Vec<_>>();
+    let (along_i, along_j, along_k) = (wave(17.0), wave(23.0), wave(13.0));
+    Volume::from_fn(Geometry::isotropic([n; 3], 1.0).expect("a grid"), |i, j, k| {
+        let value = 800.0 * (along_i[i] + along_j[j] * along_k[k]) + 2000.0;
+        (value + random.between(-200.0, 200.0)).clamp(0.0, 4095.0) as u16
+    })
+}
+
+/// A full tree of `depth` levels of inner nodes with thresholds from responses, `[feature][…]`.
+fn full_tree(depth: usize, responses: &[Vec<i64>], random: &mut Random) -> LabelTree {
+    let inner = (1usize << depth) - 1;
+    let node = |n: usize| {
+        if n >= inner {
+            return LabelNode { feature: LEAF, next: (n - inner) as u32, low: 0, high: 0 };
+        }
+        let feature = random.below(responses.len());
+        let high = responses[feature][random.below(responses[feature].len())];
+        LabelNode { feature: feature as u32, next: 2 * n as u32 + 1, low: i64::MIN + 1, high }
+    };
+    let nodes = (0..2 * inner + 1).map(node).collect();
+    let one = LEAF_ONE as u16;
+    let leaves = (0..=inner).flat_map(|n| {
+        let first = n as u16 % one;
+        [first, (one - first) / 2, one - first - (one - first) / 2]
+    });
+    LabelTree { nodes, leaves: leaves.collect() }
+}
+
+/// Dense labels.
+fn labels(gpu: &Gpu, n: usize, trees: usize, depth: usize) -> Result<(), Box<dyn Error>> {
+    let name = format!("labels of {n}^3, {trees} trees, {depth} levels, 12 channels");
+    if !wanted(&name) {
+        return Ok(());
+    }
+    let mut random = Random::from_seed(1);
+    let image = volume(n, &mut random);
+    let filters = Filter::bank(&[1.0, 2.0, 4.0]);
+    let pool = BoxMeanPool { radius: 16.0, edge: 9.0, channels: filters.len() };
+    let features = pool.features(1000, &mut random);
+    let reach = features.iter().map(BoxMeanFeature::reach).max().unwrap_or(0);
+    let bank = ChannelBank { filters, spacing_mm: 1.0, outside: Outside::Missing, reach };
+    let block = Block::all([n; 3]);
+    let ms = wall_ms(5, || {
+        gpu.label_channels(&image, &bank, &block).expect("the device works");
+        gpu.synchronize().expect("the device works");
+    });
+    let bytes = (n * n * n * bank.filters.len() * 6) as f64;
+    row(&format!("channels of {n}^3, from the host"), ms, bytes / BYTES_PER_MS);
+    let channels = gpu.label_channels(&image, &bank, &block)?;
+    let voxels: Vec<[usize; 3]> = (0..64).map(|_| [0; 3].map(|_: u8| random.below(n))).collect();
+    let mut all = vec![0; features.len() * voxels.len()];
+    gpu.respond(&channels, &features, &voxels, &mut all)?;
+    let by_feature: Vec<Vec<i64>> = all.chunks_exact(voxels.len()).map(<[i64]>::to_vec).collect();
+    let trees = (0..trees).map(|_| full_tree(depth, &by_feature, &mut random)).collect();
+    let forest = LabelForest { classes: 3, vote: Vote::Mean, features, trees };
+    let on_device = gpu.upload_label_forest(&forest)?;
+    let ms = gpu.median_ms(2, 7, || gpu.label_distributions(&channels, &on_device).map(|_| ()))?;
+    let steps = (n * n * n * forest.trees.len() * depth) as f64;
+    row(&name, ms, steps * 14.0 / WORDS_PER_MS);
+    let ms = wall_ms(3, || drop(gpu.distributions(&channels, &forest).expect("the device works")));
+    println!(
+        "{:<66} {ms:>9.3} ms",
+        "    the same with the forest's way in and the labels' way out"
+    );
+    Ok(())
+}
+
+/// Bins that say a little of the class.
+fn matrix(samples: usize, features: usize, classes: usize) -> LabelMatrix {
+    let noise = |seed: u64| {
+        let mut z = seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb) >> 33
+    };
+    let labels: Vec<u8> = (0..samples as u64).map(|n| (noise(n) % classes as u64) as u8).collect();
+    let edges = Edges::of_responses((0..6300).collect());
+    let mut bins = vec![0; samples * features];
+    bins.par_chunks_exact_mut(samples).enumerate().for_each(|(number, row)| {
+        let feature = number as u64 + 1;
+        let shift = |label: u8| feature % 7 * u64::from(label) % 7;
+        for ((bin, &label), n) in row.iter_mut().zip(&labels).zip(feature << 32..) {
+            *bin = (noise(n) % 56 + shift(label)) as u8;
+        }
+    });
+    LabelMatrix::new(classes, labels, vec![edges; features], bins)
+}
+
+/// One level of a tree.
+fn level(gpu: &Gpu, matrix: &LabelMatrix, nodes: usize) -> Result<(), Box<dyn Error>> {
+    let samples = matrix.labels().len();
+    let name = format!("splits of {samples} samples in {nodes} nodes, 100 features each");
+    if !wanted(&name) {
+        return Ok(());
+    }
+    let on_device = gpu.matrix(matrix)?;
+    let mut parts = vec![(Vec::new(), vec![0u32; matrix.classes()]); nodes];
+    for class in 0..matrix.classes() {
+        for (n, &label) in matrix.labels().iter().enumerate() {
+            if usize::from(label) == class {
+                let (samples, counts) = &mut parts[(n * 40_503) % nodes];
+                samples.push(n as u32);
+                counts[class] += 1;
+            }
+        }
+    }
+    let step = matrix.features() / 100;
+    let candidates: Vec<(u32, u8)> = (0..100).map(|f| ((f * step) as u32, 0)).collect();
+    let tasks: Vec<SplitTask<'_>> = parts
+        .iter()
+        .map(|(samples, counts)| SplitTask { samples, counts, candidates: &candidates })
+        .collect();
+    let ms = wall_ms(5, || drop(gpu.best_splits(&on_device, &tasks, 4).expect("the device works")));
+    row(&name, ms, (samples * 100) as f64 / COUNTS_PER_MS);
+    Ok(())
+}
+
+/// Whole trees.
+fn forest(
+    gpu: &Gpu,
+    matrix: &LabelMatrix,
+    trees: usize,
+    depth: usize,
+) -> Result<(), Box<dyn Error>> {
+    let (samples, features) = (matrix.labels().len(), matrix.features());
+    let name = format!("forest on {samples} x {features}, {trees} trees, {depth} levels");
+    if !wanted(&name) {
+        return Ok(());
+    }
+    let params = LabelForestParams { trees, depth, ..LabelForestParams::default() };
+    let prior = LeafPrior { weights: vec![256; samples], bias: 0 };
+    let started = Instant::now();
+    grow_label_forest(gpu, matrix, &prior, &params, 1, || ())?;
+    let ms = started.elapsed().as_secs_f64() * 1e3;
+    let tried = (features as f64 * params.features_per_node).ceil();
+    row(&name, ms, samples as f64 * tried * (trees * depth) as f64 / COUNTS_PER_MS);
+    Ok(())
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let gpu = match Gpu::open(0) {
+        Ok(gpu) => gpu,
+        Err(error) => {
+            println!("skipped: {error}");
+            return Ok(());
+        }
+    };
+    println!("{}", gpu.info().name);
+    labels(&gpu, 128, 20, 16)?;
+    labels(&gpu, 256, 20, 12)?;
+    labels(&gpu, 256, 20, 16)?;
+    if ["splits of", "forest on"].into_iter().any(wanted) {
+        let matrix = matrix(1_000_000, 2000, 3);
+        for nodes in [1, 64, 4096] {
+            level(&gpu, &matrix, nodes)?;
+        }
+        forest(&gpu, &matrix, 20, 16)?;
+    }
+    Ok(())
+}

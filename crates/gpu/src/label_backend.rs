@@ -1,0 +1,88 @@
+//! Forests that label voxels: what training and labelling ask for, on the device.
+
+use crate::gpu::Gpu;
+use crate::label::{GpuChannels, GpuLabelMatrix, block_edge};
+use pbt_features::BoxMeanFeature;
+use pbt_tree::{
+    Block, ChannelBank, DeviceError, Edges, LabelBackend, LabelForest, LabelMatrix, Split,
+    SplitTask, Splitter,
+};
+use pbt_volume::Volume;
+
+impl LabelBackend for Gpu {
+    type Channels = GpuChannels;
+
+    fn block_edge(&self, bank: &ChannelBank, classes: usize) -> usize {
+        block_edge(&self.device, bank, classes)
+    }
+
+    fn channels(
+        &self,
+        image: &Volume<u16>,
+        bank: &ChannelBank,
+        block: &Block,
+    ) -> Result<GpuChannels, DeviceError> {
+        Ok(self.label_channels(image, bank, block)?)
+    }
+
+    fn respond(
+        &self,
+        channels: &GpuChannels,
+        features: &[BoxMeanFeature],
+        voxels: &[[usize; 3]],
+        out: &mut [i64],
+    ) -> Result<(), DeviceError> {
+        if features.is_empty() || voxels.is_empty() {
+            return Ok(());
+        }
+        let responses = self.label.voxels.respond(&self.device, channels, features, voxels)?;
+        self.device.read(&responses, out)?;
+        Ok(())
+    }
+
+    fn bins(
+        &self,
+        channels: &GpuChannels,
+        features: &[BoxMeanFeature],
+        edges: &[Edges],
+        voxels: &[[usize; 3]],
+        out: &mut [u8],
+    ) -> Result<(), DeviceError> {
+        if features.is_empty() || voxels.is_empty() {
+            return Ok(());
+        }
+        let of = (features, edges);
+        let bins = self.label.voxels.bins(&self.device, channels, of, voxels)?;
+        self.device.read(&bins, out)?;
+        Ok(())
+    }
+
+    fn distributions(
+        &self,
+        channels: &GpuChannels,
+        forest: &LabelForest,
+    ) -> Result<Vec<u32>, DeviceError> {
+        let forest = self.upload_label_forest(forest)?;
+        let sums = self.label_distributions(channels, &forest)?;
+        let mut out = vec![0; channels.block.len() * forest.classes()];
+        self.device.read(&sums, &mut out)?;
+        Ok(out)
+    }
+}
+
+impl Splitter for Gpu {
+    type Matrix<'a> = GpuLabelMatrix;
+
+    fn matrix(&self, matrix: &LabelMatrix) -> Result<GpuLabelMatrix, DeviceError> {
+        Ok(GpuLabelMatrix::new(&self.device, matrix)?)
+    }
+
+    fn best_splits(
+        &self,
+        matrix: &GpuLabelMatrix,
+        tasks: &[SplitTask<'_>],
+        min_leaf: u32,
+    ) -> Result<Vec<Option<Split>>, DeviceError> {
+        Ok(self.label.splits.best(&self.device, matrix, tasks, min_leaf)?)
+    }
+}

@@ -93,12 +93,12 @@ fn labels(gpu: &Gpu, n: usize, trees: usize, depth: usize) -> Result<(), Box<dyn
     let bank = ChannelBank { filters, spacing_mm: 1.0, outside: Outside::Missing, reach };
     let block = Block::all([n; 3]);
     let ms = wall_ms(5, || {
-        gpu.label_channels(&image, &bank, &block).expect("the device works");
+        gpu.label_channels((&image).into(), &bank, &block).expect("the device works");
         gpu.synchronize().expect("the device works");
     });
     let bytes = (n * n * n * bank.filters.len() * 6) as f64;
     row(&format!("channels of {n}^3, from the host"), ms, bytes / BYTES_PER_MS);
-    let channels = gpu.label_channels(&image, &bank, &block)?;
+    let channels = gpu.label_channels((&image).into(), &bank, &block)?;
     let voxels: Vec<[usize; 3]> = (0..64).map(|_| [0; 3].map(|_: u8| random.below(n))).collect();
     let mut all = vec![0; features.len() * voxels.len()];
     gpu.respond(&channels, &features, &voxels, &mut all)?;

@@ -139,6 +139,9 @@ pub struct Train {
     /// Go on after the last finished stage of an interrupted training
     #[arg(long)]
     pub resume: bool,
+    /// Learn boxes and landmarks only, although cases have label maps
+    #[arg(long)]
+    pub no_segmentation: bool,
 }
 
 /// Which classifier.
@@ -183,8 +186,8 @@ pub struct Detect {
     /// Folder for the results; made if missing
     #[arg(short, long, value_name = "FOLDER")]
     pub output: PathBuf,
-    /// Write a label map, too: FOLDER/CASE.pbt.seg.nrrd, boxes and landmarks as numbered voxels of
-    /// the image's grid
+    /// Write a label map, too, on the image's grid: the labels that the model has learned, else boxes
+    /// and landmarks as numbered voxels
     #[arg(long)]
     pub labels: bool,
     /// Leave the paths of image and model out of the result
@@ -289,6 +292,9 @@ pub struct Evaluate {
     /// other cases of its subject are left out, too
     #[arg(long, conflicts_with_all = ["model", "split"])]
     pub leave_one_out: bool,
+    /// Compare the labels of voxels, not boxes and landmarks
+    #[arg(long, conflicts_with_all = ["leave_one_out", "compare"])]
+    pub labels: bool,
     /// Only this structure (may be given several times) [default: all that are found and annotated]
     #[arg(long, value_name = "NAME")]
     pub structure: Vec<String>,

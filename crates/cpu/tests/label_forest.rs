@@ -55,7 +55,7 @@ fn responses(
     block: &Block,
     features: &[BoxMeanFeature],
 ) -> Vec<i64> {
-    let channels = Cpu.channels(image, bank, block).unwrap();
+    let channels = Cpu.channels(image.into(), bank, block).unwrap();
     let voxels = voxels(block);
     let mut out = vec![0; features.len() * voxels.len()];
     Cpu.respond(&channels, features, &voxels, &mut out).unwrap();
@@ -179,7 +179,7 @@ fn the_number_of_threads_does_not_show() {
             let forest =
                 LabelForest { classes: 3, vote: Vote::Mean, features: features.clone(), trees };
             let bank = bank(&features, Outside::Missing);
-            let channels = Cpu.channels(&image, &bank, &Block::all(image.shape())).unwrap();
+            let channels = Cpu.channels((&image).into(), &bank, &Block::all(image.shape())).unwrap();
             let sums = Cpu.distributions(&channels, &forest).unwrap();
             (forest, sums)
         })

@@ -1,5 +1,6 @@
 //! Detection in one image.
 
+pub(crate) mod label_boxes;
 mod settle_level;
 
 use crate::DetectError;
@@ -8,13 +9,14 @@ use crate::certainty::evidence::{Evidence, Known};
 use crate::certainty::learned::Certainty;
 use crate::explain::Explanation;
 use crate::log_odds::believed;
+use crate::masks::stage::Mask;
 use crate::model::{Model, StructureModel};
 use crate::network::choice::{Choice, Hypotheses};
 use crate::network::fusion::Measured;
 use crate::stages::position::Candidate;
 use crate::working::spec::WorkingSpec;
 use crate::working::spec::check_window;
-use pbt_tree::{Backend, ImageLayout, Score};
+use pbt_tree::{Backend, ImageLayout, LabelBackend, Score};
 use pbt_volume::{
     Geometry, LARGEST_EDGE_MM, Location, PointLps, Pose, Precision, Pyramid, SMALLEST_EDGE_MM,
     Status, Volume, trimmed,
@@ -108,8 +110,17 @@ pub struct Trace {
 pub struct Detections {
     /// In the model's order.
     pub detections: Vec<Detection>,
+    /// The labels about each box, where the model has them and they were asked for or move the box.
+    pub(crate) masks: Vec<Option<Mask>>,
     /// Stage and milliseconds.
     pub timing_ms: Vec<(String, f64)>,
+}
+
+/// What is wanted beside the boxes and landmarks.
+#[derive(Debug, Clone, Copy, Default)]
+struct Asked {
+    explanations: bool,
+    masks: bool,
 }
 
 impl Model {
@@ -118,32 +129,45 @@ impl Model {
     /// # Errors
     /// [`DetectError::Image`] when the image cannot be brought to the working grid or is smaller
     /// than the feature window; [`DetectError::Device`] when the device fails.
-    pub fn detect<B: Backend>(
+    pub fn detect<B: Backend + LabelBackend>(
         &self,
         backend: &B,
         image: &Volume<f32>,
     ) -> Result<Detections, DetectError> {
-        Ok(self.run(backend, image, false)?.0)
+        Ok(self.run(backend, image, Asked::default())?.0)
+    }
+
+    /// As [`Model::detect`], and labels the voxels about the boxes, where the model has masks; see
+    /// [`Model::label_map`].
+    ///
+    /// # Errors
+    /// Those of [`Model::detect`].
+    pub fn detect_with_masks<B: Backend + LabelBackend>(
+        &self,
+        backend: &B,
+        image: &Volume<f32>,
+    ) -> Result<Detections, DetectError> {
+        Ok(self.run(backend, image, Asked { masks: true, ..Asked::default() })?.0)
     }
 
     /// As [`Model::detect`], and why each detection came out as it did, in the same order.
     ///
     /// # Errors
     /// Those of [`Model::detect`].
-    pub fn explain<B: Backend>(
+    pub fn explain<B: Backend + LabelBackend>(
         &self,
         backend: &B,
         image: &Volume<f32>,
     ) -> Result<(Detections, Vec<Explanation>), DetectError> {
-        self.run(backend, image, true)
+        self.run(backend, image, Asked { explanations: true, ..Asked::default() })
     }
 
-    /// The detections, and their explanations where they are wanted.
-    fn run<B: Backend>(
+    /// The detections, and their explanations where they are asked for.
+    fn run<B: Backend + LabelBackend>(
         &self,
         backend: &B,
         image: &Volume<f32>,
-        explain: bool,
+        asked: Asked,
     ) -> Result<(Detections, Vec<Explanation>), DetectError> {
         let image = &trimmed(image);
         let middle = image.geometry().center();
@@ -207,6 +231,12 @@ impl Model {
                 detection.pose = fused.unwrap_or(detection.pose);
             }
         }
+        clock.stop("verification");
+        let boxes: Vec<&mut Detection> = settled.iter_mut().map(|(_, detection)| detection).collect();
+        let masks = self.find_masks(backend, image, boxes, asked.masks)?;
+        if masks.iter().any(Option::is_some) {
+            clock.stop("masks");
+        }
         let (mut detections, mut explanations) = (Vec::with_capacity(settled.len()), Vec::new());
         let spacing_mm = image.geometry().spacing_mm();
         for (s, (n, mut detection)) in settled.into_iter().enumerate() {
@@ -228,7 +258,7 @@ impl Model {
             if !detection.landmarks.is_empty() {
                 clock.stop("landmarks");
             }
-            if explain {
+            if asked.explanations {
                 explanations.push(structure.explain(
                     backend,
                     &on.image,
@@ -239,7 +269,7 @@ impl Model {
             detections.push(detection);
         }
         clock.stop("verification");
-        Ok((Detections { detections, timing_ms: clock.stages }, explanations))
+        Ok((Detections { detections, masks, timing_ms: clock.stages }, explanations))
     }
 }
 

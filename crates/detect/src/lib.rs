@@ -16,6 +16,7 @@ mod explain;
 mod landmarks;
 mod linear;
 mod log_odds;
+mod masks;
 mod memory_need;
 mod model;
 mod network;
@@ -33,6 +34,7 @@ pub use certainty::suspicion::Suspicion;
 pub use config::augmentation::AugmentationConfig;
 pub use config::landmarks::{LandmarkPatchConfig, LandmarkRegressorConfig, LandmarksConfig, View};
 pub use config::regions::{RegionsConfig, Sampling};
+pub use config::segmentation::SegmentationConfig;
 pub use config::{
     CertaintyConfig, NetworkConfig, OrientationConfig, Orientations, PassConfig, PositionConfig,
     RefinementConfig, RefinementKind, ShrinkageConfig, TrainConfig, VerificationConfig,
@@ -40,6 +42,7 @@ pub use config::{
 };
 pub use data::case_list::{CaseList, ListedCase};
 pub use data::training_data::{FEWEST_CASES, TrainingData};
+pub use detect::label_boxes::LabelMap;
 pub use detect::{Detection, Detections, LandmarkDetection, Trace};
 pub use error::DetectError;
 pub use explain::{Explanation, TreePath, Vote};
@@ -49,6 +52,11 @@ pub use landmarks::stage::{
     LandmarkStage,
 };
 pub use linear::map::{LinearMap, Weight};
+pub use masks::frame::FrameGrid;
+pub use masks::labelling::LabelFound;
+pub use masks::quality::Quality;
+pub use masks::rounds::{MaskRound, Refit};
+pub use masks::stage::MaskStage;
 pub use model::{Model, Provenance, StructureModel};
 pub use network::gaussian::Gaussian;
 pub use network::graph::{Arc, Network};

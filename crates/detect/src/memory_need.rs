@@ -41,7 +41,9 @@ impl Model {
             most = most.max(held + kept.scores);
             served.push((structure, layout));
         }
-        Ok((8 * image.len() as u64).saturating_add(most))
+        // The image in 12 bits, the label of each voxel and how probable it is.
+        let masks = if self.masks.is_empty() { 0 } else { 6 * image.len() as u64 };
+        Ok((8 * image.len() as u64).saturating_add(most.max(masks)))
     }
 }
 

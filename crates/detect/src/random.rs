@@ -52,6 +52,14 @@ pub(crate) enum Stream {
     RegionFeatures,
     /// The trees of a forest of regions.
     RegionTrees,
+    /// Frames that masks are learned in.
+    MaskFrames,
+    /// Voxels that masks are learned from, by frame.
+    MaskSamples { round: usize },
+    /// The features of masks.
+    MaskFeatures { round: usize },
+    /// The trees of masks.
+    MaskTrees { round: usize },
     /// Chains that the level shift test learns from.
     LevelShiftPoses,
     /// Numbers for tests.

@@ -9,6 +9,7 @@ mod provenance;
 mod refusals;
 mod structure;
 
+use self::held_out_detections::held_out_detections;
 use self::observer::{First, Observer, StageFigure};
 pub use self::refusals::{GridDemand, Refusal, grid_demands, refusals};
 use self::structure::StructureTraining;
@@ -19,13 +20,14 @@ use crate::data::augmentation::Augmented;
 use crate::data::look_alikes::representatives;
 use crate::data::pyramids::Pyramids;
 use crate::data::training_data::{Annotated, TrainingData};
+use crate::masks;
 use crate::model::unfinished::StructureCheckpoint;
 use crate::model::{Model, Provenance};
 use crate::network::graph::Network;
 use crate::network::level_shift_training;
 use crate::pose::prior::Prior;
 use crate::random::Seeds;
-use pbt_tree::Backend;
+use pbt_tree::{Backend, LabelBackend};
 use pbt_volume::{PointLps, Pose};
 use std::time::Instant;
 
@@ -51,7 +53,7 @@ pub struct Trained {
 /// # Errors
 /// [`DetectError`] for data or configuration that cannot be used and for a device that fails, and
 /// whatever reading an image gives.
-pub fn train<B: Backend, D: TrainingData>(
+pub fn train<B: Backend + LabelBackend, D: TrainingData>(
     backend: &B,
     data: &D,
     config: &TrainConfig,
@@ -88,12 +90,16 @@ pub fn train<B: Backend, D: TrainingData>(
             train_on(backend, (&copied, &pyramids), provenance, checkpoints, &first, None)?
         }
     };
-    let measured =
-        held_out_detections::measure(backend, (data, &pyramids), &trained.model, observer)?;
-    trained.model.certainty = measured.certainty;
-    trained.warnings.extend(measured.warnings);
-    trained.warnings.extend(measured.suspicions.iter().map(ToString::to_string));
-    trained.suspicions = measured.suspicions;
+    let mut held_out = held_out_detections(backend, (data, &pyramids), &trained.model, observer)?;
+    let masks = masks::training::train(backend, data, &trained.model, &held_out.poses, observer)?;
+    trained.model.masks = masks.stages;
+    trained.figures.extend(masks.figures);
+    held_out.moved(&masks.moved);
+    let (certainty, suspicions) = held_out.certainty(data, &trained.model);
+    trained.model.certainty = certainty;
+    trained.warnings.extend(held_out.warnings);
+    trained.warnings.extend(suspicions.iter().map(ToString::to_string));
+    trained.suspicions = suspicions;
     figures.append(&mut trained.figures);
     Ok(Trained { figures, ..trained })
 }
@@ -157,6 +163,7 @@ fn train_on<B: Backend, D: TrainingData>(
             network,
             level_shifts,
             certainty: Vec::new(),
+            masks: Vec::new(),
             regions: None,
         },
         figures,

@@ -47,6 +47,11 @@ pub enum Filter {
         /// The axis.
         axis: u8,
     },
+    /// A volume of 12 bits on the image's grid that is known beforehand, as it is.
+    Layer {
+        /// Its number among those that come with the image.
+        layer: u8,
+    },
 }
 
 /// Most voxels that a filter may reach.
@@ -70,7 +75,7 @@ impl Filter {
     pub fn support(&self, spacing_mm: f64) -> usize {
         let voxels = |mm: f64| libm::ceil(mm / spacing_mm).clamp(1.0, f64::from(u16::MAX)) as usize;
         match *self {
-            Self::Intensity | Self::Place { .. } => 0,
+            Self::Intensity | Self::Place { .. } | Self::Layer { .. } => 0,
             Self::Gradient { .. } | Self::GradientMagnitude => 1,
             Self::Gaussian { sigma_mm } => voxels(3.0 * sigma_mm),
             Self::Laplacian { sigma_mm } => voxels(3.0 * sigma_mm) + 1,
@@ -87,7 +92,7 @@ impl Filter {
             | Self::LocalMean { radius_mm: mm } => {
                 mm.is_finite() && mm > 0.0 && self.support(spacing_mm) <= MOST_FILTER_VOXELS
             }
-            Self::Intensity | Self::GradientMagnitude => true,
+            Self::Intensity | Self::GradientMagnitude | Self::Layer { .. } => true,
         }
     }
 }

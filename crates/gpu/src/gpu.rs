@@ -15,7 +15,8 @@ use crate::poses::{PoseFrames, PosesKernels};
 use cudarc::driver::CudaSlice;
 use pbt_features::{BoxGrid, HaarFeature, SteerableFeature};
 use pbt_tree::{
-    BinnedMatrix, Block, BoostParams, Bounds, ChannelBank, Classifier, LabelForest, Score, Weak,
+    BinnedMatrix, Block, BoostParams, Bounds, ChannelBank, Classifier, LabelForest, Layered, Score,
+    Weak,
 };
 use pbt_volume::{Connectivity, Padding, Pose, Volume};
 use std::sync::Arc;
@@ -324,7 +325,7 @@ impl Gpu {
     /// [`GpuError`] when the device fails or its memory is full.
     pub fn label_channels(
         &self,
-        image: &Volume<u16>,
+        image: Layered<'_>,
         bank: &ChannelBank,
         block: &Block,
     ) -> Result<GpuChannels, GpuError> {

@@ -4,10 +4,9 @@ use crate::gpu::Gpu;
 use crate::label::{GpuChannels, GpuLabelMatrix, block_edge};
 use pbt_features::BoxMeanFeature;
 use pbt_tree::{
-    Block, ChannelBank, DeviceError, Edges, LabelBackend, LabelForest, LabelMatrix, Split,
+    Block, ChannelBank, DeviceError, Edges, LabelBackend, LabelForest, LabelMatrix, Layered, Split,
     SplitTask, Splitter,
 };
-use pbt_volume::Volume;
 
 impl LabelBackend for Gpu {
     type Channels = GpuChannels;
@@ -18,7 +17,7 @@ impl LabelBackend for Gpu {
 
     fn channels(
         &self,
-        image: &Volume<u16>,
+        image: Layered<'_>,
         bank: &ChannelBank,
         block: &Block,
     ) -> Result<GpuChannels, DeviceError> {
@@ -67,6 +66,24 @@ impl LabelBackend for Gpu {
         let mut out = vec![0; channels.block.len() * forest.classes()];
         self.device.read(&sums, &mut out)?;
         Ok(out)
+    }
+
+    // The device labels the whole block in less time than it takes to say which voxels count.
+    fn distributions_at(
+        &self,
+        channels: &GpuChannels,
+        forest: &LabelForest,
+        voxels: &[[usize; 3]],
+    ) -> Result<Vec<u32>, DeviceError> {
+        let all = self.distributions(channels, forest)?;
+        let (block, classes) = (&channels.block, forest.classes);
+        let [nx, ny, _] = block.shape();
+        let place = |voxel: &[usize; 3]| {
+            let [i, j, k] = [0, 1, 2].map(|a| voxel[a] - block.min[a]);
+            (k * ny + j) * nx + i
+        };
+        let of = |voxel| &all[place(voxel) * classes..][..classes];
+        Ok(voxels.iter().flat_map(of).copied().collect())
     }
 }
 

@@ -90,7 +90,7 @@ fn responses<B: LabelBackend>(
     features: &[BoxMeanFeature],
     voxels: &[[usize; 3]],
 ) -> Vec<i64> {
-    let channels = backend.channels(image, bank, block).expect(WORKS);
+    let channels = backend.channels(image.into(), bank, block).expect(WORKS);
     let mut out = vec![7; features.len() * voxels.len()];
     backend.respond(&channels, features, voxels, &mut out).expect(WORKS);
     out
@@ -173,10 +173,10 @@ fn distributions_cuda() {
             for whole in [true, false] {
                 let block = block(&mut random, shape, whole);
                 let expected = {
-                    let channels = Cpu.channels(&image, &bank, &block).expect(WORKS);
+                    let channels = Cpu.channels((&image).into(), &bank, &block).expect(WORKS);
                     Cpu.distributions(&channels, &forest).expect(WORKS)
                 };
-                let channels = gpu.channels(&image, &bank, &block).expect(WORKS);
+                let channels = gpu.channels((&image).into(), &bank, &block).expect(WORKS);
                 let found = gpu.distributions(&channels, &forest).expect(WORKS);
                 assert!(found == expected, "{shape:?} {block:?} {outside:?} {classes} {vote:?}");
             }
@@ -220,10 +220,10 @@ fn bins_cuda() {
         let bins = |out: &mut Vec<u8>, on_gpu: bool| {
             out.resize(features.len() * voxels.len(), 99);
             if on_gpu {
-                let channels = gpu.channels(&image, &bank, &block).expect(WORKS);
+                let channels = gpu.channels((&image).into(), &bank, &block).expect(WORKS);
                 gpu.bins(&channels, &features, &edges, &voxels, out).expect(WORKS);
             } else {
-                let channels = Cpu.channels(&image, &bank, &block).expect(WORKS);
+                let channels = Cpu.channels((&image).into(), &bank, &block).expect(WORKS);
                 Cpu.bins(&channels, &features, &edges, &voxels, out).expect(WORKS);
             }
         };

@@ -66,7 +66,48 @@ impl Dataset {
     }
 }
 
+impl Dataset {
+    /// The names of the boxes.
+    pub fn box_names(&self) -> Vec<String> {
+        let boxes = self.structures.iter().filter(|s| s.kind == StructureKind::Box);
+        boxes.map(|s| s.name.clone()).collect()
+    }
+
+    /// The labels of label maps that may lie in these boxes: of their names, and of names that are no
+    /// structure's; or, where none has a name and there is one box only, every value but 0 as that
+    /// box's. `None` where there is nothing to go by, or too much.
+    pub fn labels_of(&self, boxes: &[String]) -> Option<RegionLabels> {
+        let mut names: Vec<String> = Vec::new();
+        let others = |name: &String| {
+            !boxes.contains(name) && self.structures.iter().any(|s| s.name == *name)
+        };
+        let named = self.label_names.values();
+        for name in named.filter(|name| *name != IGNORE && !others(name)) {
+            if !names.contains(name) {
+                names.push(name.clone());
+            }
+        }
+        if !self.label_names.is_empty() {
+            return if names.is_empty() { None } else { self.region_labels(&names).ok() };
+        }
+        let mut boxes = self.structures.iter().filter(|s| s.kind == StructureKind::Box);
+        let (Some(only), None) = (boxes.next(), boxes.next()) else { return None };
+        let mut classes = vec![1; usize::from(u16::MAX) + 1];
+        classes[0] = 0;
+        Some(RegionLabels { regions: vec![(only.name.clone(), 1)], classes })
+    }
+}
+
 impl RegionLabels {
+    /// The class of every voxel of a label map, on its own grid.
+    ///
+    /// # Errors
+    /// [`IoError`] when the map cannot be read.
+    pub fn read_classes(&self, path: &Path) -> Result<Volume<u8>, IoError> {
+        let labels = read_labels(path)?;
+        Ok(labels.map(|value| self.classes[usize::from(value)]))
+    }
+
     /// The class of every voxel of a case's label map; `None` where it has no label map.
     ///
     /// # Errors

@@ -87,9 +87,33 @@ pub struct DetectionRecord {
     /// absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub visible: Option<f64>,
-    /// Volume of a region, millilitres; of nothing else.
+    /// Volume of a region, or of the labels about a box where they were asked for, millilitres.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub volume_ml: Option<f64>,
+    /// The Dice coefficient to expect of the labels about a box, the mean of several.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub predicted_dice: Option<f64>,
+    /// The labels about a box.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub labels: Vec<LabelRecord>,
+}
+
+/// One label about a box.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LabelRecord {
+    /// Its name.
+    pub name: String,
+    /// Its value in the label map.
+    pub value: u16,
+    /// Found, or doubtful where so low a Dice coefficient is expected as of few training cases.
+    pub status: Status,
+    /// Its volume, millilitres.
+    pub volume_ml: f64,
+    /// Between these the true volume lies in 90 % of cases; null where the model was trained on too
+    /// few to tell.
+    pub volume_90_ml: Option<[f64; 2]>,
+    /// The Dice coefficient to expect; null where the model was trained on too few to tell.
+    pub predicted_dice: Option<f64>,
 }
 
 /// The orientation of a box, twice.
@@ -203,8 +227,21 @@ impl ResultFile {
             }
             let present = d.status != Status::Absent && d.kind != StructureKind::Region;
             let is_volume = |ml: f64| ml.is_finite() && ml >= 0.0;
-            if (d.kind == StructureKind::Region) != d.volume_ml.is_some_and(is_volume) {
-                return fault(at("volume_ml"), "is not the volume of a region");
+            let is_share = |share: f64| (0.0..=1.0).contains(&share);
+            let volume_fits = match (d.kind, d.volume_ml) {
+                (StructureKind::Region, None) | (StructureKind::Landmark, Some(_)) => false,
+                (_, volume_ml) => volume_ml.is_none_or(is_volume),
+            };
+            if !volume_fits {
+                return fault(at("volume_ml"), "is not the volume of a region or a box's labels");
+            }
+            let label_fits = |label: &LabelRecord| {
+                is_volume(label.volume_ml)
+                    && label.volume_90_ml.iter().flatten().all(|&ml| is_volume(ml))
+                    && label.predicted_dice.is_none_or(is_share)
+            };
+            if !d.predicted_dice.is_none_or(is_share) || !d.labels.iter().all(label_fits) {
+                return fault(at("labels"), "have a volume or a Dice coefficient that cannot be");
             }
             let is_box = d.kind == StructureKind::Box && present;
             if (d.position_lps_mm.is_some(), d.orientation.is_some(), d.size_mm.is_some())
@@ -253,6 +290,8 @@ impl From<Detection> for DetectionRecord {
             precision,
             visible,
             volume_ml: None,
+            predicted_dice: None,
+            labels: Vec::new(),
         }
     }
 }

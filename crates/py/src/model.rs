@@ -66,7 +66,7 @@ impl Model {
     }
 
     /// Detects in an image file or a DICOM folder.
-    #[pyo3(signature = (path, case_id, series, frame, device, threads))]
+    #[pyo3(signature = (path, case_id, series, frame, labels, device, threads))]
     #[expect(clippy::too_many_arguments, reason = "keywords of Python")]
     fn detect_file(
         &self,
@@ -75,6 +75,7 @@ impl Model {
         case_id: Option<String>,
         series: Option<String>,
         frame: Option<usize>,
+        labels: bool,
         device: String,
         threads: Option<u16>,
     ) -> PyResult<ImageResult> {
@@ -85,13 +86,13 @@ impl Model {
             let input = Input { case_id: &case_id, path: &path, options: &options };
             let device = open(&device, threads)?;
             let (device, _turn) = device.turn();
-            label_file(&model, input, device)
+            label_file(&model, input, device, labels)
         };
         off_interpreter(py, Interrupted::Left, None, detect).map(ImageResult::new)
     }
 
     /// Detects in an array indexed `[i, j, k]`.
-    #[pyo3(signature = (array, affine, is_ras, case_id, device, threads))]
+    #[pyo3(signature = (array, affine, is_ras, case_id, labels, device, threads))]
     #[expect(clippy::too_many_arguments, reason = "keywords of Python")]
     fn detect_array(
         &self,
@@ -100,6 +101,7 @@ impl Model {
         affine: Affine,
         is_ras: bool,
         case_id: Option<String>,
+        labels: bool,
         device: String,
         threads: Option<u16>,
     ) -> PyResult<ImageResult> {
@@ -114,7 +116,7 @@ impl Model {
             let input = Input { case_id, path, options: &ReadOptions::default() };
             let device = open(&device, threads)?;
             let (device, _turn) = device.turn();
-            label_image(&model, input, &Image::in_memory(volume), 0.0, device)
+            label_image(&model, input, &Image::in_memory(volume), 0.0, (device, labels))
         };
         off_interpreter(py, Interrupted::Left, None, detect).map(ImageResult::new)
     }

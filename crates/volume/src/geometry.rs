@@ -199,7 +199,7 @@ impl Geometry {
     }
 
     /// The inverse of [`Geometry::matrix`].
-    pub(crate) fn inverse(&self) -> &Matrix3<f64> {
+    pub fn inverse(&self) -> &Matrix3<f64> {
         &self.inverse
     }
 

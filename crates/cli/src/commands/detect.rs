@@ -23,7 +23,7 @@ pub(super) fn run(args: &Detect, global: &Global) -> Result<ExitCode, Failure> {
     let result = if args.explain {
         explained(&model, input, args, &device)?
     } else {
-        let Found { result, map } = label_file(&model, input, &device)?;
+        let Found { result, map } = label_file(&model, input, &device, args.labels)?;
         let result = named(result, args);
         write_results(&args.output, &result, map.as_ref(), args.labels)?;
         result

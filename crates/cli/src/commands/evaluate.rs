@@ -64,7 +64,11 @@ pub(super) fn run(args: &Evaluate, global: &Global) -> Result<ExitCode, Failure>
         return paired::run([a, b], args, &dataset, &cases, &device, global);
     }
     let source = source(args, &dataset, &cases)?;
-    let names = region_names(&dataset, &args.structure, &source)?;
+    let names = if args.labels {
+        label_names(&dataset, &args.structure, &source)?
+    } else {
+        region_names(&dataset, &args.structure, &source)?
+    };
     if !names.is_empty() {
         return regions::run(args, global, &dataset, (&names, &source), cases, &device);
     }
@@ -127,6 +131,36 @@ fn region_names(
     }
     let names = regions.into_iter().map(|s| s.name.clone());
     Ok(if of_regions { names.collect() } else { Vec::new() })
+}
+
+/// The labels to evaluate: those of the data set that the model has.
+fn label_names(
+    dataset: &Dataset,
+    named: &[String],
+    source: &Source,
+) -> Result<Vec<String>, Failure> {
+    let Some(labels) = dataset.labels_of(&dataset.box_names()) else {
+        return Err(Failure::input(&dataset.path, "labels: there are none (name them)"));
+    };
+    let known = |name: &String| match source {
+        Source::Model(model) => model.model.label_names().any(|label| label == name),
+        _ => true,
+    };
+    let all: Vec<String> = labels.regions.into_iter().map(|(name, _)| name).collect();
+    if let Some(name) = named.iter().find(|name| !all.contains(name)) {
+        let what = format!("labels: there is no `{name}` (there are: {})", all.join(", "));
+        return Err(Failure::input(&dataset.path, what));
+    }
+    let wanted = |name: &String| (named.is_empty() || named.contains(name)) && known(name);
+    let names: Vec<String> = all.into_iter().filter(wanted).collect();
+    match (names.is_empty(), source) {
+        (true, Source::Model(model)) => {
+            let what = "structures: the model has learned no labels of this data set (train it on cases \
+                        with label maps)";
+            Err(Failure::input(&model.path, what))
+        }
+        _ => Ok(names),
+    }
 }
 
 /// The cases of the split, or all of them for leaving one out.

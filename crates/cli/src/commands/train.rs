@@ -170,6 +170,9 @@ fn summary(wanted: &Wanted) -> String {
 
 fn wanted_config(args: &Train) -> Result<TrainConfig, Failure> {
     let mut config = read_config(args.config.as_deref())?;
+    if args.no_segmentation {
+        config.segmentation.trained = false;
+    }
     if let Some(kind) = args.classifier {
         config.classifier.kind = kind.into();
     }

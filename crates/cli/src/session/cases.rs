@@ -1,8 +1,10 @@
 //! The cases of a data set as training uses them.
 
 use crate::session::Failure;
-use pbt_detect::{CaseList, ListedCase, TrainingData};
-use pbt_io::{Annotations, CaseSpec, Dataset, Landmark, LandmarkState, check_annotations};
+use pbt_detect::{CaseList, ListedCase, RegionName, TrainingData};
+use pbt_io::{
+    Annotations, CaseSpec, Dataset, Landmark, LandmarkState, RegionLabels, check_annotations,
+};
 use pbt_volume::{Geometry, PointLps, Pose, StructureKind, StructureSpec, Volume, trimmed};
 use rayon::prelude::*;
 
@@ -176,12 +178,21 @@ pub struct TrainingCases {
     /// Names of the structures that name a mirror twin, and of the twin.
     partners: Vec<(String, String)>,
     cases: Vec<AnnotatedCase>,
+    /// What label maps hold.
+    labels: Option<RegionLabels>,
+    /// The names of their labels.
+    label_names: Vec<RegionName>,
 }
 
 impl TrainingCases {
     /// The cases of a data set with the wanted structures.
     pub fn new(dataset: &Dataset, cases: Vec<AnnotatedCase>, wanted: Wanted) -> Self {
+        let labels = dataset.labels_of(&wanted.boxes);
+        let label = |(name, value): &(String, u16)| RegionName { name: name.clone(), value: *value };
+        let label_names = labels.iter().flat_map(|labels| labels.regions.iter().map(label));
         Self {
+            label_names: label_names.collect(),
+            labels,
             list: case_list(
                 dataset,
                 cases.iter().map(|case| ListedCase {
@@ -241,6 +252,21 @@ impl TrainingData for TrainingCases {
         };
         let own = self.wanted.landmarks.iter().filter(|(_, parent)| parent == structure);
         own.map(|(name, _)| (name.clone(), points(name))).collect()
+    }
+
+    fn label_names(&self) -> &[RegionName] {
+        &self.label_names
+    }
+
+    fn has_classes(&self, case: usize) -> bool {
+        self.labels.is_some() && self.cases[case].spec.labels.is_some()
+    }
+
+    fn classes(&self, case: usize) -> Result<Option<Volume<u8>>, Failure> {
+        match (&self.labels, &self.cases[case].spec.labels) {
+            (Some(labels), Some(path)) => Ok(Some(labels.read_classes(path)?)),
+            _ => Ok(None),
+        }
     }
 
     fn subject(&self, case: usize) -> Option<&str> {

@@ -1,12 +1,12 @@
 //! Detection in one image.
 
 use crate::session::{Device, Failure, LoadedModel};
-use pbt_detect::{Detections, Explanation, FoundRegion};
+use pbt_detect::{Detections, Explanation, FoundRegion, LabelFound};
 use pbt_io::{
-    CaseSpec, DetectionRecord, DeviceRecord, Image, InputRecord, IoError, OpenImage, ReadOptions,
-    RegionMap, ResultFile, RunRecord,
+    CaseSpec, DetectionRecord, DeviceRecord, Image, InputRecord, IoError, LabelRecord, OpenImage,
+    ReadOptions, RegionMap, ResultFile, RunRecord,
 };
-use pbt_volume::{Detection, Location, check_memory, check_memory_limit};
+use pbt_volume::{Detection, Location, Status, check_memory, check_memory_limit};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -86,18 +86,18 @@ pub fn detect_image(
     load_ms: f64,
     device: &Device,
 ) -> Result<ResultFile, Failure> {
-    Ok(label_image(model, input, image, load_ms, device)?.result)
+    Ok(label_image(model, input, image, load_ms, (device, false))?.result)
 }
 
-/// A result and, of a model of regions, the label of every voxel.
+/// A result and, of a model of regions or where labels are wanted, the label of every voxel.
 pub struct Found {
     /// The result.
     pub result: ResultFile,
-    /// The labels.
+    /// The labels; `None` where the model has none, too.
     pub map: Option<RegionMap>,
 }
 
-/// As [`detect_file`], with labels.
+/// As [`detect_file`], with the labels of regions, and those about boxes where they are wanted.
 ///
 /// # Errors
 /// Those of [`detect_file`].
@@ -105,13 +105,15 @@ pub fn label_file(
     model: &LoadedModel,
     input: Input<'_>,
     device: &Device,
+    labels: bool,
 ) -> Result<Found, Failure> {
     let started = Instant::now();
     let image = admit(model, input)?.read()?;
-    label_image(model, input, &image, started.elapsed().as_secs_f64() * 1e3, device)
+    let load_ms = started.elapsed().as_secs_f64() * 1e3;
+    label_image(model, input, &image, load_ms, (device, labels))
 }
 
-/// As [`detect_image`], with labels.
+/// As [`detect_image`], with the labels of regions, and those about boxes where they are wanted.
 ///
 /// # Errors
 /// Those of [`detect_image`].
@@ -120,15 +122,22 @@ pub fn label_image(
     input: Input<'_>,
     image: &Image,
     load_ms: f64,
-    device: &Device,
+    (device, labels): (&Device, bool),
 ) -> Result<Found, Failure> {
     let started = Instant::now();
     let total_ms = |started: Instant| load_ms + started.elapsed().as_secs_f64() * 1e3;
     let Some(regions) = &model.model.regions else {
-        let found = device.detect(&model.model, &image.volume).map_err(|e| e.about(input.path))?;
+        let found =
+            device.detect(&model.model, &image.volume, labels).map_err(|e| e.about(input.path))?;
+        let labels = labels.then(|| model.model.label_map(image.volume.geometry(), &found));
         let times = [load_ms, total_ms(started)];
-        let result = result_of(model, input, image, &found, times, device);
-        return Ok(Found { result, map: None });
+        let mut result = result_of(model, input, image, &found, times, device);
+        let map = labels.flatten().map(|map| {
+            let about = found.detections.iter().zip(&map.found);
+            about.for_each(|(d, labels)| add_labels(&mut result, &d.name, labels));
+            RegionMap { labels: map.labels, regions: label_values(&map.found) }
+        });
+        return Ok(Found { result, map });
     };
     let labelling = device.label(regions, &image.volume).map_err(|e| e.about(input.path))?;
     let mut timing_ms = vec![("load".to_owned(), load_ms)];
@@ -139,6 +148,32 @@ pub fn label_image(
     let named = labelling.regions.into_iter().map(|region| (region.name, region.value));
     let map = RegionMap { labels: labelling.labels, regions: named.collect() };
     Ok(Found { result, map: Some(map) })
+}
+
+/// What there is to say of the labels about a box, in its record.
+fn add_labels(result: &mut ResultFile, name: &str, labels: &[LabelFound]) {
+    let Some(record) = result.detections.iter_mut().find(|d| d.name == name) else { return };
+    if labels.is_empty() {
+        return;
+    }
+    let of_box = record.status;
+    let label = |found: &LabelFound| LabelRecord {
+        name: found.name.clone(),
+        value: found.value,
+        status: if found.doubtful { Status::Doubtful } else { of_box },
+        volume_ml: found.volume_ml,
+        volume_90_ml: found.volume_90_ml,
+        predicted_dice: found.predicted_dice,
+    };
+    let dices: Option<Vec<f64>> = labels.iter().map(|found| found.predicted_dice).collect();
+    record.volume_ml = Some(labels.iter().map(|found| found.volume_ml).sum());
+    record.predicted_dice = dices.map(|all| all.iter().sum::<f64>() / all.len() as f64);
+    record.labels = labels.iter().map(label).collect();
+}
+
+/// Name and value of every label.
+fn label_values(found: &[Vec<LabelFound>]) -> Vec<(String, u16)> {
+    found.iter().flatten().map(|label| (label.name.clone(), label.value)).collect()
 }
 
 fn region_record(region: &FoundRegion) -> DetectionRecord {

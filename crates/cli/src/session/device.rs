@@ -95,10 +95,17 @@ impl Device {
     ///
     /// # Errors
     /// Those of [`Model::detect`], and exit code 1 when the device fails.
-    pub fn detect(&self, model: &Model, image: &Volume<f32>) -> Result<Detections, Failure> {
-        let found = self.install(|| match &self.gpu {
-            Some(gpu) => model.detect(gpu, image),
-            None => model.detect(&Cpu, image),
+    pub fn detect(
+        &self,
+        model: &Model,
+        image: &Volume<f32>,
+        masks: bool,
+    ) -> Result<Detections, Failure> {
+        let found = self.install(|| match (&self.gpu, masks) {
+            (Some(gpu), false) => model.detect(gpu, image),
+            (Some(gpu), true) => model.detect_with_masks(gpu, image),
+            (None, false) => model.detect(&Cpu, image),
+            (None, true) => model.detect_with_masks(&Cpu, image),
         });
         found.map_err(|e| self.named(e.into()))
     }

@@ -34,10 +34,14 @@ pub fn evaluate_regions(
     device: &Device,
     watcher: &dyn Watcher,
 ) -> Result<EvaluatedRegions, Failure> {
-    let labels = dataset.region_labels(names)?;
+    let labels = match dataset.labels_of(&dataset.box_names()) {
+        // Of the only box, where labels have no names.
+        Some(labels) if dataset.label_names.is_empty() => labels,
+        _ => dataset.region_labels(names)?,
+    };
     if let Source::Model(model) = source {
-        let known = source.structures(&cases);
-        if let Some(name) = names.iter().find(|name| !known.contains(*name)) {
+        let has = |name: &&String| model.model.label_names().any(|label| label == name.as_str());
+        if let Some(name) = names.iter().find(|name| !has(name)) {
             let what = format!("structures: there is no `{name}` in the model");
             return Err(Failure::input(&model.path, what));
         }
@@ -88,8 +92,8 @@ fn of_case(
 ) -> Result<Vec<RegionOverlap>, Failure> {
     let found: Volume<u8> = match source {
         Source::Model(model) => {
-            let Some(map) = label_file(model, case.into(), device)?.map else {
-                return Err(Failure::model(&model.path, "structures: the model has no regions"));
+            let Some(map) = label_file(model, case.into(), device, true)?.map else {
+                return Err(Failure::model(&model.path, "structures: the model labels no voxels"));
             };
             // The model's values may not be those of this data set: names decide.
             let mut classes = vec![0; usize::from(u16::MAX) + 1];

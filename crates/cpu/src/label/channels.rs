@@ -1,8 +1,8 @@
 //! The channels of a part of an image as integral volumes.
 
 use crate::label::filters::{Part, channel};
-use pbt_features::{BoxMeanFeature, MeanBox};
-use pbt_tree::{Block, ChannelBank, ChannelPart, VoxelRange, shape_of};
+use pbt_features::{BoxMeanFeature, Filter, MeanBox};
+use pbt_tree::{Block, ChannelBank, ChannelPart, Layered, VoxelRange, shape_of};
 use pbt_volume::{Geometry, IntegralVolume, Padding, Volume};
 use rayon::prelude::*;
 
@@ -21,14 +21,18 @@ fn geometry(range: &VoxelRange) -> Geometry {
 
 impl CpuChannels {
     /// The channels for a block.
-    pub(super) fn new(image: &Volume<u16>, bank: &ChannelBank, block: &Block) -> Self {
-        let part = ChannelPart::new(image.shape(), bank, block);
-        let voxels = Volume::new(geometry(&part.source), part.voxels(image));
-        let source = Part { voxels: &voxels, first: part.source[0], image_shape: image.shape() };
+    pub(super) fn new(of: Layered<'_>, bank: &ChannelBank, block: &Block) -> Self {
+        let shape = of.image.shape();
+        let part = ChannelPart::new(shape, bank, block);
+        let voxels = Volume::new(geometry(&part.source), part.voxels(of.image));
+        let source = Part { voxels: &voxels, first: part.source[0], image_shape: shape };
         let skip = part.skip();
-        let table = |filter| {
-            let values =
-                Volume::new(voxels.geometry().clone(), channel(&source, filter, bank.spacing_mm));
+        let table = |filter: &Filter| {
+            let values = match *filter {
+                Filter::Layer { layer } => part.voxels(of.layers[usize::from(layer)]),
+                _ => channel(&source, filter, bank.spacing_mm),
+            };
+            let values = Volume::new(voxels.geometry().clone(), values);
             let cut = Volume::from_fn(geometry(&part.read), |i, j, k| {
                 values.at(i + skip[0], j + skip[1], k + skip[2])
             });

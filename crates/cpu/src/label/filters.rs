@@ -13,11 +13,11 @@ pub(super) struct Part<'a> {
     pub(super) image_shape: [usize; 3],
 }
 
-/// The channel of every voxel of a part.
+/// The channel of every voxel of a part: what a filter makes of its intensities.
 pub(super) fn channel(part: &Part<'_>, filter: &Filter, spacing_mm: f64) -> Vec<u16> {
     let voxels = part.voxels;
     match *filter {
-        Filter::Intensity => voxels.data().to_vec(),
+        Filter::Intensity | Filter::Layer { .. } => voxels.data().to_vec(),
         Filter::Gradient { axis } => {
             let signed = |d: i32| (i32::from(CHANNEL_ZERO) + (d >> 1)) as u16;
             map(voxels, |at| signed(difference(voxels, at, usize::from(axis))))

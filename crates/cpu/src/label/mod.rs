@@ -10,17 +10,16 @@ pub use channels::CpuChannels;
 use crate::device::Cpu;
 use pbt_features::BoxMeanFeature;
 use pbt_tree::{
-    Block, ChannelBank, DeviceError, Edges, LabelBackend, LabelForest, LabelMatrix, Split,
+    Block, ChannelBank, DeviceError, Edges, LabelBackend, LabelForest, LabelMatrix, Layered, Split,
     SplitTask, Splitter,
 };
-use pbt_volume::Volume;
 
 impl LabelBackend for Cpu {
     type Channels = CpuChannels;
 
     fn channels(
         &self,
-        image: &Volume<u16>,
+        image: Layered<'_>,
         bank: &ChannelBank,
         block: &Block,
     ) -> Result<CpuChannels, DeviceError> {
@@ -56,6 +55,15 @@ impl LabelBackend for Cpu {
         forest: &LabelForest,
     ) -> Result<Vec<u32>, DeviceError> {
         Ok(voxels::distributions(channels, forest))
+    }
+
+    fn distributions_at(
+        &self,
+        channels: &CpuChannels,
+        forest: &LabelForest,
+        voxels: &[[usize; 3]],
+    ) -> Result<Vec<u32>, DeviceError> {
+        Ok(voxels::distributions_at(channels, forest, voxels))
     }
 }
 

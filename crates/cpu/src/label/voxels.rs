@@ -64,3 +64,24 @@ pub(super) fn distributions(channels: &CpuChannels, forest: &LabelForest) -> Vec
     });
     out
 }
+
+/// The same at some voxels.
+pub(super) fn distributions_at(
+    channels: &CpuChannels,
+    forest: &LabelForest,
+    voxels: &[[usize; 3]],
+) -> Vec<u32> {
+    /// Voxels that a thread goes through at a time.
+    const TILE: usize = 256;
+    let features: Vec<BoundFeature<'_>> =
+        forest.features.iter().map(|f| channels.bind(f)).collect();
+    let mut out = vec![0; voxels.len() * forest.classes];
+    let tiles = out.par_chunks_mut(TILE * forest.classes).zip(voxels.par_chunks(TILE));
+    tiles.for_each(|(out, voxels)| {
+        for (sums, &voxel) in out.chunks_exact_mut(forest.classes).zip(voxels) {
+            let base = channels.base(voxel);
+            forest.distribution(|f| features[f as usize].response(voxel, base), sums);
+        }
+    });
+    out
+}

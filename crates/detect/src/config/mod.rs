@@ -5,6 +5,7 @@ pub(crate) mod augmentation;
 pub(crate) mod landmarks;
 pub(crate) mod range;
 pub(crate) mod regions;
+pub(crate) mod segmentation;
 pub(crate) mod toml_error;
 
 use crate::DetectError;
@@ -12,6 +13,7 @@ use crate::config::augmentation::AugmentationConfig;
 use crate::config::landmarks::LandmarksConfig;
 use crate::config::range::within;
 use crate::config::regions::RegionsConfig;
+use crate::config::segmentation::SegmentationConfig;
 use crate::config::toml_error::{in_words, key_at};
 use pbt_features::{HaarPoolConfig, SteerableSet};
 use pbt_tree::ClassifierParams;
@@ -50,6 +52,8 @@ pub struct TrainConfig {
     pub certainty: CertaintyConfig,
     /// How regions are labelled.
     pub regions: RegionsConfig,
+    /// How the voxels about a box are labelled.
+    pub segmentation: SegmentationConfig,
 }
 
 /// The working grid that all images are brought to.
@@ -417,6 +421,7 @@ impl TrainConfig {
         self.augmentation.check()?;
         self.landmarks.check()?;
         self.regions.check()?;
+        self.segmentation.check()?;
         within("verification.doubtful_below", self.verification.doubtful_below, 0.0, 1.0)?;
         within(
             "verification.absent_below",

@@ -156,7 +156,7 @@ pub(super) fn twins<D: TrainingData>(data: &D, structures: &[Annotated]) -> Vec<
 
 /// Whether the sagittal plane through the middles of the images passes by a structure's boxes, on
 /// the mean. Images are trimmed to the patient, so that their middle is near the patient's.
-fn is_on_one_side<D: TrainingData>(data: &D, poses: &[(usize, Pose)]) -> bool {
+pub(crate) fn is_on_one_side<D: TrainingData>(data: &D, poses: &[(usize, Pose)]) -> bool {
     let off =
         |(case, pose): &(usize, Pose)| pose.center.0.x - data.list().geometry(*case).center().0.x;
     let half = |(_, pose): &(usize, Pose)| {

@@ -2,6 +2,7 @@
 
 use crate::DetectError;
 use crate::data::case_list::CaseList;
+use crate::segment::data::RegionName;
 use pbt_volume::{PointLps, Pose, Volume};
 use std::collections::BTreeMap;
 
@@ -44,6 +45,25 @@ pub trait TrainingData: Sync {
     /// Whether a copy has the voxels of its case as they are, only placed elsewhere.
     fn shows_its_origin(&self, _case: usize) -> bool {
         true
+    }
+
+    /// The labels of label maps.
+    fn label_names(&self) -> &[RegionName] {
+        &[]
+    }
+
+    /// Whether a case has a label map.
+    fn has_classes(&self, _case: usize) -> bool {
+        false
+    }
+
+    /// The class of each voxel of a case's label map, on a grid of its own: `n + 1` for the label
+    /// `n`, 0 for none, [`crate::IGNORED`] for what does not count.
+    ///
+    /// # Errors
+    /// Whatever the reader says.
+    fn classes(&self, _case: usize) -> Result<Option<Volume<u8>>, Self::Error> {
+        Ok(None)
     }
 
     /// The case that a case is a copy of, or itself.

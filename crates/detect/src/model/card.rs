@@ -3,6 +3,7 @@
 use crate::certainty::learned::Certainty;
 use crate::model::Provenance;
 use crate::model::landmark_tables::LandmarkCard;
+use crate::model::mask_tables::MaskCard;
 use crate::model::region_tables::RegionCard;
 use crate::network::graph::Network;
 use crate::network::level_shift::LevelShiftSpec;
@@ -18,7 +19,7 @@ use pbt_tree::EvalParams;
 use serde::{Deserialize, Serialize};
 
 /// Version of the file format; a newer one is refused.
-pub(super) const FORMAT_VERSION: u32 = 9;
+pub(super) const FORMAT_VERSION: u32 = 10;
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -34,6 +35,8 @@ pub(super) struct Card {
     pub(super) level_shifts: Vec<LevelShiftSpec>,
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub(super) certainty: Vec<Certainty>,
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub(super) masks: Vec<MaskCard>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(super) regions: Option<RegionCard>,
 }

@@ -7,8 +7,10 @@ use crate::DetectError;
 use crate::certainty::learned::{Certainty, HeldOutErrors};
 use crate::model::card::{Card, FORMAT_VERSION};
 use crate::model::cost::check_cost;
+use crate::masks::stage::MaskStage;
 use crate::model::level_shift_tables;
 use crate::model::limits::{MOST_CASES, MOST_LEVELS, check_calibration, check_weights, within};
+use crate::model::mask_tables;
 use crate::model::region_tables;
 use crate::model::seal;
 use crate::model::structure_tables::{read_structure, structure_card};
@@ -34,6 +36,7 @@ pub(crate) fn file_bytes(
     network: Option<&Network>,
     level_shifts: &[LevelShiftTest],
     certainty: &[Certainty],
+    masks: &[MaskStage],
 ) -> Result<Vec<u8>, DetectError> {
     let mut tables = TableWriter::default();
     let structures = checkpoints
@@ -46,11 +49,14 @@ pub(crate) fn file_bytes(
         .enumerate()
         .map(|(n, test)| level_shift_tables::put(&mut tables, n, test))
         .collect();
+    let masks =
+        masks.iter().enumerate().map(|(n, stage)| mask_tables::put(&mut tables, n, stage)).collect();
     let card = Card {
         structures,
         network: network.cloned(),
         level_shifts,
         certainty: certainty.to_vec(),
+        masks,
         ..blank_card(provenance)
     };
     finish(tables, &card)
@@ -66,6 +72,7 @@ fn blank_card(provenance: &Provenance) -> Card {
         network: None,
         level_shifts: Vec::new(),
         certainty: Vec::new(),
+        masks: Vec::new(),
         regions: None,
     }
 }
@@ -96,6 +103,7 @@ impl Model {
             self.network.as_ref(),
             &self.level_shifts,
             &self.certainty,
+            &self.masks,
         )
     }
 
@@ -105,8 +113,15 @@ impl Model {
     /// # Errors
     /// [`DetectError::Model`] naming the part that is wrong.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, DetectError> {
-        let Contents { provenance, checkpoints, network, level_shifts, certainty, regions } =
-            read(bytes)?;
+        let Contents {
+            provenance,
+            checkpoints,
+            network,
+            level_shifts,
+            certainty,
+            masks,
+            regions,
+        } = read(bytes)?;
         let structures = checkpoints
             .into_iter()
             .map(|checkpoint| {
@@ -153,7 +168,8 @@ impl Model {
         for test in &level_shifts {
             check_calibration("level_shifts", &test.spec.calibration)?;
         }
-        let model = Self { provenance, structures, network, level_shifts, certainty, regions };
+        let model =
+            Self { provenance, structures, network, level_shifts, certainty, masks, regions };
         check_cost(&model)?;
         Ok(model)
     }
@@ -181,6 +197,7 @@ pub(super) struct Contents {
     network: Option<Network>,
     level_shifts: Vec<LevelShiftTest>,
     certainty: Vec<Certainty>,
+    masks: Vec<MaskStage>,
     regions: Option<RegionForest>,
 }
 
@@ -232,6 +249,11 @@ pub(super) fn read(bytes: &[u8]) -> Result<Contents, DetectError> {
         .enumerate()
         .map(|(n, spec)| level_shift_tables::take(&mut tables, n, spec, MOST_LEVELS))
         .collect::<Result<Vec<_>, _>>()?;
+    let structures = checkpoints.len();
+    let masks = card.masks.into_iter().enumerate();
+    let masks = masks
+        .map(|(n, card)| mask_tables::take(&mut tables, n, card, structures))
+        .collect::<Result<Vec<_>, _>>()?;
     let regions =
         card.regions.map(|regions| region_tables::take(&mut tables, regions)).transpose()?;
     tables.finish()?;
@@ -241,6 +263,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Contents, DetectError> {
         network: card.network,
         level_shifts,
         certainty: card.certainty,
+        masks,
         regions,
     })
 }

@@ -5,10 +5,12 @@ pub(crate) mod checkpoint;
 pub(crate) mod classifier_tables;
 pub(crate) mod cost;
 pub(crate) mod file;
+pub(crate) mod label_forest_tables;
 pub(crate) mod landmark_tables;
 pub(crate) mod level_shift_tables;
 pub(crate) mod limits;
 pub(crate) mod map_tables;
+pub(crate) mod mask_tables;
 pub(crate) mod region_tables;
 pub(crate) mod seal;
 pub(crate) mod structure_tables;
@@ -18,6 +20,7 @@ pub(crate) mod unfinished;
 use crate::certainty::learned::Certainty;
 use crate::config::TrainConfig;
 use crate::landmarks::stage::LandmarkStage;
+use crate::masks::stage::MaskStage;
 use crate::network::graph::Network;
 use crate::network::level_shift::LevelShiftTest;
 use crate::pose::prior::Prior;
@@ -43,6 +46,8 @@ pub struct Model {
     pub level_shifts: Vec<LevelShiftTest>,
     /// How sure and how near each structure is; empty where there were too few cases to tell.
     pub certainty: Vec<Certainty>,
+    /// What labels the voxels about boxes.
+    pub masks: Vec<MaskStage>,
     /// What labels voxels; a model has either structures or this.
     pub regions: Option<RegionForest>,
 }
@@ -165,8 +170,16 @@ impl Model {
             network: None,
             level_shifts: Vec::new(),
             certainty: Vec::new(),
+            masks: Vec::new(),
             regions: Some(regions),
         }
+    }
+
+    /// The names of all labels that it gives to voxels.
+    pub fn label_names(&self) -> impl Iterator<Item = &str> {
+        let of_boxes = self.masks.iter().flat_map(|stage| stage.labels.iter().flatten());
+        let of_regions = self.regions.iter().flat_map(|forest| &forest.regions);
+        of_boxes.chain(of_regions).map(|label| label.name.as_str())
     }
 
     /// The configuration with everything that was automatic as it was resolved for the first

@@ -1,12 +1,13 @@
-//! The forest of regions in the model file: a card and five tables.
+//! The forest of regions in the model file: a card, and the forest's tables.
 
 use crate::DetectError;
 use crate::model::limits::{MOST_CASES, check_intensity, check_name, within};
+use crate::model::label_forest_tables::{self, MOST_CHANNELS};
 use crate::model::tables::{TableReader, TableWriter};
 use crate::segment::data::RegionName;
 use crate::segment::region_forest::RegionForest;
-use pbt_features::{BoxMeanFeature, Filter, MeanBox};
-use pbt_tree::{ChannelBank, LabelForest, LabelNode, LabelTree, MOST_CLASSES, Outside, Vote};
+use pbt_features::Filter;
+use pbt_tree::{ChannelBank, MOST_CLASSES, Outside, Vote};
 use pbt_volume::{IntensityPolicy, LARGEST_EDGE_MM};
 use serde::{Deserialize, Serialize};
 
@@ -25,32 +26,12 @@ pub(super) struct RegionCard {
     vote: Vote,
 }
 
-const FEATURES: &str = "regions.features";
-const TREES: &str = "regions.trees";
-const NODES: &str = "regions.nodes";
-const BOUNDS: &str = "regions.bounds";
-const LEAVES: &str = "regions.leaves";
-
-/// Corner, size and channel of a box.
-fn box_row(b: &MeanBox) -> [i16; 7] {
-    let [i, j, k] = b.min;
-    let [x, y, z] = b.size.map(|n| n as i16);
-    [i, j, k, x, y, z, i16::from(b.channel)]
-}
+/// What tables of the forest are called.
+const NAME: &str = "regions";
 
 pub(super) fn put(tables: &mut TableWriter, regions: &RegionForest) -> RegionCard {
     let RegionForest { bank, forest, .. } = regions;
-    let second = |f: &BoxMeanFeature| f.second.as_ref().map_or([0; 7], box_row);
-    let row = |f: &BoxMeanFeature| [box_row(&f.first), second(f)].concat();
-    tables.put(FEATURES.to_owned(), 14, forest.features.iter().flat_map(row));
-    let leaves = |t: &LabelTree| t.leaves.len() / forest.classes;
-    let lengths = forest.trees.iter().flat_map(|t| [t.nodes.len() as u32, leaves(t) as u32]);
-    tables.put(TREES.to_owned(), 2, lengths);
-    let nodes = || forest.trees.iter().flat_map(|t| &t.nodes);
-    tables.put(NODES.to_owned(), 2, nodes().flat_map(|n| [n.feature, n.next]));
-    tables.put(BOUNDS.to_owned(), 2, nodes().flat_map(|n| [n.low, n.high]));
-    let leaves = forest.trees.iter().flat_map(|t| t.leaves.iter().copied());
-    tables.put(LEAVES.to_owned(), forest.classes, leaves);
+    label_forest_tables::put(tables, NAME, forest);
     RegionCard {
         names: regions.regions.iter().map(|r| r.name.clone()).collect(),
         values: regions.regions.iter().map(|r| r.value).collect(),
@@ -62,9 +43,6 @@ pub(super) fn put(tables: &mut TableWriter, regions: &RegionForest) -> RegionCar
         vote: forest.vote,
     }
 }
-
-/// Most channels: those of the default bank at 16 scales, and the place.
-const MOST_CHANNELS: usize = 64;
 
 /// Everything is checked, so that labelling with a damaged or hostile file ends, and stays within its
 /// tables and the memory that it says.
@@ -91,17 +69,15 @@ pub(super) fn take(
     if values.len() != count || values.first() == Some(&0) {
         return Err(wrong("the label values are not one for each name, from 1 on".to_owned()));
     }
-    if !card.channels.iter().all(|filter| filter.is_valid(card.spacing_mm)) {
+    let known = |filter: &Filter| {
+        filter.is_valid(card.spacing_mm) && !matches!(filter, Filter::Layer { .. })
+    };
+    if !card.channels.iter().all(known) {
         return Err(wrong("a channel has no meaning".to_owned()));
     }
     let classes = count + 1;
-    let features = features(&tables.take(FEATURES, 14)?)
-        .ok_or_else(|| wrong("a feature's size is negative".to_owned()))?;
-    let trees = trees(tables, classes)?.ok_or_else(|| wrong("the tables disagree".to_owned()))?;
-    let forest = LabelForest { classes, vote: card.vote, features, trees };
-    if let Some(fault) = forest.fault(card.channels.len()) {
-        return Err(wrong(format!("the forest {fault}")));
-    }
+    let channels = card.channels.len();
+    let forest = label_forest_tables::take(tables, NAME, (classes, card.vote), channels)?;
     let bank = ChannelBank {
         filters: card.channels,
         spacing_mm: card.spacing_mm,
@@ -111,52 +87,4 @@ pub(super) fn take(
     let name = |(name, value)| RegionName { name, value };
     let regions = card.names.into_iter().zip(card.values).map(name).collect();
     Ok(RegionForest { regions, cases: card.cases, intensity: card.intensity, bank, forest })
-}
-
-fn features(values: &[i16]) -> Option<Vec<BoxMeanFeature>> {
-    let mean_box = |row: &[i16]| {
-        let size = |n: usize| u16::try_from(row[n]).ok();
-        Some(MeanBox {
-            min: [row[0], row[1], row[2]],
-            size: [size(3)?, size(4)?, size(5)?],
-            channel: u8::try_from(row[6]).ok()?,
-        })
-    };
-    let feature = |row: &[i16]| {
-        let second = &row[7..];
-        let second = if second == [0; 7] { None } else { Some(mean_box(second)?) };
-        Some(BoxMeanFeature { first: mean_box(&row[..7])?, second })
-    };
-    values.chunks_exact(14).map(feature).collect()
-}
-
-/// `None` where the lengths of the tables disagree.
-fn trees(
-    tables: &mut TableReader<'_>,
-    classes: usize,
-) -> Result<Option<Vec<LabelTree>>, DetectError> {
-    let lengths: Vec<u32> = tables.take(TREES, 2)?;
-    let nodes: Vec<u32> = tables.take(NODES, 2)?;
-    let bounds: Vec<i64> = tables.take(BOUNDS, 2)?;
-    let leaves: Vec<u16> = tables.take(LEAVES, classes)?;
-    let total = |n: usize| lengths.iter().skip(n).step_by(2).map(|&l| l as usize).sum::<usize>();
-    if nodes.len() != bounds.len()
-        || total(0) * 2 != nodes.len()
-        || total(1) * classes != leaves.len()
-    {
-        return Ok(None);
-    }
-    let node = |(node, bounds): (&[u32], &[i64])| LabelNode {
-        feature: node[0],
-        next: node[1],
-        low: bounds[0],
-        high: bounds[1],
-    };
-    let mut nodes = nodes.chunks_exact(2).zip(bounds.chunks_exact(2)).map(node);
-    let mut leaves = leaves.chunks_exact(classes);
-    let tree = |lengths: &[u32]| LabelTree {
-        nodes: nodes.by_ref().take(lengths[0] as usize).collect(),
-        leaves: leaves.by_ref().take(lengths[1] as usize).flatten().copied().collect(),
-    };
-    Ok(Some(lengths.chunks_exact(2).map(tree).collect()))
 }

@@ -71,8 +71,9 @@ impl RegionForest {
                 max: [0, 1, 2].map(|a| (block.max[a] + 1).min(working.shape()[a])),
                 ..block
             };
-            let channels = backend.channels(&working, &self.bank, &needed)?;
-            let sums = backend.distributions(&channels, &self.forest)?;
+            let channels = backend.channels((&working).into(), &self.bank, &needed)?;
+            let mut sums = backend.distributions(&channels, &self.forest)?;
+            self.forest.shares(&mut sums);
             let sums = Sums { block: needed, classes: self.forest.classes, sums: &sums };
             tally = tally.plus(&label_block(&places, &block, &sums, image.shape(), &mut labels));
         }

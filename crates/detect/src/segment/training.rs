@@ -4,30 +4,20 @@ use crate::DetectError;
 use crate::config::TrainConfig;
 use crate::model::{Model, Provenance};
 use crate::random::{Seeds, Stream};
-use crate::segment::blocks::blocks;
 use crate::segment::data::{LabelledImage, RegionData};
+use crate::segment::matrix::{Sampled, matrix};
 use crate::segment::region_forest::{RegionForest, working_image};
 use crate::segment::samples::{CaseSamples, stratum_count, working_classes};
 use crate::train::Trained;
 use crate::train::observer::{Observer, StageFigure};
 use pbt_features::{BoxMeanFeature, BoxMeanPool, Filter};
 use pbt_tree::{
-    Block, ChannelBank, DeviceError, Edges, LabelBackend, LabelForest, LabelMatrix, LeafPrior,
-    MISSING_BIN, MOST_CLASSES, Splitter, grow_label_forest,
+    ChannelBank, LabelBackend, LabelForest, LeafPrior, MOST_CLASSES, Splitter, grow_label_forest,
 };
-use pbt_volume::{IntensityPolicy, Volume, check_memory};
-use rayon::prelude::*;
+use pbt_volume::{IntensityPolicy, Volume};
 use sha2::{Digest, Sha256};
-use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
-
-/// Cases and voxels whose responses the thresholds are drawn from.
-const EDGE_CASES: usize = 32;
-const EDGE_SAMPLES: usize = 4096;
-
-/// Bytes of responses or bins of a sample that are in memory at a time, beside the matrix.
-const BYTES_A_SAMPLE: usize = 512;
 
 /// What observers call the forest.
 const NAME: &str = "regions";
@@ -96,7 +86,19 @@ pub fn train_regions<B: LabelBackend + Splitter, D: RegionData>(
     bank.reach = features.iter().map(BoxMeanFeature::reach).max().unwrap_or(0);
     observer.stage(NAME, "responses", 0.05);
     let started = Instant::now();
-    let matrix = matrix(backend, &cases, &bank, &features, data.regions().len() + 1, observer)?;
+    let sampled: Vec<Sampled<'_>> = cases
+        .iter()
+        .map(|case| Sampled {
+            image: (&case.image).into(),
+            voxels: &case.samples.voxels,
+            classes: &case.samples.classes,
+        })
+        .collect();
+    let classes = data.regions().len() + 1;
+    let matrix = matrix(backend, &sampled, &bank, &features, classes, |done| {
+        observer.stage(NAME, "responses", 0.1 + 0.4 * done);
+        interrupted(observer)
+    })?;
     figures.push(StageFigure::new(
         format!("{NAME}: responses"),
         started,
@@ -254,115 +256,6 @@ fn draw_features(
     };
     let mut random = seeds.random(Stream::RegionFeatures, 0);
     pool.features(config.regions.features, &mut random)
-}
-
-/// Bins of all features at the samples of all cases, case after case.
-fn matrix<B: LabelBackend>(
-    backend: &B,
-    cases: &[Case],
-    bank: &ChannelBank,
-    features: &[BoxMeanFeature],
-    classes: usize,
-    observer: &dyn Observer,
-) -> Result<LabelMatrix, DetectError> {
-    let labels: Vec<u8> =
-        cases.iter().flat_map(|case| case.samples.classes.iter().copied()).collect();
-    let bytes = labels.len() as u64 * features.len() as u64;
-    check_memory(bytes).map_err(|e| {
-        let what = format!("{e} (lower regions.samples or regions.features)");
-        DetectError::training("memory", what)
-    })?;
-    let edges = edges(backend, cases, bank, features)?;
-    let mut bins = vec![MISSING_BIN; labels.len() * features.len()];
-    let mut first = 0;
-    for (n, case) in cases.iter().enumerate() {
-        interrupted(observer)?;
-        let all: Vec<usize> = (0..case.samples.voxels.len()).collect();
-        let evaluate =
-            |channels: &B::Channels, part: Range<usize>, at: &[[usize; 3]], out: &mut [u8]| {
-                backend.bins(channels, &features[part.clone()], &edges[part], at, out)
-            };
-        by_block(backend, case, &all, bank, features.len(), evaluate, |from, places, found| {
-            let rows = bins[from * labels.len()..].par_chunks_mut(labels.len());
-            rows.zip(found.par_chunks(places.len())).for_each(|(row, found)| {
-                for (&place, &bin) in places.iter().zip(found) {
-                    row[first + place] = bin;
-                }
-            });
-        })?;
-        first += case.samples.voxels.len();
-        observer.stage(NAME, "responses", 0.1 + 0.4 * (n + 1) as f64 / cases.len() as f64);
-    }
-    Ok(LabelMatrix::new(classes, labels, edges, bins))
-}
-
-/// Thresholds of all features, from responses at some samples of some cases.
-fn edges<B: LabelBackend>(
-    backend: &B,
-    cases: &[Case],
-    bank: &ChannelBank,
-    features: &[BoxMeanFeature],
-) -> Result<Vec<Edges>, DetectError> {
-    let used: Vec<&Case> = cases.iter().step_by(cases.len().div_ceil(EDGE_CASES)).collect();
-    let each = EDGE_SAMPLES.div_ceil(used.len());
-    let mut all: Vec<Vec<i64>> = vec![Vec::new(); features.len()];
-    for case in used {
-        let count = case.samples.voxels.len();
-        let step = count.div_ceil(each).max(1);
-        let some: Vec<usize> = (0..count).step_by(step).collect();
-        let evaluate =
-            |channels: &B::Channels, part: Range<usize>, at: &[[usize; 3]], out: &mut [i64]| {
-                backend.respond(channels, &features[part], at, out)
-            };
-        by_block(
-            backend,
-            case,
-            &some,
-            bank,
-            features.len(),
-            evaluate,
-            |from, places, responses| {
-                for (all, responses) in all[from..].iter_mut().zip(responses.chunks(places.len())) {
-                    all.extend(responses);
-                }
-            },
-        )?;
-    }
-    Ok(all.into_par_iter().map(Edges::of_responses).collect())
-}
-
-/// Hands out what features are at some samples of a case: the first feature of a part, the samples
-/// of a block, and `[feature][sample]` as `evaluate` writes it.
-fn by_block<B: LabelBackend, T: Copy + Default>(
-    backend: &B,
-    case: &Case,
-    samples: &[usize],
-    bank: &ChannelBank,
-    features: usize,
-    evaluate: impl Fn(&B::Channels, Range<usize>, &[[usize; 3]], &mut [T]) -> Result<(), DeviceError>,
-    mut take: impl FnMut(usize, &[usize], &[T]),
-) -> Result<(), DeviceError> {
-    let voxels = &case.samples.voxels;
-    let at_a_time = BYTES_A_SAMPLE / size_of::<T>();
-    for block in blocks(case.image.shape(), backend.block_edge(bank, 2)) {
-        let inside =
-            |b: &Block, v: [usize; 3]| (0..3).all(|a| (b.min[a]..b.max[a]).contains(&v[a]));
-        let places: Vec<usize> =
-            samples.iter().copied().filter(|&s| inside(&block, voxels[s])).collect();
-        if places.is_empty() {
-            continue;
-        }
-        let channels = backend.channels(&case.image, bank, &block)?;
-        let at: Vec<[usize; 3]> = places.iter().map(|&s| voxels[s]).collect();
-        let mut found = vec![T::default(); at_a_time.min(features) * at.len()];
-        for first in (0..features).step_by(at_a_time) {
-            let part = first..(first + at_a_time).min(features);
-            let found = &mut found[..part.len() * at.len()];
-            evaluate(&channels, part, &at, found)?;
-            take(first, &places, found);
-        }
-    }
-    Ok(())
 }
 
 /// Fractional bits of the number of voxels that a sample stands for.

@@ -15,30 +15,39 @@ use crate::data::part::Part;
 use crate::data::pyramids::Pyramids;
 use crate::data::training_data::{FEWEST_CASES, Subjects, TrainingData};
 use crate::detect::Detection;
+use crate::masks::held_out::HeldOutPose;
 use crate::model::{Model, Provenance, StructureModel};
 use crate::refine::refinement::Refinement;
 use pbt_evaluate::{BoxError, Distance, has_loose_end, tolerance_mm};
-use pbt_tree::Backend;
+use pbt_tree::{Backend, LabelBackend};
 use pbt_volume::{PointLps, Pose, Status};
 
 /// What held-out cases say of a model.
-pub(super) struct Measured {
-    /// Of each structure; empty where there are too few cases to tell.
-    pub(super) certainty: Vec<Certainty>,
-    pub(super) suspicions: Vec<Suspicion>,
+#[derive(Default)]
+pub(super) struct HeldOutDetections {
+    /// Every structure in every case that has it; empty where there are too few cases to tell.
+    boxes: Vec<HeldOutBox>,
+    /// Where each of them was found.
+    pub(super) poses: Vec<HeldOutPose>,
+    /// Where each of them truly is, and the voxels of its image.
+    truths: Vec<(Pose, [f64; 3])>,
+    /// Those that are far from their annotation.
+    far: Vec<Far>,
+    /// By structure.
+    loose_ends: Vec<bool>,
     /// Of stages that make held-out cases worse.
     pub(super) warnings: Vec<String>,
 }
 
 /// Trains without each part of the subjects, finds them there, and compares. `whole` was trained on
 /// all cases; what its trainings settled (grids, borders, shares of shrinkage) holds here, too.
-pub(super) fn measure<B: Backend, D: TrainingData>(
+pub(super) fn held_out_detections<B: Backend + LabelBackend, D: TrainingData>(
     backend: &B,
     (data, pyramids): (&D, &Pyramids),
     whole: &Model,
     observer: &dyn Observer,
-) -> Result<Measured, D::Error> {
-    let none = Measured { certainty: Vec::new(), suspicions: Vec::new(), warnings: Vec::new() };
+) -> Result<HeldOutDetections, D::Error> {
+    let none = HeldOutDetections::default();
     if !whole.provenance.config.certainty.measured {
         return Ok(none);
     }
@@ -59,6 +68,7 @@ pub(super) fn measure<B: Backend, D: TrainingData>(
         .map(|(_, annotated)| has_loose_end(&annotated.iter().map(|a| a.1).collect::<Vec<_>>()))
         .collect();
     let (mut found, mut far) = (Vec::new(), Vec::new());
+    let (mut poses, mut truths) = (Vec::new(), Vec::new());
     let mut last_stages: Vec<LastStages> =
         structures.iter().map(|_| LastStages::default()).collect();
     for part in 0..parts {
@@ -87,6 +97,8 @@ pub(super) fn measure<B: Backend, D: TrainingData>(
                 };
                 last_stages[s].add(&detections[s], &truth.pose);
                 let pose = detections[s].pose;
+                poses.push(HeldOutPose { structure: s, case, pose });
+                truths.push((truth.pose, spacing_mm));
                 let off_mm =
                     whole.structures[s].far_mm(&pose, &truth.pose, spacing_mm, loose_ends[s]);
                 far.extend(off_mm.map(|off_mm| Far { number: found.len(), case, pose, off_mm }));
@@ -94,24 +106,52 @@ pub(super) fn measure<B: Backend, D: TrainingData>(
             }
         }
     }
-    let landmarks: Vec<usize> = whole.structures.iter().map(|s| s.landmarks().len()).collect();
-    let found_from = whole.provenance.config.verification.doubtful_below;
-    let certainty = certainties(&found, &landmarks, &loose_ends, found_from);
-    let suspicion = |far: Far| {
-        let b: &HeldOutBox = &found[far.number];
-        let score = certainty[b.structure].score(&b.evidence);
-        (!b.out && score >= found_from).then(|| Suspicion {
-            case: data.list().id(far.case).to_owned(),
-            structure: whole.structures[b.structure].name.clone(),
-            found: far.pose,
-            off_mm: far.off_mm,
-            score,
-        })
-    };
-    let suspicions = far.into_iter().filter_map(suspicion).collect();
     let warnings = structures.iter().zip(&last_stages);
     let warnings = warnings.flat_map(|((name, _), stages)| stages.warnings(name)).collect();
-    Ok(Measured { certainty, suspicions, warnings })
+    Ok(HeldOutDetections { boxes: found, poses, truths, far, loose_ends, warnings })
+}
+
+impl HeldOutDetections {
+    /// Takes boxes as something later moves them: what is known of their errors is then of these.
+    pub(super) fn moved(&mut self, moved: &[HeldOutPose]) {
+        let all = self.boxes.iter_mut().zip(&self.poses).zip(&self.truths);
+        for ((found, was), &(truth, spacing_mm)) in all {
+            let same = |m: &&HeldOutPose| (m.structure, m.case) == (was.structure, was.case);
+            let Some(now) = moved.iter().find(same) else { continue };
+            let error = BoxError::new(&now.pose, &truth);
+            let tolerance_mm = tolerance_mm(truth.size_mm, spacing_mm);
+            let loose_ends = self.loose_ends[found.structure];
+            found.right = Distance::Box(error).is_within(tolerance_mm, loose_ends);
+            (found.center_mm, found.corner_mm) = (error.center_mm, error.corner_mm);
+        }
+    }
+
+    /// What the model `whole` knows of its own certainty, and the annotations under suspicion.
+    pub(super) fn certainty<D: TrainingData>(
+        &self,
+        data: &D,
+        whole: &Model,
+    ) -> (Vec<Certainty>, Vec<Suspicion>) {
+        if self.boxes.is_empty() {
+            return (Vec::new(), Vec::new());
+        }
+        let landmarks: Vec<usize> = whole.structures.iter().map(|s| s.landmarks().len()).collect();
+        let found_from = whole.provenance.config.verification.doubtful_below;
+        let certainty = certainties(&self.boxes, &landmarks, &self.loose_ends, found_from);
+        let suspicion = |far: &Far| {
+            let b = &self.boxes[far.number];
+            let score = certainty[b.structure].score(&b.evidence);
+            (!b.out && score >= found_from).then(|| Suspicion {
+                case: data.list().id(far.case).to_owned(),
+                structure: whole.structures[b.structure].name.clone(),
+                found: far.pose,
+                off_mm: far.off_mm,
+                score,
+            })
+        };
+        let suspicions = self.far.iter().filter_map(suspicion).collect();
+        (certainty, suspicions)
+    }
 }
 
 /// Whether every structure and landmark can be trained on these cases.

@@ -4,9 +4,8 @@ use crate::device::{Context, GpuError};
 use crate::integral::{Integral, IntegralKernels};
 use crate::label::filters::{FiltersKernels, Source, integral};
 use cudarc::driver::{DevicePtr, DeviceRepr};
-use pbt_features::{BoxMeanFeature, MeanBox};
-use pbt_tree::{Block, ChannelBank, ChannelPart, shape_of};
-use pbt_volume::Volume;
+use pbt_features::{BoxMeanFeature, Filter, MeanBox};
+use pbt_tree::{Block, ChannelBank, ChannelPart, Layered, shape_of};
 
 /// Channels of all voxels that boxes about a block's voxels can read.
 pub struct GpuChannels {
@@ -69,20 +68,27 @@ impl GpuChannels {
     pub(super) fn new(
         device: &Context,
         (filters, integrals): (&FiltersKernels, &IntegralKernels),
-        image: &Volume<u16>,
+        of: Layered<'_>,
         bank: &ChannelBank,
         block: &Block,
     ) -> Result<Self, GpuError> {
-        let part = ChannelPart::new(image.shape(), bank, block);
-        let voxels = device.upload(&part.voxels(image))?;
-        let source = Source {
-            part: &part,
-            voxels: &voxels,
-            image_shape: image.shape(),
-            spacing_mm: bank.spacing_mm,
-        };
+        let image_shape = of.image.shape();
+        let part = ChannelPart::new(image_shape, bank, block);
+        let image = device.upload(&part.voxels(of.image))?;
         let read = shape_of(&part.read);
-        let table = |filter| {
+        let table = |filter: &Filter| {
+            let layer = match *filter {
+                Filter::Layer { layer } => {
+                    Some(device.upload(&part.voxels(of.layers[usize::from(layer)]))?)
+                }
+                _ => None,
+            };
+            let source = Source {
+                part: &part,
+                voxels: layer.as_ref().unwrap_or(&image),
+                image_shape,
+                spacing_mm: bank.spacing_mm,
+            };
             let values = filters.channel(device, integrals, &source, filter)?;
             integral(integrals, device, &values, read)
         };

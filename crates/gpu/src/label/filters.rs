@@ -91,7 +91,7 @@ impl FiltersKernels {
         let mut out = unsafe { device.alloc::<u16>(count) }?;
         let config = blocks_of(256, count);
         match *filter {
-            Filter::Intensity => {
+            Filter::Intensity | Filter::Layer { .. } => {
                 launch!(device, &self.intensity, config, &part, voxels, &mut out)?;
             }
             Filter::Gradient { axis } => {

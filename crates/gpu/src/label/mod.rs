@@ -12,8 +12,7 @@ pub use voxels::GpuLabelForest;
 use crate::device::{Context, GpuError};
 use crate::integral::IntegralKernels;
 use filters::FiltersKernels;
-use pbt_tree::{BLOCK_EDGE, Block, ChannelBank, MOST_SUM_BYTES};
-use pbt_volume::Volume;
+use pbt_tree::{BLOCK_EDGE, Block, ChannelBank, Layered, MOST_SUM_BYTES};
 use splits::SplitsKernels;
 use voxels::VoxelsKernels;
 
@@ -43,7 +42,7 @@ impl LabelKernels {
         &self,
         device: &Context,
         integrals: &IntegralKernels,
-        image: &Volume<u16>,
+        image: Layered<'_>,
         bank: &ChannelBank,
         block: &Block,
     ) -> Result<GpuChannels, GpuError> {

@@ -73,6 +73,7 @@ class Model:
         case_id: str | None = None,
         series: str | None = None,
         frame: int | None = None,
+        labels: bool = False,
     ) -> Result:
         """Finds every structure in an image.
 
@@ -83,6 +84,8 @@ class Model:
         ``device`` is ``auto``, ``cpu``, ``gpu`` or ``gpu:N``; ``threads`` those of the CPU, all
         cores by default. Results depend on neither. ``case_id`` names the case, by default after
         the file. ``series`` and ``frame`` choose one of several volumes of a file or folder.
+        ``labels`` asks for the labels about the boxes, where the model has learned them:
+        :meth:`Result.labels`, and ``volume_ml`` and ``predicted_dice`` of the detections.
         """
         threads = check_threads(threads)
         if is_path(image):
@@ -90,13 +93,17 @@ class Model:
                 raise UsageError("affine: a file has its own (leave it out)", field="affine")
             path = os.fspath(image)
             return Result(
-                self._model.detect_file(path, case_id, series, frame, device, threads)
+                self._model.detect_file(
+                    path, case_id, series, frame, labels, device, threads
+                )
             )
         if series is not None or frame is not None:
             raise UsageError("series, frame: are for files (give one volume)", field="series")
         voxels, matrix, is_ras = in_memory(image, affine, space)
         return Result(
-            self._model.detect_array(voxels, matrix, is_ras, case_id, device, threads)
+            self._model.detect_array(
+                voxels, matrix, is_ras, case_id, labels, device, threads
+            )
         )
 
     def __repr__(self) -> str:

@@ -27,6 +27,7 @@ class Model:
         case_id: str | None,
         series: str | None,
         frame: int | None,
+        labels: bool,
         device: str,
         threads: int | None,
     ) -> Result: ...
@@ -36,6 +37,7 @@ class Model:
         affine: list[list[float]],
         is_ras: bool,
         case_id: str | None,
+        labels: bool,
         device: str,
         threads: int | None,
     ) -> Result: ...

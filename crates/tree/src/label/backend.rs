@@ -43,6 +43,22 @@ impl ChannelBank {
     }
 }
 
+/// What channels are made of: an image of 12 bits, and layers of 12 bits on its grid, which
+/// [`Filter::Layer`] counts from 0.
+#[derive(Debug, Clone, Copy)]
+pub struct Layered<'a> {
+    /// The image.
+    pub image: &'a Volume<u16>,
+    /// What is known beforehand of each of its voxels.
+    pub layers: &'a [&'a Volume<u16>],
+}
+
+impl<'a> From<&'a Volume<u16>> for Layered<'a> {
+    fn from(image: &'a Volume<u16>) -> Self {
+        Self { image, layers: &[] }
+    }
+}
+
 /// Voxels of an image from `min` up to but not including `max`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Block {
@@ -120,14 +136,14 @@ pub trait LabelBackend: Sync {
         BLOCK_EDGE
     }
 
-    /// Computes the channels of the working image (12 bits) for all that boxes about the voxels of
+    /// Computes the channels of an image for all that boxes about the voxels of
     /// `block` can read. What is computed at a voxel does not depend on the block.
     ///
     /// # Errors
     /// [`DeviceError`] when the device fails.
     fn channels(
         &self,
-        image: &Volume<u16>,
+        image: Layered<'_>,
         bank: &ChannelBank,
         block: &Block,
     ) -> Result<Self::Channels, DeviceError>;
@@ -160,7 +176,7 @@ pub trait LabelBackend: Sync {
     ) -> Result<(), DeviceError>;
 
     /// The forest's [distribution](LabelForest::distribution) at every voxel of the block, i fastest,
-    /// classes together.
+    /// classes together; [`LabelForest::shares`] makes probabilities of them.
     ///
     /// # Errors
     /// [`DeviceError`] when the device fails.
@@ -168,6 +184,17 @@ pub trait LabelBackend: Sync {
         &self,
         channels: &Self::Channels,
         forest: &LabelForest,
+    ) -> Result<Vec<u32>, DeviceError>;
+
+    /// The same at some voxels of the block only, in this order.
+    ///
+    /// # Errors
+    /// [`DeviceError`] when the device fails.
+    fn distributions_at(
+        &self,
+        channels: &Self::Channels,
+        forest: &LabelForest,
+        voxels: &[[usize; 3]],
     ) -> Result<Vec<u32>, DeviceError>;
 }
 

@@ -1,13 +1,21 @@
-//! A random forest that labels voxels, as tables.
+//! A forest that labels voxels, as tables.
 
 use crate::classifier::MAX_TREES;
 use crate::label::leaves::LEAF_ONE;
 use crate::node::MAX_DEPTH;
+use libm::exp;
 use pbt_features::{BoxMeanFeature, MISSING};
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 /// Most classes, the background among them.
 pub const MOST_CLASSES: usize = 64;
+
+/// Fractional bits of a score in a leaf of boosted trees, nats.
+pub(crate) const SCORE_BITS: u32 = 11;
+
+/// What stands for the score 0 in a leaf.
+pub(crate) const SCORE_ZERO: i32 = 1 << 15;
 
 /// [`LabelNode::feature`] of a leaf.
 pub const LEAF: u32 = u32::MAX;
@@ -31,7 +39,8 @@ pub struct LabelNode {
 pub struct LabelTree {
     /// The root first.
     pub nodes: Vec<LabelNode>,
-    /// Distributions, `[leaf][class]`, each of the sum [`LEAF_ONE`].
+    /// Distributions, `[leaf][class]`, each of the sum [`LEAF_ONE`]; of boosted trees scores with
+    /// [`SCORE_BITS`] fractional bits, where 2¹⁵ stands for 0.
     pub leaves: Vec<u16>,
 }
 
@@ -44,6 +53,9 @@ pub enum Vote {
     Mean,
     /// Each tree has one vote, for its most probable class; of equals for the lower one.
     Majority,
+    /// The trees are boosted: their scores add up to the logarithm of each class's odds against the
+    /// background.
+    Scores,
 }
 
 /// A forest.
@@ -75,7 +87,7 @@ impl LabelTree {
     }
 
     /// What is wrong with it, if anything.
-    fn fault(&self, classes: usize, features: usize) -> Option<&'static str> {
+    fn fault(&self, classes: usize, features: usize, vote: Vote) -> Option<&'static str> {
         if self.nodes.is_empty() || !self.leaves.len().is_multiple_of(classes) {
             return Some("has no nodes, or half a leaf");
         }
@@ -101,26 +113,45 @@ impl LabelTree {
         if depths.iter().any(|&depth| depth > MAX_DEPTH) {
             return Some("is too deep");
         }
-        let whole = |leaf: &[u16]| leaf.iter().map(|&v| u32::from(v)).sum::<u32>() == LEAF_ONE;
+        let whole = |leaf: &[u16]| {
+            vote == Vote::Scores || leaf.iter().map(|&v| u32::from(v)).sum::<u32>() == LEAF_ONE
+        };
         (!self.leaves.chunks_exact(classes).all(whole))
             .then_some("has a leaf that does not sum to 1")
     }
 }
 
 impl LabelForest {
-    /// What a distribution of the forest sums to.
+    /// What the [shares](LabelForest::shares) of all classes sum to.
     pub fn one(&self) -> u32 {
         match self.vote {
             Vote::Mean => self.trees.len() as u32 * LEAF_ONE,
             Vote::Majority => self.trees.len() as u32,
+            Vote::Scores => LEAF_ONE,
         }
+    }
+
+    /// Turns the [distributions](LabelForest::distribution) of voxels, classes together, into how
+    /// probable each class is. Only scores change.
+    pub fn shares(&self, sums: &mut [u32]) {
+        if self.vote != Vote::Scores {
+            return;
+        }
+        let zero = self.trees.len() as i64 * i64::from(SCORE_ZERO);
+        sums.par_chunks_mut(4096 * self.classes).for_each(|sums| {
+            let mut shares = vec![0; self.classes];
+            for sums in sums.chunks_exact_mut(self.classes) {
+                probabilities(sums[1..].iter().map(|&sum| i64::from(sum) - zero), &mut shares);
+                sums.copy_from_slice(&shares);
+            }
+        });
     }
 
     /// Adds a leaf of a tree to a distribution of the forest.
     #[inline]
     pub fn add(&self, leaf: &[u16], sums: &mut [u32]) {
         match self.vote {
-            Vote::Mean => sums.iter_mut().zip(leaf).for_each(|(s, &v)| *s += u32::from(v)),
+            Vote::Mean | Vote::Scores => sums.iter_mut().zip(leaf).for_each(|(s, &v)| *s += u32::from(v)),
             Vote::Majority => {
                 let best =
                     (0..leaf.len()).fold(0, |best, c| if leaf[c] > leaf[best] { c } else { best });
@@ -129,8 +160,8 @@ impl LabelForest {
         }
     }
 
-    /// The distribution of a sample with these responses, sum [`LabelForest::one`]: the definition
-    /// that backends are held against.
+    /// The sums of a sample's leaves, from these responses: the definition that backends are held
+    /// against.
     pub fn distribution(&self, mut response: impl FnMut(u32) -> i64, sums: &mut [u32]) {
         sums.fill(0);
         for tree in &self.trees {
@@ -151,7 +182,7 @@ impl LabelForest {
         if let Some(n) = self.features.iter().position(|feature| !feature.is_valid(channels)) {
             return Some(format!("feature {n} has a box or channel that cannot be"));
         }
-        let fault = |tree: &LabelTree| tree.fault(self.classes, self.features.len());
+        let fault = |tree: &LabelTree| tree.fault(self.classes, self.features.len(), self.vote);
         let faults = self.trees.iter().enumerate();
         faults.filter_map(|(n, tree)| Some(format!("tree {n} {}", fault(tree)?))).next()
     }
@@ -178,6 +209,20 @@ impl LabelForest {
         self.features = features;
         self
     }
+}
+
+/// Probabilities of the classes, sum [`LEAF_ONE`], from the scores of all but the background, which
+/// has 0 (the softmax).
+pub(crate) fn probabilities(scores: impl Iterator<Item = i64> + Clone, out: &mut [u32]) {
+    let highest = scores.clone().fold(0, i64::max);
+    let share = |score: i64| exp((score - highest) as f64 / f64::from(1 << SCORE_BITS));
+    let all = share(0) + scores.clone().map(share).sum::<f64>();
+    let mut left = LEAF_ONE;
+    for (out, score) in out[1..].iter_mut().zip(scores) {
+        *out = ((share(score) / all * f64::from(LEAF_ONE)) as u32).min(left);
+        left -= *out;
+    }
+    out[0] = left;
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Samples as bins: what trees grow on.
 
 use crate::label::edges::{Edges, MISSING_BIN};
+use rayon::prelude::*;
 
 /// Bins of every feature at every sample, and each sample's class.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,6 +35,19 @@ impl LabelMatrix {
             "a bin that its feature does not have"
         );
         Self { classes, labels, edges, bins }
+    }
+
+    /// The matrix of some of the samples, in this order.
+    pub fn of_samples(&self, samples: &[u32]) -> Self {
+        let count = self.labels.len();
+        let of_row = |row: &[u8]| samples.iter().map(|&s| row[s as usize]).collect::<Vec<u8>>();
+        let rows: Vec<Vec<u8>> = self.bins.par_chunks(count.max(1)).map(of_row).collect();
+        Self {
+            classes: self.classes,
+            labels: samples.iter().map(|&s| self.labels[s as usize]).collect(),
+            edges: self.edges.clone(),
+            bins: rows.concat(),
+        }
     }
 
     /// Number of classes.

@@ -1,10 +1,11 @@
-//! Random forests of many classes that label every voxel: the tables, how they grow level by level,
-//! and what a device computes for them.
+//! Forests of many classes that label every voxel: the tables, how they grow level by level or are
+//! boosted, and what a device computes for them.
 //!
 //! Growing knows samples by number and features by row of a matrix of bins; a forest knows features
 //! by number. What decides is an integer throughout.
 
 pub(crate) mod backend;
+pub(crate) mod boosting;
 pub(crate) mod edges;
 pub(crate) mod forest;
 pub(crate) mod gain;

@@ -137,7 +137,7 @@ fn detect_one(
     let result = image.and_then(|(image, _share)| {
         let input = case.input();
         let Found { mut result, map } =
-            label_image(work.model, input, &image, load_seconds * 1e3, work.device)?;
+            label_image(work.model, input, &image, load_seconds * 1e3, (work.device, work.labels))?;
         if work.no_paths {
             result = result.without_paths();
         }

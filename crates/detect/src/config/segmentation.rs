@@ -1,0 +1,49 @@
+//! Settings of the masks about boxes.
+
+use crate::DetectError;
+use crate::config::range::within;
+use pbt_tree::LabelBoostParams;
+use serde::{Deserialize, Serialize};
+
+/// The boosted trees that label the voxels about a box.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SegmentationConfig {
+    /// Whether masks are trained where cases have label maps.
+    pub trained: bool,
+    /// Voxels to learn from in a round, all cases together.
+    pub samples: usize,
+    /// Number of features to choose from, those of single voxels beside.
+    pub features: usize,
+    /// The trees of the first round, which brings the frame to the structure.
+    pub first: LabelBoostParams,
+    /// Those of the second.
+    pub second: LabelBoostParams,
+}
+
+impl Default for SegmentationConfig {
+    fn default() -> Self {
+        let params = LabelBoostParams::default();
+        Self {
+            trained: true,
+            samples: 100_000,
+            features: 300,
+            first: LabelBoostParams { trees: 60, ..params.clone() },
+            second: LabelBoostParams { trees: 150, ..params },
+        }
+    }
+}
+
+impl SegmentationConfig {
+    /// Checks that every value lies in its range.
+    pub(crate) fn check(&self) -> Result<(), DetectError> {
+        within("segmentation.samples", self.samples as f64, 1000.0, 5e7)?;
+        within("segmentation.features", self.features as f64, 0.0, 1e5)?;
+        for (key, params) in [("first", &self.first), ("second", &self.second)] {
+            params
+                .check()
+                .map_err(|e| DetectError::config(format!("segmentation.{key}"), e.to_string()))?;
+        }
+        Ok(())
+    }
+}

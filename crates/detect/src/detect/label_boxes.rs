@@ -1,0 +1,82 @@
+//! The labels about the boxes that were found.
+
+use crate::DetectError;
+use crate::detect::{Detection, Detections};
+use crate::masks::labelling::{LabelFound, Labelling};
+use crate::masks::stage::{Mask, MaskStage};
+use crate::model::Model;
+use pbt_tree::LabelBackend;
+use pbt_volume::{Geometry, IntensityPolicy, Status, Volume};
+
+/// The labels of an image.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LabelMap {
+    /// The value of each voxel, 0 for none.
+    pub labels: Volume<u16>,
+    /// By detection, what there is to say of its labels; empty where it has none.
+    pub found: Vec<Vec<LabelFound>>,
+}
+
+impl Model {
+    /// The masks that label about a structure, and its place among their structures.
+    fn masks_of(&self, structure: usize) -> Option<(&MaskStage, usize)> {
+        self.masks.iter().find_map(|stage| {
+            Some((stage, stage.structures.iter().position(|&s| s == structure)?))
+        })
+    }
+
+    /// Labels about every box that is not absent, where that is wanted or moves the box; and moves
+    /// these boxes.
+    pub(super) fn find_masks<B: LabelBackend>(
+        &self,
+        backend: &B,
+        image: &Volume<f32>,
+        boxes: Vec<&mut Detection>,
+        wanted: bool,
+    ) -> Result<Vec<Option<Mask>>, DetectError> {
+        let mut quantised: Vec<(IntensityPolicy, Volume<u16>)> = Vec::new();
+        let mut masks = Vec::with_capacity(boxes.len());
+        for (structure, detection) in boxes.into_iter().enumerate() {
+            let stage = self.masks_of(structure).map(|(stage, _)| stage);
+            let Some(stage) = stage.filter(|stage| {
+                detection.status != Status::Absent && (wanted || stage.moves_box)
+            }) else {
+                masks.push(None);
+                continue;
+            };
+            if !quantised.iter().any(|(policy, _)| *policy == stage.intensity) {
+                let range = stage.intensity.range(image);
+                let range = range.map_err(|e| DetectError::image("voxels", e.to_string()))?;
+                quantised.push((stage.intensity, range.quantise(image)));
+            }
+            let shown = quantised.iter().find(|(policy, _)| *policy == stage.intensity);
+            let mask = match shown {
+                Some((_, shown)) => stage.find(backend, shown, &detection.pose)?,
+                None => None,
+            };
+            if let Some(mask) = mask.as_ref().filter(|_| stage.moves_box) {
+                detection.pose = mask.pose;
+            }
+            masks.push(mask);
+        }
+        Ok(masks)
+    }
+
+    /// The label map of [`Model::detect_with_masks`] on the grid of the image. `None` where the
+    /// model has no masks.
+    pub fn label_map(&self, image: &Geometry, found: &Detections) -> Option<LabelMap> {
+        if self.masks.is_empty() {
+            return None;
+        }
+        let mut labelling = Labelling::new(image);
+        let of = |n: usize| Some((self.masks_of(n)?, found.masks.get(n)?.as_ref()?));
+        for ((stage, own), mask) in (0..found.detections.len()).filter_map(of) {
+            let values: Vec<u16> = stage.labels[own].iter().map(|label| label.value).collect();
+            labelling.add(mask, &values);
+        }
+        let labels = labelling.finish();
+        let of = |n| of(n).map_or_else(Vec::new, |((stage, own), mask)| stage.found(own, mask, &labels));
+        let found = (0..found.detections.len()).map(of).collect();
+        Some(LabelMap { labels, found })
+    }
+}

@@ -1,0 +1,95 @@
+//! The grid about a box: so many voxels in every box, whatever its size.
+
+use nalgebra::{Matrix3, Vector3};
+use pbt_volume::{Geometry, PointLps, Pose};
+use serde::{Deserialize, Serialize};
+
+/// Edges of the grid over edges of the box: masks reach out of boxes that are a little off.
+pub(crate) const REACH_DEFAULT: f64 = 1.4;
+pub(crate) fn reach() -> f64 { crate::masks::training::tune("PBT_REACH", REACH_DEFAULT) }
+
+/// Most voxels of a grid; where there would be more they are larger.
+const MOST_VOXELS: f64 = 120_000.0;
+
+/// Fewest voxels along an edge.
+const FEWEST: f64 = 6.0;
+
+/// A grid that is laid about boxes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FrameGrid {
+    /// Voxels along the axes of the box.
+    pub shape: [usize; 3],
+    /// Edge of a voxel in a box of the mean size, mm.
+    pub voxel_mm: f64,
+}
+
+impl FrameGrid {
+    /// For boxes of this mean size in images with voxels of this edge.
+    pub(crate) fn new(mean_size_mm: [f64; 3], image_voxel_mm: f64) -> Self {
+        let volume: f64 = mean_size_mm.iter().map(|mm| mm * reach()).product();
+        let voxel_mm = image_voxel_mm.max(libm::cbrt(volume / MOST_VOXELS));
+        let voxels = |mm: f64| libm::round(mm * reach() / voxel_mm).clamp(FEWEST, 1e4) as usize;
+        Self { shape: mean_size_mm.map(voxels), voxel_mm }
+    }
+
+    /// Number of voxels.
+    pub fn len(&self) -> usize {
+        self.shape.iter().product()
+    }
+
+    /// Whether it has no voxel; never.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The grid by itself, wherever it is laid.
+    pub(crate) fn geometry(&self) -> Option<Geometry> {
+        Geometry::isotropic(self.shape, self.voxel_mm).ok()
+    }
+
+    /// The grid about a box, along its axes.
+    pub(crate) fn about(&self, pose: &Pose) -> Option<Geometry> {
+        let edge = |a: usize| pose.size_mm[a] * reach() / self.shape[a] as f64;
+        let steps = pose.axes() * Matrix3::from_diagonal(&Vector3::from_fn(|a, _| edge(a)));
+        let first = Vector3::from_fn(|a, _| -(self.shape[a] as f64 - 1.0) / 2.0);
+        let origin = PointLps(pose.center.0 + steps * first);
+        Geometry::new(self.shape, steps, origin).ok()
+    }
+
+    /// Where a voxel lies from the middle of the box along an axis, in edges of the box.
+    pub(crate) fn place(&self, axis: usize, voxel: usize) -> f64 {
+        ((voxel as f64 + 0.5) / self.shape[axis] as f64 - 0.5) * reach()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pbt_volume::{VoxelIndex, rotation_from_vector};
+
+    #[test]
+    fn every_box_has_the_same_voxels() {
+        let grid = FrameGrid::new([40.0, 20.0, 30.0], 1.0);
+        assert_eq!((grid.shape, grid.voxel_mm), ([56, 28, 42], 1.0));
+        let pose = Pose {
+            center: PointLps::new(5.0, -3.0, 100.0),
+            orientation: rotation_from_vector(Vector3::new(0.2, -0.4, 0.1)),
+            size_mm: [36.0, 25.0, 30.0],
+        };
+        let about = grid.about(&pose).unwrap();
+        for voxel in [[0, 0, 0], [55, 3, 41], [20, 14, 7]] {
+            let at = Vector3::from_fn(|a, _| grid.place(a, voxel[a]) * pose.size_mm[a]);
+            let [i, j, k] = voxel.map(|n| n as f64);
+            let there = about.to_lps(VoxelIndex::new(i, j, k));
+            assert!(there.distance_mm(&pose.to_lps(at)) < 1e-9);
+        }
+    }
+
+    #[test]
+    fn large_structures_have_larger_voxels() {
+        let grid = FrameGrid::new([100.0, 90.0, 80.0], 0.5);
+        assert!(grid.len() < 125_000 && grid.len() > 110_000, "{}", grid.len());
+        assert!((grid.voxel_mm - 2.55).abs() < 0.02);
+    }
+}

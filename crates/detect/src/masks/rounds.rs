@@ -1,0 +1,102 @@
+//! One round of labelling: trees, and what their labels say of the frame.
+
+use crate::DetectError;
+use crate::linear::map::LinearMap;
+use crate::masks::frame::FrameGrid;
+use crate::masks::moments::moments;
+use crate::pose::step::Step;
+use crate::segment::blocks::blocks;
+use nalgebra::Vector3;
+use pbt_tree::{ChannelBank, LEAF_ONE, LabelBackend, LabelForest, Layered};
+use pbt_volume::Pose;
+
+/// One round.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MaskRound {
+    /// The channels.
+    pub bank: ChannelBank,
+    /// Boosted trees.
+    pub forest: LabelForest,
+    /// From the labels to a better frame.
+    pub refit: Refit,
+}
+
+impl MaskRound {
+    /// How probable each class is at each voxel of a frame, classes together, sum
+    /// [`LEAF_ONE`]; the background beyond the candidates.
+    pub(crate) fn shares<B: LabelBackend>(
+        &self,
+        backend: &B,
+        frame: Layered<'_>,
+        candidates: &[u32],
+    ) -> Result<Vec<u32>, DetectError> {
+        shares(backend, frame, (&self.bank, &self.forest), candidates)
+    }
+}
+
+/// As [`MaskRound::shares`], by any forest.
+pub(crate) fn shares<B: LabelBackend>(
+    backend: &B,
+    frame: Layered<'_>,
+    (bank, forest): (&ChannelBank, &LabelForest),
+    candidates: &[u32],
+) -> Result<Vec<u32>, DetectError> {
+    let (classes, shape) = (forest.classes, frame.image.shape());
+    let [nx, ny, _] = shape;
+    let mut all = vec![0; frame.image.data().len() * classes];
+    all.chunks_exact_mut(classes).for_each(|shares| shares[0] = LEAF_ONE);
+    for block in blocks(shape, backend.block_edge(bank, classes)) {
+        let voxel = |&n: &u32| [n as usize % nx, n as usize / nx % ny, n as usize / (nx * ny)];
+        let inside = |v: [usize; 3]| (0..3).all(|a| (block.min[a]..block.max[a]).contains(&v[a]));
+        let own: Vec<u32> = candidates.iter().copied().filter(|n| inside(voxel(n))).collect();
+        if own.is_empty() {
+            continue;
+        }
+        let voxels: Vec<[usize; 3]> = own.iter().map(voxel).collect();
+        let channels = backend.channels(frame, bank, &block)?;
+        let mut shares = backend.distributions_at(&channels, forest, &voxels)?;
+        forest.shares(&mut shares);
+        for (&n, shares) in own.iter().zip(shares.chunks_exact(classes)) {
+            all[n as usize * classes..][..classes].copy_from_slice(shares);
+        }
+    }
+    Ok(all)
+}
+
+/// A linear map from the [`moments`] of labels to the step from their frame to the box.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Refit {
+    /// Nine numbers: shift along each axis in edges of the box, rotation vector, log ratios of edges.
+    pub map: LinearMap<i32>,
+    /// Whether its shift, rotation and size are taken: what makes held-out frames worse is not.
+    pub taken: [bool; 3],
+}
+
+impl Refit {
+    /// The step from a frame, from the probabilities of the classes of its voxels.
+    pub(crate) fn step(&self, grid: &FrameGrid, frame: &Pose, shares: &[u32], classes: usize) -> Step {
+        step_of(&self.map.apply(&moments(grid, shares, classes)), self.taken, frame)
+    }
+}
+
+/// The nine numbers of the step from a frame to a box.
+pub(crate) fn numbers(frame: &Pose, truth: &Pose) -> [f64; 9] {
+    let step = Step::between(frame, truth);
+    let shift = [0, 1, 2].map(|a| step.shift_mm[a] / frame.size_mm[a]);
+    let rotation = step.rotation;
+    let [x, y, z] = step.log_size;
+    [shift[0], shift[1], shift[2], rotation.x, rotation.y, rotation.z, x, y, z]
+}
+
+/// The step from a frame of these nine numbers, as far as they are taken.
+pub(crate) fn step_of(numbers: &[f64], taken: [bool; 3], frame: &Pose) -> Step {
+    let part = |n: usize| -> [f64; 3] {
+        std::array::from_fn(|a| if taken[n] { numbers[3 * n + a].clamp(-0.5, 0.5) } else { 0.0 })
+    };
+    let (shift, rotation, log_size) = (part(0), part(1), part(2));
+    Step {
+        rotation: Vector3::from(rotation),
+        shift_mm: Vector3::from_fn(|a, _| shift[a] * frame.size_mm[a]),
+        log_size,
+    }
+}

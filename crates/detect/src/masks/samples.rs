@@ -1,0 +1,136 @@
+//! Frames about the boxes of training cases, and voxels in them.
+
+use crate::masks::frame::FrameGrid;
+use crate::pose::step::Step;
+use crate::segment::data::IGNORED;
+use nalgebra::Vector3;
+use pbt_volume::{Geometry, Pose, Random, Volume, VoxelIndex};
+
+/// An annotated box of a structure, whose voxels are labelled.
+#[derive(Debug, Clone)]
+pub(crate) struct Instance {
+    /// Place of the structure in the model.
+    pub(crate) structure: usize,
+    /// The case.
+    pub(crate) case: usize,
+    /// The person or animal.
+    pub(crate) subject: usize,
+    /// The box.
+    pub(crate) truth: Pose,
+    /// Where it was found by a model that had not seen it.
+    pub(crate) found: Option<Pose>,
+}
+
+/// Frames of all boxes together, at least.
+const FRAMES: usize = 64;
+/// Frames of a box, at most and at least.
+const MOST_OF_A_BOX: usize = 8;
+const FEWEST_OF_A_BOX: usize = 2;
+
+/// Errors of frames where there are too few detections to take them from: of the centre and the
+/// edges, in edges, and of the rotation, radians.
+const SHIFT: f64 = 0.03;
+const ANGLE_RAD: f64 = 0.07;
+/// Fewest detections that errors are taken from.
+const FEWEST_FOUND: usize = 6;
+
+/// A detection farther off than this is of something else: of the centre in edges, and radians.
+const NEAR_SHIFT: f64 = 0.3;
+const NEAR_RAD: f64 = 0.6;
+
+impl Instance {
+    /// The step from the truth to where it was found, unless that is somewhere else.
+    fn error(&self) -> Option<Step> {
+        let step = Step::between(&self.truth, &self.found?);
+        let near = (0..3).all(|a| step.shift_mm[a].abs() < NEAR_SHIFT * self.truth.size_mm[a]);
+        (near && step.rotation.norm() < NEAR_RAD).then_some(step)
+    }
+
+    /// Where it was found, if it was found there.
+    pub(crate) fn found_near(&self) -> Option<Pose> {
+        self.error().and(self.found)
+    }
+}
+
+/// Frames to learn from, as wrong as detection makes them: for each box where it was found, then
+/// where it would be with the errors of others.
+pub(crate) fn frames(instances: &[Instance], random: &mut Random) -> Vec<(usize, Pose)> {
+    let errors: Vec<Step> = instances.iter().filter_map(Instance::error).collect();
+    let each = (crate::masks::training::tune("PBT_FRAMES", FRAMES as f64) as usize).div_ceil(instances.len().max(1)).clamp(FEWEST_OF_A_BOX, MOST_OF_A_BOX);
+    let mut frames = Vec::new();
+    for (n, instance) in instances.iter().enumerate() {
+        let own = instance.found_near();
+        frames.extend(own.map(|pose| (n, pose)));
+        for _ in usize::from(own.is_some())..each {
+            let step = match errors.len() >= FEWEST_FOUND {
+                true => errors[random.below(errors.len())],
+                false => drawn(&instance.truth, random),
+            };
+            frames.push((n, step.apply(&instance.truth)));
+        }
+    }
+    frames
+}
+
+fn drawn(pose: &Pose, random: &mut Random) -> Step {
+    let mut three = |spread: f64| [0; 3].map(|_| spread * random.normal());
+    let (shift, rotation, log_size) = (three(SHIFT), three(ANGLE_RAD), three(SHIFT));
+    Step {
+        rotation: Vector3::from(rotation),
+        shift_mm: Vector3::from_fn(|a, _| shift[a] * pose.size_mm[a]),
+        log_size,
+    }
+}
+
+/// The class of each voxel of a grid: that of the nearest voxel of a label map, in the numbers of a
+/// stage. `own` says by class of the label map which class of the stage it is.
+pub(crate) fn classes_on(labels: &Volume<u8>, grid: &Geometry, own: &[u8; 256]) -> Vec<u8> {
+    let shape = labels.shape().map(|n| n as i64);
+    let steps = labels.geometry().inverse() * grid.matrix();
+    let first = labels.geometry().to_index(grid.to_lps(VoxelIndex::new(0.0, 0.0, 0.0))).0.coords;
+    let [nx, ny, nz] = grid.shape();
+    let mut out = Vec::with_capacity(nx * ny * nz);
+    for k in 0..nz {
+        for j in 0..ny {
+            let row = first + steps.column(1) * j as f64 + steps.column(2) * k as f64;
+            for i in 0..nx {
+                let at = row + steps.column(0) * i as f64;
+                let voxel = [0, 1, 2].map(|a| libm::round(at[a]) as i64);
+                let inside = (0..3).all(|a| (0..shape[a]).contains(&voxel[a]));
+                let class = match inside {
+                    true => labels.at(voxel[0] as usize, voxel[1] as usize, voxel[2] as usize),
+                    false => 0,
+                };
+                out.push(own[usize::from(class)]);
+            }
+        }
+    }
+    out
+}
+
+/// Up to so many of the candidates of a frame, in rising order, each as likely; none that is
+/// ignored.
+pub(crate) fn drawn_voxels(
+    grid: &FrameGrid,
+    candidates: &[u32],
+    classes: &[u8],
+    count: usize,
+    random: &mut Random,
+) -> (Vec<[usize; 3]>, Vec<u8>) {
+    let [nx, ny, _] = grid.shape;
+    let counted = |n: &&u32| classes[**n as usize] != IGNORED;
+    let mut left = candidates.iter().filter(counted).count();
+    let mut wanted = count.min(left);
+    let (mut voxels, mut labels) = (Vec::with_capacity(wanted), Vec::with_capacity(wanted));
+    for &n in candidates.iter().filter(counted) {
+        // Selection sampling (Knuth, TAOCP 2, algorithm S).
+        if random.below(left) < wanted {
+            wanted -= 1;
+            let n = n as usize;
+            voxels.push([n % nx, n / nx % ny, n / (nx * ny)]);
+            labels.push(classes[n]);
+        }
+        left -= 1;
+    }
+    (voxels, labels)
+}

@@ -1,0 +1,95 @@
+//! What labels the voxels about the boxes of one structure, or of several that look alike.
+
+use crate::DetectError;
+use crate::masks::frame::FrameGrid;
+use crate::masks::prior::candidates;
+use crate::masks::quality::Quality;
+use crate::masks::rounds::MaskRound;
+use crate::segment::data::RegionName;
+use pbt_tree::{LEAF_ONE, LabelBackend, Layered};
+use pbt_volume::{Geometry, IntensityPolicy, Padding, Pose, Volume, resample};
+
+/// Labels the voxels about boxes. Class 0 is whatever does not belong to the box's structure.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MaskStage {
+    /// Whose boxes, as places in the model.
+    pub structures: Vec<usize>,
+    /// By structure, the label of each class from 1 on.
+    pub labels: Vec<Vec<RegionName>>,
+    /// Number of boxes that it was trained on.
+    pub cases: usize,
+    /// How intensities become 12 bits.
+    pub intensity: IntensityPolicy,
+    /// What lies outside the image.
+    pub padding: Padding,
+    /// The grid about a box.
+    pub grid: FrameGrid,
+    /// By class from 1 on, log-odds of each voxel of the grid before the image is seen.
+    pub prior: Vec<Volume<u16>>,
+    /// The rounds, one after the other.
+    pub rounds: Vec<MaskRound>,
+    /// Whether the box after the last round is the answer; else it is the frame of the labels only.
+    pub moves_box: bool,
+    /// What is known of its errors; none where there are too few cases.
+    pub quality: Option<Quality>,
+}
+
+/// The labels about a box.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Mask {
+    /// Where the labels say that the box is.
+    pub(crate) pose: Pose,
+    /// Grid of the last round.
+    pub(crate) grid: Geometry,
+    /// How probable each class is at each voxel, classes together, sum [`LEAF_ONE`].
+    pub(crate) shares: Vec<u32>,
+}
+
+/// Turns a share into the 12 bits of a layer.
+const SHARE_SHIFT: u32 = LEAF_ONE.ilog2() - 12;
+
+/// A layer each of the classes from 1 on.
+pub(crate) fn share_layers(grid: &Geometry, shares: &[u32], classes: usize) -> Vec<Volume<u16>> {
+    let layer = |class: usize| {
+        let value = |shares: &[u32]| (shares[class] >> SHARE_SHIFT).min(4095) as u16;
+        Volume::new(grid.clone(), shares.chunks_exact(classes).map(value).collect())
+    };
+    (1..classes).map(layer).collect()
+}
+
+impl MaskStage {
+    /// Number of classes, the background among them.
+    pub fn classes(&self) -> usize {
+        self.prior.len() + 1
+    }
+
+    /// Labels the voxels about a box in an image of 12 bits. `None` where the box has no grid: it is
+    /// absurdly small.
+    ///
+    /// # Errors
+    /// [`DetectError::Device`] when the device fails.
+    pub(crate) fn find<B: LabelBackend>(
+        &self,
+        backend: &B,
+        image: &Volume<u16>,
+        pose: &Pose,
+    ) -> Result<Option<Mask>, DetectError> {
+        let candidates = candidates(&self.prior);
+        let mut found: Option<Mask> = None;
+        for round in &self.rounds {
+            let pose = found.as_ref().map_or(*pose, |mask| mask.pose);
+            let Some(grid) = self.grid.about(&pose) else { return Ok(None) };
+            let frame = resample(image, &grid, self.padding);
+            let before = found.as_ref().map_or_else(Vec::new, |mask| {
+                let layers = share_layers(&mask.grid, &mask.shares, self.classes());
+                layers.iter().map(|layer| resample(layer, &grid, Padding::Zero)).collect()
+            });
+            let layers: Vec<&Volume<u16>> = self.prior.iter().chain(&before).collect();
+            let layered = Layered { image: &frame, layers: &layers };
+            let shares = round.shares(backend, layered, &candidates)?;
+            let step = round.refit.step(&self.grid, &pose, &shares, self.classes());
+            found = Some(Mask { pose: step.apply(&pose), grid, shares });
+        }
+        Ok(found)
+    }
+}

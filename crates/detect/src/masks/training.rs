@@ -1,0 +1,690 @@
+//! Training of masks: frames as detection finds them, two rounds of boosted trees, and what cases
+//! that were held out say of them.
+
+use crate::DetectError;
+use crate::config::segmentation::SegmentationConfig;
+use crate::data::folds::Folds;
+use crate::data::look_alikes::representatives;
+use crate::data::mirror_twins::is_on_one_side;
+use crate::data::training_data::{Annotated, Subjects, TrainingData};
+use crate::linear::map::{LinearMap, RegressionProblem};
+use crate::masks::frame::FrameGrid;
+use crate::masks::held_out::HeldOutPose;
+use crate::masks::labelling::classes_of;
+use crate::masks::moments;
+use crate::masks::prior;
+use crate::masks::quality::{HeldOutMask, Quality, signs};
+use crate::masks::rounds::{MaskRound, Refit, numbers, shares, step_of};
+use crate::masks::samples::{Instance, classes_on, drawn_voxels, frames};
+use crate::masks::stage::{MaskStage, share_layers};
+use crate::model::Model;
+use crate::random::{Seeds, Stream};
+use crate::segment::data::{IGNORED, RegionName};
+use crate::segment::matrix::{Sampled, matrix};
+use crate::train::observer::{Observer, StageFigure};
+use pbt_evaluate::BoxError;
+use pbt_features::{BoxMeanFeature, BoxMeanPool, Filter, MeanBox};
+use pbt_tree::{
+    ChannelBank, LabelBackend, LabelBoostParams, LabelForest, LabelMatrix, Layered, Outside, Vote,
+    boost_labels,
+};
+use pbt_volume::{Geometry, Padding, Pose, Volume, VoxelIndex, resample};
+use rayon::prelude::*;
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+/// Fewest boxes with labels.
+const FEWEST_BOXES: usize = 4;
+
+/// Boxes of features lie up to so far from the voxel, and are so long, voxels.
+const RADIUS: f64 = 10.0;
+const EDGE: f64 = 7.0;
+
+/// Penalties on the map from labels to a better frame that are tried, as shares of the mean variance
+/// of a number.
+const RIDGES: [f64; 5] = [1e-4, 1e-3, 1e-2, 1e-1, 1.0];
+
+/// A part of the step to a better frame is taken where it leaves less than this of the error.
+const WORTH: f64 = 0.98;
+
+pub(crate) fn tune(name: &str, default: f64) -> f64 {
+    std::env::var(name).ok().and_then(|v| v.parse().ok()).unwrap_or(default)
+}
+
+/// What was learned, and where it puts the boxes of cases that were held out.
+pub(crate) struct TrainedMasks {
+    pub(crate) stages: Vec<MaskStage>,
+    /// Boxes as the masks of held-out cases move them; only of stages that move boxes.
+    pub(crate) moved: Vec<HeldOutPose>,
+    pub(crate) figures: Vec<StageFigure>,
+}
+
+/// Trains the masks of all structures whose labels are there. `found` is where models that had not
+/// seen a case found its structures.
+pub(crate) fn train<B: LabelBackend, D: TrainingData>(
+    backend: &B,
+    data: &D,
+    model: &Model,
+    found: &[HeldOutPose],
+    observer: &dyn Observer,
+) -> Result<TrainedMasks, D::Error> {
+    let mut trained =
+        TrainedMasks { stages: Vec::new(), moved: Vec::new(), figures: Vec::new() };
+    let config = &model.provenance.config.segmentation;
+    if !config.trained || data.label_names().is_empty() {
+        return Ok(trained);
+    }
+    let structures = data.structures();
+    let labels = labels_of(data, &structures)?;
+    for members in groups(data, &structures, &labels) {
+        let first = members[0];
+        let name = &structures[first].0;
+        observer.stage(name, "masks", 0.0);
+        let group = Group { data, model, structures: &structures, labels: &labels, members };
+        let instances = group.instances(found);
+        if instances.len() < FEWEST_BOXES {
+            continue;
+        }
+        let training = Training {
+            backend,
+            config,
+            group: &group,
+            instances: &instances,
+            folds: Folds::new(1 + instances.iter().map(|i| i.subject).max().unwrap_or(0)),
+            seeds: Seeds::of_structure(model.provenance.seed, first),
+            observer,
+        };
+        training.run(&mut trained)?;
+    }
+    Ok(trained)
+}
+
+/// By structure, the numbers of its labels: of its own name, or those without a structure of their
+/// name whose voxels lie in its boxes more than in others'.
+fn labels_of<D: TrainingData>(
+    data: &D,
+    structures: &[Annotated],
+) -> Result<Vec<Vec<usize>>, D::Error> {
+    /// Cases that are looked at.
+    const CASES: usize = 10;
+    let names = data.label_names();
+    let mut labels = vec![Vec::new(); structures.len()];
+    let mut open = Vec::new();
+    for (n, label) in names.iter().enumerate() {
+        match structures.iter().position(|(name, _)| *name == label.name) {
+            Some(structure) => labels[structure].push(n),
+            None => open.push(n),
+        }
+    }
+    if open.is_empty() {
+        return Ok(labels);
+    }
+    let mut voxels = vec![vec![0u64; structures.len()]; names.len()];
+    let mut looked_at = 0;
+    for case in 0..data.list().len() {
+        if looked_at == CASES {
+            break;
+        }
+        let Some(classes) = data.classes(case)? else { continue };
+        looked_at += 1;
+        for (structure, (_, poses)) in structures.iter().enumerate() {
+            let Some(&(_, pose)) = poses.iter().find(|(c, _)| *c == case) else { continue };
+            let grid = FrameGrid { shape: [24; 3], voxel_mm: 1.0 };
+            let Some(about) = grid.about(&pose) else { continue };
+            let all = std::array::from_fn(|class| class as u8);
+            for class in classes_on(&classes, &about, &all) {
+                if class > 0 && class != IGNORED {
+                    voxels[usize::from(class) - 1][structure] += 1;
+                }
+            }
+        }
+    }
+    for n in open {
+        let most = (0..structures.len()).rev().max_by_key(|&s| voxels[n][s]);
+        if let Some(structure) = most.filter(|&s| voxels[n][s] > 0) {
+            labels[structure].push(n);
+        }
+    }
+    Ok(labels)
+}
+
+/// Structures whose masks are learned together: those that look alike and have one label each, and
+/// do not lie on one side, where the other side's twin is turned round; every other by itself.
+fn groups<D: TrainingData>(
+    data: &D,
+    structures: &[Annotated],
+    labels: &[Vec<usize>],
+) -> Vec<Vec<usize>> {
+    let representatives = representatives(structures);
+    let mut groups: BTreeMap<(usize, usize), Vec<usize>> = BTreeMap::new();
+    for (n, (_, poses)) in structures.iter().enumerate().filter(|(n, _)| !labels[*n].is_empty()) {
+        let alone = labels[n].len() > 1 || is_on_one_side(data, poses);
+        let own = if alone { n + 1 } else { 0 };
+        groups.entry((representatives[n], own)).or_default().push(n);
+    }
+    let mut groups: Vec<Vec<usize>> = groups.into_values().collect();
+    groups.sort();
+    groups
+}
+
+/// Structures whose masks are learned together.
+struct Group<'a, D> {
+    data: &'a D,
+    model: &'a Model,
+    structures: &'a [Annotated],
+    labels: &'a [Vec<usize>],
+    members: Vec<usize>,
+}
+
+/// The part of a case that counts: the image in 12 bits and its label map.
+struct Loaded {
+    image: Volume<u16>,
+    classes: Volume<u8>,
+}
+
+impl<D: TrainingData> Group<'_, D> {
+    /// All boxes of cases with labels.
+    fn instances(&self, found: &[HeldOutPose]) -> Vec<Instance> {
+        let cases: Vec<(usize, ())> = (0..self.data.list().len()).map(|case| (case, ())).collect();
+        let subjects = Subjects::new(self.data, &cases);
+        let mut instances = Vec::new();
+        for &structure in &self.members {
+            let poses = &self.structures[structure].1;
+            for &(case, truth) in poses.iter().filter(|(case, _)| self.data.has_classes(*case)) {
+                let own = |f: &&HeldOutPose| f.structure == structure && f.case == case;
+                instances.push(Instance {
+                    structure,
+                    case,
+                    subject: subjects.subject(case),
+                    truth,
+                    found: found.iter().find(own).map(|f| f.pose),
+                });
+            }
+        }
+        instances
+    }
+
+    /// The parts of a case about some frames. `None` where it has no label map after all.
+    fn load(&self, case: usize, frames: &[Geometry]) -> Result<Option<Loaded>, D::Error> {
+        let Some(classes) = self.data.classes(case)? else { return Ok(None) };
+        let image = self.data.image(case)?;
+        let policy = &self.model.structures[self.members[0]].working.intensity;
+        let range = policy.range(&image).map_err(|e| {
+            DetectError::training(format!("case {}", self.data.list().id(case)), e.to_string())
+        })?;
+        Ok(Some(Loaded { image: cut(&range.quantise(&image), frames), classes: cut(&classes, frames) }))
+    }
+
+    /// The class of this group of each class of a label map, for one of its structures.
+    fn own_classes(&self, structure: usize) -> [u8; 256] {
+        let mut own = [0; 256];
+        for (n, &label) in self.labels[structure].iter().enumerate() {
+            own[label + 1] = n as u8 + 1;
+        }
+        own[usize::from(IGNORED)] = IGNORED;
+        own
+    }
+}
+
+/// The voxels of a volume that some grids reach, and as many again on either side, so that frames
+/// may move.
+fn cut<T: Copy + Default>(volume: &Volume<T>, grids: &[Geometry]) -> Volume<T> {
+    let corners: Vec<VoxelIndex> = grids
+        .iter()
+        .flat_map(|grid| grid.corners().map(|corner| volume.geometry().to_index(grid.to_lps(corner))))
+        .collect();
+    let ends = [0, 1, 2].map(|a| {
+        let last = volume.shape()[a] as f64 - 1.0;
+        let low = corners.iter().fold(f64::INFINITY, |low, c| low.min(c.0[a]));
+        let high = corners.iter().fold(f64::NEG_INFINITY, |high, c| high.max(c.0[a]));
+        let spare = (high - low) / 4.0;
+        let (low, high) = ((low - spare).clamp(0.0, last), (high + spare).clamp(0.0, last));
+        (low as usize, high.ceil() as usize + 1)
+    });
+    let (first, shape) = (ends.map(|(low, _)| low), ends.map(|(low, high)| high - low));
+    let part = volume.geometry().part(first, shape);
+    Volume::from_fn(part, |i, j, k| volume.at(first[0] + i, first[1] + j, first[2] + k))
+}
+
+/// The training of one group.
+struct Training<'a, B, D> {
+    backend: &'a B,
+    config: &'a SegmentationConfig,
+    group: &'a Group<'a, D>,
+    instances: &'a [Instance],
+    folds: Folds,
+    seeds: Seeds,
+    observer: &'a dyn Observer,
+}
+
+/// A frame with what it shows.
+struct Frame {
+    /// Whose.
+    instance: usize,
+    pose: Pose,
+    grid: Geometry,
+    image: Volume<u16>,
+    /// Classes of its voxels, in truth.
+    classes: Vec<u8>,
+    /// What the round before said.
+    before: Vec<Volume<u16>>,
+    /// What this round says, by trees that have not seen the subject.
+    shares: Vec<u32>,
+    /// The box as that moves it.
+    moved: Pose,
+}
+
+impl<B: LabelBackend, D: TrainingData> Training<'_, B, D> {
+    fn run(&self, trained: &mut TrainedMasks) -> Result<(), D::Error> {
+        let started = Instant::now();
+        let group = self.group;
+        let structure = &group.model.structures[group.members[0]];
+        let classes = group.labels[group.members[0]].len() + 1;
+        let grid = self.grid();
+        let (mut frames, loaded) = self.first_frames(&grid, structure.working.padding)?;
+        let Some(alone) = grid.geometry().filter(|_| !frames.is_empty()) else { return Ok(()) };
+        let prior = {
+            let known: Vec<Vec<u8>> = frames
+                .iter()
+                .map(|f| f.classes.iter().map(|&c| if c == IGNORED { 0 } else { c }).collect())
+                .collect();
+            prior::layers(&alone, classes - 1, known.iter().map(|c| &c[..]))
+        };
+        let candidates = prior::candidates(&prior);
+        let mut rounds: Vec<MaskRound> = Vec::new();
+        for (round, params) in [&self.config.first, &self.config.second].into_iter().enumerate() {
+            if round > 0 {
+                self.move_frames(&grid, &loaded, structure.working.padding, classes, &mut frames);
+            }
+            let of = Round { number: round, grid: &grid, prior: &prior, candidates: &candidates, classes };
+            rounds.push(self.round(&of, params, &mut frames)?);
+            self.interrupted()?;
+        }
+        if std::env::var_os("PBT_MASK_DEBUG").is_some() {
+            eprintln!("rounds took {:.1} s, {} frames, grid {:?} {}", started.elapsed().as_secs_f64(), frames.len(), grid.shape, grid.voxel_mm);
+        }
+        // One frame a box: where it was found, if it was.
+        let mut seen = vec![false; self.instances.len()];
+        frames.retain(|frame| !std::mem::replace(&mut seen[frame.instance], true));
+        let regions = |&structure: &usize| -> Vec<RegionName> {
+            let own = group.labels[structure].iter();
+            own.map(|&label| group.data.label_names()[label].clone()).collect()
+        };
+        let mut stage = MaskStage {
+            structures: group.members.clone(),
+            labels: group.members.iter().map(regions).collect(),
+            cases: frames.len(),
+            intensity: structure.working.intensity,
+            padding: structure.working.padding,
+            grid,
+            prior,
+            rounds,
+            moves_box: false,
+            quality: None,
+        };
+        let masks = held_out_masks(&stage, self.instances, &frames);
+        let dices: Vec<f64> = masks.iter().map(|mask| mask.dice).collect();
+        if self.folds.count() > 1 {
+            stage.quality = Quality::new(&masks, classes - 1);
+        }
+        stage.moves_box = self.is_nearer(&frames);
+        if stage.moves_box {
+            trained.moved.extend(frames.iter().filter(|f| self.instances[f.instance].found_near().is_some()).map(|frame| {
+                let Instance { structure, case, .. } = self.instances[frame.instance];
+                HeldOutPose { structure, case, pose: frame.moved }
+            }));
+        }
+        let name = format!("{}: masks", group.structures[group.members[0]].0);
+        let what = "Dice of a label in held-out cases";
+        trained.figures.push(StageFigure::new(name, started, what, &dices));
+        trained.stages.push(stage);
+        Ok(())
+    }
+
+    fn interrupted(&self) -> Result<(), DetectError> {
+        if self.observer.interrupted() { Err(DetectError::Interrupted) } else { Ok(()) }
+    }
+
+    /// The grid for boxes of the mean size, in images with the middle voxel.
+    fn grid(&self) -> FrameGrid {
+        let mean = |a: usize| {
+            let sum: f64 = self.instances.iter().map(|i| libm::log(i.truth.size_mm[a])).sum();
+            libm::exp(sum / self.instances.len() as f64)
+        };
+        let list = self.group.data.list();
+        let edge = |i: &Instance| {
+            let finest = list.geometry(i.case).spacing_mm().into_iter().fold(f64::MAX, f64::min);
+            finest.min(i.truth.mean_size_mm() / tune("PBT_ACROSS", 16.0))
+        };
+        let mut edges: Vec<f64> = self.instances.iter().map(edge).collect();
+        edges.sort_by(f64::total_cmp);
+        FrameGrid::new([0, 1, 2].map(mean), edges[edges.len() / 2])
+    }
+
+    /// Frames as wrong as detection makes them, and by case what they show.
+    fn first_frames(
+        &self,
+        grid: &FrameGrid,
+        padding: Padding,
+    ) -> Result<(Vec<Frame>, BTreeMap<usize, Loaded>), D::Error> {
+        let poses = frames(self.instances, &mut self.seeds.random(Stream::MaskFrames, 0));
+        let mut by_case: BTreeMap<usize, Vec<Geometry>> = BTreeMap::new();
+        let mut placed = Vec::with_capacity(poses.len());
+        for (instance, pose) in poses {
+            if let Some(about) = grid.about(&pose) {
+                by_case.entry(self.instances[instance].case).or_default().push(about.clone());
+                placed.push((instance, pose, about));
+            }
+        }
+        let load = |(&case, grids): (&usize, &Vec<Geometry>)| {
+            Ok(self.group.load(case, grids)?.map(|loaded| (case, loaded)))
+        };
+        let all: Vec<Result<Option<(usize, Loaded)>, D::Error>> =
+            by_case.par_iter().map(load).collect();
+        let all = all.into_iter().collect::<Result<Vec<_>, D::Error>>()?;
+        let loaded: BTreeMap<usize, Loaded> = all.into_iter().flatten().collect();
+        let frame = |(instance, pose, about): (usize, Pose, Geometry)| {
+            let of = &self.instances[instance];
+            let shown = loaded.get(&of.case)?;
+            let own = self.group.own_classes(of.structure);
+            Some(Frame {
+                instance,
+                pose,
+                image: resample(&shown.image, &about, padding),
+                classes: classes_on(&shown.classes, &about, &own),
+                grid: about,
+                before: Vec::new(),
+                shares: Vec::new(),
+                moved: pose,
+            })
+        };
+        let frames = placed.into_par_iter().filter_map(frame).collect();
+        Ok((frames, loaded))
+    }
+
+    /// Lays the frames about the boxes as the last round moved them, with what it said as layers.
+    fn move_frames(
+        &self,
+        grid: &FrameGrid,
+        loaded: &BTreeMap<usize, Loaded>,
+        padding: Padding,
+        classes: usize,
+        frames: &mut Vec<Frame>,
+    ) {
+        frames.par_iter_mut().for_each(|frame| {
+            let of = &self.instances[frame.instance];
+            let (Some(about), Some(shown)) = (grid.about(&frame.moved), loaded.get(&of.case)) else {
+                return;
+            };
+            let said = share_layers(&frame.grid, &frame.shares, classes);
+            frame.before =
+                said.iter().map(|layer| resample(layer, &about, Padding::Zero)).collect();
+            frame.image = resample(&shown.image, &about, padding);
+            frame.classes =
+                classes_on(&shown.classes, &about, &self.group.own_classes(of.structure));
+            frame.pose = frame.moved;
+            frame.grid = about;
+        });
+        // Where a box cannot be laid out there is nothing to learn from.
+        frames.retain(|frame| frame.before.len() == classes - 1);
+    }
+
+    /// Trains a round, and says what it makes of frames whose subjects were held out.
+    fn round(
+        &self,
+        of: &Round<'_>,
+        params: &LabelBoostParams,
+        frames: &mut [Frame],
+    ) -> Result<MaskRound, D::Error> {
+        let (mut bank, random_channels) = of.bank();
+        let features = self.features(of, bank.filters.len(), random_channels);
+        bank.reach = features.iter().map(BoxMeanFeature::reach).max().unwrap_or(0);
+        let each = self.config.samples.div_ceil(frames.len());
+        let drawn: Vec<(Vec<[usize; 3]>, Vec<u8>)> = frames
+            .iter()
+            .enumerate()
+            .map(|(n, frame)| {
+                let mut random =
+                    self.seeds.random(Stream::MaskSamples { round: of.number }, n);
+                drawn_voxels(of.grid, of.candidates, &frame.classes, each, &mut random)
+            })
+            .collect();
+        let layers: Vec<Vec<&Volume<u16>>> =
+            frames.iter().map(|frame| frame.before.iter().chain(of.prior).collect()).collect();
+        let sampled: Vec<Sampled<'_>> = frames
+            .iter()
+            .zip(&layers)
+            .zip(&drawn)
+            .map(|((frame, layers), (voxels, classes))| Sampled {
+                image: Layered { image: &frame.image, layers },
+                voxels,
+                classes,
+            })
+            .collect();
+        let matrix = matrix(self.backend, &sampled, &bank, &features, of.classes, |_| {
+            self.interrupted()
+        })?;
+        let subject_of: Vec<usize> = frames
+            .iter()
+            .zip(&drawn)
+            .flat_map(|(frame, (voxels, _))| {
+                std::iter::repeat_n(self.instances[frame.instance].subject, voxels.len())
+            })
+            .collect();
+        let forest = self.forest(of, params, &features, &matrix)?;
+        // Trees that have not seen the subjects of a fold; where there is one subject only, all have.
+        let parts = if self.folds.count() > 1 { self.folds.count() } else { 0 };
+        let mut without = Vec::with_capacity(parts);
+        for part in 0..parts {
+            let keeps = |n: &u32| !self.folds.holds_out(part, subject_of[*n as usize]);
+            let kept: Vec<u32> = (0..subject_of.len() as u32).filter(keeps).collect();
+            without.push(self.forest(of, params, &features, &matrix.of_samples(&kept))?);
+        }
+        drop((sampled, matrix));
+        let fold_of = |frame: &Frame| {
+            let subject = self.instances[frame.instance].subject;
+            (0..parts).find(|&part| self.folds.holds_out(part, subject))
+        };
+        let said: Vec<Vec<u32>> = frames
+            .iter()
+            .zip(&layers)
+            .map(|(frame, layers)| {
+                self.interrupted()?;
+                let forest = fold_of(frame).map_or(&forest, |part| &without[part]);
+                let layered = Layered { image: &frame.image, layers };
+                shares(self.backend, layered, (&bank, forest), of.candidates)
+            })
+            .collect::<Result<_, DetectError>>()?;
+        drop(layers);
+        for (frame, shares) in frames.iter_mut().zip(said) {
+            frame.shares = shares;
+        }
+        let refit = self.refit(of, frames);
+        if std::env::var_os("PBT_MASK_DEBUG").is_some() {
+            let n = of.classes;
+            let mut sums = vec![[0u64; 3]; n + 1];
+            for f in frames.iter() {
+                for (m, &t) in classes_of(&f.shares, n).zip(&f.classes) {
+                    let t = usize::from(t);
+                    sums[m][0] += 1; sums[t][1] += 1; sums[m][2] += u64::from(m == t);
+                    sums[n][0] += u64::from(m > 0); sums[n][1] += u64::from(t > 0); sums[n][2] += u64::from(m > 0 && t > 0);
+                }
+            }
+            let d: Vec<String> = sums[1..].iter().map(|s| format!("{:.3}", 2.0 * s[2] as f64 / (s[0] + s[1]) as f64)).collect();
+            eprintln!("round {}: pooled Dice by class, all: {}; taken {:?}", of.number, d.join(" "), refit.taken);
+        }
+        bank.reach = forest.reach();
+        Ok(MaskRound { bank, forest, refit })
+    }
+
+    fn features(&self, of: &Round<'_>, channels: usize, random: usize) -> Vec<BoxMeanFeature> {
+        let pool = BoxMeanPool { radius: tune("PBT_RADIUS", RADIUS), edge: tune("PBT_EDGE", EDGE), channels: random };
+        let random_of = &mut self.seeds.random(Stream::MaskFeatures { round: of.number }, 0);
+        let mut features = pool.features(random + self.config.features, random_of);
+        features.extend((random..channels).map(|channel| {
+            let first = MeanBox { min: [0; 3], size: [1; 3], channel: channel as u8 };
+            BoxMeanFeature { first, second: None }
+        }));
+        features
+    }
+
+    fn forest(
+        &self,
+        of: &Round<'_>,
+        params: &LabelBoostParams,
+        features: &[BoxMeanFeature],
+        matrix: &LabelMatrix,
+    ) -> Result<LabelForest, DetectError> {
+        let seed = self.seeds.derive(Stream::MaskTrees { round: of.number }, 0);
+        let trees = boost_labels(matrix, params, seed, || !self.observer.interrupted())
+            .map_err(|e| DetectError::training("segmentation", e.to_string()))?;
+        self.interrupted()?;
+        let forest = LabelForest {
+            classes: of.classes,
+            vote: Vote::Scores,
+            features: features.to_vec(),
+            trees,
+        };
+        Ok(forest.without_unused_features())
+    }
+
+    /// The map from labels to better frames, and where it moves the boxes of held-out subjects.
+    fn refit(&self, of: &Round<'_>, frames: &mut [Frame]) -> Refit {
+        let length = moments::count(of.classes - 1);
+        let rows: Vec<Vec<i16>> = frames
+            .par_iter()
+            .map(|frame| moments::moments(of.grid, &frame.shares, of.classes))
+            .collect();
+        let truths: Vec<[f64; 9]> = frames
+            .iter()
+            .map(|frame| numbers(&frame.pose, &self.instances[frame.instance].truth))
+            .collect();
+        let subjects: Vec<usize> =
+            frames.iter().map(|frame| self.instances[frame.instance].subject).collect();
+        let fit = |keeps: &dyn Fn(usize) -> bool, ridge: f64| -> LinearMap<i32> {
+            let kept: Vec<usize> = (0..rows.len()).filter(|&n| keeps(subjects[n])).collect();
+            let patches = kept.iter().flat_map(|&n| rows[n].iter().copied()).collect();
+            let targets: Vec<Vec<f64>> = (0..9)
+                .map(|t| kept.iter().map(|&n| truths[n][t]).collect())
+                .collect();
+            RegressionProblem::new(patches, length, &targets).solve(ridge)
+        };
+        let parts = self.folds.count();
+        if parts < 2 {
+            return Refit { map: fit(&|_| true, RIDGES[2]), taken: [false; 3] };
+        }
+        let held_out = |ridge: f64| -> Vec<Vec<f64>> {
+            let maps: Vec<LinearMap<i32>> = (0..parts)
+                .map(|part| fit(&|subject| !self.folds.holds_out(part, subject), ridge))
+                .collect();
+            let of_subject = |s: usize| {
+                (0..parts).find(|&part| self.folds.holds_out(part, s)).unwrap_or(0)
+            };
+            rows.iter().zip(&subjects).map(|(row, &s)| maps[of_subject(s)].apply(row)).collect()
+        };
+        // Errors of shift, rotation and size that are left, over those before.
+        let left = |steps: &[Vec<f64>]| -> [f64; 3] {
+            std::array::from_fn(|part| {
+                let of = 3 * part..3 * part + 3;
+                let error = |step: &[f64], truth: &[f64; 9]| {
+                    of.clone().map(|t| (step[t] - truth[t]).powi(2)).sum::<f64>().sqrt()
+                };
+                let zero = [0.0; 9];
+                let after: f64 = steps.iter().zip(&truths).map(|(s, t)| error(s, t)).sum();
+                let before: f64 = truths.iter().map(|t| error(&zero, t)).sum();
+                after / before.max(1e-12)
+            })
+        };
+        let tried: Vec<(f64, Vec<Vec<f64>>, [f64; 3])> = RIDGES
+            .iter()
+            .map(|&ridge| {
+                let steps = held_out(ridge);
+                let left = left(&steps);
+                (ridge, steps, left)
+            })
+            .collect();
+        let best = tried
+            .iter()
+            .min_by(|a, b| a.2.iter().sum::<f64>().total_cmp(&b.2.iter().sum::<f64>()))
+            .expect("some ridge is tried");
+        let taken = best.2.map(|left| left < WORTH);
+        for (frame, step) in frames.iter_mut().zip(&best.1) {
+            frame.moved = step_of(step, taken, &frame.pose).apply(&frame.pose);
+        }
+        Refit { map: fit(&|_| true, best.0), taken }
+    }
+
+    /// Whether the boxes of held-out cases are nearer to the truth than they were found.
+    fn is_nearer(&self, frames: &[Frame]) -> bool {
+        let (mut before, mut after) = (Vec::new(), Vec::new());
+        for frame in frames {
+            let of = &self.instances[frame.instance];
+            let Some(found) = of.found_near() else { continue };
+            before.push(BoxError::new(&found, &of.truth).corner_mm);
+            after.push(BoxError::new(&frame.moved, &of.truth).corner_mm);
+        }
+        if std::env::var_os("PBT_MASK_DEBUG").is_some() {
+            let c = |f: &dyn Fn(&Frame, &Instance) -> f64| frames.iter().map(|fr| f(fr, &self.instances[fr.instance])).sum::<f64>() / frames.len() as f64;
+            let b = c(&|_, i| i.found_near().map_or(0.0, |p| BoxError::new(&p, &i.truth).center_mm));
+            let a = c(&|f, i| BoxError::new(&f.moved, &i.truth).center_mm);
+            eprintln!("centers {b:.3} -> {a:.3}; corners {:.3} -> {:.3}", before.iter().sum::<f64>() / before.len() as f64, after.iter().sum::<f64>() / after.len() as f64);
+        }
+        before.len() >= FEWEST_BOXES && after.iter().sum::<f64>() < WORTH * before.iter().sum::<f64>()
+    }
+}
+
+/// What the training of a round goes by.
+struct Round<'a> {
+    number: usize,
+    grid: &'a FrameGrid,
+    prior: &'a [Volume<u16>],
+    candidates: &'a [u32],
+    classes: usize,
+}
+
+impl Round<'_> {
+    /// The channels: those of the image, and what the round before said, of which boxes are drawn;
+    /// then place and prior, of which single voxels tell all. How many are drawn from comes with it.
+    fn bank(&self) -> (ChannelBank, usize) {
+        let mm = self.grid.voxel_mm;
+        let mut filters = Filter::bank(&[mm, 2.0 * mm, 4.0 * mm]);
+        let labels = (self.classes - 1) as u8;
+        let before = if self.number > 0 { labels } else { 0 };
+        filters.extend((0..before).map(|layer| Filter::Layer { layer }));
+        let drawn_from = filters.len();
+        filters.extend((0..3).map(|axis| Filter::Place { axis }));
+        filters.extend((before..before + labels).map(|layer| Filter::Layer { layer }));
+        let bank = ChannelBank { filters, spacing_mm: mm, outside: Outside::Missing, reach: 0 };
+        (bank, drawn_from)
+    }
+}
+
+/// Each label of the mask of each frame against the truth.
+fn held_out_masks(stage: &MaskStage, instances: &[Instance], frames: &[Frame]) -> Vec<HeldOutMask> {
+    let classes = stage.classes();
+    let likely: Vec<Vec<bool>> = (1..classes).map(|class| stage.likely(class)).collect();
+    let of = |frame: &Frame| -> Vec<HeldOutMask> {
+        let (mut found, mut truth, mut both) =
+            (vec![0u64; classes], vec![0u64; classes], vec![0u64; classes]);
+        for (mask, &true_class) in classes_of(&frame.shares, classes).zip(&frame.classes) {
+            if true_class == IGNORED {
+                continue;
+            }
+            let true_class = usize::from(true_class);
+            found[mask] += 1;
+            truth[true_class] += 1;
+            both[mask] += u64::from(mask == true_class);
+        }
+        (1..classes)
+            .filter(|&class| truth[class] > 0)
+            .map(|class| HeldOutMask {
+                subject: instances[frame.instance].subject,
+                class,
+                signs: signs(&frame.shares, classes, class, &likely[class - 1]),
+                dice: 2.0 * both[class] as f64 / (found[class] + truth[class]) as f64,
+                log_volume: libm::log(truth[class] as f64 / found[class].max(1) as f64),
+            })
+            .collect()
+    };
+    frames.par_iter().flat_map_iter(of).collect()
+}

@@ -26,10 +26,10 @@ impl Default for SegmentationConfig {
         let params = LabelBoostParams::default();
         Self {
             trained: true,
-            samples: 100_000,
-            features: 300,
+            samples: 80_000,
+            features: 200,
             first: LabelBoostParams { trees: 60, ..params.clone() },
-            second: LabelBoostParams { trees: 150, ..params },
+            second: LabelBoostParams { trees: 100, ..params },
         }
     }
 }

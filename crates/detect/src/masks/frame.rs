@@ -5,8 +5,7 @@ use pbt_volume::{Geometry, PointLps, Pose};
 use serde::{Deserialize, Serialize};
 
 /// Edges of the grid over edges of the box: masks reach out of boxes that are a little off.
-pub(crate) const REACH_DEFAULT: f64 = 1.4;
-pub(crate) fn reach() -> f64 { crate::masks::training::tune("PBT_REACH", REACH_DEFAULT) }
+pub(crate) const REACH: f64 = 1.4;
 
 /// Most voxels of a grid; where there would be more they are larger.
 const MOST_VOXELS: f64 = 120_000.0;
@@ -27,9 +26,9 @@ pub struct FrameGrid {
 impl FrameGrid {
     /// For boxes of this mean size in images with voxels of this edge.
     pub(crate) fn new(mean_size_mm: [f64; 3], image_voxel_mm: f64) -> Self {
-        let volume: f64 = mean_size_mm.iter().map(|mm| mm * reach()).product();
+        let volume: f64 = mean_size_mm.iter().map(|mm| mm * REACH).product();
         let voxel_mm = image_voxel_mm.max(libm::cbrt(volume / MOST_VOXELS));
-        let voxels = |mm: f64| libm::round(mm * reach() / voxel_mm).clamp(FEWEST, 1e4) as usize;
+        let voxels = |mm: f64| libm::round(mm * REACH / voxel_mm).clamp(FEWEST, 1e4) as usize;
         Self { shape: mean_size_mm.map(voxels), voxel_mm }
     }
 
@@ -50,7 +49,7 @@ impl FrameGrid {
 
     /// The grid about a box, along its axes.
     pub(crate) fn about(&self, pose: &Pose) -> Option<Geometry> {
-        let edge = |a: usize| pose.size_mm[a] * reach() / self.shape[a] as f64;
+        let edge = |a: usize| pose.size_mm[a] * REACH / self.shape[a] as f64;
         let steps = pose.axes() * Matrix3::from_diagonal(&Vector3::from_fn(|a, _| edge(a)));
         let first = Vector3::from_fn(|a, _| -(self.shape[a] as f64 - 1.0) / 2.0);
         let origin = PointLps(pose.center.0 + steps * first);
@@ -59,7 +58,7 @@ impl FrameGrid {
 
     /// Where a voxel lies from the middle of the box along an axis, in edges of the box.
     pub(crate) fn place(&self, axis: usize, voxel: usize) -> f64 {
-        ((voxel as f64 + 0.5) / self.shape[axis] as f64 - 0.5) * reach()
+        ((voxel as f64 + 0.5) / self.shape[axis] as f64 - 0.5) * REACH
     }
 }
 

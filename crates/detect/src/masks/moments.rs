@@ -1,6 +1,6 @@
 //! Where labels lie in their frame, in numbers that a linear map makes the frame's error of.
 
-use crate::masks::frame::{FrameGrid, reach};
+use crate::masks::frame::{FrameGrid, REACH};
 use pbt_tree::LEAF_ONE;
 
 /// Parts of a mask that lie before its measured ends, the tails of boxes from label maps among them.
@@ -73,7 +73,7 @@ fn log_size(part: f64) -> f64 {
 
 /// Where this much lies before, along an axis.
 fn end(along: &[f64], places: &[f64], before: f64) -> f64 {
-    let step = reach() / along.len() as f64;
+    let step = REACH / along.len() as f64;
     let mut passed = 0.0;
     for (&here, &place) in along.iter().zip(places) {
         if here > 0.0 && passed + here >= before {

@@ -68,8 +68,9 @@ pub(crate) fn shares<B: LabelBackend>(
 pub struct Refit {
     /// Nine numbers: shift along each axis in edges of the box, rotation vector, log ratios of edges.
     pub map: LinearMap<i32>,
-    /// Whether its shift, rotation and size are taken: what makes held-out frames worse is not.
-    pub taken: [bool; 3],
+    /// How much of its shift, rotation and size is taken, 0 to 1: as much as brings held-out boxes
+    /// nearest to the truth.
+    pub taken: [f64; 3],
 }
 
 impl Refit {
@@ -89,9 +90,9 @@ pub(crate) fn numbers(frame: &Pose, truth: &Pose) -> [f64; 9] {
 }
 
 /// The step from a frame of these nine numbers, as far as they are taken.
-pub(crate) fn step_of(numbers: &[f64], taken: [bool; 3], frame: &Pose) -> Step {
+pub(crate) fn step_of(numbers: &[f64], taken: [f64; 3], frame: &Pose) -> Step {
     let part = |n: usize| -> [f64; 3] {
-        std::array::from_fn(|a| if taken[n] { numbers[3 * n + a].clamp(-0.5, 0.5) } else { 0.0 })
+        std::array::from_fn(|a| taken[n] * numbers[3 * n + a].clamp(-0.5, 0.5))
     };
     let (shift, rotation, log_size) = (part(0), part(1), part(2));
     Step {

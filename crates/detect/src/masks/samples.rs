@@ -56,7 +56,7 @@ impl Instance {
 /// where it would be with the errors of others.
 pub(crate) fn frames(instances: &[Instance], random: &mut Random) -> Vec<(usize, Pose)> {
     let errors: Vec<Step> = instances.iter().filter_map(Instance::error).collect();
-    let each = (crate::masks::training::tune("PBT_FRAMES", FRAMES as f64) as usize).div_ceil(instances.len().max(1)).clamp(FEWEST_OF_A_BOX, MOST_OF_A_BOX);
+    let each = FRAMES.div_ceil(instances.len().max(1)).clamp(FEWEST_OF_A_BOX, MOST_OF_A_BOX);
     let mut frames = Vec::new();
     for (n, instance) in instances.iter().enumerate() {
         let own = instance.found_near();

@@ -36,20 +36,22 @@ use std::time::Instant;
 /// Fewest boxes with labels.
 const FEWEST_BOXES: usize = 4;
 
+/// Fewest voxels of a grid across a box: coarser images are interpolated.
+const ACROSS: f64 = 16.0;
+
 /// Boxes of features lie up to so far from the voxel, and are so long, voxels.
-const RADIUS: f64 = 10.0;
-const EDGE: f64 = 7.0;
+const RADIUS: f64 = 8.0;
+const EDGE: f64 = 6.0;
 
 /// Penalties on the map from labels to a better frame that are tried, as shares of the mean variance
 /// of a number.
 const RIDGES: [f64; 5] = [1e-4, 1e-3, 1e-2, 1e-1, 1.0];
 
-/// A part of the step to a better frame is taken where it leaves less than this of the error.
-const WORTH: f64 = 0.98;
+/// Fewest boxes that were found, to judge steps by.
+const FEWEST_FOUND: usize = 6;
 
-pub(crate) fn tune(name: &str, default: f64) -> f64 {
-    std::env::var(name).ok().and_then(|v| v.parse().ok()).unwrap_or(default)
-}
+/// Boxes are moved where that leaves less than this of the error of their corners.
+const WORTH: f64 = 0.98;
 
 /// What was learned, and where it puts the boxes of cases that were held out.
 pub(crate) struct TrainedMasks {
@@ -291,18 +293,18 @@ impl<B: LabelBackend, D: TrainingData> Training<'_, B, D> {
             prior::layers(&alone, classes - 1, known.iter().map(|c| &c[..]))
         };
         let candidates = prior::candidates(&prior);
-        let mut rounds: Vec<MaskRound> = Vec::new();
-        for (round, params) in [&self.config.first, &self.config.second].into_iter().enumerate() {
-            if round > 0 {
-                self.move_frames(&grid, &loaded, structure.working.padding, classes, &mut frames);
-            }
-            let of = Round { number: round, grid: &grid, prior: &prior, candidates: &candidates, classes };
-            rounds.push(self.round(&of, params, &mut frames)?);
-            self.interrupted()?;
+        let mut of =
+            Round { number: 0, grid: &grid, prior: &prior, candidates: &candidates, classes };
+        let mut rounds = vec![self.round(&of, &self.config.first, &mut frames)?];
+        // The second round stays where it labels held-out cases better.
+        let mut again = self.moved_frames(&of, &loaded, structure.working.padding, &frames);
+        of.number = 1;
+        let second = self.round(&of, &self.config.second, &mut again)?;
+        if mean_dice(&again, classes) > mean_dice(&frames, classes) {
+            rounds.push(second);
+            frames = again;
         }
-        if std::env::var_os("PBT_MASK_DEBUG").is_some() {
-            eprintln!("rounds took {:.1} s, {} frames, grid {:?} {}", started.elapsed().as_secs_f64(), frames.len(), grid.shape, grid.voxel_mm);
-        }
+        self.interrupted()?;
         // One frame a box: where it was found, if it was.
         let mut seen = vec![false; self.instances.len()];
         frames.retain(|frame| !std::mem::replace(&mut seen[frame.instance], true));
@@ -354,7 +356,7 @@ impl<B: LabelBackend, D: TrainingData> Training<'_, B, D> {
         let list = self.group.data.list();
         let edge = |i: &Instance| {
             let finest = list.geometry(i.case).spacing_mm().into_iter().fold(f64::MAX, f64::min);
-            finest.min(i.truth.mean_size_mm() / tune("PBT_ACROSS", 16.0))
+            finest.min(i.truth.mean_size_mm() / ACROSS)
         };
         let mut edges: Vec<f64> = self.instances.iter().map(edge).collect();
         edges.sort_by(f64::total_cmp);
@@ -402,31 +404,33 @@ impl<B: LabelBackend, D: TrainingData> Training<'_, B, D> {
         Ok((frames, loaded))
     }
 
-    /// Lays the frames about the boxes as the last round moved them, with what it said as layers.
-    fn move_frames(
+    /// Frames about the boxes as the last round moved them, with what it said as layers. Where a box
+    /// cannot be laid out there is none.
+    fn moved_frames(
         &self,
-        grid: &FrameGrid,
+        last: &Round<'_>,
         loaded: &BTreeMap<usize, Loaded>,
         padding: Padding,
-        classes: usize,
-        frames: &mut Vec<Frame>,
-    ) {
-        frames.par_iter_mut().for_each(|frame| {
+        frames: &[Frame],
+    ) -> Vec<Frame> {
+        let moved = |frame: &Frame| {
             let of = &self.instances[frame.instance];
-            let (Some(about), Some(shown)) = (grid.about(&frame.moved), loaded.get(&of.case)) else {
-                return;
-            };
-            let said = share_layers(&frame.grid, &frame.shares, classes);
-            frame.before =
-                said.iter().map(|layer| resample(layer, &about, Padding::Zero)).collect();
-            frame.image = resample(&shown.image, &about, padding);
-            frame.classes =
-                classes_on(&shown.classes, &about, &self.group.own_classes(of.structure));
-            frame.pose = frame.moved;
-            frame.grid = about;
-        });
-        // Where a box cannot be laid out there is nothing to learn from.
-        frames.retain(|frame| frame.before.len() == classes - 1);
+            let (about, shown) = (last.grid.about(&frame.moved)?, loaded.get(&of.case)?);
+            let said = share_layers(&frame.grid, &frame.shares, last.classes);
+            let before = said.iter().map(|layer| resample(layer, &about, Padding::Zero)).collect();
+            let own = self.group.own_classes(of.structure);
+            Some(Frame {
+                instance: frame.instance,
+                pose: frame.moved,
+                image: resample(&shown.image, &about, padding),
+                classes: classes_on(&shown.classes, &about, &own),
+                grid: about,
+                before,
+                shares: Vec::new(),
+                moved: frame.moved,
+            })
+        };
+        frames.par_iter().filter_map(moved).collect()
     }
 
     /// Trains a round, and says what it makes of frames whose subjects were held out.
@@ -500,25 +504,12 @@ impl<B: LabelBackend, D: TrainingData> Training<'_, B, D> {
             frame.shares = shares;
         }
         let refit = self.refit(of, frames);
-        if std::env::var_os("PBT_MASK_DEBUG").is_some() {
-            let n = of.classes;
-            let mut sums = vec![[0u64; 3]; n + 1];
-            for f in frames.iter() {
-                for (m, &t) in classes_of(&f.shares, n).zip(&f.classes) {
-                    let t = usize::from(t);
-                    sums[m][0] += 1; sums[t][1] += 1; sums[m][2] += u64::from(m == t);
-                    sums[n][0] += u64::from(m > 0); sums[n][1] += u64::from(t > 0); sums[n][2] += u64::from(m > 0 && t > 0);
-                }
-            }
-            let d: Vec<String> = sums[1..].iter().map(|s| format!("{:.3}", 2.0 * s[2] as f64 / (s[0] + s[1]) as f64)).collect();
-            eprintln!("round {}: pooled Dice by class, all: {}; taken {:?}", of.number, d.join(" "), refit.taken);
-        }
         bank.reach = forest.reach();
         Ok(MaskRound { bank, forest, refit })
     }
 
     fn features(&self, of: &Round<'_>, channels: usize, random: usize) -> Vec<BoxMeanFeature> {
-        let pool = BoxMeanPool { radius: tune("PBT_RADIUS", RADIUS), edge: tune("PBT_EDGE", EDGE), channels: random };
+        let pool = BoxMeanPool { radius: RADIUS, edge: EDGE, channels: random };
         let random_of = &mut self.seeds.random(Stream::MaskFeatures { round: of.number }, 0);
         let mut features = pool.features(random + self.config.features, random_of);
         features.extend((random..channels).map(|channel| {
@@ -571,7 +562,7 @@ impl<B: LabelBackend, D: TrainingData> Training<'_, B, D> {
         };
         let parts = self.folds.count();
         if parts < 2 {
-            return Refit { map: fit(&|_| true, RIDGES[2]), taken: [false; 3] };
+            return Refit { map: fit(&|_| true, RIDGES[2]), taken: [0.0; 3] };
         }
         let held_out = |ridge: f64| -> Vec<Vec<f64>> {
             let maps: Vec<LinearMap<i32>> = (0..parts)
@@ -582,36 +573,32 @@ impl<B: LabelBackend, D: TrainingData> Training<'_, B, D> {
             };
             rows.iter().zip(&subjects).map(|(row, &s)| maps[of_subject(s)].apply(row)).collect()
         };
-        // Errors of shift, rotation and size that are left, over those before.
-        let left = |steps: &[Vec<f64>]| -> [f64; 3] {
-            std::array::from_fn(|part| {
-                let of = 3 * part..3 * part + 3;
-                let error = |step: &[f64], truth: &[f64; 9]| {
-                    of.clone().map(|t| (step[t] - truth[t]).powi(2)).sum::<f64>().sqrt()
-                };
-                let zero = [0.0; 9];
-                let after: f64 = steps.iter().zip(&truths).map(|(s, t)| error(s, t)).sum();
-                let before: f64 = truths.iter().map(|t| error(&zero, t)).sum();
-                after / before.max(1e-12)
-            })
-        };
-        let tried: Vec<(f64, Vec<Vec<f64>>, [f64; 3])> = RIDGES
+        // Where boxes were found counts, not where frames were put to have more of them.
+        let is_found = |frame: &Frame| self.instances[frame.instance].found_near().is_some();
+        let mut seen = vec![false; self.instances.len()];
+        let found: Vec<bool> = frames
+            .iter()
+            .map(|f| !std::mem::replace(&mut seen[f.instance], true) && is_found(f))
+            .collect();
+        let enough = found.iter().filter(|&&found| found).count() >= FEWEST_FOUND;
+        let counts = |n: &usize| !enough || found[*n];
+        let judged: Vec<usize> = (0..frames.len()).filter(counts).collect();
+        let tried: Vec<(f64, Vec<Vec<f64>>, [f64; 3], f64)> = RIDGES
             .iter()
             .map(|&ridge| {
                 let steps = held_out(ridge);
-                let left = left(&steps);
-                (ridge, steps, left)
+                let (taken, left) = shares_taken(&steps, &truths, &judged);
+                (ridge, steps, taken, left)
             })
             .collect();
-        let best = tried
-            .iter()
-            .min_by(|a, b| a.2.iter().sum::<f64>().total_cmp(&b.2.iter().sum::<f64>()))
+        let (ridge, steps, taken, _) = tried
+            .into_iter()
+            .min_by(|a, b| a.3.total_cmp(&b.3))
             .expect("some ridge is tried");
-        let taken = best.2.map(|left| left < WORTH);
-        for (frame, step) in frames.iter_mut().zip(&best.1) {
+        for (frame, step) in frames.iter_mut().zip(&steps) {
             frame.moved = step_of(step, taken, &frame.pose).apply(&frame.pose);
         }
-        Refit { map: fit(&|_| true, best.0), taken }
+        Refit { map: fit(&|_| true, ridge), taken }
     }
 
     /// Whether the boxes of held-out cases are nearer to the truth than they were found.
@@ -623,14 +610,29 @@ impl<B: LabelBackend, D: TrainingData> Training<'_, B, D> {
             before.push(BoxError::new(&found, &of.truth).corner_mm);
             after.push(BoxError::new(&frame.moved, &of.truth).corner_mm);
         }
-        if std::env::var_os("PBT_MASK_DEBUG").is_some() {
-            let c = |f: &dyn Fn(&Frame, &Instance) -> f64| frames.iter().map(|fr| f(fr, &self.instances[fr.instance])).sum::<f64>() / frames.len() as f64;
-            let b = c(&|_, i| i.found_near().map_or(0.0, |p| BoxError::new(&p, &i.truth).center_mm));
-            let a = c(&|f, i| BoxError::new(&f.moved, &i.truth).center_mm);
-            eprintln!("centers {b:.3} -> {a:.3}; corners {:.3} -> {:.3}", before.iter().sum::<f64>() / before.len() as f64, after.iter().sum::<f64>() / after.len() as f64);
-        }
         before.len() >= FEWEST_BOXES && after.iter().sum::<f64>() < WORTH * before.iter().sum::<f64>()
     }
+}
+
+/// How much of each part of held-out steps brings boxes nearest to the truth (least squares), and the
+/// share of the squared error that is then left, summed over the parts.
+fn shares_taken(
+    steps: &[Vec<f64>],
+    truths: &[[f64; 9]],
+    judged: &[usize],
+) -> ([f64; 3], f64) {
+    let mut left = 0.0;
+    let taken = [0, 1, 2].map(|part| {
+        let of = || judged.iter().flat_map(|&n| (3 * part..3 * part + 3).map(move |t| (n, t)));
+        let products: f64 = of().map(|(n, t)| steps[n][t] * truths[n][t]).sum();
+        let squares: f64 = of().map(|(n, t)| steps[n][t] * steps[n][t]).sum();
+        let taken = if squares > 0.0 { (products / squares).clamp(0.0, 1.0) } else { 0.0 };
+        let before: f64 = of().map(|(n, t)| truths[n][t].powi(2)).sum();
+        let after: f64 = of().map(|(n, t)| (taken * steps[n][t] - truths[n][t]).powi(2)).sum();
+        left += after / before.max(1e-12);
+        taken
+    });
+    (taken, left)
 }
 
 /// What the training of a round goes by.
@@ -657,6 +659,22 @@ impl Round<'_> {
         let bank = ChannelBank { filters, spacing_mm: mm, outside: Outside::Missing, reach: 0 };
         (bank, drawn_from)
     }
+}
+
+/// The mean Dice coefficient of a mask in its frame, all labels as one.
+fn mean_dice(frames: &[Frame], classes: usize) -> f64 {
+    let of = |frame: &Frame| {
+        let (mut sizes, mut both) = (0u64, 0u64);
+        for (mask, &truth) in classes_of(&frame.shares, classes).zip(&frame.classes) {
+            if truth != IGNORED {
+                sizes += u64::from(mask > 0) + u64::from(truth > 0);
+                both += u64::from(mask > 0 && mask == usize::from(truth));
+            }
+        }
+        2.0 * both as f64 / sizes.max(1) as f64
+    };
+    let dices: Vec<f64> = frames.par_iter().map(of).collect();
+    dices.iter().sum::<f64>() / dices.len().max(1) as f64
 }
 
 /// Each label of the mask of each frame against the truth.

@@ -38,7 +38,7 @@ pub(super) struct MaskCard {
 struct RoundCard {
     channels: Vec<Filter>,
     outside: Outside,
-    taken: [bool; 3],
+    taken: [f64; 3],
 }
 
 #[derive(Serialize, Deserialize)]
@@ -151,6 +151,9 @@ pub(super) fn take(
             outside: round.outside,
             reach: forest.reach(),
         };
+        for share in round.taken {
+            within(&name, "taken", share, (0.0, 1.0))?;
+        }
         rounds.push((bank, forest, round.taken));
     }
     let maps = take_maps(tables, &format!("{name}.refit"), length, &outputs)?;

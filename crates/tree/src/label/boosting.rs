@@ -40,7 +40,7 @@ impl Default for LabelBoostParams {
     fn default() -> Self {
         Self {
             trees: 150,
-            depth: 6,
+            depth: 5,
             min_leaf: 20,
             features_per_tree: 0.2,
             samples_per_tree: 0.5,

@@ -165,14 +165,14 @@ mod tests {
                         [at[0] as usize + shape[0] * (at[1] as usize + shape[1] * at[2] as usize)]
             };
             let mut points = Vec::new();
-            for voxel in 0..mask.len() {
+            for (voxel, &inside) in mask.iter().enumerate() {
                 let at = place(voxel, shape).map(|n| n as i64);
                 let open = (0..6).any(|side| {
                     let mut beside = at;
                     beside[side / 2] += [-1, 1][side % 2];
                     !is_set(beside)
                 });
-                if mask[voxel] && open {
+                if inside && open {
                     points.push(std::array::from_fn(|axis| at[axis] as f64 * spacing_mm[axis]));
                 }
             }

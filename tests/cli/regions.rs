@@ -172,13 +172,30 @@ fn evaluation_has_dice_by_region_and_takes_results_too() {
     let (report, again) = (out.path().join("model.json"), out.path().join("results.json"));
     let common = ["evaluate", "-i", text(&set)];
     let told = pbt(common.into_iter().chain(["-m", text(&model), "-o", text(&report)]));
-    assert!(told.exits_with(0).stdout.contains("Dice"));
+    let told = told.exits_with(0).stdout;
+    for word in ["worst case", "Dice", "HD95 mm", "surface mm", "NSD", "volume %"] {
+        assert!(told.contains(word), "{word}: {told}");
+    }
     let report = read_json(&report);
     for (n, name) in ["core", "shell"].into_iter().enumerate() {
         let summary = &report["summary"][n];
         assert_eq!((&summary["region"], &summary["cases"]), (&json!(name), &json!(2)));
         assert!(summary["mean_dice"].as_f64().unwrap() > 0.8, "{summary}");
         assert!(summary["worst_dice"].as_f64() <= summary["mean_dice"].as_f64());
+        assert_eq!(summary["cases_with_surfaces"], 2);
+        assert!(summary["mean_surface_mm"].as_f64() < summary["mean_hd95_mm"].as_f64());
+        assert!(summary["mean_nsd"].as_f64().unwrap() > 0.8, "{summary}");
+        assert!(summary["mean_volume_error_percent"].as_f64().unwrap().abs() < 30.0);
+    }
+    let records = report["records"].as_array().unwrap();
+    let dice: Vec<f64> = records.iter().map(|r| r["dice"].as_f64().unwrap()).collect();
+    assert!(dice.len() == 4 && dice.is_sorted(), "the worst come first: {dice:?}");
+    for record in records {
+        for key in ["hd95_mm", "surface_mm", "nsd", "volume_error_ml", "volume_error_percent"] {
+            assert!(record[key].is_number(), "{key}: {record}");
+        }
+        // Voxels of 1.5 x 1.5 x 1.7 mm.
+        assert_eq!(record["nsd_tolerance_mm"], 2.0);
     }
     // A batch, and the same figures from its files.
     let (list, found) = (out.path().join("list.csv"), out.path().join("found"));

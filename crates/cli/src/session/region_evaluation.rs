@@ -4,14 +4,14 @@ use crate::session::{
     Device, FailedCase, Failure, Source, Watcher, label_file, region_labels_path,
 };
 use pbt_detect::DetectError;
-use pbt_evaluate::{RegionOverlap, RegionSummary, overlaps};
+use pbt_evaluate::{RegionRecord, RegionSummary, compare_regions};
 use pbt_io::{CaseSpec, Dataset, IGNORED_CLASS, RegionLabels};
 use pbt_volume::Volume;
 
 /// What came out of some cases.
 pub struct EvaluatedRegions {
-    /// Of each case, region by region.
-    pub overlaps: Vec<RegionOverlap>,
+    /// Of each region in each case, the worst first.
+    pub records: Vec<RegionRecord>,
     /// Those that could not be evaluated.
     pub failed: Vec<FailedCase>,
     /// Of each region.
@@ -51,7 +51,7 @@ pub fn evaluate_regions(
         return Err(Failure::input(&dataset.path, "cases: none of them has a label map"));
     }
     let mut evaluated = EvaluatedRegions {
-        overlaps: Vec::new(),
+        records: Vec::new(),
         failed: Vec::new(),
         summaries: Vec::new(),
         cases: labelled.len(),
@@ -63,7 +63,7 @@ pub fn evaluate_regions(
         }
         watcher.case(&case.id);
         match of_case(names, &labels, source, case, device) {
-            Ok(compared) => evaluated.overlaps.extend(compared),
+            Ok(compared) => evaluated.records.extend(compared),
             Err(failure) if failure.is_input() => {
                 watcher.failed(&case.id, &failure);
                 let reason = failure.to_string();
@@ -79,7 +79,8 @@ pub fn evaluate_regions(
         return Err(Failure::input(&dataset.path, what));
     }
     evaluated.summaries =
-        names.iter().map(|name| RegionSummary::new(name, &evaluated.overlaps)).collect();
+        names.iter().map(|name| RegionSummary::new(name, &evaluated.records)).collect();
+    evaluated.records.sort_by(RegionRecord::worse_first);
     Ok(evaluated)
 }
 
@@ -89,7 +90,7 @@ fn of_case(
     source: &Source,
     case: &CaseSpec,
     device: &Device,
-) -> Result<Vec<RegionOverlap>, Failure> {
+) -> Result<Vec<RegionRecord>, Failure> {
     let found: Volume<u8> = match source {
         Source::Model(model) => {
             let Some(map) = label_file(model, case.into(), device, true)?.map else {
@@ -114,6 +115,6 @@ fn of_case(
         }
     };
     let Some(truth) = labels.read(case, found.geometry())? else { return Ok(Vec::new()) };
-    let voxel_ml = found.geometry().matrix().determinant().abs() / 1000.0;
-    Ok(overlaps(&case.id, names, (truth.data(), found.data()), IGNORED_CLASS, voxel_ml))
+    let classes = (truth.data(), found.data());
+    Ok(compare_regions(&case.id, names, classes, IGNORED_CLASS, found.geometry()))
 }

@@ -1,4 +1,4 @@
-//! The evaluation of regions: Dice's coefficient by region.
+//! The evaluation of regions: overlap, distance of the surfaces and volume by region.
 
 use crate::Failure;
 use crate::args::{Evaluate, Global};
@@ -8,7 +8,7 @@ use crate::output::print_text;
 use crate::progress::CaseProgress;
 use crate::session::{Device, FailedCase, Source, evaluate_regions};
 use crate::table::{row, table};
-use pbt_evaluate::{RegionOverlap, RegionSummary};
+use pbt_evaluate::{RegionRecord, RegionSummary};
 use pbt_io::{CaseSpec, Dataset, DeviceRecord, ModelRecord};
 use serde::Serialize;
 use std::process::ExitCode;
@@ -28,7 +28,7 @@ struct Report {
     seconds: f64,
     summary: Vec<RegionSummary>,
     failed: Vec<FailedCase>,
-    records: Vec<RegionOverlap>,
+    records: Vec<RegionRecord>,
 }
 
 /// Evaluates the regions of these names.
@@ -61,7 +61,7 @@ pub(super) fn run(
         seconds: started.elapsed().as_secs_f64(),
         summary: evaluated.summaries,
         failed: evaluated.failed,
-        records: evaluated.overlaps,
+        records: evaluated.records,
     };
     if !global.quiet {
         print_text(&shown(&report, evaluated.cases))?;
@@ -70,26 +70,44 @@ pub(super) fn run(
     Ok(if report.failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(exit::SOME_FAILED) })
 }
 
+/// How many of the worst records are printed.
+const WORST: usize = 5;
+
 fn shown(report: &Report, cases: usize) -> String {
     let number = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |v| format!("{v:.3}"));
-    let percent =
-        |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |v| format!("{:+.1}", v * 100.0));
-    let mut rows = vec![row(["region", "cases", "Dice", "worst", "in case", "volume %"])];
-    rows.extend(report.summary.iter().map(|s| {
+    let mm = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |v| format!("{v:.2}"));
+    let percent = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |v| format!("{v:+.1}"));
+    let figures = ["Dice", "HD95 mm", "surface mm", "NSD", "volume %"];
+    let mut regions = vec![[row(["region", "cases"]), row(figures)].concat()];
+    regions.extend(report.summary.iter().map(|s| {
         row([
             s.region.clone(),
             s.cases.to_string(),
             number(s.mean_dice),
-            number(s.worst_dice),
-            s.worst_case.clone().unwrap_or_else(|| "-".to_owned()),
-            percent(s.mean_volume_error),
+            mm(s.mean_hd95_mm),
+            mm(s.mean_surface_mm),
+            number(s.mean_nsd),
+            percent(s.mean_volume_error_percent),
+        ])
+    }));
+    let mut worst = vec![[row(["worst case", "region"]), row(figures)].concat()];
+    worst.extend(report.records.iter().filter(|r| r.dice.is_some()).take(WORST).map(|r| {
+        row([
+            r.case.clone(),
+            r.region.clone(),
+            number(r.dice),
+            mm(r.hd95_mm),
+            mm(r.surface_mm),
+            number(r.nsd),
+            percent(r.volume_error_percent),
         ])
     }));
     format!(
-        "{}, split {}: {} of {cases} cases evaluated\n\n{}",
+        "{}, split {}: {} of {cases} cases evaluated\n\n{}\n{}",
         report.dataset,
         report.split,
         cases - report.failed.len(),
-        table(1, &rows)
+        table(2, &worst),
+        table(1, &regions)
     )
 }

@@ -24,6 +24,7 @@ mod python;
 mod regions;
 mod robustness;
 mod schemas;
+mod segmentation;
 #[path = "../sets.rs"]
 mod sets;
 mod support;

@@ -4,8 +4,8 @@
 use pbt_cpu::Cpu;
 use pbt_features::{BoxMeanFeature, BoxMeanPool, Filter, MISSING, MeanBox};
 use pbt_tree::{
-    Block, ChannelBank, Edges, Histogram, LABEL_BINS, LabelBackend, LabelForest, LabelForestParams,
-    LabelMatrix, LabelTest, LabelTree, LeafPrior, Outside, Split, SplitTask, Splitter, Vote,
+    Block, ChannelBank, Edges, Histogram, LABEL_BINS, LEAF, LabelBackend, LabelForest,
+    LabelForestParams, LabelMatrix, LabelNode, LabelTest, LabelTree, Layered, LeafPrior, Outside, Split, SplitTask, Splitter, Vote,
     grow_label_forest,
 };
 use pbt_volume::{Geometry, Random, Volume};
@@ -179,7 +179,8 @@ fn the_number_of_threads_does_not_show() {
             let forest =
                 LabelForest { classes: 3, vote: Vote::Mean, features: features.clone(), trees };
             let bank = bank(&features, Outside::Missing);
-            let channels = Cpu.channels((&image).into(), &bank, &Block::all(image.shape())).unwrap();
+            let channels =
+                Cpu.channels((&image).into(), &bank, &Block::all(image.shape())).unwrap();
             let sums = Cpu.distributions(&channels, &forest).unwrap();
             (forest, sums)
         })
@@ -187,6 +188,39 @@ fn the_number_of_threads_does_not_show() {
     let one = of(1);
     assert!(one == of(2) && one == of(7));
     assert_eq!(one.0.fault(10), None);
+}
+
+/// A layer is as good as an image, with any padding; and some voxels have what all have.
+#[test]
+fn layers_are_read_as_they_are_and_voxels_one_by_one() {
+    let ((image, _), (layer, _)) = (scene(12, 3), scene(12, 4));
+    let features = pool(1, 40, 6);
+    let block = Block::all(image.shape());
+    for outside in [Outside::Missing, Outside::Edge, Outside::Zero] {
+        let mut of_layer = bank(&features, outside);
+        of_layer.filters = vec![Filter::Layer { layer: 1 }];
+        let layers = [&image, &layer];
+        let channels =
+            Cpu.channels(Layered { image: &image, layers: &layers }, &of_layer, &block).unwrap();
+        let all = voxels(&block);
+        let mut found = vec![0; features.len() * all.len()];
+        Cpu.respond(&channels, &features, &all, &mut found).unwrap();
+        let mut of_image = of_layer.clone();
+        of_image.filters = vec![Filter::Intensity];
+        assert!(found == responses(&layer, &of_image, &block, &features), "{outside:?}");
+
+        let leaf = |next| LabelNode { feature: LEAF, next, low: 0, high: 0 };
+        let test = LabelNode { feature: 7, next: 1, low: found[7 * all.len()], high: i64::MAX };
+        let tree =
+            LabelTree { nodes: vec![test, leaf(0), leaf(1)], leaves: vec![32_768, 35_000, 32_768, 1000] };
+        let (features, trees) = (features.clone(), vec![tree]);
+        let forest = LabelForest { classes: 2, vote: Vote::Scores, features, trees };
+        let whole = Cpu.distributions(&channels, &forest).unwrap();
+        let some: Vec<[usize; 3]> = all.iter().copied().step_by(7).collect();
+        let picked = Cpu.distributions_at(&channels, &forest, &some).unwrap();
+        let expected: Vec<u32> = whole.chunks_exact(2).step_by(7).flatten().copied().collect();
+        assert_eq!(picked, expected);
+    }
 }
 
 #[test]

@@ -232,7 +232,10 @@ impl Model {
             }
         }
         clock.stop("verification");
-        let boxes: Vec<&mut Detection> = settled.iter_mut().map(|(_, detection)| detection).collect();
+        // Landmarks were learned in frames as the stages before leave them.
+        let frames: Vec<Pose> = settled.iter().map(|(_, detection)| detection.pose).collect();
+        let boxes: Vec<&mut Detection> =
+            settled.iter_mut().map(|(_, detection)| detection).collect();
         let masks = self.find_masks(backend, image, boxes, asked.masks)?;
         if masks.iter().any(Option::is_some) {
             clock.stop("masks");
@@ -254,7 +257,7 @@ impl Model {
                 certainty.map(|c| c.precision(detection.pose.size_mm, spacing_mm));
             clock.stop("verification");
             detection.landmarks =
-                structure.find_landmarks(backend, on, image, &detection, certainty)?;
+                structure.find_landmarks(backend, on, (image, &frames[s]), &detection, certainty)?;
             if !detection.landmarks.is_empty() {
                 clock.stop("landmarks");
             }
@@ -469,17 +472,17 @@ impl StructureModel {
         &self,
         backend: &B,
         on: &Prepared<'_, B>,
-        image: &Volume<f32>,
+        (image, frame): (&Volume<f32>, &Pose),
         parent: &Detection,
         certainty: Option<&Certainty>,
     ) -> Result<Vec<LandmarkDetection>, DetectError> {
         let Some(stage) = &self.landmarks else { return Ok(Vec::new()) };
         let found = match &stage.close_up {
-            None => stage.detect(backend, &on.image, &parent.pose)?,
+            None => stage.detect(backend, &on.image, frame)?,
             Some(close_up) => {
-                let near = close_up.pyramid(&self.working, image, &[parent.pose])?;
+                let near = close_up.pyramid(&self.working, image, &[*frame])?;
                 let near = backend.upload(near.levels(), &close_up.layout(&self.working))?;
-                stage.detect(backend, &near, &parent.pose)?
+                stage.detect(backend, &near, frame)?
             }
         };
         let spacing_mm = image.geometry().spacing_mm();

@@ -1,13 +1,15 @@
 //! A device that fails ends training and detection with its error, wherever it fails.
 
 use nalgebra::UnitQuaternion;
-use pbt_cpu::{Cpu, CpuImage};
+use pbt_cpu::{Cpu, CpuChannels, CpuImage};
 use pbt_detect::{
-    CaseList, DetectError, ListedCase, Model, Observer, TrainConfig, TrainingData, train,
+    CaseList, DetectError, ListedCase, Model, Observer, RegionName, TrainConfig, TrainingData, train,
 };
+use pbt_features::BoxMeanFeature;
 use pbt_tree::{
-    Backend, BinnedMatrix, BoostParams, Booster, Classifier, Device, DeviceError, Evaluate,
-    FeatureFamily, ImageLayout, Patch, PoseSite, Score, Weak,
+    Backend, BinnedMatrix, Block, BoostParams, Booster, ChannelBank, Classifier, Device, DeviceError,
+    Edges, Evaluate, FeatureFamily, ImageLayout, LabelBackend, LabelForest, Layered, Patch, PoseSite,
+    Score, Weak,
 };
 use pbt_volume::{Geometry, PointLps, Pose, Volume};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -95,10 +97,62 @@ impl Backend for Failing {
     }
 }
 
+impl LabelBackend for Failing {
+    type Channels = CpuChannels;
+
+    fn channels(
+        &self,
+        image: Layered<'_>,
+        bank: &ChannelBank,
+        block: &Block,
+    ) -> Result<CpuChannels, DeviceError> {
+        self.call()?.channels(image, bank, block)
+    }
+
+    fn respond(
+        &self,
+        channels: &CpuChannels,
+        features: &[BoxMeanFeature],
+        voxels: &[[usize; 3]],
+        out: &mut [i64],
+    ) -> Result<(), DeviceError> {
+        self.call()?.respond(channels, features, voxels, out)
+    }
+
+    fn bins(
+        &self,
+        channels: &CpuChannels,
+        features: &[BoxMeanFeature],
+        edges: &[Edges],
+        voxels: &[[usize; 3]],
+        out: &mut [u8],
+    ) -> Result<(), DeviceError> {
+        self.call()?.bins(channels, features, edges, voxels, out)
+    }
+
+    fn distributions(
+        &self,
+        channels: &CpuChannels,
+        forest: &LabelForest,
+    ) -> Result<Vec<u32>, DeviceError> {
+        self.call()?.distributions(channels, forest)
+    }
+
+    fn distributions_at(
+        &self,
+        channels: &CpuChannels,
+        forest: &LabelForest,
+        voxels: &[[usize; 3]],
+    ) -> Result<Vec<u32>, DeviceError> {
+        self.call()?.distributions_at(channels, forest, voxels)
+    }
+}
+
 /// A row of three boxes of one size, brighter from one to the next, in each of six images; the
 /// first box has a landmark.
 struct Rows {
     list: CaseList,
+    labels: Vec<RegionName>,
 }
 
 const SIZE_MM: [f64; 3] = [10.0, 8.0, 6.0];
@@ -111,7 +165,11 @@ impl Rows {
             geometry: Geometry::isotropic([24, 24, 48], 1.0).expect("a grid"),
         };
         let cases = (0..6).map(case).collect();
-        Self { list: CaseList { name: "rows".to_owned(), modality: "CT".to_owned(), cases } }
+        let label = |(name, value): (&str, u16)| RegionName { name: name.to_owned(), value };
+        Self {
+            list: CaseList { name: "rows".to_owned(), modality: "CT".to_owned(), cases },
+            labels: [("a", 7), ("b", 300), ("c", 2)].map(label).to_vec(),
+        }
     }
 
     /// A little elsewhere in each case.
@@ -121,6 +179,19 @@ impl Rows {
             + nalgebra::Vector3::new(off(1), off(2), 12.0 * (place as f64 - 1.0) + off(3));
         let orientation = UnitQuaternion::from_euler_angles(0.0, 0.0, 0.05 * off(7));
         Pose { center: PointLps(center), orientation, size_mm: SIZE_MM }
+    }
+
+    /// The box that each voxel lies in, from 1; 0 for none.
+    fn truth(&self, case: usize) -> Volume<u8> {
+        let poses = [0, 1, 2].map(|place| self.pose(case, place));
+        Volume::from_fn(self.list.geometry(case).clone(), |i, j, k| {
+            let at = nalgebra::Vector3::new(i as f64, j as f64, k as f64);
+            let holds = |pose: &Pose| {
+                let inside = pose.orientation.inverse() * (at - pose.center.0.coords);
+                (0..3).all(|a| inside[a].abs() <= pose.size_mm[a] / 2.0)
+            };
+            poses.iter().position(holds).map_or(0, |place| place as u8 + 1)
+        })
     }
 }
 
@@ -132,21 +203,31 @@ impl TrainingData for Rows {
     }
 
     fn image(&self, case: usize) -> Result<Volume<f32>, DetectError> {
-        let poses = [0, 1, 2].map(|place| self.pose(case, place));
+        let truth = self.truth(case);
         Ok(Volume::from_fn(self.list.geometry(case).clone(), |i, j, k| {
-            let at = nalgebra::Vector3::new(i as f64, j as f64, k as f64);
-            let holds = |pose: &Pose| {
-                let inside = pose.orientation.inverse() * (at - pose.center.0.coords);
-                (0..3).all(|a| inside[a].abs() <= pose.size_mm[a] / 2.0)
-            };
             let noise = ((i * 7 + j * 13 + k * 29 + case * 31) % 17) as f32;
-            poses.iter().position(holds).map_or(noise, |place| 80.0 + 40.0 * place as f32 + noise)
+            match truth.at(i, j, k) {
+                0 => noise,
+                class => 40.0 + 40.0 * f32::from(class) + noise,
+            }
         }))
     }
 
     fn structures(&self) -> Vec<(String, Vec<(usize, Pose)>)> {
         let of = |place| (0..6).map(|case| (case, self.pose(case, place))).collect();
         ["a", "b", "c"].iter().zip(0..).map(|(name, place)| (name.to_string(), of(place))).collect()
+    }
+
+    fn label_names(&self) -> &[RegionName] {
+        &self.labels
+    }
+
+    fn has_classes(&self, _: usize) -> bool {
+        true
+    }
+
+    fn classes(&self, case: usize) -> Result<Option<Volume<u8>>, DetectError> {
+        Ok(Some(self.truth(case)))
     }
 
     fn landmarks(&self, structure: &str) -> Vec<(String, Vec<(usize, PointLps)>)> {
@@ -193,6 +274,11 @@ perturbations = 4
 regressors = [
     { view = \"point\", patches = [{ extent = 3.0, points = 4.0, levels = [0.7] }], edges = true, reach = 1.0, jitter = 0.7, ridge = 0.8 },
 ]
+[segmentation]
+samples = 6000
+features = 20
+first = { trees = 10, depth = 3, features_per_tree = 0.5 }
+second = { trees = 10, depth = 3, features_per_tree = 0.5 }
 ";
 
 fn trained(device: &Failing) -> Result<Model, DetectError> {
@@ -215,6 +301,7 @@ fn a_device_that_fails_ends_training_and_detection() {
     let steady = Failing::after(usize::MAX);
     let model = trained(&steady).expect("a model");
     assert!(model.network.is_some() && !model.level_shifts.is_empty(), "all calls are made");
+    assert!(!model.masks.is_empty() && model.masks.iter().all(|stage| stage.quality.is_some()));
     let calls = steady.calls.load(Ordering::Relaxed);
     assert!(calls > 200, "{calls} calls");
     for call in places(calls) {
@@ -230,4 +317,42 @@ fn a_device_that_fails_ends_training_and_detection() {
         assert!(is_of_device(ended), "detection, call {call} of {calls}");
     }
     assert!(is_of_device(model.detect(&Failing::after(3), &image)));
+    let steady = Failing::after(usize::MAX);
+    model.detect_with_masks(&steady, &image).expect("masks");
+    let last = steady.calls.load(Ordering::Relaxed) - 1;
+    assert!(is_of_device(model.detect_with_masks(&Failing::after(last), &image)));
+}
+
+/// Bright boxes are labelled, by names and values of the data, the same on any number of threads,
+/// and by the model as a file holds it.
+#[test]
+fn voxels_of_found_boxes_get_their_labels() {
+    let steady = Failing::after(usize::MAX);
+    let model = trained(&steady).expect("a model");
+    let again = Model::from_bytes(&model.to_bytes().expect("bytes")).expect("the same model");
+    assert_eq!(again, model);
+    let rows = Rows::new();
+    let image = rows.image(3).expect("an image");
+    let label = |threads: usize| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
+        pool.install(|| {
+            let found = again.detect_with_masks(&steady, &image).expect("masks");
+            again.label_map(image.geometry(), &found).expect("labels")
+        })
+    };
+    let map = label(1);
+    assert_eq!(map, label(3));
+    let truth = rows.truth(3);
+    for (n, region) in rows.labels.iter().enumerate() {
+        let found = map.labels.data().iter().map(|&value| value == region.value);
+        let voxels = found.clone().zip(truth.data()).filter(|(f, t)| *f || **t == n as u8 + 1);
+        let both = voxels.clone().filter(|(f, t)| *f && **t == n as u8 + 1).count();
+        let iou = both as f64 / voxels.count() as f64;
+        assert!(iou > 0.6, "{}: {iou}", region.name);
+        let label = &map.found[n][0];
+        assert_eq!((&label.name, label.value), (&region.name, region.value));
+        assert_eq!(label.voxels, found.filter(|f| *f).count() as u64);
+        assert!((label.volume_ml - label.voxels as f64 / 1000.0).abs() < 1e-12);
+        assert!(label.predicted_dice.is_some());
+    }
 }

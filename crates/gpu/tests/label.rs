@@ -7,7 +7,7 @@ use pbt_features::{BoxMeanFeature, BoxMeanPool, Filter, MISSING};
 use pbt_gpu::Gpu;
 use pbt_tree::{
     Block, ChannelBank, Edges, LEAF, LEAF_ONE, LabelBackend, LabelForest, LabelForestParams,
-    LabelMatrix, LabelNode, LabelTest, LabelTree, LeafPrior, Outside, SplitTask, Splitter, Vote,
+    LabelMatrix, Layered, LabelNode, LabelTest, LabelTree, LeafPrior, Outside, SplitTask, Splitter, Vote,
     grow_label_forest,
 };
 use pbt_volume::{Geometry, Random, Volume};
@@ -181,6 +181,31 @@ fn distributions_cuda() {
                 assert!(found == expected, "{shape:?} {block:?} {outside:?} {classes} {vote:?}");
             }
         }
+    }
+}
+
+/// Boosted trees on an image with layers, at all voxels and at some.
+#[test]
+fn layers_and_scores_cuda() {
+    let Some(gpu) = gpu() else { return };
+    let mut random = random();
+    for (n, shape) in SHAPES.into_iter().enumerate() {
+        let outside = [Outside::Missing, Outside::Edge, Outside::Zero][n % 3];
+        let images = [0; 3].map(|_| volume(&mut random, shape));
+        let mut bank = bank(&mut random, outside, 0);
+        let forest = forest(&mut random, &images[0], &mut bank, (7, 9, 3), Vote::Scores);
+        bank.filters[1] = Filter::Layer { layer: 1 };
+        bank.filters[2] = Filter::Layer { layer: 0 };
+        let layered = Layered { image: &images[0], layers: &[&images[1], &images[2]] };
+        let block = block(&mut random, shape, n % 2 == 0);
+        let some = voxels(&mut random, &block, 200);
+        let on_cpu = Cpu.channels(layered, &bank, &block).expect(WORKS);
+        let on_gpu = gpu.channels(layered, &bank, &block).expect(WORKS);
+        let expected = Cpu.distributions(&on_cpu, &forest).expect(WORKS);
+        assert!(gpu.distributions(&on_gpu, &forest).expect(WORKS) == expected, "{shape:?}");
+        let expected = Cpu.distributions_at(&on_cpu, &forest, &some).expect(WORKS);
+        let found = gpu.distributions_at(&on_gpu, &forest, &some).expect(WORKS);
+        assert!(found == expected, "{shape:?}");
     }
 }
 

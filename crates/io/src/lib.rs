@@ -63,7 +63,7 @@ pub use region_labels::{IGNORED_CLASS, RegionLabels};
 pub use region_map::RegionMap;
 pub use regular_file::{FileKind, read_file, read_start};
 pub use result::{
-    DetectionRecord, DeviceRecord, InputRecord, LabelRecord, ModelRecord, OrientationRecord, ResultFile,
-    RunRecord, read_result, write_result,
+    DetectionRecord, DeviceRecord, InputRecord, LabelRecord, ModelRecord, OrientationRecord,
+    ResultFile, RunRecord, read_result, write_result,
 };
 pub use write_image::write_image;

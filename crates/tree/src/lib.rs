@@ -43,8 +43,8 @@ pub use device_error::DeviceError;
 pub use family::{FeatureFamily, Haar, PoseSite, Steerable, VoxelSite, Voxels};
 pub use grow::{PbtParams, TrainError, grow_pbt};
 pub use label::backend::{
-    BLOCK_EDGE, Block, ChannelBank, LabelBackend, Layered, MOST_SUM_BYTES, Outside, Split, SplitTask,
-    Splitter,
+    BLOCK_EDGE, Block, ChannelBank, LabelBackend, Layered, MOST_SUM_BYTES, Outside, Split,
+    SplitTask, Splitter,
 };
 pub use label::boosting::{LabelBoostParams, boost_labels};
 pub use label::edges::{Edges, LABEL_BINS, MISSING_BIN};

@@ -188,7 +188,8 @@ impl TrainingCases {
     /// The cases of a data set with the wanted structures.
     pub fn new(dataset: &Dataset, cases: Vec<AnnotatedCase>, wanted: Wanted) -> Self {
         let labels = dataset.labels_of(&wanted.boxes);
-        let label = |(name, value): &(String, u16)| RegionName { name: name.clone(), value: *value };
+        let label =
+            |(name, value): &(String, u16)| RegionName { name: name.clone(), value: *value };
         let label_names = labels.iter().flat_map(|labels| labels.regions.iter().map(label));
         Self {
             label_names: label_names.collect(),

@@ -20,9 +20,9 @@ pub struct LabelMap {
 impl Model {
     /// The masks that label about a structure, and its place among their structures.
     fn masks_of(&self, structure: usize) -> Option<(&MaskStage, usize)> {
-        self.masks.iter().find_map(|stage| {
-            Some((stage, stage.structures.iter().position(|&s| s == structure)?))
-        })
+        self.masks
+            .iter()
+            .find_map(|stage| Some((stage, stage.structures.iter().position(|&s| s == structure)?)))
     }
 
     /// Labels about every box that is not absent, where that is wanted or moves the box; and moves
@@ -38,9 +38,9 @@ impl Model {
         let mut masks = Vec::with_capacity(boxes.len());
         for (structure, detection) in boxes.into_iter().enumerate() {
             let stage = self.masks_of(structure).map(|(stage, _)| stage);
-            let Some(stage) = stage.filter(|stage| {
-                detection.status != Status::Absent && (wanted || stage.moves_box)
-            }) else {
+            let Some(stage) = stage
+                .filter(|stage| detection.status != Status::Absent && (wanted || stage.moves_box))
+            else {
                 masks.push(None);
                 continue;
             };
@@ -75,7 +75,8 @@ impl Model {
             labelling.add(mask, &values);
         }
         let labels = labelling.finish();
-        let of = |n| of(n).map_or_else(Vec::new, |((stage, own), mask)| stage.found(own, mask, &labels));
+        let of =
+            |n| of(n).map_or_else(Vec::new, |((stage, own), mask)| stage.found(own, mask, &labels));
         let found = (0..found.detections.len()).map(of).collect();
         Some(LabelMap { labels, found })
     }

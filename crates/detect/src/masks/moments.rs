@@ -37,9 +37,8 @@ pub(crate) fn moments(grid: &FrameGrid, shares: &[u32], classes: usize) -> Vec<i
     };
     let mut all = empty.clone();
     let mut each = vec![empty; if labels > 1 { labels } else { 0 }];
-    let places = [0, 1, 2].map(|a| -> Vec<f64> {
-        (0..grid.shape[a]).map(|voxel| grid.place(a, voxel)).collect()
-    });
+    let places = [0, 1, 2]
+        .map(|a| -> Vec<f64> { (0..grid.shape[a]).map(|voxel| grid.place(a, voxel)).collect() });
     let [nx, ny, _] = grid.shape;
     for (n, shares) in shares.chunks_exact(classes).enumerate() {
         if shares[0] == LEAF_ONE {

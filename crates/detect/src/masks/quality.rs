@@ -73,8 +73,7 @@ impl Quality {
         masks.first()?;
         let signs: Vec<i16> = masks.iter().flat_map(|mask| mask.signs.iter().copied()).collect();
         let targets: Vec<f64> = masks.iter().map(|mask| mask.dice).collect();
-        let dice: LinearMap<i32> =
-            RegressionProblem::new(signs, SIGNS, &[targets]).solve(RIDGE);
+        let dice: LinearMap<i32> = RegressionProblem::new(signs, SIGNS, &[targets]).solve(RIDGE);
         let mut predicted: Vec<f64> = masks.iter().map(|mask| of(&dice, &mask.signs)).collect();
         predicted.sort_by(f64::total_cmp);
         let log_volume_90 = (1..=labels)

@@ -75,7 +75,13 @@ pub struct Refit {
 
 impl Refit {
     /// The step from a frame, from the probabilities of the classes of its voxels.
-    pub(crate) fn step(&self, grid: &FrameGrid, frame: &Pose, shares: &[u32], classes: usize) -> Step {
+    pub(crate) fn step(
+        &self,
+        grid: &FrameGrid,
+        frame: &Pose,
+        shares: &[u32],
+        classes: usize,
+    ) -> Step {
         step_of(&self.map.apply(&moments(grid, shares, classes)), self.taken, frame)
     }
 }

@@ -51,7 +51,7 @@ const RIDGES: [f64; 5] = [1e-4, 1e-3, 1e-2, 1e-1, 1.0];
 const FEWEST_FOUND: usize = 6;
 
 /// Boxes are moved where that leaves less than this of the error of their corners.
-const WORTH: f64 = 0.98;
+const WORTH: f64 = 0.95;
 
 /// What was learned, and where it puts the boxes of cases that were held out.
 pub(crate) struct TrainedMasks {
@@ -70,8 +70,7 @@ pub(crate) fn train<B: LabelBackend, D: TrainingData>(
     found: &[HeldOutPose],
     observer: &dyn Observer,
 ) -> Result<TrainedMasks, D::Error> {
-    let mut trained =
-        TrainedMasks { stages: Vec::new(), moved: Vec::new(), figures: Vec::new() };
+    let mut trained = TrainedMasks { stages: Vec::new(), moved: Vec::new(), figures: Vec::new() };
     let config = &model.provenance.config.segmentation;
     if !config.trained || data.label_names().is_empty() {
         return Ok(trained);
@@ -184,6 +183,9 @@ struct Loaded {
     classes: Volume<u8>,
 }
 
+/// By number of the case.
+type LoadedCases = BTreeMap<usize, Loaded>;
+
 impl<D: TrainingData> Group<'_, D> {
     /// All boxes of cases with labels.
     fn instances(&self, found: &[HeldOutPose]) -> Vec<Instance> {
@@ -214,7 +216,10 @@ impl<D: TrainingData> Group<'_, D> {
         let range = policy.range(&image).map_err(|e| {
             DetectError::training(format!("case {}", self.data.list().id(case)), e.to_string())
         })?;
-        Ok(Some(Loaded { image: cut(&range.quantise(&image), frames), classes: cut(&classes, frames) }))
+        Ok(Some(Loaded {
+            image: cut(&range.quantise(&image), frames),
+            classes: cut(&classes, frames),
+        }))
     }
 
     /// The class of this group of each class of a label map, for one of its structures.
@@ -233,7 +238,9 @@ impl<D: TrainingData> Group<'_, D> {
 fn cut<T: Copy + Default>(volume: &Volume<T>, grids: &[Geometry]) -> Volume<T> {
     let corners: Vec<VoxelIndex> = grids
         .iter()
-        .flat_map(|grid| grid.corners().map(|corner| volume.geometry().to_index(grid.to_lps(corner))))
+        .flat_map(|grid| {
+            grid.corners().map(|corner| volume.geometry().to_index(grid.to_lps(corner)))
+        })
         .collect();
     let ends = [0, 1, 2].map(|a| {
         let last = volume.shape()[a] as f64 - 1.0;
@@ -331,10 +338,14 @@ impl<B: LabelBackend, D: TrainingData> Training<'_, B, D> {
         }
         stage.moves_box = self.is_nearer(&frames);
         if stage.moves_box {
-            trained.moved.extend(frames.iter().filter(|f| self.instances[f.instance].found_near().is_some()).map(|frame| {
-                let Instance { structure, case, .. } = self.instances[frame.instance];
-                HeldOutPose { structure, case, pose: frame.moved }
-            }));
+            trained.moved.extend(
+                frames.iter().filter(|f| self.instances[f.instance].found_near().is_some()).map(
+                    |frame| {
+                        let Instance { structure, case, .. } = self.instances[frame.instance];
+                        HeldOutPose { structure, case, pose: frame.moved }
+                    },
+                ),
+            );
         }
         let name = format!("{}: masks", group.structures[group.members[0]].0);
         let what = "Dice of a label in held-out cases";
@@ -368,7 +379,7 @@ impl<B: LabelBackend, D: TrainingData> Training<'_, B, D> {
         &self,
         grid: &FrameGrid,
         padding: Padding,
-    ) -> Result<(Vec<Frame>, BTreeMap<usize, Loaded>), D::Error> {
+    ) -> Result<(Vec<Frame>, LoadedCases), D::Error> {
         let poses = frames(self.instances, &mut self.seeds.random(Stream::MaskFrames, 0));
         let mut by_case: BTreeMap<usize, Vec<Geometry>> = BTreeMap::new();
         let mut placed = Vec::with_capacity(poses.len());
@@ -381,10 +392,9 @@ impl<B: LabelBackend, D: TrainingData> Training<'_, B, D> {
         let load = |(&case, grids): (&usize, &Vec<Geometry>)| {
             Ok(self.group.load(case, grids)?.map(|loaded| (case, loaded)))
         };
-        let all: Vec<Result<Option<(usize, Loaded)>, D::Error>> =
-            by_case.par_iter().map(load).collect();
+        let all: Vec<_> = by_case.par_iter().map(load).collect();
         let all = all.into_iter().collect::<Result<Vec<_>, D::Error>>()?;
-        let loaded: BTreeMap<usize, Loaded> = all.into_iter().flatten().collect();
+        let loaded: LoadedCases = all.into_iter().flatten().collect();
         let frame = |(instance, pose, about): (usize, Pose, Geometry)| {
             let of = &self.instances[instance];
             let shown = loaded.get(&of.case)?;
@@ -409,7 +419,7 @@ impl<B: LabelBackend, D: TrainingData> Training<'_, B, D> {
     fn moved_frames(
         &self,
         last: &Round<'_>,
-        loaded: &BTreeMap<usize, Loaded>,
+        loaded: &LoadedCases,
         padding: Padding,
         frames: &[Frame],
     ) -> Vec<Frame> {
@@ -448,8 +458,7 @@ impl<B: LabelBackend, D: TrainingData> Training<'_, B, D> {
             .iter()
             .enumerate()
             .map(|(n, frame)| {
-                let mut random =
-                    self.seeds.random(Stream::MaskSamples { round: of.number }, n);
+                let mut random = self.seeds.random(Stream::MaskSamples { round: of.number }, n);
                 drawn_voxels(of.grid, of.candidates, &frame.classes, each, &mut random)
             })
             .collect();
@@ -465,9 +474,8 @@ impl<B: LabelBackend, D: TrainingData> Training<'_, B, D> {
                 classes,
             })
             .collect();
-        let matrix = matrix(self.backend, &sampled, &bank, &features, of.classes, |_| {
-            self.interrupted()
-        })?;
+        let matrix =
+            matrix(self.backend, &sampled, &bank, &features, of.classes, |_| self.interrupted())?;
         let subject_of: Vec<usize> = frames
             .iter()
             .zip(&drawn)
@@ -555,9 +563,8 @@ impl<B: LabelBackend, D: TrainingData> Training<'_, B, D> {
         let fit = |keeps: &dyn Fn(usize) -> bool, ridge: f64| -> LinearMap<i32> {
             let kept: Vec<usize> = (0..rows.len()).filter(|&n| keeps(subjects[n])).collect();
             let patches = kept.iter().flat_map(|&n| rows[n].iter().copied()).collect();
-            let targets: Vec<Vec<f64>> = (0..9)
-                .map(|t| kept.iter().map(|&n| truths[n][t]).collect())
-                .collect();
+            let targets: Vec<Vec<f64>> =
+                (0..9).map(|t| kept.iter().map(|&n| truths[n][t]).collect()).collect();
             RegressionProblem::new(patches, length, &targets).solve(ridge)
         };
         let parts = self.folds.count();
@@ -568,9 +575,8 @@ impl<B: LabelBackend, D: TrainingData> Training<'_, B, D> {
             let maps: Vec<LinearMap<i32>> = (0..parts)
                 .map(|part| fit(&|subject| !self.folds.holds_out(part, subject), ridge))
                 .collect();
-            let of_subject = |s: usize| {
-                (0..parts).find(|&part| self.folds.holds_out(part, s)).unwrap_or(0)
-            };
+            let of_subject =
+                |s: usize| (0..parts).find(|&part| self.folds.holds_out(part, s)).unwrap_or(0);
             rows.iter().zip(&subjects).map(|(row, &s)| maps[of_subject(s)].apply(row)).collect()
         };
         // Where boxes were found counts, not where frames were put to have more of them.
@@ -583,7 +589,7 @@ impl<B: LabelBackend, D: TrainingData> Training<'_, B, D> {
         let enough = found.iter().filter(|&&found| found).count() >= FEWEST_FOUND;
         let counts = |n: &usize| !enough || found[*n];
         let judged: Vec<usize> = (0..frames.len()).filter(counts).collect();
-        let tried: Vec<(f64, Vec<Vec<f64>>, [f64; 3], f64)> = RIDGES
+        let tried: Vec<_> = RIDGES
             .iter()
             .map(|&ridge| {
                 let steps = held_out(ridge);
@@ -591,10 +597,8 @@ impl<B: LabelBackend, D: TrainingData> Training<'_, B, D> {
                 (ridge, steps, taken, left)
             })
             .collect();
-        let (ridge, steps, taken, _) = tried
-            .into_iter()
-            .min_by(|a, b| a.3.total_cmp(&b.3))
-            .expect("some ridge is tried");
+        let (ridge, steps, taken, _) =
+            tried.into_iter().min_by(|a, b| a.3.total_cmp(&b.3)).expect("some ridge is tried");
         for (frame, step) in frames.iter_mut().zip(&steps) {
             frame.moved = step_of(step, taken, &frame.pose).apply(&frame.pose);
         }
@@ -610,17 +614,14 @@ impl<B: LabelBackend, D: TrainingData> Training<'_, B, D> {
             before.push(BoxError::new(&found, &of.truth).corner_mm);
             after.push(BoxError::new(&frame.moved, &of.truth).corner_mm);
         }
-        before.len() >= FEWEST_BOXES && after.iter().sum::<f64>() < WORTH * before.iter().sum::<f64>()
+        before.len() >= FEWEST_BOXES
+            && after.iter().sum::<f64>() < WORTH * before.iter().sum::<f64>()
     }
 }
 
 /// How much of each part of held-out steps brings boxes nearest to the truth (least squares), and the
 /// share of the squared error that is then left, summed over the parts.
-fn shares_taken(
-    steps: &[Vec<f64>],
-    truths: &[[f64; 9]],
-    judged: &[usize],
-) -> ([f64; 3], f64) {
+fn shares_taken(steps: &[Vec<f64>], truths: &[[f64; 9]], judged: &[usize]) -> ([f64; 3], f64) {
     let mut left = 0.0;
     let taken = [0, 1, 2].map(|part| {
         let of = || judged.iter().flat_map(|&n| (3 * part..3 * part + 3).map(move |t| (n, t)));

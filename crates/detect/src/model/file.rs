@@ -5,9 +5,9 @@
 
 use crate::DetectError;
 use crate::certainty::learned::{Certainty, HeldOutErrors};
+use crate::masks::stage::MaskStage;
 use crate::model::card::{Card, FORMAT_VERSION};
 use crate::model::cost::check_cost;
-use crate::masks::stage::MaskStage;
 use crate::model::level_shift_tables;
 use crate::model::limits::{MOST_CASES, MOST_LEVELS, check_calibration, check_weights, within};
 use crate::model::mask_tables;
@@ -49,8 +49,11 @@ pub(crate) fn file_bytes(
         .enumerate()
         .map(|(n, test)| level_shift_tables::put(&mut tables, n, test))
         .collect();
-    let masks =
-        masks.iter().enumerate().map(|(n, stage)| mask_tables::put(&mut tables, n, stage)).collect();
+    let masks = masks
+        .iter()
+        .enumerate()
+        .map(|(n, stage)| mask_tables::put(&mut tables, n, stage))
+        .collect();
     let card = Card {
         structures,
         network: network.cloned(),
@@ -113,15 +116,8 @@ impl Model {
     /// # Errors
     /// [`DetectError::Model`] naming the part that is wrong.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, DetectError> {
-        let Contents {
-            provenance,
-            checkpoints,
-            network,
-            level_shifts,
-            certainty,
-            masks,
-            regions,
-        } = read(bytes)?;
+        let Contents { provenance, checkpoints, network, level_shifts, certainty, masks, regions } =
+            read(bytes)?;
         let structures = checkpoints
             .into_iter()
             .map(|checkpoint| {

@@ -42,8 +42,7 @@ pub(super) fn take(
     };
     let features = features(&tables.take(&format!("{name}.features"), 14)?)
         .ok_or_else(|| wrong("a feature's size is negative"))?;
-    let trees =
-        trees(tables, name, classes)?.ok_or_else(|| wrong("the tables disagree"))?;
+    let trees = trees(tables, name, classes)?.ok_or_else(|| wrong("the tables disagree"))?;
     let forest = LabelForest { classes, vote, features, trees };
     match forest.fault(channels) {
         Some(fault) => Err(wrong(&format!("the forest {fault}"))),

@@ -1,8 +1,8 @@
 //! The forest of regions in the model file: a card, and the forest's tables.
 
 use crate::DetectError;
-use crate::model::limits::{MOST_CASES, check_intensity, check_name, within};
 use crate::model::label_forest_tables::{self, MOST_CHANNELS};
+use crate::model::limits::{MOST_CASES, check_intensity, check_name, within};
 use crate::model::tables::{TableReader, TableWriter};
 use crate::segment::data::RegionName;
 use crate::segment::region_forest::RegionForest;

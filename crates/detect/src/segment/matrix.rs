@@ -38,8 +38,7 @@ pub(crate) fn matrix<B: LabelBackend>(
     classes: usize,
     mut tick: impl FnMut(f64) -> Result<(), DetectError>,
 ) -> Result<LabelMatrix, DetectError> {
-    let labels: Vec<u8> =
-        images.iter().flat_map(|image| image.classes.iter().copied()).collect();
+    let labels: Vec<u8> = images.iter().flat_map(|image| image.classes.iter().copied()).collect();
     let bytes = labels.len() as u64 * features.len() as u64;
     check_memory(bytes).map_err(|e| {
         let what = format!("{e} (lower the number of samples or features)");
@@ -137,4 +136,3 @@ fn by_block<B: LabelBackend, T: Copy + Default>(
     }
     Ok(())
 }
-

@@ -177,8 +177,7 @@ impl<'a> Boosting<'a> {
         self.measure_slopes();
         let n = self.matrix.labels().len();
         let mut random = stream(self.seed, number, 0);
-        let features =
-            subset(self.matrix.features(), self.params.features_per_tree, &mut random);
+        let features = subset(self.matrix.features(), self.params.features_per_tree, &mut random);
         let samples = subset(n, self.params.samples_per_tree, &mut random);
         let unsettled = LabelNode { feature: LEAF, next: 0, low: 0, high: 0 };
         let mut growing = Growing {
@@ -442,4 +441,168 @@ impl<'a> Boosting<'a> {
 /// A score in units of 2⁻[`SCORE_BITS`].
 fn fixed(nats: f64) -> i32 {
     libm::round(nats * f64::from(1 << SCORE_BITS)) as i32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::label::edges::{Edges, MISSING_BIN};
+    use crate::label::forest::{LabelForest, Vote};
+    use pbt_features::{BoxMeanFeature, MeanBox};
+    use proptest::prelude::*;
+
+    /// Samples whose class follows from two features together, with some that are missing.
+    fn matrix(samples: usize, classes: usize, seed: u64) -> LabelMatrix {
+        let mut random = stream(seed, 0, 0);
+        let mut draw = |n: u64| crate::draw::below(&mut random, n) as i64;
+        let responses: Vec<Vec<i64>> =
+            (0..5).map(|_| (0..samples).map(|_| draw(1000)).collect()).collect();
+        let class = |s: usize, noise: i64| {
+            let high = |f: usize| usize::from(responses[f][s] > 500);
+            // Neither feature alone says anything.
+            let class = if noise == 0 { 0 } else { high(0) ^ high(1) };
+            (class + if class > 0 { high(2) * (classes - 2).min(1) } else { 0 }) as u8
+        };
+        let labels: Vec<u8> = (0..samples).map(|s| class(s, draw(10))).collect();
+        let edges: Vec<Edges> = responses.iter().cloned().map(Edges::of_responses).collect();
+        let mut bins = Vec::new();
+        for (edges, responses) in edges.iter().zip(&responses) {
+            let bin = |&r: &i64| if r % 97 == 0 { MISSING_BIN } else { edges.bin(r) };
+            bins.extend(responses.iter().map(bin));
+        }
+        LabelMatrix::new(classes, labels, edges, bins)
+    }
+
+    fn params() -> LabelBoostParams {
+        LabelBoostParams {
+            trees: 30,
+            depth: 3,
+            min_leaf: 5,
+            features_per_tree: 0.8,
+            ..LabelBoostParams::default()
+        }
+    }
+
+    fn boosted(matrix: &LabelMatrix, params: &LabelBoostParams) -> LabelForest {
+        let trees = boost_labels(matrix, params, 3, || true).unwrap();
+        let feature = |n: usize| {
+            let first = MeanBox { min: [n as i16, 0, 0], size: [1; 3], channel: 0 };
+            BoxMeanFeature { first, second: None }
+        };
+        let features = (0..matrix.features()).map(feature).collect();
+        let forest = LabelForest { classes: matrix.classes(), vote: Vote::Scores, features, trees };
+        assert_eq!(forest.fault(1), None);
+        forest
+    }
+
+    /// The forest's shares of a sample, from a response in the middle of each bin.
+    fn shares(forest: &LabelForest, matrix: &LabelMatrix, sample: usize) -> Vec<u32> {
+        let response = |feature: u32| {
+            let bin = matrix.row(feature)[sample];
+            match bin {
+                MISSING_BIN => pbt_features::MISSING,
+                _ => matrix.edges(feature).range(usize::from(bin), usize::from(bin))[0],
+            }
+        };
+        let mut sums = vec![0; forest.classes];
+        forest.distribution(response, &mut sums);
+        forest.shares(&mut sums);
+        sums
+    }
+
+    #[test]
+    fn what_two_features_say_together_is_learned() {
+        for classes in [2, 3, 5] {
+            let matrix = matrix(2000, classes, 7);
+            let forest = boosted(&matrix, &params());
+            let (mut right, mut loss) = (0, 0.0);
+            for sample in 0..2000 {
+                let shares = shares(&forest, &matrix, sample);
+                assert_eq!(shares.iter().sum::<u32>(), LEAF_ONE);
+                let class = usize::from(matrix.labels()[sample]);
+                let best = (0..classes).max_by_key(|&c| shares[c]).unwrap();
+                right += usize::from(best == class);
+                loss -= (f64::from(shares[class].max(1)) / f64::from(LEAF_ONE)).ln();
+            }
+            // A tenth of the labels is noise.
+            assert!(right > 1800, "{classes}: {right}");
+            assert!(loss < 0.5 * 2000.0, "{classes}: {loss}");
+        }
+    }
+
+    #[test]
+    fn without_splits_shares_are_those_of_the_classes() {
+        let matrix = matrix(1000, 3, 1);
+        let forest = boosted(&matrix, &LabelBoostParams { depth: 0, ..params() });
+        let found = shares(&forest, &matrix, 0);
+        for (class, &share) in found.iter().enumerate() {
+            let count = matrix.labels().iter().filter(|&&l| usize::from(l) == class).count();
+            let expected = count as f64 / 1000.0 * f64::from(LEAF_ONE);
+            // Each tree steps by what its own half of the samples says.
+            assert!((f64::from(share) / expected - 1.0).abs() < 0.1, "{class}: {share} {expected}");
+        }
+    }
+
+    #[test]
+    fn threads_do_not_show() {
+        let matrix = matrix(3000, 3, 4);
+        let of = |threads: usize| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            pool.install(|| boosted(&matrix, &params()))
+        };
+        assert_eq!(of(1), of(3));
+    }
+
+    #[test]
+    fn a_tick_may_end_it() {
+        let mut left = 3;
+        let trees = boost_labels(&matrix(200, 2, 5), &params(), 0, || {
+            left -= 1;
+            left > 0
+        });
+        assert_eq!(trees.unwrap().len(), 3);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+        /// From the definition, test by test.
+        #[test]
+        fn the_best_test_gains_most(seed in any::<u64>(), classes in 2usize..5, samples in 30usize..200) {
+            let matrix = matrix(samples, classes, seed);
+            let params = LabelBoostParams { min_leaf: 3, ..params() };
+            let mut boosting = Boosting::new(&matrix, &params, 0);
+            boosting.measure_slopes();
+            let all: Vec<u32> = (0..samples as u32).collect();
+            let worth = |side: &[u32]| boosting.worth(&boosting.open(0, side.to_vec()).sums);
+            let node = boosting.open(0, all.clone());
+            let (found, _) = boosting.best_tests(std::slice::from_ref(&node), &[], &[0, 1, 2, 3, 4]);
+            let mut best = 0.0f64;
+            for feature in 0..5 {
+                for last in 0..matrix.edges(feature).bins() as u8 {
+                    let goes_left = |s: &u32| matrix.row(feature)[*s as usize] <= last;
+                    let (left, right): (Vec<u32>, Vec<u32>) = all.iter().partition(|s| goes_left(s));
+                    if left.len() >= 3 && right.len() >= 3 {
+                        best = best.max(worth(&left) + worth(&right) - worth(&all));
+                    }
+                }
+            }
+            let gain = found[0].map_or(0.0, |test| test.gain);
+            prop_assert!((gain - best).abs() < 1e-5, "{gain} {best}");
+        }
+
+        /// A child that is what is left of its parent is as if it was counted.
+        #[test]
+        fn siblings_need_one_count(seed in any::<u64>(), classes in 2usize..5) {
+            let matrix = matrix(150, classes, seed);
+            let params = params();
+            let mut boosting = Boosting::new(&matrix, &params, 0);
+            boosting.measure_slopes();
+            let all: Vec<u32> = (0..150).collect();
+            let (own, others): (Vec<u32>, Vec<u32>) = all.iter().partition(|&&s| s % 3 == 0);
+            let left = boosting.histogram(&all, 2).without(&boosting.histogram(&own, 2));
+            let counted = boosting.histogram(&others, 2);
+            prop_assert_eq!(left.counts, counted.counts);
+            prop_assert_eq!(left.sums, counted.sums);
+        }
+    }
 }

@@ -151,7 +151,9 @@ impl LabelForest {
     #[inline]
     pub fn add(&self, leaf: &[u16], sums: &mut [u32]) {
         match self.vote {
-            Vote::Mean | Vote::Scores => sums.iter_mut().zip(leaf).for_each(|(s, &v)| *s += u32::from(v)),
+            Vote::Mean | Vote::Scores => {
+                sums.iter_mut().zip(leaf).for_each(|(s, &v)| *s += u32::from(v))
+            }
             Vote::Majority => {
                 let best =
                     (0..leaf.len()).fold(0, |best, c| if leaf[c] > leaf[best] { c } else { best });

@@ -1,0 +1,214 @@
+//! Data sets of boxes with label maps: masks are trained beside them, written on request, evaluated.
+
+use crate::support::{lasting, pbt, read_json, scratch, text};
+use pbt_io::{RawImage, VoxelType, read_labels, read_raw, write_image};
+use pbt_volume::{Geometry, PointLps, Random, Volume, rotation_from_vector};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use tempfile::TempDir;
+
+/// An egg of two parts, 3 the thick end and 7 the thin one, turned and moved a little.
+fn case(seed: u64) -> (Volume<u8>, Volume<u8>) {
+    let mut random = Random::from_seed(seed);
+    let matrix = nalgebra::Matrix3::new(-1.2, 0.0, 0.0, 0.0, 1.2, 0.0, 0.0, 0.0, 1.5);
+    let geometry = Geometry::new([30, 34, 28], matrix, PointLps::new(30.0, -5.0, 8.0)).unwrap();
+    let middle = geometry.center().0.coords.map(|m| m + random.between(-3.0, 3.0));
+    let turn = rotation_from_vector(nalgebra::Vector3::from_fn(|_, _| random.between(-0.2, 0.2)));
+    let radii = [6.0, 11.0, 7.5].map(|r| r * random.between(0.93, 1.07));
+    let labels = Volume::from_fn(geometry.clone(), |i, j, k| {
+        let at = geometry.to_lps(pbt_volume::VoxelIndex::new(i as f64, j as f64, k as f64));
+        let at = turn.inverse() * (at.0.coords - middle);
+        // Thinner towards one end, so that it has a direction.
+        let thin = 1.0 - 0.02 * at.y;
+        let inside = (at.x / radii[0] / thin).powi(2)
+            + (at.y / radii[1]).powi(2)
+            + (at.z / radii[2] / thin).powi(2);
+        match (inside < 1.0, at.y > 2.0) {
+            (true, false) => 3u8,
+            (true, true) => 7,
+            _ => 0,
+        }
+    });
+    let image = Volume::from_fn(geometry, |i, j, k| {
+        let value = [110.0, 170.0, 60.0][[0, 3, 7].iter().position(|v| *v == labels.at(i, j, k)).unwrap()];
+        (value + 15.0 * random.normal()).clamp(0.0, 255.0) as u8
+    });
+    (image, labels)
+}
+
+fn write(path: &Path, volume: &Volume<u8>) {
+    let bytes = volume.data().to_vec();
+    let raw = RawImage::new(volume.geometry().clone(), VoxelType::U8, bytes, None).unwrap();
+    write_image(path, &raw).unwrap();
+}
+
+const TRAINING: u64 = 12;
+
+const SMALL: &str = "\
+[augmentation]
+copies = 0
+[position]
+copies = 3
+negatives = 60
+haar.features = 200
+[classifier.pbt]
+depth = 2
+rounds_by_level = [15, 15]
+[orientation]
+points_across = 4.0
+[refinement]
+points_across = 6.0
+perturbations = 60
+[segmentation]
+samples = 12000
+features = 60
+first = { trees = 25, depth = 4 }
+second = { trees = 25, depth = 4 }
+";
+
+/// Fourteen cases and a model of the first twelve. Read only.
+fn eggs() -> &'static TempDir {
+    static MADE: OnceLock<TempDir> = OnceLock::new();
+    MADE.get_or_init(|| {
+        let folder = lasting();
+        let of = |n: u64| {
+            let (image, labels) = case(n);
+            write(&folder.path().join(format!("c{n}.nii.gz")), &image);
+            write(&folder.path().join(format!("c{n}.mask.nii.gz")), &labels);
+            json!({ "id": format!("c{n}"), "image": format!("c{n}.nii.gz"), "labels": format!("c{n}.mask.nii.gz"),
+                    "split": if n < TRAINING { "train" } else { "test" } })
+        };
+        let made = json!({
+            "schema": "pbt-dataset/1", "name": "eggs", "modality": "MR",
+            "structures": [{ "name": "egg", "kind": "box" }],
+            "labels": { "3": "thick", "7": "thin" },
+            "cases": (0..TRAINING + 2).map(of).collect::<Vec<_>>(),
+        });
+        std::fs::write(folder.path().join("dataset.json"), made.to_string()).unwrap();
+        std::fs::write(folder.path().join("small.toml"), SMALL).unwrap();
+        train(folder.path(), &folder.path().join("egg.pbt"), &["--threads", "2", "--device", "cpu"]);
+        folder
+    })
+}
+
+fn train(folder: &Path, model: &Path, more: &[&str]) {
+    let (input, config) = (folder.join("dataset.json"), folder.join("small.toml"));
+    let fixed = ["train", "-q", "-i", text(&input), "-o", text(model), "--config", text(&config)];
+    pbt(fixed.iter().chain(more)).exits_with(0);
+}
+
+fn detect(model: &Path, image: &Path, to: &Path, more: &[&str]) -> serde_json::Value {
+    let fixed = ["detect", "-q", "-m", text(model), "-i", text(image), "-o", text(to)];
+    pbt(fixed.iter().chain(more)).exits_with(0);
+    read_json(&to.join(format!("{}.json", pbt_io::case_name(image))))
+}
+
+#[test]
+fn labels_are_learned_with_the_box_and_written_where_they_are_asked_for() {
+    let (folder, out) = (eggs().path(), scratch());
+    let (model, image) = (folder.join("egg.pbt"), folder.join("c13.nii.gz"));
+    let (plain, with) = (out.path().join("plain"), out.path().join("with"));
+    let without_labels = detect(&model, &image, &plain, &[]);
+    assert!(!plain.join("c13.labels.nii.gz").exists());
+    let result = detect(&model, &image, &with, &["--labels"]);
+    let egg = &result["detections"][0];
+    // The box is the same, asked for labels or not.
+    assert_eq!(egg["position_lps_mm"], without_labels["detections"][0]["position_lps_mm"]);
+    assert!(without_labels["detections"][0].get("labels").is_none());
+    let original = read_raw(&image).unwrap().raw;
+    let map = read_labels(&with.join("c13.labels.nii.gz")).unwrap();
+    assert_eq!(map.geometry(), original.geometry());
+    assert_eq!(read_labels(&with.join("c13.pbt.seg.nrrd")).unwrap().data(), map.data());
+    let truth = case(13).1;
+    let voxel_ml = map.geometry().matrix().determinant().abs() / 1000.0;
+    for (n, (name, value)) in [("thick", 3), ("thin", 7)].into_iter().enumerate() {
+        let label = &egg["labels"][n];
+        assert_eq!((&label["name"], &label["value"]), (&json!(name), &json!(value)));
+        let voxels = map.data().iter().filter(|&&v| v == value).count();
+        assert!((label["volume_ml"].as_f64().unwrap() - voxels as f64 * voxel_ml).abs() < 1e-9);
+        let both = map.data().iter().zip(truth.data());
+        let both = both.filter(|(f, t)| **f == value && u16::from(**t) == value).count();
+        let truth = truth.data().iter().filter(|&&t| u16::from(t) == value).count();
+        let dice = 2.0 * both as f64 / (voxels + truth) as f64;
+        assert!(dice > 0.85, "{name}: {dice}");
+        let predicted = label["predicted_dice"].as_f64().unwrap();
+        assert!((predicted - dice).abs() < 0.08, "{name}: {predicted}, not {dice}");
+        let within = label["volume_90_ml"].as_array().unwrap();
+        assert!(within[0].as_f64() < label["volume_ml"].as_f64());
+        assert!(within[1].as_f64() > label["volume_ml"].as_f64());
+    }
+    let sum: f64 = (0..2).map(|n| egg["labels"][n]["volume_ml"].as_f64().unwrap()).sum();
+    assert!((egg["volume_ml"].as_f64().unwrap() - sum).abs() < 1e-9);
+    assert!(egg["predicted_dice"].is_number());
+}
+
+#[test]
+fn masks_do_not_depend_on_threads() {
+    let (folder, out) = (eggs().path(), scratch());
+    let one = out.path().join("one.pbt");
+    train(folder, &one, &["--threads", "1", "--device", "cpu"]);
+    assert!(std::fs::read(&one).unwrap() == std::fs::read(folder.join("egg.pbt")).unwrap());
+    let labels = ["1", "3"].map(|threads| {
+        let to = out.path().join(threads);
+        detect(&one, &folder.join("c12.nii.gz"), &to, &["--labels", "--threads", threads]);
+        std::fs::read(to.join("c12.labels.nii.gz")).unwrap()
+    });
+    assert!(labels[0] == labels[1]);
+}
+
+#[test]
+fn a_gpu_gives_the_same_masks_cuda() {
+    if !crate::gpu::gpu() {
+        return;
+    }
+    let (folder, out) = (eggs().path(), scratch());
+    let (known, model) = (folder.join("egg.pbt"), out.path().join("gpu.pbt"));
+    train(folder, &model, &["--device", "gpu"]);
+    assert!(std::fs::read(&model).unwrap() == std::fs::read(&known).unwrap(), "another model");
+    let labels = ["cpu", "gpu"].map(|device| {
+        let to = out.path().join(device);
+        detect(&known, &folder.join("c12.nii.gz"), &to, &["--labels", "--device", device]);
+        std::fs::read(to.join("c12.labels.nii.gz")).unwrap()
+    });
+    assert!(labels[0] == labels[1], "other labels");
+}
+
+#[test]
+fn evaluation_and_batches_take_labels() {
+    let (folder, out) = (eggs().path(), scratch());
+    let (model, set) = (folder.join("egg.pbt"), folder.join("dataset.json"));
+    let report = |name: &str, more: &[&str]| {
+        let path: PathBuf = out.path().join(name);
+        let fixed = ["evaluate", "-q", "--labels", "-i", text(&set), "-o", text(&path)];
+        pbt(fixed.iter().chain(more)).exits_with(0);
+        read_json(&path)
+    };
+    let of_model = report("model.json", &["-m", text(&model)]);
+    for (n, name) in ["thick", "thin"].into_iter().enumerate() {
+        let summary = &of_model["summary"][n];
+        assert_eq!((&summary["region"], &summary["cases"]), (&json!(name), &json!(2)));
+        assert!(summary["mean_dice"].as_f64().unwrap() > 0.85, "{summary}");
+    }
+    let (list, found) = (out.path().join("list.csv"), out.path().join("found"));
+    let rows =
+        [12, 13].map(|n| format!("c{n},{}\n", folder.join(format!("c{n}.nii.gz")).display()));
+    std::fs::write(&list, format!("case_id,path\n{}", rows.concat())).unwrap();
+    let batch = ["batch", "-q", "-m", text(&model), "-i", text(&list), "-o", text(&found)];
+    pbt(batch.iter().chain(&["--labels"])).exits_with(0);
+    assert_eq!(report("results.json", &["--results", text(&found)])["records"], of_model["records"]);
+}
+
+#[test]
+fn boxes_alone_have_no_labels_to_evaluate() {
+    let (folder, out) = (eggs().path(), scratch());
+    let model = out.path().join("box.pbt");
+    train(folder, &model, &["--no-segmentation"]);
+    let fixed = ["evaluate", "--labels", "-i", text(folder), "-m", text(&model)];
+    let line = pbt(fixed).exits_with(4);
+    assert!(line.error_line().contains("has learned no labels"), "{}", line.error_line());
+    let to = out.path().join("to");
+    let result = detect(&model, &folder.join("c12.nii.gz"), &to, &["--labels"]);
+    assert!(result["detections"][0].get("labels").is_none());
+    assert!(to.join("c12.pbt.seg.nrrd").exists(), "boxes as numbered voxels");
+}

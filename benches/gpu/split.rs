@@ -10,12 +10,13 @@
 
 use pbt::session::LoadedModel;
 use pbt_cpu::{Cpu, CpuImage};
-use pbt_features::{HaarFeature, SteerableFeature};
+use pbt_features::{BoxMeanFeature, HaarFeature, SteerableFeature};
 use pbt_gpu::{Gpu, GpuImage};
 use pbt_io::read_image;
 use pbt_tree::{
-    Backend, BinnedMatrix, BoostParams, Booster, Classifier, Device, DeviceError, Evaluate, Haar,
-    ImageLayout, Patch, PoseSite, Score, Steerable, VoxelSite, Voxels, Weak,
+    Backend, BinnedMatrix, Block, BoostParams, Booster, ChannelBank, Classifier, Device,
+    DeviceError, Edges, Evaluate, Haar, ImageLayout, LabelBackend, LabelForest, Layered, Patch,
+    PoseSite, Score, Steerable, VoxelSite, Voxels, Weak,
 };
 use pbt_volume::{Pose, Volume};
 use std::path::Path;
@@ -62,6 +63,57 @@ impl Device for Split {
 
     fn upload(&self, levels: &[Volume<u16>], layout: &ImageLayout) -> Result<Both, DeviceError> {
         Ok(Both { cpu: Cpu.upload(levels, layout)?, gpu: self.gpu.upload(levels, layout)? })
+    }
+}
+
+impl LabelBackend for Split {
+    type Channels = <Gpu as LabelBackend>::Channels;
+
+    fn channels(
+        &self,
+        image: Layered<'_>,
+        bank: &ChannelBank,
+        block: &Block,
+    ) -> Result<Self::Channels, DeviceError> {
+        self.gpu.channels(image, bank, block)
+    }
+
+    fn respond(
+        &self,
+        channels: &Self::Channels,
+        features: &[BoxMeanFeature],
+        voxels: &[[usize; 3]],
+        out: &mut [i64],
+    ) -> Result<(), DeviceError> {
+        self.gpu.respond(channels, features, voxels, out)
+    }
+
+    fn bins(
+        &self,
+        channels: &Self::Channels,
+        features: &[BoxMeanFeature],
+        edges: &[Edges],
+        voxels: &[[usize; 3]],
+        out: &mut [u8],
+    ) -> Result<(), DeviceError> {
+        self.gpu.bins(channels, features, edges, voxels, out)
+    }
+
+    fn distributions(
+        &self,
+        channels: &Self::Channels,
+        forest: &LabelForest,
+    ) -> Result<Vec<u32>, DeviceError> {
+        self.gpu.distributions(channels, forest)
+    }
+
+    fn distributions_at(
+        &self,
+        channels: &Self::Channels,
+        forest: &LabelForest,
+        voxels: &[[usize; 3]],
+    ) -> Result<Vec<u32>, DeviceError> {
+        self.gpu.distributions_at(channels, forest, voxels)
     }
 }
 

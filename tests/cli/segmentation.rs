@@ -31,7 +31,8 @@ fn case(seed: u64) -> (Volume<u8>, Volume<u8>) {
         }
     });
     let image = Volume::from_fn(geometry, |i, j, k| {
-        let value = [110.0, 170.0, 60.0][[0, 3, 7].iter().position(|v| *v == labels.at(i, j, k)).unwrap()];
+        let value =
+            [110.0, 170.0, 60.0][[0, 3, 7].iter().position(|v| *v == labels.at(i, j, k)).unwrap()];
         (value + 15.0 * random.normal()).clamp(0.0, 255.0) as u8
     });
     (image, labels)
@@ -196,7 +197,10 @@ fn evaluation_and_batches_take_labels() {
     std::fs::write(&list, format!("case_id,path\n{}", rows.concat())).unwrap();
     let batch = ["batch", "-q", "-m", text(&model), "-i", text(&list), "-o", text(&found)];
     pbt(batch.iter().chain(&["--labels"])).exits_with(0);
-    assert_eq!(report("results.json", &["--results", text(&found)])["records"], of_model["records"]);
+    assert_eq!(
+        report("results.json", &["--results", text(&found)])["records"],
+        of_model["records"]
+    );
 }
 
 #[test]

@@ -5,8 +5,8 @@ use pbt_cpu::Cpu;
 use pbt_features::{BoxMeanFeature, BoxMeanPool, Filter, MISSING, MeanBox};
 use pbt_tree::{
     Block, ChannelBank, Edges, Histogram, LABEL_BINS, LEAF, LabelBackend, LabelForest,
-    LabelForestParams, LabelMatrix, LabelNode, LabelTest, LabelTree, Layered, LeafPrior, Outside, Split, SplitTask, Splitter, Vote,
-    grow_label_forest,
+    LabelForestParams, LabelMatrix, LabelNode, LabelTest, LabelTree, Layered, LeafPrior, Outside,
+    Split, SplitTask, Splitter, Vote, grow_label_forest,
 };
 use pbt_volume::{Geometry, Random, Volume};
 use std::process::Command;
@@ -211,8 +211,10 @@ fn layers_are_read_as_they_are_and_voxels_one_by_one() {
 
         let leaf = |next| LabelNode { feature: LEAF, next, low: 0, high: 0 };
         let test = LabelNode { feature: 7, next: 1, low: found[7 * all.len()], high: i64::MAX };
-        let tree =
-            LabelTree { nodes: vec![test, leaf(0), leaf(1)], leaves: vec![32_768, 35_000, 32_768, 1000] };
+        let tree = LabelTree {
+            nodes: vec![test, leaf(0), leaf(1)],
+            leaves: vec![32_768, 35_000, 32_768, 1000],
+        };
         let (features, trees) = (features.clone(), vec![tree]);
         let forest = LabelForest { classes: 2, vote: Vote::Scores, features, trees };
         let whole = Cpu.distributions(&channels, &forest).unwrap();

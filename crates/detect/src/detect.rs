@@ -256,8 +256,13 @@ impl Model {
             detection.precision =
                 certainty.map(|c| c.precision(detection.pose.size_mm, spacing_mm));
             clock.stop("verification");
-            detection.landmarks =
-                structure.find_landmarks(backend, on, (image, &frames[s]), &detection, certainty)?;
+            detection.landmarks = structure.find_landmarks(
+                backend,
+                on,
+                (image, &frames[s]),
+                &detection,
+                certainty,
+            )?;
             if !detection.landmarks.is_empty() {
                 clock.stop("landmarks");
             }

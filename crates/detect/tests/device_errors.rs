@@ -3,13 +3,14 @@
 use nalgebra::UnitQuaternion;
 use pbt_cpu::{Cpu, CpuChannels, CpuImage};
 use pbt_detect::{
-    CaseList, DetectError, ListedCase, Model, Observer, RegionName, TrainConfig, TrainingData, train,
+    CaseList, DetectError, ListedCase, Model, Observer, RegionName, TrainConfig, TrainingData,
+    train,
 };
 use pbt_features::BoxMeanFeature;
 use pbt_tree::{
-    Backend, BinnedMatrix, Block, BoostParams, Booster, ChannelBank, Classifier, Device, DeviceError,
-    Edges, Evaluate, FeatureFamily, ImageLayout, LabelBackend, LabelForest, Layered, Patch, PoseSite,
-    Score, Weak,
+    Backend, BinnedMatrix, Block, BoostParams, Booster, ChannelBank, Classifier, Device,
+    DeviceError, Edges, Evaluate, FeatureFamily, ImageLayout, LabelBackend, LabelForest, Layered,
+    Patch, PoseSite, Score, Weak,
 };
 use pbt_volume::{Geometry, PointLps, Pose, Volume};
 use std::sync::atomic::{AtomicUsize, Ordering};

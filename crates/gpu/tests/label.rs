@@ -7,8 +7,8 @@ use pbt_features::{BoxMeanFeature, BoxMeanPool, Filter, MISSING};
 use pbt_gpu::Gpu;
 use pbt_tree::{
     Block, ChannelBank, Edges, LEAF, LEAF_ONE, LabelBackend, LabelForest, LabelForestParams,
-    LabelMatrix, Layered, LabelNode, LabelTest, LabelTree, LeafPrior, Outside, SplitTask, Splitter, Vote,
-    grow_label_forest,
+    LabelMatrix, LabelNode, LabelTest, LabelTree, Layered, LeafPrior, Outside, SplitTask, Splitter,
+    Vote, grow_label_forest,
 };
 use pbt_volume::{Geometry, Random, Volume};
 use rand_chacha::rand_core::Rng;

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 /// What held-out masks say of masks.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Quality {
-    /// From [`signs`] to the Dice coefficient.
+    /// From what a mask's probabilities say to the Dice coefficient.
     pub dice: LinearMap<i32>,
     /// Held-out masks with a lower predicted Dice are one in twenty.
     pub doubtful_below: f64,

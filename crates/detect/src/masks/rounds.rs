@@ -63,7 +63,7 @@ pub(crate) fn shares<B: LabelBackend>(
     Ok(all)
 }
 
-/// A linear map from the [`moments`] of labels to the step from their frame to the box.
+/// A linear map from the moments of labels to the step from their frame to the box.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Refit {
     /// Nine numbers: shift along each axis in edges of the box, rotation vector, log ratios of edges.

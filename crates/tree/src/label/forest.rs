@@ -40,7 +40,7 @@ pub struct LabelTree {
     /// The root first.
     pub nodes: Vec<LabelNode>,
     /// Distributions, `[leaf][class]`, each of the sum [`LEAF_ONE`]; of boosted trees scores with
-    /// [`SCORE_BITS`] fractional bits, where 2¹⁵ stands for 0.
+    /// 11 fractional bits, nats, where 2¹⁵ stands for 0.
     pub leaves: Vec<u16>,
 }
 

@@ -10,7 +10,7 @@ mod refusals;
 mod structure;
 
 use self::held_out_detections::held_out_detections;
-use self::observer::{First, Observer, StageFigure};
+use self::observer::{BEFORE_MASKS, First, Observer, StageFigure};
 pub use self::refusals::{GridDemand, Refusal, grid_demands, refusals};
 use self::structure::StructureTraining;
 use crate::DetectError;
@@ -91,7 +91,13 @@ pub fn train<B: Backend + LabelBackend, D: TrainingData>(
         }
     };
     let mut held_out = held_out_detections(backend, (data, &pyramids), &trained.model, observer)?;
-    let masks = masks::training::train(backend, data, &trained.model, &held_out.poses, observer)?;
+    let masks = masks::training::train(
+        backend,
+        data,
+        &trained.model,
+        &held_out.poses,
+        (observer, BEFORE_MASKS),
+    )?;
     trained.model.masks = masks.stages;
     trained.figures.extend(masks.figures);
     held_out.moved(&masks.moved);

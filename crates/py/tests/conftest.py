@@ -2,6 +2,7 @@
 these tests."""
 
 import os
+import signal
 import subprocess
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,6 +12,9 @@ import numpy as np
 import pytest
 
 import pbt
+
+# Where tests run in the background of a shell, Ctrl-C is ignored, and so it would be by every program that they start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_configure():

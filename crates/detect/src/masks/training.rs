@@ -61,27 +61,39 @@ pub(crate) struct TrainedMasks {
     pub(crate) figures: Vec<StageFigure>,
 }
 
+/// Whether there are masks to train.
+pub(crate) fn is_wanted<D: TrainingData>(data: &D, model: &Model) -> bool {
+    model.provenance.config.segmentation.trained && !data.label_names().is_empty()
+}
+
 /// Trains the masks of all structures whose labels are there. `found` is where models that had not
-/// seen a case found its structures.
+/// seen a case found its structures; `begun` is the share of the whole training that lies behind.
 pub(crate) fn train<B: LabelBackend, D: TrainingData>(
     backend: &B,
     data: &D,
     model: &Model,
     found: &[HeldOutPose],
-    observer: &dyn Observer,
+    (observer, begun): (&dyn Observer, f64),
 ) -> Result<TrainedMasks, D::Error> {
     let mut trained = TrainedMasks { stages: Vec::new(), moved: Vec::new(), figures: Vec::new() };
     let config = &model.provenance.config.segmentation;
-    if !config.trained || data.label_names().is_empty() {
+    if !is_wanted(data, model) {
         return Ok(trained);
     }
     let structures = data.structures();
     let labels = labels_of(data, &structures)?;
-    for members in groups(data, &structures, &labels) {
+    let groups = groups(data, &structures, &labels);
+    for (n, members) in groups.iter().enumerate() {
         let first = members[0];
-        let name = &structures[first].0;
-        observer.stage(name, "masks", 0.0);
-        let group = Group { data, model, structures: &structures, labels: &labels, members };
+        let done = begun + (1.0 - begun) * n as f64 / groups.len() as f64;
+        observer.stage(&structures[first].0, "masks", done);
+        let group = Group {
+            data,
+            model,
+            structures: &structures,
+            labels: &labels,
+            members: members.clone(),
+        };
         let instances = group.instances(found);
         if instances.len() < FEWEST_BOXES {
             continue;

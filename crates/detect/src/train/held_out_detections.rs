@@ -2,7 +2,7 @@
 //! network and landmarks, is trained again without each part of the subjects in turn.
 
 use super::made_worse::LastStages;
-use super::observer::{Nested, Observer};
+use super::observer::{BEFORE_MASKS, Nested, Observer};
 use super::train_on;
 use crate::DetectError;
 use crate::certainty::fitting::{HeldOutBox, HeldOutLandmark, certainties};
@@ -15,6 +15,7 @@ use crate::data::part::Part;
 use crate::data::pyramids::Pyramids;
 use crate::data::training_data::{FEWEST_CASES, Subjects, TrainingData};
 use crate::detect::Detection;
+use crate::masks;
 use crate::masks::held_out::HeldOutPose;
 use crate::model::{Model, Provenance, StructureModel};
 use crate::refine::refinement::Refinement;
@@ -73,7 +74,8 @@ pub(super) fn held_out_detections<B: Backend + LabelBackend, D: TrainingData>(
         structures.iter().map(|_| LastStages::default()).collect();
     for part in 0..parts {
         let rest = Part::new(data, of_part(part, false));
-        let nested = Nested { outer: observer, part, parts };
+        let until = if masks::training::is_wanted(data, whole) { BEFORE_MASKS } else { 1.0 };
+        let nested = Nested { outer: observer, part, parts, until };
         let model = train_part(backend, (&rest, pyramids), whole, &nested)?;
         for case in of_part(part, true) {
             if observer.interrupted() {

@@ -81,18 +81,23 @@ pub(super) struct Nested<'a> {
     pub(super) outer: &'a dyn Observer,
     pub(super) part: usize,
     pub(super) parts: usize,
+    /// Share of the whole training that lies behind when all parts are done.
+    pub(super) until: f64,
 }
 
 /// Share of the whole training that lies behind when held-out cases are begun: three trainings on two
 /// thirds of the cases follow.
 const BEFORE: f64 = 0.35;
 
+/// The same when masks are begun, where they are trained.
+pub(super) const BEFORE_MASKS: f64 = 0.8;
+
 impl Observer for Nested<'_> {
     fn stage(&self, structure: &str, stage: &str, done: f64) {
-        let Self { outer, part, parts } = self;
+        let Self { outer, part, parts, until } = self;
         let share = (*part as f64 + done) / *parts as f64;
         let stage = format!("{stage}, {} of {parts} parts held out", part + 1);
-        outer.stage(structure, &stage, BEFORE + (1.0 - BEFORE) * share);
+        outer.stage(structure, &stage, BEFORE + (until - BEFORE) * share);
     }
 
     fn interrupted(&self) -> bool {

@@ -137,8 +137,10 @@ mod tests {
         };
         near(0, libm::log(0.5) * UNITS / 3.0);
         (1..4).for_each(|n| near(n, 0.0));
-        near(4, 6.0 * unit(0.7 * 0.7 / 12.0));
-        near(5, 6.0 * unit(1.4 * 1.4 / 12.0));
+        // Voxels count at their centres: n of them spread by 1 - 1 / n² of what they fill.
+        let centres = 1.0 - 1.0 / (14.0 * 14.0);
+        near(4, 6.0 * unit(0.7 * 0.7 / 12.0 * centres));
+        near(5, 6.0 * unit(1.4 * 1.4 / 12.0 * centres));
         // The ends along x.
         near(10, unit(-0.35 + 0.02 * 0.7));
         near(13, unit(0.35 - 0.02 * 0.7));

@@ -8,7 +8,7 @@ use crate::pose::step::Step;
 use crate::segment::blocks::blocks;
 use nalgebra::Vector3;
 use pbt_tree::{ChannelBank, LEAF_ONE, LabelBackend, LabelForest, Layered};
-use pbt_volume::Pose;
+use pbt_volume::{Pose, Volume};
 
 /// One round.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,6 +32,15 @@ impl MaskRound {
     ) -> Result<Vec<u32>, DetectError> {
         shares(backend, frame, (&self.bank, &self.forest), candidates)
     }
+}
+
+/// The layers of a frame in the order of a round's channels: what the round before said, then the
+/// prior.
+pub(crate) fn layers<'a>(
+    before: &'a [Volume<u16>],
+    prior: &'a [Volume<u16>],
+) -> Vec<&'a Volume<u16>> {
+    before.iter().chain(prior).collect()
 }
 
 /// As [`MaskRound::shares`], by any forest.

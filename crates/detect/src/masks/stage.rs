@@ -4,7 +4,7 @@ use crate::DetectError;
 use crate::masks::frame::FrameGrid;
 use crate::masks::prior::candidates;
 use crate::masks::quality::Quality;
-use crate::masks::rounds::MaskRound;
+use crate::masks::rounds::{MaskRound, layers};
 use crate::segment::data::RegionName;
 use pbt_tree::{LEAF_ONE, LabelBackend, Layered};
 use pbt_volume::{Geometry, IntensityPolicy, Padding, Pose, Volume, resample};
@@ -84,7 +84,7 @@ impl MaskStage {
                 let layers = share_layers(&mask.grid, &mask.shares, self.classes());
                 layers.iter().map(|layer| resample(layer, &grid, Padding::Zero)).collect()
             });
-            let layers: Vec<&Volume<u16>> = self.prior.iter().chain(&before).collect();
+            let layers = layers(&before, &self.prior);
             let layered = Layered { image: &frame, layers: &layers };
             let shares = round.shares(backend, layered, &candidates)?;
             let step = round.refit.step(&self.grid, &pose, &shares, self.classes());

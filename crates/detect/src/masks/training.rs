@@ -14,7 +14,7 @@ use crate::masks::labelling::classes_of;
 use crate::masks::moments;
 use crate::masks::prior;
 use crate::masks::quality::{HeldOutMask, Quality, signs};
-use crate::masks::rounds::{MaskRound, Refit, numbers, shares, step_of};
+use crate::masks::rounds::{MaskRound, Refit, layers, numbers, shares, step_of};
 use crate::masks::samples::{Instance, classes_on, drawn_voxels, frames};
 use crate::masks::stage::{MaskStage, share_layers};
 use crate::model::Model;
@@ -475,7 +475,7 @@ impl<B: LabelBackend, D: TrainingData> Training<'_, B, D> {
             })
             .collect();
         let layers: Vec<Vec<&Volume<u16>>> =
-            frames.iter().map(|frame| frame.before.iter().chain(of.prior).collect()).collect();
+            frames.iter().map(|frame| layers(&frame.before, of.prior)).collect();
         let sampled: Vec<Sampled<'_>> = frames
             .iter()
             .zip(&layers)

@@ -15,10 +15,10 @@ use crate::network::choice::{Choice, Hypotheses};
 use crate::network::fusion::Measured;
 use crate::stages::position::Candidate;
 use crate::working::spec::WorkingSpec;
-use crate::working::spec::check_window;
+use crate::working::spec::{check_slices, check_window};
 use pbt_tree::{Backend, ImageLayout, LabelBackend, Score};
 use pbt_volume::{
-    Geometry, LARGEST_EDGE_MM, Location, PointLps, Pose, Precision, Pyramid, SMALLEST_EDGE_MM,
+    Geometry, LANDMARKS_BOX, LARGEST_EDGE_MM, Location, Plane, PointLps, Pose, Precision, Pyramid, SMALLEST_EDGE_MM,
     Status, Volume, trimmed,
 };
 use std::time::Instant;
@@ -63,7 +63,8 @@ pub struct LandmarkDetection {
 }
 
 impl Detection {
-    /// The box, then its landmarks, as plain data; absent structures get no position.
+    /// The box, then its landmarks, as plain data; absent structures get no position. A box that was
+    /// derived from landmarks is their frame and no structure, and is left out.
     pub fn plain(&self) -> Vec<pbt_volume::Detection> {
         let plain = pbt_volume::Detection::new;
         let own = plain(self.name.clone(), self.status, self.score, Location::Box(Some(self.pose)))
@@ -73,7 +74,24 @@ impl Detection {
             plain(l.name.clone(), l.status, l.score, Location::Landmark(Some(l.point)))
                 .with_precision(l.precision)
         };
-        std::iter::once(own).chain(self.landmarks.iter().map(landmark)).collect()
+        let own = (self.name != LANDMARKS_BOX).then_some(own);
+        own.into_iter().chain(self.landmarks.iter().map(landmark)).collect()
+    }
+}
+
+impl Detection {
+    /// From a plane's own coordinates to the patient's.
+    fn leave(&mut self, plane: &Plane) {
+        self.pose = plane.pose_to_lps(&self.pose);
+        for landmark in &mut self.landmarks {
+            landmark.point = plane.point_to_lps(landmark.point);
+        }
+        for candidate in &mut self.trace.candidates {
+            candidate.point = plane.point_to_lps(candidate.point);
+        }
+        for pose in self.trace.modes.iter_mut().chain(&mut self.trace.converged) {
+            *pose = plane.pose_to_lps(pose);
+        }
     }
 }
 
@@ -169,7 +187,13 @@ impl Model {
         image: &Volume<f32>,
         asked: Asked,
     ) -> Result<(Detections, Vec<Explanation>), DetectError> {
-        let image = &trimmed(image);
+        let mut image = trimmed(image);
+        let flat = self.structures.iter().any(|structure| structure.prior.flat);
+        let plane = check_slices(image.geometry(), flat)?;
+        if let Some(plane) = &plane {
+            image = plane.laid_flat(&image);
+        }
+        let image = &image;
         let middle = image.geometry().center();
         let mut clock = Clock::default();
         let mut pyramids: Vec<(&WorkingSpec, Pyramid)> = Vec::new();
@@ -274,6 +298,9 @@ impl Model {
                     &detection,
                 )?);
             }
+            if let Some(plane) = &plane {
+                detection.leave(plane);
+            }
             detections.push(detection);
         }
         clock.stop("verification");
@@ -333,7 +360,8 @@ impl<'a, B: Backend> Prepared<'a, B> {
         let levels: Vec<Geometry> =
             pyramid.levels().iter().map(|level| level.geometry().clone()).collect();
         let spec = &structure.position.spec;
-        check_window(levels[spec.level].shape(), spec.radius, levels[spec.level].spacing_mm()[0])?;
+        let window = (spec.radius, structure.prior.flat);
+        check_window(levels[spec.level].shape(), window, levels[spec.level].spacing_mm()[0])?;
         clock.stop("prepare");
         let layout = structure.layout();
         let image = backend.upload(&pyramid.levels()[..structure.working.levels], &layout)?;

@@ -32,7 +32,8 @@ impl Model {
                 continue;
             }
             let (working, spec) = (&structure.working, &structure.position.spec);
-            let finest = check_grid(image, working.spacing_mm, spec.level, spec.radius)?;
+            let window = (spec.radius, structure.prior.flat);
+            let finest = check_grid(image, working.spacing_mm, spec.level, window)?;
             let kept = Kept::of(finest, working.levels, (spec.level, spec.radius));
             let tables = kept.channels + kept.integral;
             let uploading = kept.pyramid + tables;

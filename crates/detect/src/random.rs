@@ -72,17 +72,24 @@ pub(crate) enum Stream {
 pub(crate) struct Seeds {
     seed: u64,
     structure: u64,
+    /// What is drawn stays in the plane of images of one slice.
+    in_plane: bool,
 }
 
 impl Seeds {
     /// Of the structure with this index.
     pub(crate) fn of_structure(seed: u64, structure: usize) -> Self {
-        Self { seed, structure: structure as u64 }
+        Self { seed, structure: structure as u64, in_plane: false }
     }
 
     /// Of what belongs to no structure.
     pub(crate) fn of_all(seed: u64) -> Self {
-        Self { seed, structure: u64::MAX }
+        Self { seed, structure: u64::MAX, in_plane: false }
+    }
+
+    /// The same, for images of one slice where `in_plane` is set.
+    pub(crate) fn in_plane(self, in_plane: bool) -> Self {
+        Self { in_plane, ..self }
     }
 
     fn hash(self, stream: Stream, index: u64) -> [u8; 32] {
@@ -102,7 +109,7 @@ impl Seeds {
 
     /// The random numbers of one item of a stream.
     pub(crate) fn random(self, stream: Stream, index: usize) -> Random {
-        Random::from_hash(self.hash(stream, index as u64))
+        Random::from_hash(self.hash(stream, index as u64)).in_plane(self.in_plane)
     }
 }
 

@@ -18,6 +18,8 @@ pub struct Annotations {
     pub boxes: Vec<(String, Pose)>,
     /// Landmarks, names unique.
     pub landmarks: Vec<Landmark>,
+    /// Whether places are pixels of a 2D image that has no scale.
+    pub in_pixels: bool,
 }
 
 impl Annotations {
@@ -111,7 +113,7 @@ mod tests {
             check_annotations(
                 Path::new("a.mrk.json"),
                 &geometry,
-                &Annotations { boxes: vec![], landmarks },
+                &Annotations { landmarks, ..Annotations::default() },
             )
         };
         assert!(check(18.9).unwrap().is_empty());
@@ -123,7 +125,7 @@ mod tests {
 
         let center = PointLps::new(-4.5, 5.0, 5.0);
         let pose = Pose { center, orientation: UnitQuaternion::identity(), size_mm: [30.0; 3] };
-        let annotations = Annotations { boxes: vec![("skull".into(), pose)], landmarks: vec![] };
+        let annotations = Annotations { boxes: vec![("skull".into(), pose)], ..Annotations::default() };
         assert!(
             check_annotations(Path::new("a"), &geometry, &annotations)
                 .unwrap_err()

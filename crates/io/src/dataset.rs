@@ -168,6 +168,7 @@ impl Dataset {
             }
             annotations.boxes.extend(more.boxes);
             annotations.landmarks.extend(more.landmarks);
+            annotations.in_pixels |= more.in_pixels;
         }
         let boxes: Vec<&str> = self
             .structures

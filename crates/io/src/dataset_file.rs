@@ -3,7 +3,7 @@
 use crate::dataset::{CaseSpec, Dataset, Modality};
 use crate::json::{Node, parse};
 use crate::{IoError, ReadOptions, bids, is_dicom_path, is_image_path, names, nnunet};
-use pbt_volume::{MOST_STRUCTURES, StructureKind, StructureSpec};
+use pbt_volume::{LANDMARKS_BOX, MOST_STRUCTURES, StructureKind, StructureSpec};
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -173,6 +173,9 @@ fn structure(
         partner: optional_text(node, "partner")?,
     };
     names::check(&name, &spec.name, before.len())?;
+    if spec.name == LANDMARKS_BOX {
+        return Err(name.error("is a name that pbt needs itself", "give it another name"));
+    }
     if let Some(n) = before.iter().position(|s| s.name == spec.name) {
         return Err(name.error(
             format!("`{}` is the name of structures[{n}], too", spec.name),

@@ -4,6 +4,7 @@
 use crate::dicom::DicomImage;
 use crate::loaded::{Loaded, ReadOptions};
 use crate::memory_plan::MemoryPlan;
+use crate::photo::Photo;
 use crate::read_image::{EXTENSIONS, Image, extension, is_dicom_path, no_label};
 use crate::stored::StoredImage;
 use crate::{IoError, dicom, metaimage, nifti, nrrd};
@@ -19,6 +20,7 @@ pub struct OpenImage {
 enum Content {
     Stored(StoredImage),
     Dicom(DicomImage),
+    Photo(Photo),
 }
 
 impl OpenImage {
@@ -43,6 +45,9 @@ impl OpenImage {
         }
         match format {
             Some("mha" | "mhd") => metaimage::open(path, options.frame).map(Content::Stored),
+            Some("png" | "jpg" | "jpeg" | "tif" | "tiff") => {
+                Photo::open(path, options.frame).map(Content::Photo)
+            }
             Some("nrrd" | "nhdr") => nrrd::open(path, options.frame).map(Content::Stored),
             Some(_) => nifti::open(path, options.frame).map(Content::Stored),
             None if is_dicom_path(path) => dicom::open(path, options).map(Content::Dicom),
@@ -53,7 +58,7 @@ impl OpenImage {
                 path,
                 "file",
                 "has no extension of a known image format and is no DICOM",
-                "give a .nii, .nii.gz, .hdr, .mha, .mhd, .nrrd or .nhdr file, a DICOM file or folder, or a .zip of one",
+                "give a .nii, .nii.gz, .hdr, .mha, .mhd, .nrrd, .nhdr, .png, .jpg or .tif file, a DICOM file or folder, or a .zip of one",
             )),
         }
     }
@@ -63,6 +68,7 @@ impl OpenImage {
         match &self.content {
             Content::Stored(image) => image.geometry(),
             Content::Dicom(image) => image.geometry(),
+            Content::Photo(image) => image.geometry(),
         }
     }
 
@@ -70,6 +76,7 @@ impl OpenImage {
         match &self.content {
             Content::Stored(image) => image.plan(),
             Content::Dicom(image) => image.plan(),
+            Content::Photo(image) => image.plan(),
         }
     }
 
@@ -94,9 +101,10 @@ impl OpenImage {
     pub fn read(self) -> Result<Image, IoError> {
         self.check_memory()?;
         let path = self.path.clone();
+        let in_pixels = matches!(self.content, Content::Photo(_));
         let Loaded { raw, sha256, warnings } = self.load()?;
         let volume = raw.to_f32().map_err(|error| IoError::memory(&path, &error))?;
-        Ok(Image::new(volume, sha256, warnings))
+        Ok(Image { in_pixels, ..Image::new(volume, sha256, warnings) })
     }
 
     /// The image with the voxel type of its file.
@@ -105,7 +113,12 @@ impl OpenImage {
     /// As [`OpenImage::read`].
     pub fn read_raw(self) -> Result<Loaded, IoError> {
         self.check(self.plan().raw_bytes())?;
-        self.load()
+        let in_pixels = matches!(self.content, Content::Photo(_));
+        let mut loaded = self.load()?;
+        if in_pixels {
+            loaded.warnings.push("spacing: the file has no scale; a pixel counts as 1 mm".into());
+        }
+        Ok(loaded)
     }
 
     /// The image as labels of up to 32 bits, and its warnings.
@@ -127,6 +140,7 @@ impl OpenImage {
     pub fn sha256(self) -> Result<String, IoError> {
         match self.content {
             Content::Stored(image) => Ok(image.sha256()),
+            Content::Photo(image) => Ok(image.sha256()),
             Content::Dicom(_) => Ok(self.read_raw()?.sha256),
         }
     }
@@ -135,6 +149,7 @@ impl OpenImage {
         match self.content {
             Content::Stored(image) => image.load(),
             Content::Dicom(image) => image.load(),
+            Content::Photo(image) => image.load(),
         }
     }
 }

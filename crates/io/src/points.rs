@@ -17,7 +17,7 @@ const RAS: [f64; 3] = [-1.0, -1.0, 1.0];
 /// (RAS). CSV and TSV: a header line with `label` (or `name`) and the coordinates `x`, `y`, `z` in
 /// mm; the space is in a comment line `# CoordinateSystem = LPS`, in a column `space`, or in the
 /// names of the columns (`x_lps_mm`, `x_ras`); an optional column `status` holds `defined` or
-/// `missing`.
+/// `missing`. Of 2D images the columns may be `x_px` and `y_px`: pixels, y downwards, z is 0.
 ///
 /// # Errors
 /// [`IoError`] naming file and line: no declared space, voxel coordinates, a number that is none, a
@@ -79,7 +79,8 @@ pub fn read_points(path: &Path) -> Result<Annotations, IoError> {
         }
         landmarks.push(landmark);
     }
-    Ok(Annotations { boxes: Vec::new(), landmarks })
+    let in_pixels = matches!(table.coordinates, Coordinates::Pixels(_));
+    Ok(Annotations { boxes: Vec::new(), landmarks, in_pixels })
 }
 
 /// Signs that turn coordinates into LPS.
@@ -105,9 +106,26 @@ fn signs(path: &Path, code: &str) -> Result<[f64; 3], IoError> {
 /// Where the table has what.
 struct Columns {
     label: usize,
-    coordinates: [usize; 3],
+    coordinates: Coordinates,
     status: Option<usize>,
     space: Space,
+}
+
+/// The columns of the coordinates.
+enum Coordinates {
+    /// x, y and z.
+    Mm([usize; 3]),
+    /// x and y of a 2D image, pixel centres at whole numbers, y downwards.
+    Pixels([usize; 2]),
+}
+
+impl Coordinates {
+    fn columns(&self) -> &[usize] {
+        match self {
+            Self::Mm(columns) => columns,
+            Self::Pixels(columns) => columns,
+        }
+    }
 }
 
 enum Space {
@@ -128,6 +146,11 @@ impl Columns {
             )
         };
         let label = find(&["label", "name", "landmark"]).ok_or_else(|| missing("label"))?;
+        let status = find(&["status", "positionstatus"]);
+        if let (Some(x), Some(y)) = (find(&["x_px"]), find(&["y_px"])) {
+            let coordinates = Coordinates::Pixels([x, y]);
+            return Ok(Self { label, coordinates, status, space: Space::Declared(LPS) });
+        }
         let axis = |letter: char| {
             let known = ["", "_mm", "_lps", "_lps_mm", "_ras", "_ras_mm"]
                 .map(|end| format!("{letter}{end}"));
@@ -154,7 +177,7 @@ impl Columns {
                 ));
             }
         };
-        Ok(Self { label, coordinates, status: find(&["status", "positionstatus"]), space })
+        Ok(Self { label, coordinates: Coordinates::Mm(coordinates), status, space })
     }
 
     /// A row's landmark; `None` where nobody placed it. `known` is the number of named columns of
@@ -186,8 +209,8 @@ impl Columns {
             Space::Column(column) => signs(path, cell(column))?,
         };
         let mut position = Vector3::zeros();
-        for axis in 0..3 {
-            let text = cell(self.coordinates[axis]);
+        for (axis, &column) in self.coordinates.columns().iter().enumerate() {
+            let text = cell(column);
             let value = text.parse().ok().filter(|v: &f64| v.is_finite());
             position[axis] =
                 signs[axis] * value.ok_or_else(|| bad(format!("`{text}` is no coordinate")))?;
@@ -255,8 +278,12 @@ mod tests {
             let annotations = read(name, text).unwrap();
             assert_eq!(annotations.landmark("p"), at, "{text}");
         }
+        let pixels = read("a.csv", "label,x_px,y_px\np,1.5,2\n").unwrap();
+        let at = LandmarkState::At(PointLps::new(1.5, 2.0, 0.0));
+        assert!(pixels.in_pixels && pixels.landmark("p") == Some(at));
         for (text, part) in [
             ("label,x,y,z\np,1,2,3\n", "not declared"),
+            ("label,x_px,y_px\np,1,\n", "line 2: `` is no coordinate"),
             ("label,x_ras,y_lps,z_ras\np,1,2,3\n", "not declared"),
             ("x_lps,y_lps,z_lps\n1,2,3\n", "no `label`"),
             ("label,x_lps,y_lps\np,1,2\n", "no `z`"),

@@ -22,6 +22,8 @@ pub struct Image {
     pub sha256: String,
     /// What the user should know about the file, `FIELD: text` each.
     pub warnings: Vec<String>,
+    /// Whether places are pixels, since the file has no scale: a photograph.
+    pub in_pixels: bool,
 }
 
 impl Image {
@@ -34,7 +36,7 @@ impl Image {
                 volume.data().len()
             ));
         }
-        Self { volume, sha256, warnings }
+        Self { volume, sha256, warnings, in_pixels: false }
     }
 
     /// An image that is in no file. Its hash is that of 16 numbers of 8 bytes, the affine to LPS mm
@@ -52,15 +54,18 @@ impl Image {
 }
 
 /// File name extensions of images, longest first where one ends another.
-pub(crate) const EXTENSIONS: [&str; 8] =
-    ["nii.gz", "nii", "hdr.gz", "hdr", "mha", "mhd", "nrrd", "nhdr"];
+pub(crate) const EXTENSIONS: [&str; 13] = [
+    "nii.gz", "nii", "hdr.gz", "hdr", "mha", "mhd", "nrrd", "nhdr", "png", "jpg", "jpeg", "tif",
+    "tiff",
+];
 
 /// What [`case_name`] takes off a file name.
-const CASE_EXTENSIONS: [&str; 7] = ["nii", "gz", "mha", "mhd", "nrrd", "nhdr", "zip"];
+const CASE_EXTENSIONS: [&str; 12] =
+    ["nii", "gz", "mha", "mhd", "nrrd", "nhdr", "zip", "png", "jpg", "jpeg", "tif", "tiff"];
 
 /// Reads an image: NIfTI-1 or -2 (`.nii`, `.nii.gz`, `.hdr` with `.img`), MetaImage (`.mha`,
-/// `.mhd`), NRRD (`.nrrd`, `.nhdr`) or DICOM (a file, a folder with all below it, or a zip
-/// archive).
+/// `.mhd`), NRRD (`.nrrd`, `.nhdr`), DICOM (a file, a folder with all below it, or a zip archive),
+/// or a 2D image in pixels: PNG, JPEG, TIFF.
 ///
 /// # Errors
 /// [`IoError`] (an input error) when the file cannot be read, is damaged, is not one 3D volume of
@@ -123,7 +128,7 @@ pub fn is_image_path(path: &Path) -> bool {
 }
 
 /// The name of a case: the file's name without `.nii`, `.gz`, `.mha`, `.mhd`, `.nrrd`, `.nhdr`,
-/// `.zip`.
+/// `.zip`, `.png`, `.jpg`, `.jpeg`, `.tif`, `.tiff`.
 pub fn case_name(path: &Path) -> String {
     // A path such as `.` has a name only once it is resolved.
     let resolved = if path.file_name().is_none() { path.canonicalize().ok() } else { None };
@@ -166,6 +171,7 @@ mod tests {
             ("x.mhd", "x"),
             ("x.nhdr", "x"),
             ("series.zip", "series"),
+            ("wing.JPG", "wing"),
             ("head", "head"),
             (".nii", ".nii"),
             ("é.nii", "é"),

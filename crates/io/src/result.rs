@@ -18,7 +18,8 @@ use std::io::Write;
 use std::path::Path;
 
 const SCHEMA: &str = "pbt-result/1";
-const COORDINATE_SYSTEM: &str = "LPS";
+/// Of millimetres in the patient, and of pixels of a 2D image without a scale.
+const COORDINATE_SYSTEMS: [&str; 2] = ["LPS", "pixel"];
 
 /// The result of one image. Fields are written in this order.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -162,6 +163,17 @@ impl ResultFile {
         self
     }
 
+    /// The same in pixels where `in_pixels` is set: what is called mm then counts pixels.
+    pub fn in_pixels(mut self, in_pixels: bool) -> Self {
+        self.coordinate_system = COORDINATE_SYSTEMS[usize::from(in_pixels)].into();
+        self
+    }
+
+    /// Whether places are pixels of a 2D image without a scale.
+    pub fn is_in_pixels(&self) -> bool {
+        self.coordinate_system == COORDINATE_SYSTEMS[1]
+    }
+
     /// A result of this schema.
     pub fn new(
         case_id: String,
@@ -174,7 +186,7 @@ impl ResultFile {
         Self {
             schema: SCHEMA.into(),
             case_id,
-            coordinate_system: COORDINATE_SYSTEM.into(),
+            coordinate_system: COORDINATE_SYSTEMS[0].into(),
             input,
             model,
             detections,
@@ -352,11 +364,11 @@ pub fn read_result(path: &Path) -> Result<ResultFile, IoError> {
     let bytes = read_file(path, FileKind::Document)?;
     let value = parse_bytes(path, &bytes)?;
     let root = Node::root(path, &value);
-    for (key, expected) in [("schema", SCHEMA), ("coordinate_system", COORDINATE_SYSTEM)] {
+    for (key, expected) in [("schema", &[SCHEMA][..]), ("coordinate_system", &COORDINATE_SYSTEMS)] {
         let node = root.get(key)?;
-        if node.raw() != expected {
+        if expected.iter().all(|expected| node.raw() != expected) {
             return Err(node.error(
-                format!("is not `{expected}`"),
+                format!("is not `{}`", expected.join("` or `")),
                 "give a result of `pbt detect` or `pbt batch`",
             ));
         }

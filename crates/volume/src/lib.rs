@@ -13,6 +13,7 @@ mod geometry;
 mod integral;
 mod intensity;
 mod memory;
+mod plane;
 mod pose;
 mod pyramid;
 mod random;
@@ -37,6 +38,7 @@ pub use intensity::{IntensityError, IntensityPolicy, IntensityRange, MAX_INTENSI
 pub use memory::{
     NotEnoughMemory, check_memory, check_memory_limit, memory_limit, set_memory_limit, try_zeroed,
 };
+pub use plane::Plane;
 pub use pose::{
     LARGEST_EDGE_MM, Pose, SMALLEST_EDGE_MM, angle_between, positive, rotation_from_vector,
     rotation_to_vector,
@@ -44,7 +46,7 @@ pub use pose::{
 pub use pyramid::{Pyramid, downsample2};
 pub use random::Random;
 pub use resample::{Padding, resample};
-pub use structure::{MOST_STRUCTURES, StructureKind, StructureSpec};
+pub use structure::{LANDMARKS_BOX, MOST_STRUCTURES, StructureKind, StructureSpec};
 pub use trimmed::trimmed;
 pub use volume::Volume;
 pub use working::working_geometry;

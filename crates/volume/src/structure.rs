@@ -48,6 +48,10 @@ impl fmt::Display for StructureKind {
 /// with each other still takes no time.
 pub const MOST_STRUCTURES: usize = 5000;
 
+/// The box that stands for all landmarks of a data set without boxes. It is found as any other box and
+/// is not among the results; no structure of a data set may have its name.
+pub const LANDMARKS_BOX: &str = "(box of the landmarks)";
+
 /// A structure of a data set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StructureSpec {

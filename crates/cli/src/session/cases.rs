@@ -3,9 +3,10 @@
 use crate::session::Failure;
 use pbt_detect::{CaseList, ListedCase, RegionName, TrainingData};
 use pbt_io::{
-    Annotations, CaseSpec, Dataset, Landmark, LandmarkState, RegionLabels, check_annotations,
+    Annotations, CaseSpec, Dataset, Landmark, LandmarkState, PointsOfCase, RegionLabels,
+    boxes_from_points, check_annotations,
 };
-use pbt_volume::{Geometry, PointLps, Pose, StructureKind, StructureSpec, Volume, trimmed};
+use pbt_volume::{Geometry, LANDMARKS_BOX, Plane, PointLps, Pose, StructureKind, StructureSpec, Volume, trimmed};
 use rayon::prelude::*;
 
 /// The boxes and landmarks of a case, with what was checked when it was read.
@@ -21,6 +22,9 @@ pub struct AnnotatedCase {
     pub sha256: String,
     /// Grid of the image without what only surrounds it: [`trimmed`].
     pub geometry: Geometry,
+    /// Of an image of one slice, once it is laid flat: annotations and grid are in the plane's own
+    /// coordinates then.
+    pub plane: Option<Plane>,
     /// What the user should know.
     pub warnings: Vec<String>,
 }
@@ -39,7 +43,17 @@ impl AnnotatedCase {
         };
         let landmarks = annotations.landmarks.into_iter().filter_map(in_view).collect();
         let boxes = annotations.boxes;
-        Self { spec, boxes, landmarks, sha256, geometry, warnings: Vec::new() }
+        Self { spec, boxes, landmarks, sha256, geometry, plane: None, warnings: Vec::new() }
+    }
+
+    /// Lays an image of one slice flat.
+    fn lay_flat(&mut self) {
+        let Some(plane) = Plane::of(&self.geometry) else { return };
+        self.geometry = plane.geometry().clone();
+        for (_, point) in &mut self.landmarks {
+            *point = plane.flat_point(*point);
+        }
+        self.plane = Some(plane);
     }
 }
 
@@ -59,8 +73,8 @@ impl Wanted {
     /// The structures of these names with the parents of landmarks, or all of the data set.
     ///
     /// # Errors
-    /// A name that the data set does not have, a landmark whose parent is no box, no box at all, or
-    /// regions beside others.
+    /// A name that the data set does not have, a landmark whose parent is no box, or regions beside
+    /// others.
     pub fn new(dataset: &Dataset, named: &[String]) -> Result<Self, Failure> {
         let find = |name: &String| dataset.structures.iter().find(|s| &s.name == name);
         if let Some(name) = named.iter().find(|name| find(name).is_none()) {
@@ -84,20 +98,13 @@ impl Wanted {
             return Ok(Self { regions, ..Self::default() });
         }
         let Some(first) = dataset.structures.iter().find(is_box) else {
-            return Err(Failure::input(
-                &dataset.path,
-                "structures: there is no structure of the kind `box` to train",
-            ));
+            return Self::of_points(dataset, &all);
         };
         let mut landmarks = Vec::new();
         for landmark in all.iter().copied().filter(|s| !is_box(s)) {
             let parent = landmark.parent.as_ref().map_or(Some(first), find);
             let Some(parent) = parent.filter(is_box) else {
-                let what = format!(
-                    "structures: {}: its parent is not of the kind `box` (name a box as its parent)",
-                    landmark.name
-                );
-                return Err(Failure::input(&dataset.path, what));
+                return Err(no_box_as_parent(dataset, &landmark.name));
             };
             landmarks.push((landmark.name.clone(), parent.name.clone()));
         }
@@ -111,6 +118,29 @@ impl Wanted {
             .map(|s| s.name.clone())
             .collect();
         Ok(Self { boxes, landmarks, regions: Vec::new() })
+    }
+
+    /// Landmarks of a data set without boxes, in the frame of the box that follows from them all.
+    fn of_points(dataset: &Dataset, landmarks: &[&StructureSpec]) -> Result<Self, Failure> {
+        if let Some(orphan) = landmarks.iter().find(|s| s.parent.is_some()) {
+            return Err(no_box_as_parent(dataset, &orphan.name));
+        }
+        let own = |s: &&StructureSpec| (s.name.clone(), LANDMARKS_BOX.to_owned());
+        Ok(Self {
+            boxes: vec![LANDMARKS_BOX.to_owned()],
+            landmarks: landmarks.iter().map(own).collect(),
+            regions: Vec::new(),
+        })
+    }
+
+    /// Whether the only box follows from the landmarks.
+    fn is_of_points(&self) -> bool {
+        self.boxes == [LANDMARKS_BOX]
+    }
+
+    /// Whether a landmark is needed: it is wanted, or the box follows from it.
+    fn needs(&self, landmark: &str) -> bool {
+        self.is_of_points() || self.landmarks.iter().any(|(name, _)| name == landmark)
     }
 
     /// Whether there are boxes and landmarks, and no regions.
@@ -134,6 +164,72 @@ impl Wanted {
     }
 }
 
+fn no_box_as_parent(dataset: &Dataset, landmark: &str) -> Failure {
+    let what = format!(
+        "structures: {landmark}: its parent is not of the kind `box` (name a box as its parent)"
+    );
+    Failure::input(&dataset.path, what)
+}
+
+/// What is wrong with images of one slice: boxes in them, and volumes beside them.
+fn what_slices_refuse(cases: &[AnnotatedCase], wanted: &Wanted) -> Vec<(usize, Failure)> {
+    let flat = cases.first().is_some_and(|case| case.plane.is_some());
+    let refusal = |case: &AnnotatedCase| match (&case.plane, flat) {
+        (Some(_), true) if !wanted.is_of_points() => Some(
+            "shape: the image is 2D, and boxes are for volumes (give landmarks and no box)",
+        ),
+        (Some(_), false) => {
+            Some("shape: the image is 2D, and others are volumes (train them by themselves)")
+        }
+        (None, true) => {
+            Some("shape: the image is a volume, and others are 2D (train them by themselves)")
+        }
+        _ => None,
+    };
+    let refused = cases.iter().enumerate().filter_map(|(n, case)| Some((n, case, refusal(case)?)));
+    refused.map(|(n, case, what)| (n, Failure::input(&case.spec.image, what))).collect()
+}
+
+/// Gives each case the box that follows from the landmarks of all of them, where these have no other.
+/// Returns what is wrong with single cases, each with its index.
+fn add_boxes_of_points(dataset: &Dataset, cases: &mut [AnnotatedCase]) -> Vec<(usize, Failure)> {
+    let landmarks: Vec<&StructureSpec> =
+        dataset.structures.iter().filter(|s| s.kind == StructureKind::Landmark).collect();
+    let number = |name: &str| landmarks.iter().position(|other| other.name == name);
+    let twins: Vec<[usize; 2]> = landmarks
+        .iter()
+        .enumerate()
+        .filter_map(|(n, s)| Some([n, number(s.partner.as_ref()?)?]))
+        .collect();
+    let place = |case: &AnnotatedCase, name: &str| {
+        case.landmarks.iter().find(|(n, _)| n == name).map(|&(_, point)| point)
+    };
+    let points: Vec<PointsOfCase<'_>> = cases
+        .iter()
+        .map(|case| PointsOfCase {
+            points: landmarks.iter().map(|s| place(case, &s.name)).collect(),
+            image: &case.geometry,
+        })
+        .collect();
+    let flat = cases.first().is_some_and(|case| case.plane.is_some());
+    let boxes = boxes_from_points(&points, &twins, flat);
+    let mut faults = Vec::new();
+    for (n, (case, found)) in cases.iter_mut().zip(boxes).enumerate() {
+        match found {
+            Ok(pose) => case.boxes.extend(pose.map(|pose| (LANDMARKS_BOX.to_owned(), pose))),
+            Err(fault) => {
+                let what = format!("landmarks: {fault} (add some, or take the case out)");
+                faults.push((n, Failure::input(case.spec.annotated_in(), what)));
+            }
+        }
+    }
+    faults
+}
+
+/// Landmarks in pixels of an image whose file says where its voxels lie.
+pub(super) const PIXELS_IN_MM: &str = "columns: the landmarks are in pixels, and the image is in \
+     millimetres (give x, y and z in mm)";
+
 /// Reads images and annotations of cases and checks that they belong together.
 ///
 /// # Errors
@@ -148,12 +244,13 @@ pub fn read_cases(
         let image = spec.read_image()?;
         let mut annotations = dataset.load_annotations(spec)?;
         annotations.boxes.retain(|(name, _)| wanted.boxes.contains(name));
-        annotations
-            .landmarks
-            .retain(|landmark| wanted.landmarks.iter().any(|(name, _)| *name == landmark.name));
+        annotations.landmarks.retain(|landmark| wanted.needs(&landmark.name));
         let file = spec.annotated_in();
         let mut warnings = image.warnings.clone();
         warnings.extend(check_annotations(file, image.volume.geometry(), &annotations)?);
+        if annotations.in_pixels && !image.in_pixels {
+            return Err(Failure::input(file, PIXELS_IN_MM));
+        }
         let geometry = trimmed(&image.volume).geometry().clone();
         let case = AnnotatedCase::new(spec.clone(), annotations, image.sha256, geometry);
         Ok(AnnotatedCase { warnings, ..case })
@@ -185,13 +282,23 @@ pub struct TrainingCases {
 }
 
 impl TrainingCases {
-    /// The cases of a data set with the wanted structures.
-    pub fn new(dataset: &Dataset, cases: Vec<AnnotatedCase>, wanted: Wanted) -> Self {
+    /// The cases of a data set with the wanted structures, and what is wrong with single cases, by
+    /// their index: landmarks from which no box follows. Such a case has none.
+    pub fn new(
+        dataset: &Dataset,
+        mut cases: Vec<AnnotatedCase>,
+        wanted: Wanted,
+    ) -> (Self, Vec<(usize, Failure)>) {
+        cases.iter_mut().for_each(AnnotatedCase::lay_flat);
+        let mut faults = what_slices_refuse(&cases, &wanted);
+        if faults.is_empty() && wanted.is_of_points() {
+            faults = add_boxes_of_points(dataset, &mut cases);
+        }
         let labels = dataset.labels_of(&wanted.boxes);
         let label =
             |(name, value): &(String, u16)| RegionName { name: name.clone(), value: *value };
         let label_names = labels.iter().flat_map(|labels| labels.regions.iter().map(label));
-        Self {
+        let data = Self {
             label_names: label_names.collect(),
             labels,
             list: case_list(
@@ -209,7 +316,8 @@ impl TrainingCases {
                 .filter_map(|s| Some((s.name.clone(), s.partner.clone()?)))
                 .collect(),
             cases,
-        }
+        };
+        (data, faults)
     }
 }
 
@@ -221,7 +329,12 @@ impl TrainingData for TrainingCases {
     }
 
     fn image(&self, case: usize) -> Result<Volume<f32>, Failure> {
-        Ok(trimmed(&self.cases[case].spec.read_image()?.volume))
+        let case = &self.cases[case];
+        let image = trimmed(&case.spec.read_image()?.volume);
+        Ok(match &case.plane {
+            Some(plane) => plane.laid_flat(&image),
+            None => image,
+        })
     }
 
     fn structures(&self) -> Vec<(String, Vec<(usize, Pose)>)> {

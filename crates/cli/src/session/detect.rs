@@ -255,6 +255,7 @@ fn written(
             timing_ms,
         },
     )
+    .in_pixels(image.in_pixels)
 }
 
 /// Which volume of the input was chosen, as results note it.

@@ -1,5 +1,6 @@
 //! Cases of a data set, each held against its annotations.
 
+use crate::session::cases::PIXELS_IN_MM;
 use crate::session::{Device, Failure, Source, Watcher};
 use nalgebra::Matrix4;
 use pbt_detect::DetectError;
@@ -249,6 +250,9 @@ impl Turn<'_> {
             wanted.boxes.retain(|(name, _)| is_wanted(name));
             wanted.landmarks.retain(|landmark| is_wanted(&landmark.name));
             check_annotations(case.annotated_in(), &geometry, &wanted)?;
+            if wanted.in_pixels && !result.is_in_pixels() {
+                return Err(Failure::input(case.annotated_in(), PIXELS_IN_MM));
+            }
         }
         let detections: Vec<Detection> =
             result.iter().flat_map(|r| &r.detections).map(|d| d.detection()).collect();

@@ -72,7 +72,10 @@ impl Training<'_> {
     pub fn run(self, device: &Device, observer: &dyn Observer) -> Result<TrainedModel, Failure> {
         let Self { dataset, cases, wanted, config, seed, resume } = self;
         let known: Vec<TrainedOn> = cases.iter().map(TrainedOn::from).collect();
-        let data = TrainingCases::new(dataset, cases, wanted.clone());
+        let (data, faults) = TrainingCases::new(dataset, cases, wanted.clone());
+        if let Some((_, fault)) = faults.into_iter().next() {
+            return Err(fault);
+        }
         let bytes = resume.map(|resume| &resume.bytes[..]);
         let Trained { model, figures, suspicions, warnings } =
             device.train(&data, config, seed, bytes, observer).map_err(|failure| {

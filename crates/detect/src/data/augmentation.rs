@@ -8,7 +8,7 @@ use crate::DetectError;
 use crate::config::augmentation::AugmentationConfig;
 use crate::data::case_list::{CaseList, ListedCase};
 use crate::data::mirror_twins::{Mirror, twins};
-use crate::data::training_data::{Annotated, Points, TrainingData};
+use crate::data::training_data::{Annotated, Points, TrainingData, is_flat};
 use crate::random::{Seeds, Stream};
 use nalgebra::{Matrix3, Rotation3, UnitQuaternion, Vector3};
 use pbt_volume::{Geometry, IntensityPolicy, PointLps, Pose, Volume, positive};
@@ -42,7 +42,8 @@ impl Copy {
         config: &AugmentationConfig,
         seed: u64,
     ) -> Self {
-        let mut random = Seeds::of_all(seed).random(Stream::Augmentation { copy: number }, origin);
+        let random = Seeds::of_all(seed).random(Stream::Augmentation { copy: number }, origin);
+        let mut random = random.in_plane(is_flat(data));
         let mut power = |most: f64| libm::exp(libm::log(1.0 + most) * random.between(-1.0, 1.0));
         let (scale, gamma) = (power(config.scale), power(config.gamma));
         Self {

@@ -17,7 +17,8 @@ pub trait TrainingData: Sync {
     /// The cases, each with the grid of its image as [`TrainingData::image`] reads it.
     fn list(&self) -> &CaseList;
 
-    /// Reads the image of a case without what only surrounds it: [`pbt_volume::trimmed`].
+    /// Reads the image of a case without what only surrounds it: [`pbt_volume::trimmed`]. An image of
+    /// one slice is laid flat: [`pbt_volume::Plane`].
     ///
     /// # Errors
     /// Whatever the reader says.
@@ -77,6 +78,11 @@ pub(crate) type Annotated = (String, Vec<(usize, Pose)>);
 
 /// Name of a landmark, and the cases that have it with its place.
 pub(crate) type Points = (String, Vec<(usize, PointLps)>);
+
+/// Whether the images have one slice, laid flat in z = 0.
+pub(crate) fn is_flat<D: TrainingData>(data: &D) -> bool {
+    !data.list().is_empty() && data.list().geometry(0).shape()[2] == 1
+}
 
 /// Which of the annotated cases of a structure belong together.
 pub(crate) struct Subjects {

@@ -18,7 +18,8 @@ use crate::landmarks::stage::{
 use crate::linear::map::RegressionProblem;
 use crate::random::Stream;
 use crate::stages::input::StageInput;
-use crate::stages::sampling::grid_for;
+use crate::pose::prior::Prior;
+use crate::stages::sampling::{grid_for, in_plane};
 use nalgebra::Vector3;
 use pbt_features::BoxGrid;
 use pbt_tree::{Backend, Patch, PoseSite};
@@ -153,7 +154,7 @@ pub(crate) fn close_up<B: Backend>(
         patch
             .levels
             .iter()
-            .map(|ratio| ratio * between_mm(view, patch, d, spread))
+            .map(|ratio| ratio * between_mm(view, patch, input.prior, spread))
             .fold(f64::INFINITY, f64::min)
     };
     let finest_mm = patches().map(voxel_mm).fold(f64::INFINITY, f64::min);
@@ -234,13 +235,14 @@ fn prior(
     }
 }
 
-/// Distance of a patch's points, mm; `d` is D in mm.
-fn between_mm(view: View, patch: &LandmarkPatchConfig, d: f64, spread: f64) -> f64 {
+/// Distance of a patch's points, mm.
+fn between_mm(view: View, patch: &LandmarkPatchConfig, prior: &Prior, spread: f64) -> f64 {
     let edge_mm = match view {
-        View::Box => d * patch.extent,
-        View::Point => d * patch.extent * spread,
+        View::Box => prior.scale_mm * patch.extent,
+        View::Point => prior.scale_mm * patch.extent * spread,
     };
-    edge_mm / (patch.points - 1.0).max(1.0)
+    let points = if prior.flat { in_plane(patch.points) } else { patch.points };
+    edge_mm / (points - 1.0).max(1.0)
 }
 
 /// The regressor's grids in units of what it looks at.
@@ -259,10 +261,16 @@ fn spec<B: Backend>(
                     grid_for(prior, patch.points, (patch.extent - 1.0) / 2.0 * prior.scale_mm)
                 }
                 View::Point => {
-                    BoxGrid { points: [patch.points as u8; 3], extent: [patch.extent * spread; 3] }
+                    let extent = [patch.extent * spread; 3];
+                    let points = match prior.flat {
+                        true => in_plane(patch.points),
+                        false => patch.points,
+                    } as u8;
+                    let across = if prior.flat { 1 } else { points };
+                    BoxGrid { points: [points, points, across], extent }
                 }
             };
-            let between_mm = between_mm(regressor.view, patch, prior.scale_mm, spread);
+            let between_mm = between_mm(regressor.view, patch, prior, spread);
             let level = |ratio: &f64| {
                 libm::round(libm::log2(ratio * between_mm / input.working.spacing_mm))
                     .clamp(0.0, (input.working.levels - 1) as f64) as u8
@@ -322,7 +330,7 @@ impl<B: Backend> Sampler<'_, '_, B> {
                         let off = Vector3::from_fn(|_, _| {
                             0.4 * self.regressor.reach * self.spread * d * random.normal()
                         });
-                        PointLps(points(l)[place].1.0 + off)
+                        PointLps(points(l)[place].1.0 + random.moving(off))
                     }
                 };
                 for (i, &l) in group.iter().enumerate() {

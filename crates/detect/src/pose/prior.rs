@@ -25,6 +25,9 @@ pub struct Prior {
     /// Mean offset of the structure from the middle of the image, LPS mm: where to look without any
     /// other cue.
     pub center_offset_mm: [f64; 3],
+    /// Whether images have one slice, laid flat in z = 0, and the structure turns about z alone.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub flat: bool,
 }
 
 /// Some training case is turned by more than this from the middle one: the structure may lie
@@ -66,7 +69,18 @@ impl Prior {
             center_offset_mm: std::array::from_fn(|a| {
                 poses.iter().zip(middles).map(|(p, m)| p.center.0[a] - m.0[a]).sum::<f64>() / n
             }),
+            flat: false,
         }
+    }
+
+    /// The same, of images of one slice where `flat` is set.
+    pub(crate) fn of_slices(self, flat: bool) -> Self {
+        Self { flat, ..self }
+    }
+
+    /// A place in the images: in those of one slice, in its plane, beside which coarse voxels lie.
+    pub(crate) fn place(&self, point: PointLps) -> PointLps {
+        if self.flat { PointLps::new(point.0.x, point.0.y, 0.0) } else { point }
     }
 
     /// The pose that is expected before anything is seen, in an image with this middle; `None`

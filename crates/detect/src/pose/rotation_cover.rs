@@ -3,8 +3,8 @@
 
 use crate::config::OrientationConfig;
 use crate::pose::prior::Prior;
-use nalgebra::{Quaternion, UnitQuaternion};
-use pbt_volume::{Pose, angle_between, positive};
+use nalgebra::{Quaternion, UnitQuaternion, Vector3};
+use pbt_volume::{Pose, angle_between, positive, rotation_from_vector};
 
 impl Prior {
     /// The rotations that the orientation stage tries.
@@ -13,6 +13,9 @@ impl Prior {
         poses: &[Pose],
         config: &OrientationConfig,
     ) -> Vec<UnitQuaternion<f64>> {
+        if self.any_orientation && self.flat {
+            return plane_cover(config.rotations.min(MOST_IN_PLANE));
+        }
         if self.any_orientation {
             return rotation_cover(config.rotations);
         }
@@ -37,6 +40,17 @@ impl Prior {
         }
         chosen
     }
+}
+
+/// Most rotations in a plane: 5° apart.
+const MOST_IN_PLANE: usize = 72;
+
+/// `n` rotations about z, evenly spread.
+fn plane_cover(n: usize) -> Vec<UnitQuaternion<f64>> {
+    let angle = |i: usize| core::f64::consts::TAU * i as f64 / n as f64;
+    (0..n)
+        .map(|i| positive(rotation_from_vector(Vector3::new(0.0, 0.0, angle(i)))))
+        .collect()
 }
 
 /// `n` rotations spread evenly over SO(3): super-Fibonacci spirals (Alexa, CVPR 2022, algorithm 1).

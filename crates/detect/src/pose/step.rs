@@ -84,11 +84,12 @@ impl Step {
 pub(crate) fn perturbed(truth: &Pose, reach: &Reach, random: &mut Random) -> Pose {
     let rotation = {
         let angle = random.between(0.0, reach.angle_rad);
-        random.direction() * angle
+        random.axis() * angle
     };
     let shift_mm = random.in_ball(reach.center_mm);
     let common = random.between(-0.7, 0.7);
     let log_size = std::array::from_fn(|_| reach.log_size * (common + random.between(-0.3, 0.3)));
+    let log_size = random.growing(log_size);
     Step { rotation, shift_mm, log_size }.apply(truth)
 }
 
@@ -99,7 +100,9 @@ pub(crate) fn perturbed_normally(truth: &Pose, reach: &Reach, random: &mut Rando
     let mut three = |reach: f64| Vector3::from_fn(|_, _| 0.4 * reach * random.normal());
     let (rotation, shift_mm, log_size) =
         (three(reach.angle_rad), three(reach.center_mm), three(reach.log_size));
-    Step { rotation, shift_mm, log_size: log_size.into() }.apply(truth)
+    let log_size = random.growing(log_size.into());
+    Step { rotation: random.turning(rotation), shift_mm: random.moving(shift_mm), log_size }
+        .apply(truth)
 }
 
 #[cfg(test)]

@@ -142,7 +142,7 @@ impl OrientationStage {
             .iter()
             .flat_map(|c| {
                 self.rotations.iter().map(|&orientation| Pose {
-                    center: c.point,
+                    center: prior.place(c.point),
                     orientation,
                     size_mm: prior.mean_size_mm,
                 })
@@ -191,7 +191,7 @@ fn draw<B: Backend>(
     let positives = (6000 / input.cases.len()).clamp(20, 200);
     for _ in 0..positives {
         let angle = random.between(0.0, limits.positive_angle_rad);
-        let axis = random.direction();
+        let axis = random.axis();
         push(
             Pose {
                 center: PointLps(truth.center.0 + random.in_ball(limits.positive_mm)),
@@ -209,7 +209,7 @@ fn draw<B: Backend>(
     for n in 0..6 * positives {
         let center = match candidates.len() {
             0 => truth.center,
-            len if n % 4 != 3 => candidates[random.below(len)].point,
+            len if n % 4 != 3 => prior.place(candidates[random.below(len)].point),
             _ => PointLps(truth.center.0 + random.in_ball(2.0 * limits.negative_mm)),
         };
         let orientation = if prior.any_orientation {

@@ -214,10 +214,12 @@ fn copy(
     let geometry = stored.geometry();
     let matrix = rotation.to_rotation_matrix().into_inner() * geometry.matrix();
     let shift = Vector3::from_fn(|_, _| random.between(-0.5, 0.5));
-    let shape = if prior.any_orientation {
-        [geometry.shape().into_iter().max().unwrap_or(1); 3]
-    } else {
-        geometry.shape()
+    let shift = random.moving(shift);
+    let widest = geometry.shape().into_iter().max().unwrap_or(1);
+    let shape = match (prior.any_orientation, prior.flat) {
+        (true, true) => [widest, widest, 1],
+        (true, false) => [widest; 3],
+        (false, _) => geometry.shape(),
     };
     let half = Vector3::from_fn(|a, _| (shape[a] as f64 - 1.0) / 2.0);
     let origin = PointLps(geometry.center().0 - matrix * (half + shift));

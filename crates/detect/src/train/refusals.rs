@@ -2,9 +2,9 @@
 //! [`super::train`] asks the same before it begins, so that both say the same.
 
 use crate::DetectError;
-use crate::config::TrainConfig;
+use crate::config::{RefinementKind, TrainConfig};
 use crate::data::look_alikes::representatives;
-use crate::data::training_data::{Annotated, FEWEST_CASES, TrainingData};
+use crate::data::training_data::{Annotated, FEWEST_CASES, TrainingData, is_flat};
 use crate::pose::prior::Prior;
 use crate::working::choice::spacing_and_levels;
 use crate::working::spec::check_grid;
@@ -30,6 +30,8 @@ pub struct GridDemand {
     pub levels: usize,
     /// What the features reach on the coarsest level, voxels.
     pub radius: usize,
+    /// Whether the image must have one slice.
+    pub flat: bool,
 }
 
 impl GridDemand {
@@ -39,7 +41,7 @@ impl GridDemand {
     /// [`DetectError::Image`] when its working pyramid would be absurdly large, or narrower on the
     /// coarsest level than the reach of the features.
     pub fn check(&self, image: &Geometry) -> Result<(), DetectError> {
-        check_grid(image, self.spacing_mm, self.levels - 1, self.radius).map(drop)
+        check_grid(image, self.spacing_mm, self.levels - 1, (self.radius, self.flat)).map(drop)
     }
 }
 
@@ -49,6 +51,10 @@ impl GridDemand {
 pub fn refusals<D: TrainingData>(data: &D, config: &TrainConfig) -> Vec<Refusal> {
     if let Err(error) = config.check() {
         return vec![Refusal { case: None, error }];
+    }
+    if is_flat(data) && config.refinement.kind == RefinementKind::Classification {
+        let what = "classification is for volumes (use `regression` for 2D images)";
+        return vec![Refusal { case: None, error: DetectError::config("refinement.kind", what) }];
     }
     let structures = data.structures();
     let mut refusals = too_few_cases(data, &structures);
@@ -89,8 +95,9 @@ fn demands<'a, D: TrainingData>(
                 annotated.iter().map(|&(case, _)| data.list().geometry(case).center()).collect();
             let prior = Prior::new(&poses, &middles, config.orientation.orientations);
             let (spacing_mm, levels) = spacing_and_levels(data, config, &prior);
-            let radius = config.position.haar.radius;
-            (GridDemand { structure: structure.0.clone(), spacing_mm, levels, radius }, structure)
+            let (radius, flat) = (config.position.haar.radius, is_flat(data));
+            let name = structure.0.clone();
+            (GridDemand { structure: name, spacing_mm, levels, radius, flat }, structure)
         })
 }
 

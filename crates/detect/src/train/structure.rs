@@ -6,7 +6,7 @@ use crate::config::{RefinementKind, TrainConfig};
 use crate::data::case::TrainingCase;
 use crate::data::look_alikes::look_alikes;
 use crate::data::pyramids::Pyramids;
-use crate::data::training_data::{Annotated, Subjects, TrainingData};
+use crate::data::training_data::{Annotated, Subjects, TrainingData, is_flat};
 use crate::memory_need::check_training;
 use crate::model::file::file_bytes;
 use crate::model::unfinished::StructureCheckpoint;
@@ -67,7 +67,7 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
         let (working, prior) =
             (checkpoints[self.index].working.clone(), checkpoints[self.index].prior.clone());
         let cases = self.cases(&subjects, &working)?;
-        let (config, seeds) = (self.config, self.seeds);
+        let (config, seeds) = (self.config, self.seeds.in_plane(prior.flat));
 
         let position = self.get_or_train(
             checkpoints,
@@ -182,7 +182,8 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
         let poses: Vec<Pose> = annotated.iter().map(|&(_, pose)| pose).collect();
         let middles: Vec<PointLps> =
             annotated.iter().map(|&(case, _)| self.data.list().geometry(case).center()).collect();
-        let prior = Prior::new(&poses, &middles, self.config.orientation.orientations);
+        let prior = Prior::new(&poses, &middles, self.config.orientation.orientations)
+            .of_slices(is_flat(self.data));
         let working = match (self.whole, checkpoints.get(self.representative)) {
             (Some(whole), _) => whole.working.clone(),
             (None, Some(representative)) => representative.working.clone(),
@@ -214,7 +215,8 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
                     |e: DetectError| DetectError::training(format!("case {id}"), e.to_string());
                 let pyramid = self.pyramids.get(self.data, case, working)?;
                 let level = pyramid.levels()[working.levels - 1].geometry();
-                check_window(level.shape(), radius, level.spacing_mm()[0]).map_err(unusable)?;
+                check_window(level.shape(), (radius, is_flat(self.data)), level.spacing_mm()[0])
+                    .map_err(unusable)?;
                 Ok(TrainingCase {
                     pyramid,
                     middle: self.data.list().geometry(case).center(),

@@ -24,7 +24,13 @@ pub(crate) fn working_spec<D: TrainingData>(
     Ok(WorkingSpec {
         spacing_mm,
         levels,
-        padding: config.working.padding.unwrap_or(if ct { Padding::Zero } else { Padding::Edge }),
+        padding: match config.working.padding {
+            // What repeats its border is the same all across a plane.
+            _ if prior.flat => Padding::Edge,
+            Some(padding) => padding,
+            None if ct => Padding::Zero,
+            None => Padding::Edge,
+        },
         intensity,
     })
 }

@@ -2,7 +2,7 @@
 
 use crate::DetectError;
 use pbt_volume::{
-    Geometry, IntensityPolicy, Padding, Pose, Pyramid, Volume, VoxelIndex, check_memory, resample,
+    Geometry, IntensityPolicy, Padding, Plane, Pose, Pyramid, Volume, VoxelIndex, check_memory, resample,
     working_geometry,
 };
 use serde::{Deserialize, Serialize};
@@ -135,23 +135,45 @@ pub(crate) fn check_grid(
     image: &Geometry,
     spacing_mm: f64,
     level: usize,
-    radius: usize,
+    (radius, flat): (usize, bool),
 ) -> Result<[usize; 3], DetectError> {
+    let plane = check_slices(image, flat)?;
+    let image = plane.as_ref().map_or(image, Plane::geometry);
     let finest = working_grid(image, spacing_mm)?.shape();
     check_size(finest, spacing_mm)?;
     // As often halved and rounded up as there are levels above.
     let times = 1 << level;
-    check_window(finest.map(|n| n.div_ceil(times)), radius, spacing_mm * times as f64)?;
+    check_window(finest.map(|n| n.div_ceil(times)), (radius, flat), spacing_mm * times as f64)?;
     Ok(finest)
 }
 
-/// An image that is narrower than the reach of the features shows them mostly padding.
+/// The plane of an image of one slice, where the model is of such images; a volume where it is of
+/// volumes.
+pub(crate) fn check_slices(image: &Geometry, flat: bool) -> Result<Option<Plane>, DetectError> {
+    let [i, j, k] = image.shape();
+    match (Plane::of(image), flat) {
+        (Some(plane), true) => Ok(Some(plane)),
+        (None, false) => Ok(None),
+        (Some(_), false) => {
+            let what = format!("the image is 2D ({i} x {j} x {k} voxels), and the model is of volumes (give a volume)");
+            Err(DetectError::image("shape", what))
+        }
+        (None, true) => {
+            let what = format!("the image has {i} x {j} x {k} voxels, and the model is of 2D images (give a single slice)");
+            Err(DetectError::image("shape", what))
+        }
+    }
+}
+
+/// An image that is narrower than the reach of the features shows them mostly padding; across an
+/// image of one slice they see the same everywhere.
 pub(crate) fn check_window(
     shape: [usize; 3],
-    radius: usize,
+    (radius, flat): (usize, bool),
     spacing_mm: f64,
 ) -> Result<(), DetectError> {
-    if shape.iter().any(|&s| s < radius) {
+    let axes = if flat { 2 } else { 3 };
+    if shape[..axes].iter().any(|&s| s < radius) {
         return Err(DetectError::image(
             "shape",
             format!(

@@ -25,9 +25,14 @@ pub(super) fn what_training_refuses(
         Err(failure) => return vec![Finding::error(failure)],
     };
     let config = TrainConfig::default();
-    let data = TrainingCases::new(dataset, training, wanted);
+    let (data, faults) = TrainingCases::new(dataset, training, wanted);
     let mut findings = Vec::new();
     let mut refused = Vec::new();
+    for (case, fault) in faults {
+        let id = data.list().id(case).to_owned();
+        findings.push(Finding::error(fault).in_cases([id.as_str()]));
+        refused.push(case);
+    }
     for refusal in refusals(&data, &config) {
         // One structure that refuses a case is enough.
         if refusal.case.is_some_and(|case| refused.contains(&case)) {
@@ -79,6 +84,7 @@ mod tests {
             landmarks: Vec::new(),
             sha256: String::new(),
             geometry: slices(count),
+            plane: None,
             warnings: Vec::new(),
         };
         let cases = dataset.cases.iter().zip(training).map(made).collect();
@@ -101,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn too_few_cases_and_no_box_are_named() {
+    fn too_few_cases_are_named() {
         let found = findings(StructureKind::Box, &[20], &[]);
         assert!(
             found.len() == 1 && found[0].message.contains("heart: 1 annotated training case(s)"),
@@ -109,8 +115,7 @@ mod tests {
         );
         let found = findings(StructureKind::Landmark, &[20, 20], &[]);
         assert!(
-            found.len() == 1
-                && found[0].message.contains("there is no structure of the kind `box`"),
+            found[0].message.contains("0 annotated training case(s)"),
             "{found:?}"
         );
         assert!(findings(StructureKind::Box, &[], &[]).is_empty());

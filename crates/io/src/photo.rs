@@ -1,0 +1,223 @@
+//! 2D images without a scale: PNG, JPEG and TIFF. A pixel is a voxel of a slice in the plane z = 0:
+//! x to the right, y downwards, in pixels. Resolutions in such files are those of a print or a screen
+//! and say nothing of the object.
+
+use crate::IoError;
+use crate::loaded::Loaded;
+use crate::memory_plan::MemoryPlan;
+use crate::raw::{RawImage, VoxelType};
+use crate::regular_file::{FileKind, read_file};
+use image::metadata::Orientation;
+use image::{ColorType, DynamicImage, ImageDecoder, ImageFormat, ImageReader, Limits};
+use pbt_volume::Geometry;
+use std::io::Cursor;
+use std::path::{Path, PathBuf};
+
+/// What a user can do about a file that cannot be decoded.
+const REPAIR: &str = "save it again as PNG";
+
+/// A 2D image whose header was read and whose pixels were not.
+pub(crate) struct Photo {
+    path: PathBuf,
+    bytes: Vec<u8>,
+    format: ImageFormat,
+    color: ColorType,
+    geometry: Geometry,
+    warnings: Vec<String>,
+}
+
+impl Photo {
+    pub(crate) fn open(path: &Path, frame: Option<usize>) -> Result<Self, IoError> {
+        let bytes = read_file(path, FileKind::Image)?;
+        let bad = |field: &str, what: String| IoError::input(path, field, what, REPAIR);
+        if let Some(frame) = frame.filter(|&frame| frame > 0) {
+            return Err(IoError::input(
+                path,
+                "frame",
+                format!("there is no frame {frame}: this is a single image"),
+                "leave out --frame",
+            ));
+        }
+        let format = match image::guess_format(&bytes) {
+            Ok(format @ (ImageFormat::Png | ImageFormat::Jpeg | ImageFormat::Tiff)) => format,
+            _ => return Err(bad("file", "is neither PNG nor JPEG nor TIFF".into())),
+        };
+        if format == ImageFormat::Tiff && has_more_pages(&bytes) {
+            let what = "has several pages".to_owned();
+            return Err(IoError::input(path, "pages", what, "save one page as a file of its own"));
+        }
+        let mut decoder = decoder(&bytes, format).map_err(|e| bad("header", e.to_string()))?;
+        let ((width, height), color) = (decoder.dimensions(), decoder.color_type());
+        let mut warnings = Vec::new();
+        if decoder.orientation().is_ok_and(|turn| turn != Orientation::NoTransforms) {
+            warnings.push(
+                "orientation: viewers turn this image; pixels count as they are stored".to_owned(),
+            );
+        }
+        if matches!(color, ColorType::Rgb32F | ColorType::Rgba32F) {
+            return Err(bad("colour", "pixels are floating-point colours".into()));
+        }
+        let geometry = Geometry::isotropic([width as usize, height as usize, 1], 1.0)
+            .map_err(|e| bad("size", e.to_string()))?;
+        drop(decoder);
+        Ok(Self { path: path.to_path_buf(), bytes, format, color, geometry, warnings })
+    }
+
+    pub(crate) fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    /// Bytes of a grey value.
+    fn depth(&self) -> u64 {
+        u64::from(self.color.bytes_per_pixel() / self.color.channel_count())
+    }
+
+    pub(crate) fn plan(&self) -> MemoryPlan {
+        let voxels = self.geometry.len() as u64;
+        // The pixels as they are decoded, and once more on the way to grey.
+        let decoded = voxels.saturating_mul(2 * u64::from(self.color.bytes_per_pixel()));
+        MemoryPlan {
+            voxels,
+            stored: voxels * self.depth(),
+            beside: decoded.saturating_add(self.bytes.len() as u64),
+        }
+    }
+
+    pub(crate) fn sha256(&self) -> String {
+        pbt_volume::sha256_hex(&[&self.bytes])
+    }
+
+    /// The pixels; colours as their luma (ITU-R BT.709).
+    pub(crate) fn load(self) -> Result<Loaded, IoError> {
+        let bad =
+            |what: String| IoError::input(&self.path, "pixels", what, REPAIR);
+        let decoder = decoder(&self.bytes, self.format).map_err(|e| bad(e.to_string()))?;
+        let image = DynamicImage::from_decoder(decoder).map_err(|e| bad(e.to_string()))?;
+        let sha256 = self.sha256();
+        let mut warnings = self.warnings;
+        if is_coloured(&image) {
+            warnings.push("colour: turned to grey".to_owned());
+        }
+        let (voxel_type, bytes) = if image.color().bytes_per_pixel() / image.color().channel_count() > 1 {
+            let grey = image.into_luma16().into_raw();
+            (VoxelType::U16, grey.iter().flat_map(|value| value.to_le_bytes()).collect())
+        } else {
+            (VoxelType::U8, image.into_luma8().into_raw())
+        };
+        let raw = RawImage::new(self.geometry, voxel_type, bytes, None).ok_or_else(|| {
+            IoError::input(&self.path, "pixels", "are not as many as the header says", REPAIR)
+        })?;
+        Ok(Loaded { raw, sha256, warnings })
+    }
+}
+
+/// Whether some pixel is not grey.
+fn is_coloured(image: &DynamicImage) -> bool {
+    let grey = |pixel: &[u8; 3]| pixel[0] == pixel[1] && pixel[1] == pixel[2];
+    match image {
+        DynamicImage::ImageRgb8(image) => !image.pixels().all(|pixel| grey(&pixel.0)),
+        DynamicImage::ImageRgba8(image) => {
+            !image.pixels().all(|image::Rgba([r, g, b, _])| grey(&[*r, *g, *b]))
+        }
+        other => other.color().has_color(),
+    }
+}
+
+/// A decoder that allocates no more than the pixels take, and something to work with.
+fn decoder(
+    bytes: &[u8],
+    format: ImageFormat,
+) -> Result<impl ImageDecoder + '_, image::ImageError> {
+    let mut reader = ImageReader::with_format(Cursor::new(bytes), format);
+    // What the pixels take is held against the memory that there is, before they are decoded.
+    reader.limits(Limits::no_limits());
+    reader.into_decoder()
+}
+
+/// Whether a TIFF file has a second directory of an image.
+fn has_more_pages(bytes: &[u8]) -> bool {
+    let big_endian = bytes.starts_with(b"MM");
+    let number = |at: usize, size: usize| -> Option<usize> {
+        let part = bytes.get(at..at.checked_add(size)?)?;
+        let digits = part.iter().map(|&byte| usize::from(byte));
+        let add = |value: usize, byte: usize| value << 8 | byte;
+        Some(if big_endian { digits.fold(0, add) } else { digits.rev().fold(0, add) })
+    };
+    let next = || {
+        if number(2, 2)? != 42 {
+            return None;
+        }
+        let first = number(4, 4)?;
+        let entries = number(first, 2)?;
+        number(first + 2 + 12 * entries, 4)
+    };
+    next().is_some_and(|next| next != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use image::{GrayImage, ImageBuffer, Luma, Rgb, RgbImage};
+
+    fn saved(name: &str, image: DynamicImage) -> (tempfile::TempDir, PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(name);
+        image.save(&path).unwrap();
+        (folder, path)
+    }
+
+    #[test]
+    fn pixels_are_voxels_of_a_slice() {
+        let grey = GrayImage::from_fn(7, 5, |x, y| Luma([(x * 30 + y) as u8]));
+        for name in ["a.png", "a.tif", "A.TIFF"] {
+            let (_folder, path) = saved(name, grey.clone().into());
+            let image = crate::read_image(&path).unwrap();
+            assert!(image.in_pixels && image.warnings.is_empty(), "{:?}", image.warnings);
+            assert_eq!(image.volume.geometry(), &Geometry::isotropic([7, 5, 1], 1.0).unwrap());
+            assert_eq!(image.volume.at(3, 4, 0), 94.0);
+        }
+        // A JPEG is not exact.
+        let (_folder, path) = saved("a.jpeg", GrayImage::from_pixel(16, 16, Luma([200])).into());
+        let image = crate::read_image(&path).unwrap();
+        assert!(image.volume.data().iter().all(|v| (v - 200.0).abs() <= 2.0));
+        // 16 bits stay 16 bits.
+        let wide = ImageBuffer::from_fn(4, 4, |x, y| Luma([(x * 9000 + y) as u16]));
+        let (_folder, path) = saved("a.png", DynamicImage::ImageLuma16(wide));
+        assert_eq!(crate::read_image(&path).unwrap().volume.at(3, 1, 0), 27001.0);
+    }
+
+    #[test]
+    fn colours_become_grey_and_say_so() {
+        let color = RgbImage::from_pixel(6, 6, Rgb([255, 0, 0]));
+        let (_folder, path) = saved("a.png", color.into());
+        let image = crate::read_image(&path).unwrap();
+        assert_eq!(image.warnings, ["colour: turned to grey"]);
+        // The luma of pure red, ITU-R BT.709.
+        assert!((image.volume.at(0, 0, 0) - 0.2126 * 255.0).abs() <= 1.0);
+        let grey = RgbImage::from_fn(6, 6, |x, _| Rgb([x as u8; 3]));
+        let (_folder, path) = saved("a.png", grey.into());
+        let image = crate::read_image(&path).unwrap();
+        assert!(image.warnings.is_empty() && image.volume.at(5, 0, 0) == 5.0);
+    }
+
+    #[test]
+    fn what_is_no_single_image_is_refused() {
+        let (folder, path) = saved("a.tif", GrayImage::new(6, 6).into());
+        let whole = std::fs::read(&path).unwrap();
+        let first = u32::from_le_bytes(whole[4..8].try_into().unwrap()) as usize;
+        let entries = u16::from_le_bytes(whole[first..first + 2].try_into().unwrap()) as usize;
+        let mut pages = whole.clone();
+        pages[first + 2 + 12 * entries] = 8;
+        let refused = |name: &str, bytes: &[u8]| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, bytes).unwrap();
+            crate::read_image(&path).unwrap_err().to_string()
+        };
+        assert!(refused("b.tif", &pages).contains("pages: has several pages"));
+        assert!(refused("c.png", b"no picture at all").contains("is neither PNG"));
+        let (_folder, png) = saved("a.png", GrayImage::new(60, 60).into());
+        let png = std::fs::read(&png).unwrap();
+        assert!(refused("d.png", &png[..png.len() / 2]).contains("d.png: "));
+        assert!(refused("e.jpg", &[0xff, 0xd8, 0xff]).contains("e.jpg: "));
+    }
+}

@@ -1,0 +1,135 @@
+//! Images of one slice, laid flat: what is found in them moves in their plane and turns in it alone.
+
+use crate::{Geometry, PointLps, Pose, Volume, working_geometry};
+use nalgebra::{Matrix3, Rotation3, UnitQuaternion, Vector3};
+
+/// The plane of an image of one slice: where it lies in the patient. Its own coordinates have z = 0
+/// in the plane, and x and y along the working axes that lie in it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plane {
+    /// The plane's axes as columns, the third one across it.
+    axes: Matrix3<f64>,
+    /// Where the plane lies along its third axis, mm.
+    offset_mm: f64,
+    /// The grid in the plane's own coordinates.
+    flat: Geometry,
+}
+
+impl Plane {
+    /// The plane of an image with exactly one axis of a single voxel; `None` of all others.
+    pub fn of(image: &Geometry) -> Option<Self> {
+        let thin = (0..3).filter(|&a| image.shape()[a] == 1).collect::<Vec<usize>>();
+        let &[thin] = &thin[..] else { return None };
+        let [one, other] = [(thin + 1) % 3, (thin + 2) % 3].map(|a| image.matrix().column(a));
+        let normal = one.cross(&other);
+        let across = normal / normal.norm().sqrt();
+        // The thickness says nothing of the plane: the grid goes straight across it.
+        let mut matrix = *image.matrix();
+        matrix.set_column(thin, &across);
+        let straight = Geometry::new(image.shape(), matrix, image.origin()).ok()?;
+        let working = *working_geometry(&straight, 1.0).matrix();
+        let along = |t: usize| working.column(t).dot(&across).abs();
+        let last = (1..3).fold(0, |best, t| if along(t) > along(best) { t } else { best });
+        // A cyclic order stays right-handed.
+        let axes =
+            Matrix3::from_columns(&[1, 2, 3].map(|n| working.column((last + n) % 3).into_owned()));
+        let mut matrix = axes.transpose() * matrix;
+        let mut origin = axes.transpose() * image.origin().0.coords;
+        let offset_mm = std::mem::take(&mut origin.z);
+        for a in 0..3 {
+            let kept = if a == thin { [0.0, 0.0, matrix[(2, a)]] } else { [matrix[(0, a)], matrix[(1, a)], 0.0] };
+            matrix.set_column(a, &Vector3::from(kept));
+        }
+        let flat = Geometry::new(image.shape(), matrix, PointLps(origin.into())).ok()?;
+        Some(Self { axes, offset_mm, flat })
+    }
+
+    /// The image's grid in the plane's own coordinates.
+    pub fn geometry(&self) -> &Geometry {
+        &self.flat
+    }
+
+    /// The image in the plane's own coordinates.
+    pub fn laid_flat(&self, image: &Volume<f32>) -> Volume<f32> {
+        Volume::new(self.flat.clone(), image.data().to_vec())
+    }
+
+    /// The foot of a point, in the plane's own coordinates.
+    pub fn flat_point(&self, point: PointLps) -> PointLps {
+        let flat = self.axes.transpose() * point.0.coords;
+        PointLps::new(flat.x, flat.y, 0.0)
+    }
+
+    /// Where a point in the plane's own coordinates lies in the patient.
+    pub fn point_to_lps(&self, flat: PointLps) -> PointLps {
+        let shift = Vector3::new(0.0, 0.0, self.offset_mm);
+        PointLps((self.axes * (flat.0.coords + shift)).into())
+    }
+
+    /// A pose in the plane's own coordinates as it lies in the patient.
+    pub fn pose_to_lps(&self, flat: &Pose) -> Pose {
+        let turn =
+            UnitQuaternion::from_rotation_matrix(&Rotation3::from_matrix_unchecked(self.axes));
+        Pose {
+            center: self.point_to_lps(flat.center),
+            orientation: crate::positive(turn * flat.orientation),
+            ..*flat
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{VoxelIndex, rotation_from_vector};
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_picture_is_flat_as_it_is() {
+        let picture = Geometry::isotropic([64, 48, 1], 1.0).unwrap();
+        let plane = Plane::of(&picture).unwrap();
+        assert_eq!(plane.geometry(), &picture);
+        let point = PointLps::new(3.25, 40.0, 0.0);
+        assert_eq!(plane.flat_point(point), point);
+        assert_eq!(plane.point_to_lps(point), point);
+        for shape in [[4, 4, 4], [1, 1, 9], [1, 1, 1]] {
+            assert!(Plane::of(&Geometry::isotropic(shape, 1.0).unwrap()).is_none());
+        }
+    }
+
+    proptest! {
+        /// Any slice, stored in any order of axes: voxels stay where they are.
+        #[test]
+        fn voxels_stay_in_place(
+            turn in prop::array::uniform3(-1.8f64..1.8),
+            thin in 0usize..3,
+            spacing in prop::array::uniform3(0.3f64..4.0),
+            flip in any::<[bool; 3]>(),
+            origin in prop::array::uniform3(-90.0f64..90.0),
+        ) {
+            let turn = rotation_from_vector(Vector3::from(turn)).to_rotation_matrix().into_inner();
+            let signed = |a: usize| if flip[a] { -spacing[a] } else { spacing[a] };
+            let matrix = turn * Matrix3::from_diagonal(&Vector3::from_fn(|a, _| signed(a)));
+            let mut shape = [7, 9, 8];
+            shape[thin] = 1;
+            let image = Geometry::new(shape, matrix, PointLps::new(origin[0], origin[1], origin[2])).unwrap();
+            let plane = Plane::of(&image).unwrap();
+            for corner in image.corners() {
+                let (lps, flat) = (image.to_lps(corner), plane.geometry().to_lps(corner));
+                prop_assert!(flat.0.z == 0.0);
+                prop_assert!(plane.flat_point(lps).distance_mm(&flat) < 1e-9);
+                prop_assert!(plane.point_to_lps(flat).distance_mm(&lps) < 1e-9);
+            }
+            // A box turned in the plane: its corners move with it.
+            let pose = Pose {
+                center: plane.geometry().to_lps(VoxelIndex::new(1.0, 2.0, 3.0)),
+                orientation: rotation_from_vector(Vector3::new(0.0, 0.0, 0.7)),
+                size_mm: [3.0, 2.0, 1.0],
+            };
+            let pose = Pose { center: PointLps::new(pose.center.0.x, pose.center.0.y, 0.0), ..pose };
+            for (flat, lps) in pose.corners().iter().zip(plane.pose_to_lps(&pose).corners()) {
+                prop_assert!(plane.point_to_lps(*flat).distance_mm(&lps) < 1e-9);
+            }
+        }
+    }
+}

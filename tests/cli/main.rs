@@ -20,6 +20,8 @@ mod info;
 mod label_map;
 mod landmarks;
 mod learning_curve;
+mod pictures;
+mod points;
 mod python;
 mod regions;
 mod robustness;

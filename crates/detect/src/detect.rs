@@ -18,8 +18,8 @@ use crate::working::spec::WorkingSpec;
 use crate::working::spec::{check_slices, check_window};
 use pbt_tree::{Backend, ImageLayout, LabelBackend, Score};
 use pbt_volume::{
-    Geometry, LANDMARKS_BOX, LARGEST_EDGE_MM, Location, Plane, PointLps, Pose, Precision, Pyramid, SMALLEST_EDGE_MM,
-    Status, Volume, trimmed,
+    Geometry, LANDMARKS_BOX, LARGEST_EDGE_MM, Location, Plane, PointLps, Pose, Precision, Pyramid,
+    SMALLEST_EDGE_MM, Status, Volume, trimmed,
 };
 use std::time::Instant;
 

@@ -125,7 +125,8 @@ mod tests {
 
         let center = PointLps::new(-4.5, 5.0, 5.0);
         let pose = Pose { center, orientation: UnitQuaternion::identity(), size_mm: [30.0; 3] };
-        let annotations = Annotations { boxes: vec![("skull".into(), pose)], ..Annotations::default() };
+        let annotations =
+            Annotations { boxes: vec![("skull".into(), pose)], ..Annotations::default() };
         assert!(
             check_annotations(Path::new("a"), &geometry, &annotations)
                 .unwrap_err()

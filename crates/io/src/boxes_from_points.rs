@@ -149,12 +149,12 @@ impl MeanShape {
         let mut points = normalised(&fullest.points)?;
         for _ in 0..ROUNDS {
             let next = normalised(&mean_of_fitted(&points, seen, flat))?;
-            let moved = |(old, new): (&Option<Vector3<f64>>, &Option<Vector3<f64>>)| match (old, new)
-            {
-                (Some(old), Some(new)) => (old - new).norm(),
-                (None, None) => 0.0,
-                _ => f64::INFINITY,
-            };
+            let moved =
+                |(old, new): (&Option<Vector3<f64>>, &Option<Vector3<f64>>)| match (old, new) {
+                    (Some(old), Some(new)) => (old - new).norm(),
+                    (None, None) => 0.0,
+                    _ => f64::INFINITY,
+                };
             let change = points.iter().zip(&next).map(moved).fold(0.0, f64::max);
             points = next;
             if change < SETTLED {
@@ -426,7 +426,8 @@ mod tests {
 
     #[test]
     fn boxes_lie_where_the_shape_was_put() {
-        for (twins, reach) in [(&TWINS[..], 0.3), (&[][..], 0.3), (&TWINS[..], 2.0), (&[][..], 2.0)] {
+        for (twins, reach) in [(&TWINS[..], 0.3), (&[][..], 0.3), (&TWINS[..], 2.0), (&[][..], 2.0)]
+        {
             let turns: Vec<UnitQuaternion<f64>> =
                 vectors(5, reach).into_iter().map(rotation_from_vector).collect();
             let shifts = vectors(6, 30.0);

@@ -89,8 +89,7 @@ impl Photo {
 
     /// The pixels; colours as their luma (ITU-R BT.709).
     pub(crate) fn load(self) -> Result<Loaded, IoError> {
-        let bad =
-            |what: String| IoError::input(&self.path, "pixels", what, REPAIR);
+        let bad = |what: String| IoError::input(&self.path, "pixels", what, REPAIR);
         let decoder = decoder(&self.bytes, self.format).map_err(|e| bad(e.to_string()))?;
         let image = DynamicImage::from_decoder(decoder).map_err(|e| bad(e.to_string()))?;
         let sha256 = self.sha256();
@@ -98,12 +97,13 @@ impl Photo {
         if is_coloured(&image) {
             warnings.push("colour: turned to grey".to_owned());
         }
-        let (voxel_type, bytes) = if image.color().bytes_per_pixel() / image.color().channel_count() > 1 {
-            let grey = image.into_luma16().into_raw();
-            (VoxelType::U16, grey.iter().flat_map(|value| value.to_le_bytes()).collect())
-        } else {
-            (VoxelType::U8, image.into_luma8().into_raw())
-        };
+        let (voxel_type, bytes) =
+            if image.color().bytes_per_pixel() / image.color().channel_count() > 1 {
+                let grey = image.into_luma16().into_raw();
+                (VoxelType::U16, grey.iter().flat_map(|value| value.to_le_bytes()).collect())
+            } else {
+                (VoxelType::U8, image.into_luma8().into_raw())
+            };
         let raw = RawImage::new(self.geometry, voxel_type, bytes, None).ok_or_else(|| {
             IoError::input(&self.path, "pixels", "are not as many as the header says", REPAIR)
         })?;
@@ -124,10 +124,7 @@ fn is_coloured(image: &DynamicImage) -> bool {
 }
 
 /// A decoder that allocates no more than the pixels take, and something to work with.
-fn decoder(
-    bytes: &[u8],
-    format: ImageFormat,
-) -> Result<impl ImageDecoder + '_, image::ImageError> {
+fn decoder(bytes: &[u8], format: ImageFormat) -> Result<impl ImageDecoder + '_, image::ImageError> {
     let mut reader = ImageReader::with_format(Cursor::new(bytes), format);
     // What the pixels take is held against the memory that there is, before they are decoded.
     reader.limits(Limits::no_limits());

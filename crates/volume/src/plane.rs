@@ -37,7 +37,11 @@ impl Plane {
         let mut origin = axes.transpose() * image.origin().0.coords;
         let offset_mm = std::mem::take(&mut origin.z);
         for a in 0..3 {
-            let kept = if a == thin { [0.0, 0.0, matrix[(2, a)]] } else { [matrix[(0, a)], matrix[(1, a)], 0.0] };
+            let kept = if a == thin {
+                [0.0, 0.0, matrix[(2, a)]]
+            } else {
+                [matrix[(0, a)], matrix[(1, a)], 0.0]
+            };
             matrix.set_column(a, &Vector3::from(kept));
         }
         let flat = Geometry::new(image.shape(), matrix, PointLps(origin.into())).ok()?;

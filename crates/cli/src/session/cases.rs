@@ -6,7 +6,9 @@ use pbt_io::{
     Annotations, CaseSpec, Dataset, Landmark, LandmarkState, PointsOfCase, RegionLabels,
     boxes_from_points, check_annotations,
 };
-use pbt_volume::{Geometry, LANDMARKS_BOX, Plane, PointLps, Pose, StructureKind, StructureSpec, Volume, trimmed};
+use pbt_volume::{
+    Geometry, LANDMARKS_BOX, Plane, PointLps, Pose, StructureKind, StructureSpec, Volume, trimmed,
+};
 use rayon::prelude::*;
 
 /// The boxes and landmarks of a case, with what was checked when it was read.
@@ -175,9 +177,9 @@ fn no_box_as_parent(dataset: &Dataset, landmark: &str) -> Failure {
 fn what_slices_refuse(cases: &[AnnotatedCase], wanted: &Wanted) -> Vec<(usize, Failure)> {
     let flat = cases.first().is_some_and(|case| case.plane.is_some());
     let refusal = |case: &AnnotatedCase| match (&case.plane, flat) {
-        (Some(_), true) if !wanted.is_of_points() => Some(
-            "shape: the image is 2D, and boxes are for volumes (give landmarks and no box)",
-        ),
+        (Some(_), true) if !wanted.is_of_points() => {
+            Some("shape: the image is 2D, and boxes are for volumes (give landmarks and no box)")
+        }
         (Some(_), false) => {
             Some("shape: the image is 2D, and others are volumes (train them by themselves)")
         }
@@ -246,11 +248,11 @@ pub fn read_cases(
         annotations.boxes.retain(|(name, _)| wanted.boxes.contains(name));
         annotations.landmarks.retain(|landmark| wanted.needs(&landmark.name));
         let file = spec.annotated_in();
-        let mut warnings = image.warnings.clone();
-        warnings.extend(check_annotations(file, image.volume.geometry(), &annotations)?);
         if annotations.in_pixels && !image.in_pixels {
             return Err(Failure::input(file, PIXELS_IN_MM));
         }
+        let mut warnings = image.warnings.clone();
+        warnings.extend(check_annotations(file, image.volume.geometry(), &annotations)?);
         let geometry = trimmed(&image.volume).geometry().clone();
         let case = AnnotatedCase::new(spec.clone(), annotations, image.sha256, geometry);
         Ok(AnnotatedCase { warnings, ..case })

@@ -249,10 +249,10 @@ impl Turn<'_> {
             let mut wanted = annotations.clone();
             wanted.boxes.retain(|(name, _)| is_wanted(name));
             wanted.landmarks.retain(|landmark| is_wanted(&landmark.name));
-            check_annotations(case.annotated_in(), &geometry, &wanted)?;
             if wanted.in_pixels && !result.is_in_pixels() {
                 return Err(Failure::input(case.annotated_in(), PIXELS_IN_MM));
             }
+            check_annotations(case.annotated_in(), &geometry, &wanted)?;
         }
         let detections: Vec<Detection> =
             result.iter().flat_map(|r| &r.detections).map(|d| d.detection()).collect();

@@ -16,9 +16,9 @@ use crate::landmarks::stage::{
     RIGHT_WITHIN, expected, step_between,
 };
 use crate::linear::map::RegressionProblem;
+use crate::pose::prior::Prior;
 use crate::random::Stream;
 use crate::stages::input::StageInput;
-use crate::pose::prior::Prior;
 use crate::stages::sampling::{grid_for, in_plane};
 use nalgebra::Vector3;
 use pbt_features::BoxGrid;
@@ -179,6 +179,9 @@ pub(crate) fn close_up<B: Backend>(
     (halvings > 0).then(|| CloseUp { halvings, border: border.min(MOST_BORDER) })
 }
 
+/// Landmarks of a shape that hardly varies are sought in patches of this size at least, in D.
+const SMALLEST_SPREAD: f64 = 0.005;
+
 /// Mean positions, and the root mean square over all landmarks of the distances from them in D: the
 /// unit of regressors.
 fn priors(
@@ -191,7 +194,8 @@ fn priors(
     let spread = (priors.iter().map(|p| p.spread_d * p.spread_d).sum::<f64>()
         / priors.len().max(1) as f64)
         .sqrt();
-    (priors, spread.clamp(1e-3, 0.5))
+    // Below, the patches of all regressors would be smaller than a model may have them.
+    (priors, spread.clamp(SMALLEST_SPREAD, 0.5))
 }
 
 /// Landmarks that are annotated in the same cases, so that one map can serve them.
@@ -289,6 +293,10 @@ fn spec<B: Backend>(
     }
 }
 
+/// In a plane the ridge penalty counts so many times: samples lie close together and say much the same.
+/// Held-out parts of the training images of fly wings gain 2 to 4 % by it.
+const IN_PLANE_STIFFNESS: f64 = 3.0;
+
 /// Draws the samples of a regressor.
 struct Sampler<'a, 'b, B: Backend> {
     input: &'a StageInput<'b, B>,
@@ -345,10 +353,11 @@ impl<B: Backend> Sampler<'_, '_, B> {
             }
         }
         let seen = self.spec.see(self.input.backend, self.input.images, &sites)?;
+        let stiffness = if self.input.prior.flat { IN_PLANE_STIFFNESS } else { 1.0 };
         Ok(LandmarkGroup {
             landmarks: group,
             map: RegressionProblem::new(seen, self.spec.len(), &targets)
-                .solve(self.regressor.ridge),
+                .solve(self.regressor.ridge * stiffness),
         })
     }
 }

@@ -48,9 +48,7 @@ const MOST_IN_PLANE: usize = 72;
 /// `n` rotations about z, evenly spread.
 fn plane_cover(n: usize) -> Vec<UnitQuaternion<f64>> {
     let angle = |i: usize| core::f64::consts::TAU * i as f64 / n as f64;
-    (0..n)
-        .map(|i| positive(rotation_from_vector(Vector3::new(0.0, 0.0, angle(i)))))
-        .collect()
+    (0..n).map(|i| positive(rotation_from_vector(Vector3::new(0.0, 0.0, angle(i))))).collect()
 }
 
 /// `n` rotations spread evenly over SO(3): super-Fibonacci spirals (Alexa, CVPR 2022, algorithm 1).

@@ -6,25 +6,18 @@ use pbt_features::BoxGrid;
 use pbt_tree::Patch;
 
 /// Points along each axis in proportion to the edge lengths, about `across` along D; the grid
-/// reaches `border_mm` beyond the box.
-///
-/// In a plane as many points as there would be in space lie in it, as far as a grid may have them.
+/// reaches `border_mm` beyond the box. In a plane all points lie in it.
 pub(crate) fn grid_for(prior: &Prior, across: f64, border_mm: f64) -> BoxGrid {
     let longer = prior.mean_size_mm.map(|s| s + 2.0 * border_mm);
     let scale = libm::cbrt(longer.iter().product());
+    let across = if prior.flat { in_plane(across) } else { across };
+    // The power below 1 keeps thin directions sampled.
+    let mut points =
+        longer.map(|s| libm::round(across * libm::pow(s / scale, 0.7)).clamp(3.0, 32.0) as u8);
     if prior.flat {
-        let across = in_plane(across);
-        let points =
-            longer.map(|s| libm::round(across * libm::pow(s / scale, 0.7)).clamp(3.0, 32.0) as u8);
-        let extent = std::array::from_fn(|a| longer[a] / prior.mean_size_mm[a]);
-        return BoxGrid { points: [points[0], points[1], 1], extent };
+        points[2] = 1;
     }
-    BoxGrid {
-        // The power below 1 keeps thin directions sampled.
-        points: longer
-            .map(|s| libm::round(across * libm::pow(s / scale, 0.7)).clamp(3.0, 32.0) as u8),
-        extent: std::array::from_fn(|a| longer[a] / prior.mean_size_mm[a]),
-    }
+    BoxGrid { points, extent: std::array::from_fn(|a| longer[a] / prior.mean_size_mm[a]) }
 }
 
 /// Points along an axis in a plane where there would be `across` in space.
@@ -32,8 +25,9 @@ pub(crate) fn in_plane(across: f64) -> f64 {
     libm::pow(across, IN_PLANE_POWER).min(32.0)
 }
 
-/// At 1.5 there are as many points in a plane as there would be in space.
-const IN_PLANE_POWER: f64 = 1.25;
+/// At 1.5 there would be as many points in a plane as in space. From 1.25 to 1.5 held-out parts of the
+/// training images of fly wings differ by less than 3 %.
+const IN_PLANE_POWER: f64 = 1.4;
 
 /// Distinct pyramid levels on which the structure has about so many voxels across.
 pub(crate) fn levels_for(prior: &Prior, working: &WorkingSpec, voxels_across: &[f64]) -> Vec<u8> {

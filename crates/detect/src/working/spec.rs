@@ -2,8 +2,8 @@
 
 use crate::DetectError;
 use pbt_volume::{
-    Geometry, IntensityPolicy, Padding, Plane, Pose, Pyramid, Volume, VoxelIndex, check_memory, resample,
-    working_geometry,
+    Geometry, IntensityPolicy, Padding, Plane, Pose, Pyramid, Volume, VoxelIndex, check_memory,
+    resample, working_geometry,
 };
 use serde::{Deserialize, Serialize};
 
@@ -155,11 +155,15 @@ pub(crate) fn check_slices(image: &Geometry, flat: bool) -> Result<Option<Plane>
         (Some(plane), true) => Ok(Some(plane)),
         (None, false) => Ok(None),
         (Some(_), false) => {
-            let what = format!("the image is 2D ({i} x {j} x {k} voxels), and the model is of volumes (give a volume)");
+            let what = format!(
+                "the image is 2D ({i} x {j} x {k} voxels), and the model is of volumes (give a volume)"
+            );
             Err(DetectError::image("shape", what))
         }
         (None, true) => {
-            let what = format!("the image has {i} x {j} x {k} voxels, and the model is of 2D images (give a single slice)");
+            let what = format!(
+                "the image has {i} x {j} x {k} voxels, and the model is of 2D images (give a single slice)"
+            );
             Err(DetectError::image("shape", what))
         }
     }

@@ -138,15 +138,16 @@ fn geometry(
         IoError::input(path, format!("series {label}"), problem, advice.to_owned())
     };
     let count = planes.len();
-    if count < 2 {
-        return Err(refused(
-            "is a single slice, no volume".into(),
-            "give the folder of the whole series",
-        ));
-    }
     let position = |n: usize| planes[n].placement.position;
-    let step = (position(count - 1) - position(0)) / (count - 1) as f64;
     let normal = planes[0].placement.normal();
+    let step = match count {
+        1 => {
+            notes.push("series: is a single slice, read as a 2D image".to_owned());
+            // A slice alone has no distance to the next; nothing hangs on this one.
+            normal * planes[0].placement.spacing_mm.iter().product::<f64>().sqrt()
+        }
+        _ => (position(count - 1) - position(0)) / (count - 1) as f64,
+    };
     let off: Vec<f64> =
         (0..count).map(|n| (position(n) - position(0) - step * n as f64).norm()).collect();
     let worst_mm = off.iter().copied().fold(0.0, f64::max);

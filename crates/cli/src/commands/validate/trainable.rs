@@ -114,10 +114,7 @@ mod tests {
             "{found:?}"
         );
         let found = findings(StructureKind::Landmark, &[20, 20], &[]);
-        assert!(
-            found[0].message.contains("0 annotated training case(s)"),
-            "{found:?}"
-        );
+        assert!(found[0].message.contains("0 annotated training case(s)"), "{found:?}");
         assert!(findings(StructureKind::Box, &[], &[]).is_empty());
     }
 }

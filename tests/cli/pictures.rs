@@ -1,0 +1,178 @@
+//! 2D images: pictures in pixels, and slices in millimetres.
+
+use crate::support::{numbers, pbt, read_json, refused, scratch, text, tiny, train};
+use image::{GrayImage, Luma, RgbImage};
+use nalgebra::{Matrix3, Vector3};
+use pbt_io::{RawImage, VoxelType, read_image, write_image};
+use pbt_volume::{Geometry, PointLps, Random, VoxelIndex};
+use serde_json::{Value, json};
+use std::path::Path;
+use tempfile::TempDir;
+
+const WIDTH: u32 = 160;
+const HEIGHT: u32 = 120;
+const TRAINING: usize = 8;
+
+/// Discs about the middle of a picture: place, radius, brightness.
+const DISCS: [(&str, [f64; 2], f64, f64); 5] = [
+    ("a", [-40.0, -20.0], 6.0, 250.0),
+    ("b", [38.0, -24.0], 9.0, 180.0),
+    ("c", [42.0, 22.0], 5.0, 230.0),
+    ("d", [-30.0, 25.0], 8.0, 120.0),
+    ("e", [0.0, 4.0], 7.0, 40.0),
+];
+
+/// A picture of the discs, turned and moved, with noise; and where their middles are, pixels.
+fn picture(n: usize) -> (GrayImage, Vec<(&'static str, [f64; 2])>) {
+    let mut random = Random::from_seed(n as u64);
+    let (sin, cos) = random.between(-0.3, 0.3).sin_cos();
+    let shift = [random.between(-10.0, 10.0), random.between(-8.0, 8.0)];
+    let scale = random.between(0.9, 1.1);
+    let place = |[x, y]: [f64; 2]| {
+        let turned = [cos * x - sin * y, sin * x + cos * y];
+        [80.0 + scale * turned[0] + shift[0], 60.0 + scale * turned[1] + shift[1]]
+    };
+    let places: Vec<(&str, [f64; 2])> = DISCS.map(|(name, at, ..)| (name, place(at))).to_vec();
+    let image = GrayImage::from_fn(WIDTH, HEIGHT, |i, j| {
+        let inside = |n: &usize| {
+            let (_, [x, y]) = places[*n];
+            (f64::from(i) - x).hypot(f64::from(j) - y) < DISCS[*n].2
+        };
+        let bright = (0..DISCS.len()).find(inside).map_or(80.0, |n| DISCS[n].3);
+        Luma([(bright + random.between(-8.0, 8.0)) as u8])
+    });
+    (image, places)
+}
+
+/// Pictures with tables of landmarks: eight to train, three to test.
+fn pictures() -> TempDir {
+    let folder = scratch();
+    let mut cases = Vec::new();
+    for n in 0..TRAINING + 3 {
+        let (image, places) = picture(n);
+        image.save(folder.path().join(format!("w{n}.png"))).unwrap();
+        let row = |(name, [x, y]): &(&str, [f64; 2])| format!("{name},{x},{y}\n");
+        let table: String = places.iter().map(row).collect();
+        let file = format!("w{n}.csv");
+        std::fs::write(folder.path().join(&file), format!("label,x_px,y_px\n{table}")).unwrap();
+        let split = if n < TRAINING { "train" } else { "test" };
+        cases.push(json!({ "id": format!("w{n}"), "image": format!("w{n}.png"), "annotations": file, "split": split }));
+    }
+    let structures: Value =
+        DISCS.iter().map(|(name, ..)| json!({ "name": name, "kind": "landmark" })).collect();
+    let dataset = json!({ "schema": "pbt-dataset/1", "name": "discs", "modality": "photograph", "structures": structures, "cases": cases });
+    std::fs::write(folder.path().join("dataset.json"), dataset.to_string()).unwrap();
+    folder
+}
+
+fn detected(model: &Path, image: &Path) -> Value {
+    let out = scratch();
+    pbt(["detect", "-q", "-m", text(model), "-i", text(image), "-o", text(out.path())])
+        .exits_with(0);
+    let name = Path::new(image.file_name().unwrap()).with_extension("").with_extension("json");
+    read_json(&out.path().join(name))
+}
+
+fn places(result: &Value) -> Vec<[f64; 3]> {
+    let all = result["detections"].as_array().unwrap();
+    all.iter().map(|d| numbers(&d["position_lps_mm"])).collect()
+}
+
+#[test]
+fn pictures_and_slices_from_training_to_the_report() {
+    let (data, out) = (pictures(), scratch());
+    pbt(["validate", text(data.path())]).exits_with(0);
+    let model = out.path().join("discs.pbt");
+    train(data.path(), &model, &["-q", "--threads", "1"]).exits_with(0);
+    let again = out.path().join("again.pbt");
+    train(data.path(), &again, &["-q", "--threads", "2"]).exits_with(0);
+    assert!(std::fs::read(&model).unwrap() == std::fs::read(&again).unwrap());
+
+    let report = out.path().join("report.json");
+    pbt(["evaluate", "-q", "-m", text(&model), "-i", text(data.path()), "-o", text(&report)])
+        .exits_with(0);
+    let errors = &read_json(&report)["summary"]["overall"]["center_mm"];
+    let (mean, most) = (errors["mean"].as_f64().unwrap(), errors["max"].as_f64().unwrap());
+    println!("discs: mean {mean:.2} px, largest {most:.2}");
+    assert!(mean < 1.0 && most < 3.0, "{errors}");
+
+    let (image, _) = picture(TRAINING);
+    let result = detected(&model, &data.path().join(format!("w{TRAINING}.png")));
+    assert_eq!(result["coordinate_system"], "pixel");
+    assert_eq!(numbers(&result["input"]["shape"]), [160.0, 120.0, 1.0]);
+    let in_pixels = places(&result);
+    assert!(in_pixels.iter().all(|place| place[2] == 0.0));
+
+    // The same pixels as a sagittal and as an oblique slice: the same places, in the patient.
+    let tilted = Matrix3::new(0.8, 0.0, 0.6, 0.0, 1.0, 0.0, -0.6, 0.0, 0.8);
+    let sagittal = Matrix3::new(0.0, 0.0, 3.0, 1.0, 0.0, 0.0, 0.0, 1.0, 0.0);
+    for (name, matrix, tolerance) in [("sagittal", sagittal, 1e-6), ("tilted", tilted, 0.05)] {
+        let origin = matrix * Vector3::new(64.0, -128.0, 17.3);
+        let grid = Geometry::new([160, 120, 1], matrix, PointLps(origin.into())).unwrap();
+        let raw = RawImage::new(grid.clone(), VoxelType::U8, image.as_raw().clone(), None).unwrap();
+        let path = out.path().join(format!("{name}.nrrd"));
+        write_image(&path, &raw).unwrap();
+        let slice = detected(&model, &path);
+        assert_eq!(slice["coordinate_system"], "LPS");
+        for (pixel, found) in in_pixels.iter().zip(places(&slice)) {
+            let there = grid.to_lps(VoxelIndex::new(pixel[0], pixel[1], 0.0));
+            let off = there.distance_mm(&PointLps::new(found[0], found[1], found[2]));
+            assert!(off < tolerance, "{name}: {off} mm");
+        }
+    }
+
+    // Colour says the same as the grey that it is made of, and a warning.
+    let color = RgbImage::from_fn(WIDTH, HEIGHT, |i, j| {
+        let [grey] = image.get_pixel(i, j).0;
+        image::Rgb(if (i, j) == (0, 0) { [255, 0, 0] } else { [grey; 3] })
+    });
+    let path = out.path().join("color.png");
+    color.save(&path).unwrap();
+    let result = detected(&model, &path);
+    assert_eq!(result["warnings"], json!(["colour: turned to grey"]));
+
+    // Volumes and 2D images do not go together.
+    let volume = tiny().folder().join("c0.nii.gz");
+    let detect = |model: &Path, image: &Path| {
+        pbt(["detect", "-q", "-m", text(model), "-i", text(image), "-o", text(out.path())])
+    };
+    refused(detect(&model, &volume), 4, &["c0.nii.gz: shape: the image has", "of 2D images"]);
+    let png = data.path().join("w0.png");
+    refused(detect(&tiny().model(), &png), 4, &["w0.png: shape: the image is 2D"]);
+}
+
+#[test]
+fn what_does_not_fit_2d_images_is_named() {
+    let (data, out) = (pictures(), scratch());
+    let model = out.path().join("m.pbt");
+    let file = data.path().join("dataset.json");
+    let whole = read_json(&file);
+    let with = |change: &dyn Fn(&mut Value)| {
+        let mut dataset = whole.clone();
+        change(&mut dataset);
+        std::fs::write(&file, dataset.to_string()).unwrap();
+        train(data.path(), &model, &["-q"])
+    };
+    // Pixels of a volume in millimetres.
+    let volume = tiny().folder().join("c0.nii.gz");
+    let outcome = with(&|d| d["cases"][1]["image"] = json!(text(&volume)));
+    refused(outcome, 4, &["w1.csv: columns: the landmarks are in pixels"]);
+    // A volume beside pictures.
+    let middle = read_image(&volume).unwrap().volume.geometry().center().0;
+    let row = |(name, [x, y], ..): &(&str, [f64; 2], f64, f64)| {
+        format!("{name},{},{},{}\n", middle.x + x / 10.0, middle.y + y / 10.0, middle.z)
+    };
+    let table: String = DISCS.iter().map(row).collect();
+    let table = format!("label,x_lps,y_lps,z_lps\n{table}");
+    std::fs::write(data.path().join("mm.csv"), table).unwrap();
+    let outcome = with(&|d| {
+        d["cases"][1]["image"] = json!(text(&volume));
+        d["cases"][1]["annotations"] = json!("mm.csv");
+    });
+    refused(outcome, 4, &["c0.nii.gz: shape: the image is a volume, and others are 2D"]);
+    // A box in a picture.
+    let outcome = with(&|d| {
+        d["structures"].as_array_mut().unwrap().push(json!({ "name": "box", "kind": "box" }));
+    });
+    refused(outcome, 4, &["w0.png: shape: the image is 2D, and boxes are for volumes"]);
+}

@@ -128,6 +128,17 @@ fn odd_dicom_files_hold_a_volume_or_are_refused_clearly() {
     // A dose grid is the only file of several planes that says where they lie; the compressed copy
     // says it by elements of unknown kind.
     let shape = [10, 10, 15];
+    // Single slices are 2D images; all copies of one of them, in any encoding, are the same.
+    let slices: Vec<(String, [usize; 3])> = volumes.extract_if(.., |(_, n)| n[2] == 1).collect();
+    let copies: Vec<&String> =
+        slices.iter().map(|(name, _)| name).filter(|name| name.starts_with("MR_small")).collect();
+    assert_eq!((slices.len(), copies.len()), (9, 5));
+    let pixels = |name: &str| {
+        let image = read_image(&data.join("odd_files/dicom").join(name)).unwrap();
+        assert!(image.warnings.iter().any(|w| w.contains("a single slice, read as a 2D image")));
+        image.volume
+    };
+    assert!(copies.iter().all(|name| pixels(name) == pixels("MR_small_RLE.dcm")));
     assert_eq!(volumes, [("rtdose.dcm".to_owned(), shape), ("rtdose_rle.dcm".to_owned(), shape)]);
     let dose = |name: &str| read_raw(&data.join("odd_files/dicom").join(name)).unwrap().raw;
     let raw = dose("rtdose.dcm");

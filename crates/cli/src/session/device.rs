@@ -137,7 +137,8 @@ impl Device {
         resume: Option<&[u8]>,
         observer: &dyn Observer,
     ) -> Result<Trained, Failure> {
-        let trained = self.install(|| pbt_detect::train(&self.processor, data, config, seed, resume, observer));
+        let trained = self
+            .install(|| pbt_detect::train(&self.processor, data, config, seed, resume, observer));
         trained.map_err(|e| self.named(e))
     }
 
@@ -169,7 +170,8 @@ impl Device {
         seed: u64,
         observer: &dyn Observer,
     ) -> Result<Trained, Failure> {
-        let trained = self.install(|| pbt_detect::train_regions(&self.processor, data, config, seed, observer));
+        let trained = self
+            .install(|| pbt_detect::train_regions(&self.processor, data, config, seed, observer));
         trained.map_err(|e| self.named(e))
     }
 

@@ -2,6 +2,7 @@
 
 use crate::DetectError;
 use crate::masks::frame::FrameGrid;
+use crate::masks::landmarks::{self, LabelledLandmark};
 use crate::masks::moments;
 use crate::masks::quality::{Quality, SIGNS};
 use crate::masks::rounds::{MaskRound, Refit};
@@ -29,6 +30,9 @@ pub(super) struct MaskCard {
     grid: FrameGrid,
     rounds: Vec<RoundCard>,
     moves_box: bool,
+    /// Landmarks of the structure that the labels move.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    landmarks: Vec<usize>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     quality: Option<QualityCard>,
 }
@@ -67,6 +71,10 @@ pub(super) fn put(tables: &mut TableWriter, n: usize, stage: &MaskStage) -> Mask
     let length = moments::count(stage.prior.len());
     let maps = stage.rounds.iter().map(|round| &round.refit.map);
     put_maps(tables, &format!("{name}.refit"), length, maps);
+    if !stage.landmarks.is_empty() {
+        let maps = stage.landmarks.iter().map(|landmark| &landmark.map);
+        put_maps(tables, &format!("{name}.landmarks"), landmarks::count(stage.prior.len()), maps);
+    }
     if let Some(quality) = &stage.quality {
         put_maps(tables, &format!("{name}.dice"), SIGNS, std::iter::once(&quality.dice));
     }
@@ -85,6 +93,7 @@ pub(super) fn put(tables: &mut TableWriter, n: usize, stage: &MaskStage) -> Mask
         grid: stage.grid.clone(),
         rounds: stage.rounds.iter().map(round).collect(),
         moves_box: stage.moves_box,
+        landmarks: stage.landmarks.iter().map(|landmark| landmark.landmark).collect(),
         quality: stage.quality.as_ref().map(|quality| QualityCard {
             doubtful_below: quality.doubtful_below,
             log_volume_90: quality.log_volume_90.clone(),
@@ -163,6 +172,14 @@ pub(super) fn take(
         refit: Refit { map, taken },
     });
     let rounds = rounds.collect();
+    let landmarks = if card.landmarks.is_empty() {
+        Vec::new()
+    } else {
+        let outputs = vec![3; card.landmarks.len()];
+        take_maps(tables, &format!("{name}.landmarks"), landmarks::count(labels), &outputs)?
+    };
+    let landmarks = card.landmarks.into_iter().zip(landmarks);
+    let landmarks = landmarks.map(|(landmark, map)| LabelledLandmark { landmark, map }).collect();
     let quality = match card.quality {
         Some(quality) => {
             let mut maps = take_maps(tables, &format!("{name}.dice"), SIGNS, &[1])?;
@@ -189,6 +206,7 @@ pub(super) fn take(
         prior,
         rounds,
         moves_box: card.moves_box,
+        landmarks,
         quality,
     })
 }

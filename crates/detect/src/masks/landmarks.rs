@@ -1,25 +1,36 @@
 //! Landmarks where the labels say that they are.
 //!
 //! Many landmarks are defined by a segmentation: a centroid, a tip, the middle of a border. A linear
-//! map from where the labels lie, and where the landmark was found, leads from there to where it
-//! is. It is learned where cases are held out, by the labels and by the search, so that it trusts
+//! map of the ways from where the landmark was found to [places] that the labels tell leads to where
+//! it is. It is learned where cases are held out, by the labels and by the search, so that it trusts
 //! each as far as it can be trusted (stacked regression: Breiman 1996).
 
 use crate::data::folds::Folds;
 use crate::linear::map::{LinearMap, RegressionProblem};
-use crate::masks::extremes::{self, extremes};
 use crate::masks::frame::FrameGrid;
-use crate::masks::moments::{self, UNITS, moments};
+use crate::masks::moments::UNITS;
+use crate::masks::places::places;
+use nalgebra::Vector3;
 use pbt_volume::{PointLps, Pose};
 
 /// Penalties that are tried, as shares of the mean variance of a number.
-const RIDGES: [f64; 6] = [1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0];
+const RIDGES: [f64; 6] = [1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0];
 
-/// Fewest cases to learn from.
-const FEWEST: usize = 6;
+/// Shares of the way to a place that are tried before the map: few cases cannot tell a map that a
+/// landmark is there, or halfway.
+const LEANS: [f64; 3] = [0.0, 0.5, 1.0];
+
+/// Fewest cases to learn from: with ten, some landmarks of the hippocampus came out worse in other cases.
+const FEWEST: usize = 20;
 
 /// Labels have their say where that leaves less than this of the mean error.
 const WORTH: f64 = 0.95;
+
+/// Another place is looked at where that leaves less than this of it.
+const WORTH_MORE: f64 = 0.98;
+
+/// Most places for a landmark.
+const MOST_PLACES: usize = 6;
 
 /// Landmarks that are found farther off than so many times the median are of something else, or
 /// wrongly annotated: they say nothing.
@@ -30,55 +41,69 @@ const FAR: f64 = 4.0;
 pub struct LabelledLandmark {
     /// Its place among the landmarks of its structure.
     pub landmark: usize,
-    /// Three numbers: the way to it along the axes of the frame, in edges of the box.
+    /// The places that tell where it is, by their number.
+    pub places: Vec<usize>,
+    /// This share of the way to the first of them is gone at any rate.
+    pub lean: f64,
+    /// From the ways to these places to the rest of the way to the landmark, all along the axes of
+    /// the frame in edges of the box.
     pub map: LinearMap<i32>,
-}
-
-/// How many numbers a map has for so many labels.
-pub(crate) fn count(labels: usize) -> usize {
-    moments::count(labels) + extremes::count(labels) + 3
 }
 
 /// What labels say of places in their frame.
 #[derive(Debug, Clone)]
 pub(crate) struct Said {
     frame: Pose,
-    numbers: Vec<i16>,
+    /// In edges of the box.
+    places: Vec<[f64; 3]>,
 }
 
 impl Said {
     /// `shares` are the probabilities of the classes of each voxel of the grid about the frame.
     pub(crate) fn new(frame: Pose, grid: &FrameGrid, shares: &[u32], classes: usize) -> Self {
-        let mut numbers = moments(grid, shares, classes);
-        numbers.extend(extremes(grid, shares, classes).into_iter().map(number));
-        Self { frame, numbers }
+        Self { frame, places: places(grid, shares, classes) }
     }
 
-    /// A place in edges of the box, from its middle.
-    fn place(&self, point: PointLps) -> [f64; 3] {
+    /// A point in edges of the box.
+    fn in_edges(&self, point: PointLps) -> [f64; 3] {
         let mm = self.frame.orientation.inverse() * (point.0 - self.frame.center.0);
         [0, 1, 2].map(|a| mm[a] / self.frame.size_mm[a])
     }
 
-    fn row(&self, found: PointLps) -> Vec<i16> {
-        let found = self.place(found).map(number);
-        self.numbers.iter().copied().chain(found).collect()
+    /// The ways from a landmark to these places.
+    fn ways(&self, found: PointLps, places: &[usize]) -> Vec<i16> {
+        let found = self.in_edges(found);
+        let way = |&n: &usize| {
+            [0, 1, 2].map(|a| {
+                let units = (self.places[n][a] - found[a]) * UNITS;
+                libm::round(units.clamp(-4095.0, 4095.0)) as i16
+            })
+        };
+        places.iter().flat_map(way).collect()
     }
 
-    fn moved(&self, found: PointLps, way: &[f64]) -> PointLps {
-        let mm = |a: usize| way[a].clamp(-0.5, 0.5) * self.frame.size_mm[a];
-        PointLps(found.0 + self.frame.orientation * nalgebra::Vector3::new(mm(0), mm(1), mm(2)))
+    /// Where a landmark is moved that was found here.
+    fn moved(
+        &self,
+        found: PointLps,
+        places: &[usize],
+        lean: f64,
+        map: &LinearMap<i32>,
+    ) -> PointLps {
+        let ways = self.ways(found, places);
+        let rest = map.apply(&ways);
+        let mm = Vector3::from_fn(|a, _| {
+            let way = lean * f64::from(ways[a]) / UNITS + rest[a];
+            way.clamp(-0.5, 0.5) * self.frame.size_mm[a]
+        });
+        PointLps(found.0 + self.frame.orientation * mm)
     }
-}
-
-fn number(edges: f64) -> i16 {
-    libm::round((edges * UNITS).clamp(-4095.0, 4095.0)) as i16
 }
 
 impl LabelledLandmark {
     /// The landmark that was found here, where labels and search together put it.
     pub(crate) fn place(&self, said: &Said, found: PointLps) -> PointLps {
-        said.moved(found, &self.map.apply(&said.row(found)))
+        said.moved(found, &self.places, self.lean, &self.map)
     }
 
     /// Learns from held-out cases. With the map come the places of all cases, by maps that have not
@@ -95,39 +120,28 @@ impl LabelledLandmark {
         if known.len() < FEWEST || folds.count() < 2 {
             return None;
         }
-        let fit = |keeps: &dyn Fn(usize) -> bool, ridge: f64| -> Option<LinearMap<i32>> {
-            let kept: Vec<_> = known.iter().filter(|c| keeps(c.subject)).collect();
-            let patches: Vec<i16> = kept.iter().flat_map(|c| c.said.row(c.found)).collect();
-            let ways: Vec<[f64; 3]> = kept.iter().map(|c| c.way()).collect();
-            let targets: Vec<Vec<f64>> =
-                (0..3).map(|a| ways.iter().map(|way| way[a]).collect()).collect();
-            let length = patches.len() / kept.len().max(1);
-            (!kept.is_empty())
-                .then(|| RegressionProblem::new(patches, length, &targets).solve(ridge))
-        };
-        let held_out = |ridge: f64| -> Option<Vec<PointLps>> {
-            let maps: Option<Vec<LinearMap<i32>>> = (0..folds.count())
-                .map(|part| fit(&|subject| !folds.holds_out(part, subject), ridge))
-                .collect();
-            let maps = maps?;
-            let place = |c: &HeldOutLandmark<'_>| {
-                let part = (0..maps.len()).find(|&part| folds.holds_out(part, c.subject));
-                c.said.moved(c.found, &maps[part.unwrap_or(0)].apply(&c.said.row(c.found)))
-            };
-            Some(cases.iter().map(place).collect())
-        };
-        let error = |places: &[PointLps]| -> f64 {
-            let off = cases.iter().zip(places).filter(|(c, _)| c.off_mm() <= far);
-            off.map(|(c, place)| place.distance_mm(&c.truth)).sum()
-        };
-        let tried = RIDGES.iter().filter_map(|&ridge| {
-            let places = held_out(ridge)?;
-            Some((ridge, error(&places), places))
-        });
-        let (ridge, left, places) = tried.min_by(|a, b| a.1.total_cmp(&b.1))?;
-        let before: f64 = known.iter().map(|c| c.off_mm()).sum();
-        (left < WORTH * before).then_some(())?;
-        Some((Self { landmark, map: fit(&|_| true, ridge)? }, places))
+        let trial = Trial { cases, known, folds, far };
+        let mut left = trial.error(|c| c.found);
+        let mut best: Option<Fit> = None;
+        let all = trial.known[0].said.places.len();
+        // One place after the other, each the one that helps most.
+        for worth in [WORTH].into_iter().chain([WORTH_MORE; MOST_PLACES - 1]) {
+            let chosen = best.as_ref().map_or(&[][..], |fit| &fit.places);
+            let more = (0..all).filter(|n| !chosen.contains(n)).flat_map(|n| {
+                let places: Vec<usize> = chosen.iter().copied().chain([n]).collect();
+                let lean = best.as_ref().map(|fit| fit.lean);
+                let leans = LEANS.into_iter().filter(move |&l| lean.is_none_or(|lean| lean == l));
+                leans.flat_map(move |lean| RIDGES.map(|ridge| (places.clone(), lean, ridge)))
+            });
+            let fits = more.filter_map(|(places, lean, ridge)| trial.fit(places, lean, ridge));
+            let next = fits.min_by(|a, b| a.error.total_cmp(&b.error));
+            let Some(next) = next.filter(|next| next.error < worth * left) else { break };
+            left = next.error;
+            best = Some(next);
+        }
+        let Fit { places, lean, ridge, moved, .. } = best?;
+        let map = trial.map(&places, lean, ridge, |_| true)?;
+        Some((Self { landmark, places, lean, map }, moved))
     }
 }
 
@@ -145,11 +159,69 @@ impl HeldOutLandmark<'_> {
     fn off_mm(&self) -> f64 {
         self.found.distance_mm(&self.truth)
     }
+}
 
-    /// From where it was found to where it is, in edges of the frame.
-    fn way(&self) -> [f64; 3] {
-        let (found, truth) = (self.said.place(self.found), self.said.place(self.truth));
-        [0, 1, 2].map(|a| truth[a] - found[a])
+/// Maps that are tried.
+struct Trial<'a> {
+    cases: &'a [HeldOutLandmark<'a>],
+    /// Those that say something.
+    known: Vec<&'a HeldOutLandmark<'a>>,
+    folds: Folds,
+    far: f64,
+}
+
+/// A map, as held-out cases see it.
+struct Fit {
+    places: Vec<usize>,
+    lean: f64,
+    ridge: f64,
+    /// Where it puts the landmark in all cases.
+    moved: Vec<PointLps>,
+    /// Sum over the cases that say something, mm.
+    error: f64,
+}
+
+impl Trial<'_> {
+    fn map(
+        &self,
+        places: &[usize],
+        lean: f64,
+        ridge: f64,
+        keeps: impl Fn(usize) -> bool,
+    ) -> Option<LinearMap<i32>> {
+        let kept: Vec<_> = self.known.iter().filter(|c| keeps(c.subject)).collect();
+        if kept.is_empty() {
+            return None;
+        }
+        let length = 3 * places.len();
+        let rows: Vec<i16> = kept.iter().flat_map(|c| c.said.ways(c.found, places)).collect();
+        let rest = |(c, row): (&&&HeldOutLandmark<'_>, &[i16]), a: usize| {
+            let way = c.said.in_edges(c.truth)[a] - c.said.in_edges(c.found)[a];
+            way - lean * f64::from(row[a]) / UNITS
+        };
+        let cases = || kept.iter().zip(rows.chunks_exact(length));
+        let targets: Vec<Vec<f64>> =
+            (0..3).map(|a| cases().map(|case| rest(case, a)).collect()).collect();
+        Some(RegressionProblem::new(rows, length, &targets).solve(ridge))
+    }
+
+    fn fit(&self, places: Vec<usize>, lean: f64, ridge: f64) -> Option<Fit> {
+        let parts = 0..self.folds.count();
+        let maps: Option<Vec<LinearMap<i32>>> = parts
+            .map(|part| self.map(&places, lean, ridge, |s| !self.folds.holds_out(part, s)))
+            .collect();
+        let maps = maps?;
+        let moved = |c: &HeldOutLandmark<'_>| {
+            let part = (0..maps.len()).find(|&part| self.folds.holds_out(part, c.subject));
+            c.said.moved(c.found, &places, lean, &maps[part.unwrap_or(0)])
+        };
+        let error = self.error(moved);
+        Some(Fit { moved: self.cases.iter().map(moved).collect(), places, lean, ridge, error })
+    }
+
+    fn error(&self, place: impl Fn(&HeldOutLandmark<'_>) -> PointLps) -> f64 {
+        let counts = self.cases.iter().filter(|c| c.off_mm() <= self.far);
+        counts.map(|c| place(c).distance_mm(&c.truth)).sum()
     }
 }
 

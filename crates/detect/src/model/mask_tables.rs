@@ -2,8 +2,9 @@
 
 use crate::DetectError;
 use crate::masks::frame::FrameGrid;
-use crate::masks::landmarks::{self, LabelledLandmark};
+use crate::masks::landmarks::LabelledLandmark;
 use crate::masks::moments;
+use crate::masks::places;
 use crate::masks::quality::{Quality, SIGNS};
 use crate::masks::rounds::{MaskRound, Refit};
 use crate::masks::stage::MaskStage;
@@ -32,7 +33,7 @@ pub(super) struct MaskCard {
     moves_box: bool,
     /// Landmarks of the structure that the labels move.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
-    landmarks: Vec<usize>,
+    landmarks: Vec<LandmarkCard>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     quality: Option<QualityCard>,
 }
@@ -43,6 +44,14 @@ struct RoundCard {
     channels: Vec<Filter>,
     outside: Outside,
     taken: [f64; 3],
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LandmarkCard {
+    landmark: usize,
+    places: Vec<usize>,
+    lean: f64,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -71,9 +80,10 @@ pub(super) fn put(tables: &mut TableWriter, n: usize, stage: &MaskStage) -> Mask
     let length = moments::count(stage.prior.len());
     let maps = stage.rounds.iter().map(|round| &round.refit.map);
     put_maps(tables, &format!("{name}.refit"), length, maps);
-    if !stage.landmarks.is_empty() {
-        let maps = stage.landmarks.iter().map(|landmark| &landmark.map);
-        put_maps(tables, &format!("{name}.landmarks"), landmarks::count(stage.prior.len()), maps);
+    for (l, landmark) in stage.landmarks.iter().enumerate() {
+        let numbers = 3 * landmark.places.len();
+        let map = std::iter::once(&landmark.map);
+        put_maps(tables, &format!("{name}.landmark.{l}"), numbers, map);
     }
     if let Some(quality) = &stage.quality {
         put_maps(tables, &format!("{name}.dice"), SIGNS, std::iter::once(&quality.dice));
@@ -93,7 +103,11 @@ pub(super) fn put(tables: &mut TableWriter, n: usize, stage: &MaskStage) -> Mask
         grid: stage.grid.clone(),
         rounds: stage.rounds.iter().map(round).collect(),
         moves_box: stage.moves_box,
-        landmarks: stage.landmarks.iter().map(|landmark| landmark.landmark).collect(),
+        landmarks: stage
+            .landmarks
+            .iter()
+            .map(|l| LandmarkCard { landmark: l.landmark, places: l.places.clone(), lean: l.lean })
+            .collect(),
         quality: stage.quality.as_ref().map(|quality| QualityCard {
             doubtful_below: quality.doubtful_below,
             log_volume_90: quality.log_volume_90.clone(),
@@ -172,14 +186,17 @@ pub(super) fn take(
         refit: Refit { map, taken },
     });
     let rounds = rounds.collect();
-    let landmarks = if card.landmarks.is_empty() {
-        Vec::new()
-    } else {
-        let outputs = vec![3; card.landmarks.len()];
-        take_maps(tables, &format!("{name}.landmarks"), landmarks::count(labels), &outputs)?
-    };
-    let landmarks = card.landmarks.into_iter().zip(landmarks);
-    let landmarks = landmarks.map(|(landmark, map)| LabelledLandmark { landmark, map }).collect();
+    let mut landmarks = Vec::new();
+    for (l, LandmarkCard { landmark, places, lean }) in card.landmarks.into_iter().enumerate() {
+        if places.is_empty() || places.iter().any(|&place| place >= places::count(labels)) {
+            return Err(wrong("the places of a landmark are none"));
+        }
+        within(&name, "lean", lean, (0.0, 1.0))?;
+        let table = format!("{name}.landmark.{l}");
+        let mut maps = take_maps(tables, &table, 3 * places.len(), &[3])?;
+        let Some(map) = maps.pop() else { return Err(wrong("a landmark has no map")) };
+        landmarks.push(LabelledLandmark { landmark, places, lean, map });
+    }
     let quality = match card.quality {
         Some(quality) => {
             let mut maps = take_maps(tables, &format!("{name}.dice"), SIGNS, &[1])?;

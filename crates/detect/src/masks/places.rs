@@ -1,4 +1,5 @@
-//! Where the ends of a mask lie, and where its labels meet: what landmarks are often defined by.
+//! Places that labels tell: their middles, their ends, and where they meet. Landmarks are often
+//! defined by them.
 
 use crate::masks::frame::FrameGrid;
 use pbt_tree::LEAF_ONE;
@@ -6,16 +7,17 @@ use pbt_tree::LEAF_ONE;
 /// This part of a mask is an end of it.
 const END: f64 = 0.05;
 
-/// How many numbers there are for so many labels: the middles of both ends along each axis, and of
-/// where each label meets the next one.
+/// How many places there are for so many labels: the middle of all, of both ends along each axis, of
+/// each label, and of where it meets the next one.
 pub(crate) fn count(labels: usize) -> usize {
-    3 * (6 + labels - 1)
+    1 + 6 + labels + labels - 1
 }
 
-/// Places in edges of the box, from its middle. `shares` are the probabilities of the classes of each
+/// Each in edges of the box, from its middle. `shares` are the probabilities of the classes of each
 /// voxel of the grid.
-pub(crate) fn extremes(grid: &FrameGrid, shares: &[u32], classes: usize) -> Vec<f64> {
+pub(crate) fn places(grid: &FrameGrid, shares: &[u32], classes: usize) -> Vec<[f64; 3]> {
     let mut layers = grid.shape.map(|n| vec![Weighted::default(); n]);
+    let mut labels = vec![Weighted::default(); classes - 1];
     let mut meetings = vec![Weighted::default(); classes - 2];
     let [nx, ny, _] = grid.shape;
     for (n, shares) in shares.chunks_exact(classes).enumerate() {
@@ -27,22 +29,25 @@ pub(crate) fn extremes(grid: &FrameGrid, shares: &[u32], classes: usize) -> Vec<
         for (layers, at) in layers.iter_mut().zip(voxel) {
             layers[at].add(place, f64::from(LEAF_ONE - shares[0]));
         }
+        for (label, &share) in labels.iter_mut().zip(&shares[1..]) {
+            label.add(place, f64::from(share));
+        }
         for (meeting, pair) in meetings.iter_mut().zip(shares[1..].windows(2)) {
             meeting.add(place, f64::from(pair[0]) * f64::from(pair[1]));
         }
     }
-    let mut places = Vec::with_capacity(count(classes - 1));
+    let mut places = vec![first(1.0, layers[0].iter())];
     for layers in &layers {
-        places.extend(end(layers.iter()));
-        places.extend(end(layers.iter().rev()));
+        places.push(first(END, layers.iter()));
+        places.push(first(END, layers.iter().rev()));
     }
-    places.extend(meetings.iter().flat_map(Weighted::middle));
+    places.extend(labels.iter().chain(&meetings).map(Weighted::middle));
     places
 }
 
 /// The middle of the first part of a mask that comes in layers.
-fn end<'a>(layers: impl Iterator<Item = &'a Weighted> + Clone) -> [f64; 3] {
-    let mut left = END * layers.clone().map(|layer| layer.mass).sum::<f64>();
+fn first<'a>(part: f64, layers: impl Iterator<Item = &'a Weighted> + Clone) -> [f64; 3] {
+    let mut left = part * layers.clone().map(|layer| layer.mass).sum::<f64>();
     let mut all = Weighted::default();
     for layer in layers.filter(|layer| layer.mass > 0.0) {
         let part = (left / layer.mass).min(1.0);
@@ -96,24 +101,26 @@ mod tests {
                 (true, _) => [0, 0, LEAF_ONE],
             });
         }
-        let found = extremes(&grid, &shares, 3);
+        let found = places(&grid, &shares, 3);
         assert_eq!(found.len(), count(2));
         // 5 % of 20 layers is one layer.
         let near = |n: usize, [x, y, z]: [f64; 3]| {
             let place = [grid.place(0, 0) + x * 0.035, y * 0.07 - 0.665, z * 0.07 - 0.665];
-            (0..3).for_each(|a| assert!((found[3 * n + a] - place[a]).abs() < 1e-9, "{n} {a}"));
+            (0..3).for_each(|a| assert!((found[n][a] - place[a]).abs() < 1e-9, "{n} {a}"));
         };
-        near(0, [10.0, 7.0, 6.5]);
-        near(1, [29.0, 12.0, 6.5]);
+        near(1, [10.0, 7.0, 6.5]);
+        near(2, [29.0, 12.0, 6.5]);
+        near(0, [19.5, 9.5, 6.5]);
         // Along z both labels count alike.
-        near(4, [19.5, 9.5, 5.0]);
-        near(6, [20.0, 12.0, 6.5]);
+        near(5, [19.5, 9.5, 5.0]);
+        near(7, [155.0 / 10.5, 76.0 / 10.5, 6.5]);
+        near(9, [20.0, 12.0, 6.5]);
     }
 
     #[test]
     fn nothing_has_its_ends_in_the_middle() {
         let grid = FrameGrid { shape: [6; 3], voxel_mm: 1.0 };
         let none: Vec<u32> = (0..grid.len()).flat_map(|_| [LEAF_ONE, 0]).collect();
-        assert_eq!(extremes(&grid, &none, 2), vec![0.0; count(1)]);
+        assert_eq!(places(&grid, &none, 2), vec![[0.0; 3]; count(1)]);
     }
 }

@@ -9,7 +9,7 @@ use crate::certainty::evidence::{Evidence, Known};
 use crate::certainty::learned::Certainty;
 use crate::explain::Explanation;
 use crate::log_odds::believed;
-use crate::masks::stage::Mask;
+use crate::masks::stage::{Mask, MaskStage};
 use crate::model::{Model, StructureModel};
 use crate::network::choice::{Choice, Hypotheses};
 use crate::network::fusion::Measured;
@@ -128,7 +128,8 @@ pub struct Trace {
 pub struct Detections {
     /// In the model's order.
     pub detections: Vec<Detection>,
-    /// The labels about each box, where the model has them and they were asked for or move the box.
+    /// The labels about each box, where the model has them and they were asked for or move the box
+    /// or its landmarks.
     pub(crate) masks: Vec<Option<Mask>>,
     /// Stage and milliseconds.
     pub timing_ms: Vec<(String, f64)>,
@@ -284,6 +285,7 @@ impl Model {
                 backend,
                 on,
                 (image, &frames[s]),
+                self.masks_of(s).map(|(stage, _)| stage).zip(masks[s].as_ref()),
                 &detection,
                 certainty,
             )?;
@@ -506,6 +508,7 @@ impl StructureModel {
         backend: &B,
         on: &Prepared<'_, B>,
         (image, frame): (&Volume<f32>, &Pose),
+        labels: Option<(&MaskStage, &Mask)>,
         parent: &Detection,
         certainty: Option<&Certainty>,
     ) -> Result<Vec<LandmarkDetection>, DetectError> {
@@ -518,13 +521,17 @@ impl StructureModel {
                 stage.detect(backend, &near, frame)?
             }
         };
+        let mut points: Vec<PointLps> = found.iter().map(|found| found.point).collect();
+        if let Some((stage, mask)) = labels {
+            stage.place_landmarks(mask, &mut points);
+        }
         let spacing_mm = image.geometry().spacing_mm();
         let all = stage
             .landmarks
             .iter()
-            .zip(found)
+            .zip(found.iter().zip(points))
             .enumerate()
-            .map(|(n, (prior, found))| {
+            .map(|(n, (prior, (found, point)))| {
                 let place =
                     believed(libm::log(found.score.max(1e-9) / (1.0 - found.score).max(1e-9)));
                 let certainty = certainty.and_then(|c| c.landmarks.get(n));
@@ -535,9 +542,7 @@ impl StructureModel {
                 // An unlikely place is a reason for doubt, not a sign of absence.
                 let status = match parent.status {
                     // What is said of a place outside the image is a guess: it is never found.
-                    Status::Found | Status::Doubtful
-                        if image.geometry().is_outside(found.point) =>
-                    {
+                    Status::Found | Status::Doubtful if image.geometry().is_outside(point) => {
                         Status::Outside
                     }
                     Status::Found => self.status(score),
@@ -547,7 +552,7 @@ impl StructureModel {
                     name: prior.name.clone(),
                     status,
                     score,
-                    point: found.point,
+                    point,
                     place,
                     precision: certainty.map(|c| c.precision(parent.pose.size_mm, spacing_mm)),
                 }

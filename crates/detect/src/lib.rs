@@ -54,6 +54,7 @@ pub use landmarks::stage::{
 pub use linear::map::{LinearMap, Weight};
 pub use masks::frame::FrameGrid;
 pub use masks::labelling::LabelFound;
+pub use masks::landmarks::LabelledLandmark;
 pub use masks::quality::Quality;
 pub use masks::rounds::{MaskRound, Refit};
 pub use masks::stage::MaskStage;

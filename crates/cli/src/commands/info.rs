@@ -1,5 +1,6 @@
 //! `pbt info`
 
+mod masks;
 mod network;
 mod regions;
 mod series;
@@ -42,6 +43,8 @@ struct ModelInfo<'a> {
     sha256: &'a str,
     provenance: &'a Provenance,
     structures: Vec<StructureInfo<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    masks: Vec<masks::MasksInfo<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     regions: Option<regions::RegionsInfo<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -156,6 +159,12 @@ fn model_info(loaded: &LoadedModel) -> Result<ModelInfo<'_>, Failure> {
             .iter()
             .enumerate()
             .map(|(n, s)| structure_info(s, loaded.model.certainty.get(n)))
+            .collect(),
+        masks: loaded
+            .model
+            .masks
+            .iter()
+            .map(|stage| masks::MasksInfo::new(&loaded.model, stage))
             .collect(),
         regions: loaded.model.regions.as_ref().map(regions::RegionsInfo::new),
         network: loaded.model.network.as_ref(),
@@ -277,6 +286,10 @@ fn model_text(model: &ModelInfo<'_>) -> String {
     for s in &model.structures {
         lines.push(Vec::new());
         lines.extend(structure_lines(s));
+    }
+    for masks in &model.masks {
+        lines.push(Vec::new());
+        lines.extend(masks.lines());
     }
     if let Some(regions) = &model.regions {
         lines.push(Vec::new());

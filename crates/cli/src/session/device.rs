@@ -1,5 +1,6 @@
 //! Which device computes.
 
+use crate::session::processor::Processor;
 use crate::session::{Failure, install_threads};
 use pbt_cpu::Cpu;
 use pbt_detect::{
@@ -48,8 +49,7 @@ pub struct Device {
     pub record: DeviceRecord,
     /// Why `auto` chose the CPU.
     pub no_gpu: Option<String>,
-    /// `None`: the CPU.
-    gpu: Option<Gpu>,
+    processor: Processor,
     /// CPU threads of its own, where another number is wanted than the process has.
     pool: Option<ThreadPool>,
 }
@@ -83,12 +83,16 @@ impl Device {
             }
             None => DeviceRecord { kind: "cpu".to_owned(), name: cpu_name(), threads },
         };
-        Ok(Self { record, no_gpu, gpu, pool })
+        let processor = match gpu {
+            Some(gpu) => Processor::Gpu(Box::new(gpu)),
+            None => Processor::Cpu(Cpu),
+        };
+        Ok(Self { record, no_gpu, processor, pool })
     }
 
     /// Whether it is a GPU.
     pub fn is_gpu(&self) -> bool {
-        self.gpu.is_some()
+        matches!(self.processor, Processor::Gpu(_))
     }
 
     /// Finds every structure of a model in an image.
@@ -101,11 +105,9 @@ impl Device {
         image: &Volume<f32>,
         masks: bool,
     ) -> Result<Detections, Failure> {
-        let found = self.install(|| match (&self.gpu, masks) {
-            (Some(gpu), false) => model.detect(gpu, image),
-            (Some(gpu), true) => model.detect_with_masks(gpu, image),
-            (None, false) => model.detect(&Cpu, image),
-            (None, true) => model.detect_with_masks(&Cpu, image),
+        let found = self.install(|| match masks {
+            false => model.detect(&self.processor, image),
+            true => model.detect_with_masks(&self.processor, image),
         });
         found.map_err(|e| self.named(e.into()))
     }
@@ -119,10 +121,7 @@ impl Device {
         model: &Model,
         image: &Volume<f32>,
     ) -> Result<(Detections, Vec<Explanation>), Failure> {
-        let found = self.install(|| match &self.gpu {
-            Some(gpu) => model.explain(gpu, image),
-            None => model.explain(&Cpu, image),
-        });
+        let found = self.install(|| model.explain(&self.processor, image));
         found.map_err(|e| self.named(e.into()))
     }
 
@@ -138,10 +137,8 @@ impl Device {
         resume: Option<&[u8]>,
         observer: &dyn Observer,
     ) -> Result<Trained, Failure> {
-        let trained = self.install(|| match &self.gpu {
-            Some(gpu) => pbt_detect::train(gpu, data, config, seed, resume, observer),
-            None => pbt_detect::train(&Cpu, data, config, seed, resume, observer),
-        });
+        let trained = self
+            .install(|| pbt_detect::train(&self.processor, data, config, seed, resume, observer));
         trained.map_err(|e| self.named(e))
     }
 
@@ -158,10 +155,7 @@ impl Device {
     /// # Errors
     /// Those of [`RegionForest::label`], and exit code 1 when the device fails.
     pub fn label(&self, regions: &RegionForest, image: &Volume<f32>) -> Result<Labelling, Failure> {
-        let found = self.install(|| match &self.gpu {
-            Some(gpu) => regions.label(gpu, image),
-            None => regions.label(&Cpu, image),
-        });
+        let found = self.install(|| regions.label(&self.processor, image));
         found.map_err(|e| self.named(e.into()))
     }
 
@@ -176,10 +170,8 @@ impl Device {
         seed: u64,
         observer: &dyn Observer,
     ) -> Result<Trained, Failure> {
-        let trained = self.install(|| match &self.gpu {
-            Some(gpu) => pbt_detect::train_regions(gpu, data, config, seed, observer),
-            None => pbt_detect::train_regions(&Cpu, data, config, seed, observer),
-        });
+        let trained = self
+            .install(|| pbt_detect::train_regions(&self.processor, data, config, seed, observer));
         trained.map_err(|e| self.named(e))
     }
 
@@ -295,7 +287,8 @@ mod tests {
     fn a_device_that_fails_is_named_and_no_file_is_to_blame() {
         let record =
             DeviceRecord { kind: "gpu".to_owned(), name: "NVIDIA H200".to_owned(), threads: 2 };
-        let device = Device { record, no_gpu: None, gpu: None, pool: None };
+        let processor = Processor::Cpu(Cpu);
+        let device = Device { record, no_gpu: None, processor, pool: None };
         let full = GpuError::OutOfMemory { asked: 4096, free: 17 };
         let failure = device.named(DetectError::Device(full.into()).into());
         assert_eq!(failure.code(), exit::FAILURE);

@@ -12,6 +12,7 @@ mod evaluate;
 mod failure;
 mod leave_one_out;
 mod model;
+mod processor;
 mod region_cases;
 mod region_evaluation;
 mod result_source;

@@ -19,14 +19,14 @@ pub struct LabelMap {
 
 impl Model {
     /// The masks that label about a structure, and its place among their structures.
-    fn masks_of(&self, structure: usize) -> Option<(&MaskStage, usize)> {
+    pub(super) fn masks_of(&self, structure: usize) -> Option<(&MaskStage, usize)> {
         self.masks
             .iter()
             .find_map(|stage| Some((stage, stage.structures.iter().position(|&s| s == structure)?)))
     }
 
-    /// Labels about every box that is not absent, where that is wanted or moves the box; and moves
-    /// these boxes.
+    /// Labels about every box that is not absent, where that is wanted or moves the box or its
+    /// landmarks; and moves these boxes.
     pub(super) fn find_masks<B: LabelBackend>(
         &self,
         backend: &B,
@@ -39,7 +39,7 @@ impl Model {
         for (structure, detection) in boxes.into_iter().enumerate() {
             let stage = self.masks_of(structure).map(|(stage, _)| stage);
             let Some(stage) = stage
-                .filter(|stage| detection.status != Status::Absent && (wanted || stage.moves_box))
+                .filter(|stage| detection.status != Status::Absent && (wanted || stage.moves()))
             else {
                 masks.push(None);
                 continue;

@@ -4,12 +4,14 @@
 //! label the voxels from what the image shows, where the voxel lies, and how often a label was there
 //! in training (Chu et al. 2015 for vertebrae, with forests). The labels tell where the frame is
 //! off; in the better one a second round of trees labels again, and sees what the first one said
-//! (auto-context: Tu and Bai 2010).
+//! (auto-context: Tu and Bai 2010). Landmarks that labels determine go where these say.
 
 pub(crate) mod frame;
 pub(crate) mod held_out;
 pub(crate) mod labelling;
+pub(crate) mod landmarks;
 pub(crate) mod moments;
+pub(crate) mod places;
 pub(crate) mod prior;
 pub(crate) mod quality;
 pub(crate) mod rounds;

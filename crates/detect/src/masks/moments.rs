@@ -7,7 +7,7 @@ use pbt_tree::LEAF_ONE;
 const ENDS: [f64; 4] = [0.02, 0.1, 0.9, 0.98];
 
 /// Units of a number to an edge of the box.
-const UNITS: f64 = 1500.0;
+pub(crate) const UNITS: f64 = 1500.0;
 
 /// How many numbers there are for so many labels: of all labels together the centre, six second
 /// moments and the ends along each axis, and of each label of several its size and centre.

@@ -4,7 +4,7 @@ use crate::masks::frame::FrameGrid;
 use crate::pose::step::Step;
 use crate::segment::data::IGNORED;
 use nalgebra::Vector3;
-use pbt_volume::{Geometry, Pose, Random, Volume, VoxelIndex};
+use pbt_volume::{Geometry, PointLps, Pose, Random, Volume, VoxelIndex};
 
 /// An annotated box of a structure, whose voxels are labelled.
 #[derive(Debug, Clone)]
@@ -19,6 +19,8 @@ pub(crate) struct Instance {
     pub(crate) truth: Pose,
     /// Where it was found by a model that had not seen it.
     pub(crate) found: Option<Pose>,
+    /// Its landmarks as they were found, in the model's order.
+    pub(crate) landmarks: Vec<PointLps>,
 }
 
 /// Frames of all boxes together, at least.

@@ -2,12 +2,13 @@
 
 use crate::DetectError;
 use crate::masks::frame::FrameGrid;
+use crate::masks::landmarks::{LabelledLandmark, Said};
 use crate::masks::prior::candidates;
 use crate::masks::quality::Quality;
 use crate::masks::rounds::{MaskRound, layers};
 use crate::segment::data::RegionName;
 use pbt_tree::{LEAF_ONE, LabelBackend, Layered};
-use pbt_volume::{Geometry, IntensityPolicy, Padding, Pose, Volume, resample};
+use pbt_volume::{Geometry, IntensityPolicy, Padding, PointLps, Pose, Volume, resample};
 
 /// Labels the voxels about boxes. Class 0 is whatever does not belong to the box's structure.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,6 +31,8 @@ pub struct MaskStage {
     pub rounds: Vec<MaskRound>,
     /// Whether the box after the last round is the answer; else it is the frame of the labels only.
     pub moves_box: bool,
+    /// Landmarks that the labels move.
+    pub landmarks: Vec<LabelledLandmark>,
     /// What is known of its errors; none where there are too few cases.
     pub quality: Option<Quality>,
 }
@@ -39,7 +42,9 @@ pub struct MaskStage {
 pub(crate) struct Mask {
     /// Where the labels say that the box is.
     pub(crate) pose: Pose,
-    /// Grid of the last round.
+    /// Frame of the last round.
+    pub(crate) frame: Pose,
+    /// Its grid.
     pub(crate) grid: Geometry,
     /// How probable each class is at each voxel, classes together, sum [`LEAF_ONE`].
     pub(crate) shares: Vec<u32>,
@@ -61,6 +66,24 @@ impl MaskStage {
     /// Number of classes, the background among them.
     pub fn classes(&self) -> usize {
         self.prior.len() + 1
+    }
+
+    /// Whether a detection needs the labels, be they asked for or not.
+    pub(crate) fn moves(&self) -> bool {
+        self.moves_box || !self.landmarks.is_empty()
+    }
+
+    /// Moves landmarks to where labels and search together put them.
+    pub(crate) fn place_landmarks(&self, mask: &Mask, landmarks: &mut [PointLps]) {
+        if self.landmarks.is_empty() {
+            return;
+        }
+        let said = Said::new(mask.frame, &self.grid, &mask.shares, self.classes());
+        for moved in &self.landmarks {
+            if let Some(point) = landmarks.get_mut(moved.landmark) {
+                *point = moved.place(&said, *point);
+            }
+        }
     }
 
     /// Labels the voxels about a box in an image of 12 bits. `None` where the box has no grid: it is
@@ -88,8 +111,77 @@ impl MaskStage {
             let layered = Layered { image: &frame, layers: &layers };
             let shares = round.shares(backend, layered, &candidates)?;
             let step = round.refit.step(&self.grid, &pose, &shares, self.classes());
-            found = Some(Mask { pose: step.apply(&pose), grid, shares });
+            found = Some(Mask { pose: step.apply(&pose), frame: pose, grid, shares });
         }
         Ok(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::linear::map::LinearMap;
+    use crate::masks::moments;
+    use crate::masks::rounds::Refit;
+    use pbt_cpu::Cpu;
+    use pbt_features::{BoxMeanFeature, Filter, MeanBox};
+    use pbt_tree::{ChannelBank, LEAF, LabelForest, LabelNode, LabelTree, Outside, Vote};
+
+    /// Scores of a leaf, 3 nats for the label or against it.
+    const FOR: [u16; 2] = [1 << 15, (1 << 15) + 3 * 2048];
+    const AGAINST: [u16; 2] = [1 << 15, (1 << 15) - 3 * 2048];
+
+    fn round(filters: Vec<Filter>, nodes: Vec<LabelNode>, leaves: &[[u16; 2]]) -> MaskRound {
+        let first = MeanBox { min: [0; 3], size: [1; 3], channel: 0 };
+        let length = moments::count(1);
+        MaskRound {
+            bank: ChannelBank { filters, spacing_mm: 1.0, outside: Outside::Missing, reach: 1 },
+            forest: LabelForest {
+                classes: 2,
+                vote: Vote::Scores,
+                features: vec![BoxMeanFeature { first, second: None }],
+                trees: vec![LabelTree { nodes, leaves: leaves.concat() }],
+            },
+            refit: Refit {
+                map: LinearMap {
+                    means: vec![0; length],
+                    weights: vec![0; 9 * length],
+                    weight_bits: vec![0; 9],
+                    bias: vec![0; 9],
+                },
+                taken: [0.0; 3],
+            },
+        }
+    }
+
+    #[test]
+    fn the_first_layers_of_the_second_round_are_what_the_first_said() {
+        let leaf = |next| LabelNode { feature: LEAF, next, low: 0, high: 0 };
+        // The prior is a half everywhere, and the first round is nearly sure: 3,900 of 4,095.
+        let sure = LabelNode { feature: 0, next: 1, low: 3000, high: 4096 };
+        let first = round(vec![Filter::Intensity], vec![leaf(0)], &[FOR]);
+        let filters = vec![Filter::Layer { layer: 0 }, Filter::Layer { layer: 1 }];
+        let second = round(filters, vec![sure, leaf(0), leaf(1)], &[FOR, AGAINST]);
+        let grid = FrameGrid::new([10.0; 3], 1.0);
+        let half = Volume::from_fn(grid.geometry().unwrap(), |_, _, _| 2048);
+        let stage = MaskStage {
+            structures: vec![0],
+            labels: vec![vec![RegionName { name: "label".into(), value: 1 }]],
+            cases: 1,
+            intensity: IntensityPolicy::Window { low: 0.0, high: 1.0 },
+            padding: Padding::Zero,
+            grid,
+            prior: vec![half],
+            rounds: vec![first, second],
+            moves_box: false,
+            landmarks: Vec::new(),
+            quality: None,
+        };
+        let image = Volume::from_fn(Geometry::isotropic([30; 3], 1.0).unwrap(), |_, _, _| 0);
+        let center = PointLps::new(15.0, 15.0, 15.0);
+        let pose =
+            Pose { center, orientation: nalgebra::UnitQuaternion::identity(), size_mm: [10.0; 3] };
+        let mask = stage.find(&Cpu, &image, &pose).unwrap().unwrap();
+        assert!(mask.shares.chunks_exact(2).all(|shares| shares[1] > LEAF_ONE / 2));
     }
 }

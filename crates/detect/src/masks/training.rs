@@ -11,6 +11,7 @@ use crate::linear::map::{LinearMap, RegressionProblem};
 use crate::masks::frame::FrameGrid;
 use crate::masks::held_out::HeldOutPose;
 use crate::masks::labelling::classes_of;
+use crate::masks::landmarks::{HeldOutLandmark, LabelledLandmark, Said};
 use crate::masks::moments;
 use crate::masks::prior;
 use crate::masks::quality::{HeldOutMask, Quality, signs};
@@ -56,7 +57,7 @@ const WORTH: f64 = 0.95;
 /// What was learned, and where it puts the boxes of cases that were held out.
 pub(crate) struct TrainedMasks {
     pub(crate) stages: Vec<MaskStage>,
-    /// Boxes as the masks of held-out cases move them; only of stages that move boxes.
+    /// Boxes and landmarks as the masks of held-out cases move them; only of stages that move any.
     pub(crate) moved: Vec<HeldOutPose>,
     pub(crate) figures: Vec<StageFigure>,
 }
@@ -214,6 +215,10 @@ impl<D: TrainingData> Group<'_, D> {
                     subject: subjects.subject(case),
                     truth,
                     found: found.iter().find(own).map(|f| f.pose),
+                    landmarks: found
+                        .iter()
+                        .find(own)
+                        .map_or_else(Vec::new, |f| f.landmarks.clone()),
                 });
             }
         }
@@ -341,6 +346,7 @@ impl<B: LabelBackend, D: TrainingData> Training<'_, B, D> {
             prior,
             rounds,
             moves_box: false,
+            landmarks: Vec::new(),
             quality: None,
         };
         let masks = held_out_masks(&stage, self.instances, &frames);
@@ -349,15 +355,11 @@ impl<B: LabelBackend, D: TrainingData> Training<'_, B, D> {
             stage.quality = Quality::new(&masks, classes - 1);
         }
         stage.moves_box = self.is_nearer(&frames);
-        if stage.moves_box {
-            trained.moved.extend(
-                frames.iter().filter(|f| self.instances[f.instance].found_near().is_some()).map(
-                    |frame| {
-                        let Instance { structure, case, .. } = self.instances[frame.instance];
-                        HeldOutPose { structure, case, pose: frame.moved }
-                    },
-                ),
-            );
+        let mut moved: Vec<Option<HeldOutPose>> =
+            frames.iter().map(|frame| self.held_out(frame, stage.moves_box)).collect();
+        stage.landmarks = self.landmarks(&stage, &frames, &mut moved);
+        if stage.moves() {
+            trained.moved.extend(moved.into_iter().flatten());
         }
         let name = format!("{}: masks", group.structures[group.members[0]].0);
         let what = "Dice of a label in held-out cases";
@@ -615,6 +617,63 @@ impl<B: LabelBackend, D: TrainingData> Training<'_, B, D> {
             frame.moved = step_of(step, taken, &frame.pose).apply(&frame.pose);
         }
         Refit { map: fit(&|_| true, ridge), taken }
+    }
+
+    /// Where the labels of a held-out case put the box, if it was found there.
+    fn held_out(&self, frame: &Frame, moves_box: bool) -> Option<HeldOutPose> {
+        let Instance { structure, case, landmarks, .. } = &self.instances[frame.instance];
+        let found = self.instances[frame.instance].found_near()?;
+        Some(HeldOutPose {
+            structure: *structure,
+            case: *case,
+            pose: if moves_box { frame.moved } else { found },
+            landmarks: landmarks.clone(),
+        })
+    }
+
+    /// Landmarks that the labels move, and where they put those of held-out cases. Of look-alikes
+    /// together, which have the same labels and other landmarks, none.
+    fn landmarks(
+        &self,
+        stage: &MaskStage,
+        frames: &[Frame],
+        moved: &mut [Option<HeldOutPose>],
+    ) -> Vec<LabelledLandmark> {
+        let &[structure] = &self.group.members[..] else { return Vec::new() };
+        let all = self.group.data.landmarks(&self.group.structures[structure].0);
+        if all.is_empty() {
+            return Vec::new();
+        }
+        let classes = stage.classes();
+        let said: Vec<Said> = frames
+            .par_iter()
+            .map(|frame| Said::new(frame.pose, &stage.grid, &frame.shares, classes))
+            .collect();
+        let mut landmarks = Vec::new();
+        for (n, (_, points)) in all.iter().enumerate() {
+            let mut cases = Vec::new();
+            let mut of = Vec::new();
+            for (frame, (said, moved)) in said.iter().zip(&*moved).enumerate() {
+                let Some(moved) = moved else { continue };
+                let truth = points.iter().find(|(case, _)| *case == moved.case);
+                let (Some(&(_, truth)), Some(&found)) = (truth, moved.landmarks.get(n)) else {
+                    continue;
+                };
+                let subject = self.instances[frames[frame].instance].subject;
+                cases.push(HeldOutLandmark { subject, said, found, truth });
+                of.push(frame);
+            }
+            let Some((landmark, places)) = LabelledLandmark::train(n, &cases, self.folds) else {
+                continue;
+            };
+            landmarks.push(landmark);
+            for (frame, place) in of.into_iter().zip(places) {
+                if let Some(moved) = &mut moved[frame] {
+                    moved.landmarks[n] = place;
+                }
+            }
+        }
+        landmarks
     }
 
     /// Whether the boxes of held-out cases are nearer to the truth than they were found.

@@ -2,7 +2,9 @@
 
 use crate::DetectError;
 use crate::masks::frame::FrameGrid;
+use crate::masks::landmarks::LabelledLandmark;
 use crate::masks::moments;
+use crate::masks::places;
 use crate::masks::quality::{Quality, SIGNS};
 use crate::masks::rounds::{MaskRound, Refit};
 use crate::masks::stage::MaskStage;
@@ -29,6 +31,9 @@ pub(super) struct MaskCard {
     grid: FrameGrid,
     rounds: Vec<RoundCard>,
     moves_box: bool,
+    /// Landmarks of the structure that the labels move.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    landmarks: Vec<LandmarkCard>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     quality: Option<QualityCard>,
 }
@@ -39,6 +44,14 @@ struct RoundCard {
     channels: Vec<Filter>,
     outside: Outside,
     taken: [f64; 3],
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LandmarkCard {
+    landmark: usize,
+    places: Vec<usize>,
+    lean: f64,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -67,6 +80,11 @@ pub(super) fn put(tables: &mut TableWriter, n: usize, stage: &MaskStage) -> Mask
     let length = moments::count(stage.prior.len());
     let maps = stage.rounds.iter().map(|round| &round.refit.map);
     put_maps(tables, &format!("{name}.refit"), length, maps);
+    for (l, landmark) in stage.landmarks.iter().enumerate() {
+        let numbers = 3 * landmark.places.len();
+        let map = std::iter::once(&landmark.map);
+        put_maps(tables, &format!("{name}.landmark.{l}"), numbers, map);
+    }
     if let Some(quality) = &stage.quality {
         put_maps(tables, &format!("{name}.dice"), SIGNS, std::iter::once(&quality.dice));
     }
@@ -85,6 +103,11 @@ pub(super) fn put(tables: &mut TableWriter, n: usize, stage: &MaskStage) -> Mask
         grid: stage.grid.clone(),
         rounds: stage.rounds.iter().map(round).collect(),
         moves_box: stage.moves_box,
+        landmarks: stage
+            .landmarks
+            .iter()
+            .map(|l| LandmarkCard { landmark: l.landmark, places: l.places.clone(), lean: l.lean })
+            .collect(),
         quality: stage.quality.as_ref().map(|quality| QualityCard {
             doubtful_below: quality.doubtful_below,
             log_volume_90: quality.log_volume_90.clone(),
@@ -163,6 +186,17 @@ pub(super) fn take(
         refit: Refit { map, taken },
     });
     let rounds = rounds.collect();
+    let mut landmarks = Vec::new();
+    for (l, LandmarkCard { landmark, places, lean }) in card.landmarks.into_iter().enumerate() {
+        if places.is_empty() || places.iter().any(|&place| place >= places::count(labels)) {
+            return Err(wrong("the places of a landmark are none"));
+        }
+        within(&name, "lean", lean, (0.0, 1.0))?;
+        let table = format!("{name}.landmark.{l}");
+        let mut maps = take_maps(tables, &table, 3 * places.len(), &[3])?;
+        let Some(map) = maps.pop() else { return Err(wrong("a landmark has no map")) };
+        landmarks.push(LabelledLandmark { landmark, places, lean, map });
+    }
     let quality = match card.quality {
         Some(quality) => {
             let mut maps = take_maps(tables, &format!("{name}.dice"), SIGNS, &[1])?;
@@ -189,6 +223,7 @@ pub(super) fn take(
         prior,
         rounds,
         moves_box: card.moves_box,
+        landmarks,
         quality,
     })
 }

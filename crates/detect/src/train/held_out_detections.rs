@@ -30,8 +30,8 @@ pub(super) struct HeldOutDetections {
     boxes: Vec<HeldOutBox>,
     /// Where each of them was found.
     pub(super) poses: Vec<HeldOutPose>,
-    /// Where each of them truly is, and the voxels of its image.
-    truths: Vec<(Pose, [f64; 3])>,
+    /// Where each of them and its landmarks truly are, and the voxels of its image.
+    truths: Vec<(Truth, [f64; 3])>,
     /// Those that are far from their annotation.
     far: Vec<Far>,
     /// By structure.
@@ -99,12 +99,13 @@ pub(super) fn held_out_detections<B: Backend + LabelBackend, D: TrainingData>(
                 };
                 last_stages[s].add(&detections[s], &truth.pose);
                 let pose = detections[s].pose;
-                poses.push(HeldOutPose { structure: s, case, pose });
-                truths.push((truth.pose, spacing_mm));
+                let landmarks = detections[s].landmarks.iter().map(|l| l.point).collect();
+                poses.push(HeldOutPose { structure: s, case, pose, landmarks });
                 let off_mm =
                     whole.structures[s].far_mm(&pose, &truth.pose, spacing_mm, loose_ends[s]);
                 far.extend(off_mm.map(|off_mm| Far { number: found.len(), case, pose, off_mm }));
                 found.push(judge(&detections[s], &truth, spacing_mm, loose_ends[s]));
+                truths.push((truth, spacing_mm));
             }
         }
     }
@@ -114,17 +115,27 @@ pub(super) fn held_out_detections<B: Backend + LabelBackend, D: TrainingData>(
 }
 
 impl HeldOutDetections {
-    /// Takes boxes as something later moves them: what is known of their errors is then of these.
+    /// Takes boxes and landmarks as something later moves them: what is known of their errors is then
+    /// of these.
     pub(super) fn moved(&mut self, moved: &[HeldOutPose]) {
         let all = self.boxes.iter_mut().zip(&self.poses).zip(&self.truths);
-        for ((found, was), &(truth, spacing_mm)) in all {
+        for ((found, was), (truth, spacing_mm)) in all {
             let same = |m: &&HeldOutPose| (m.structure, m.case) == (was.structure, was.case);
             let Some(now) = moved.iter().find(same) else { continue };
-            let error = BoxError::new(&now.pose, &truth);
-            let tolerance_mm = tolerance_mm(truth.size_mm, spacing_mm);
+            let error = BoxError::new(&now.pose, &truth.pose);
+            let tolerance_mm = tolerance_mm(truth.pose.size_mm, *spacing_mm);
             let loose_ends = self.loose_ends[found.structure];
             found.right = Distance::Box(error).is_within(tolerance_mm, loose_ends);
             (found.center_mm, found.corner_mm) = (error.center_mm, error.corner_mm);
+            for landmark in &mut found.landmarks {
+                let n = landmark.landmark;
+                if let (Some(point), Some(Some(truth))) =
+                    (now.landmarks.get(n), truth.points.get(n))
+                {
+                    landmark.error_mm = point.distance_mm(truth);
+                    landmark.right = landmark.error_mm <= tolerance_mm;
+                }
+            }
         }
     }
 

@@ -1,0 +1,93 @@
+//! What a model knows of the labels about its boxes.
+
+use crate::table::row;
+use pbt_detect::{MaskStage, Model};
+use pbt_volume::IntensityPolicy;
+use serde::Serialize;
+
+#[derive(Serialize)]
+pub(super) struct MasksInfo<'a> {
+    structures: Vec<&'a str>,
+    /// Of each structure, its labels.
+    labels: Vec<Vec<Label<'a>>>,
+    /// Annotated boxes that it was trained on.
+    cases: usize,
+    /// Voxels of the grid about a box.
+    grid: [usize; 3],
+    /// Edge of a voxel in a box of the mean size.
+    voxel_mm: f64,
+    intensity: IntensityPolicy,
+    /// Trees of each round.
+    trees: Vec<usize>,
+    moves_box: bool,
+    /// Shares of the shift, the rotation and the change of size that are taken in the last round.
+    taken: [f64; 3],
+    /// Landmarks that the labels move.
+    moves_landmarks: Vec<&'a str>,
+    /// A label is doubtful where less is to be expected of its Dice coefficient.
+    doubtful_below: Option<f64>,
+}
+
+#[derive(Serialize)]
+struct Label<'a> {
+    name: &'a str,
+    value: u16,
+}
+
+impl<'a> MasksInfo<'a> {
+    pub(super) fn new(model: &'a Model, stage: &'a MaskStage) -> Self {
+        let own = |n: &usize| model.structures.get(*n);
+        let landmarks = stage.structures.first().and_then(own).map_or(&[][..], |s| s.landmarks());
+        let moved = stage.landmarks.iter().filter_map(|moved| landmarks.get(moved.landmark));
+        let labels = stage.labels.iter().map(|own| {
+            own.iter().map(|label| Label { name: &label.name, value: label.value }).collect()
+        });
+        Self {
+            structures: stage.structures.iter().filter_map(own).map(|s| s.name.as_str()).collect(),
+            labels: labels.collect(),
+            cases: stage.cases,
+            grid: stage.grid.shape,
+            voxel_mm: stage.grid.voxel_mm,
+            intensity: stage.intensity,
+            trees: stage.rounds.iter().map(|round| round.forest.trees.len()).collect(),
+            moves_box: stage.moves_box,
+            taken: stage.rounds.last().map_or([0.0; 3], |round| round.refit.taken),
+            moves_landmarks: moved.map(|landmark| landmark.name.as_str()).collect(),
+            doubtful_below: stage.quality.as_ref().map(|quality| quality.doubtful_below),
+        }
+    }
+
+    /// The same as rows of a table.
+    pub(super) fn lines(&self) -> Vec<Vec<String>> {
+        let labels = self.labels.iter().flatten();
+        let labels: Vec<String> =
+            labels.map(|label| format!("{} ({})", label.name, label.value)).collect();
+        let [nx, ny, nz] = self.grid;
+        let trees: Vec<String> = self.trees.iter().map(usize::to_string).collect();
+        let mut moves = self.moves_landmarks.clone();
+        let [shift, rotation, size] = self.taken;
+        let whole = format!(
+            "the box ({shift:.2} of the shift, {rotation:.2} of the rotation, {size:.2} of the size)"
+        );
+        if self.moves_box {
+            moves.insert(0, &whole);
+        }
+        let moves = if moves.is_empty() { "nothing".to_owned() } else { moves.join(", ") };
+        let mut lines = vec![
+            row(["masks of".to_owned(), self.structures.join(", ")]),
+            row(["labels".to_owned(), labels.join(", ")]),
+            row(["cases".to_owned(), self.cases.to_string()]),
+            row([
+                "grid".to_owned(),
+                format!("{nx} × {ny} × {nz} voxels of about {:.2} mm", self.voxel_mm),
+            ]),
+            row(["trees by round".to_owned(), trees.join(", ")]),
+            row(["labels move".to_owned(), moves]),
+        ];
+        lines.extend(
+            self.doubtful_below
+                .map(|dice| row(["doubtful below".to_owned(), format!("a Dice of {dice:.3}")])),
+        );
+        lines
+    }
+}

@@ -1,8 +1,7 @@
 //! From the masks of all boxes to one label a voxel of the image.
 
-use crate::masks::quality::{most_probable, signs};
+use crate::masks::quality::signs;
 use crate::masks::stage::{Mask, MaskStage};
-use pbt_tree::LEAF_ONE;
 use pbt_volume::{Geometry, Volume, VoxelIndex};
 use rayon::prelude::*;
 
@@ -43,17 +42,17 @@ impl Labelling {
         Self { shares: vec![0; labels.data().len()], labels }
     }
 
-    /// Adds a mask: a voxel gets its most probable label, unless it has a more probable one of
+    /// Adds a mask, the grid of a frame and how probable each class is at each of its voxels: a voxel gets its most probable label, unless it has a more probable one of
     /// another box. `values` are those of the classes from 1 on.
-    pub(crate) fn add(&mut self, mask: &Mask, values: &[u16]) {
+    pub(crate) fn add(&mut self, (grid, of): (&Geometry, &[u32]), values: &[u16]) {
         let classes = values.len() + 1;
         let image = self.labels.geometry().clone();
-        let Some((first, last)) = range(&image, &mask.grid) else { return };
+        let Some((first, last)) = range(&image, grid) else { return };
         let [nx, ny, _] = image.shape();
-        let steps = mask.grid.inverse() * image.matrix();
+        let steps = grid.inverse() * image.matrix();
         let place = |i: usize, j: usize, k: usize| {
             let [i, j, k] = [i, j, k].map(|n| n as f64);
-            mask.grid.to_index(image.to_lps(VoxelIndex::new(i, j, k))).0.coords
+            grid.to_index(image.to_lps(VoxelIndex::new(i, j, k))).0.coords
         };
         let labels = self.labels.data_mut().par_chunks_mut(nx * ny);
         let planes = labels.zip(self.shares.par_chunks_mut(nx * ny)).enumerate();
@@ -64,7 +63,7 @@ impl Labelling {
                     let row = place(0, j, k);
                     for i in first[0]..=last[0] {
                         let at = row + steps.column(0) * i as f64;
-                        if !trilinear(mask, [at.x, at.y, at.z], &mut found) {
+                        if !trilinear(of, grid.shape(), [at.x, at.y, at.z], &mut found) {
                             continue;
                         }
                         let best = (1..classes)
@@ -104,8 +103,7 @@ fn range(image: &Geometry, grid: &Geometry) -> Option<([usize; 3], [usize; 3])> 
 
 /// The shares at a place of the grid of a mask, trilinear, times 2 to three [`PLACE_BITS`]; false
 /// beyond the middles of its outermost voxels.
-fn trilinear(mask: &Mask, at: [f64; 3], out: &mut [u64]) -> bool {
-    let shape = mask.grid.shape();
+fn trilinear(of: &[u32], shape: [usize; 3], at: [f64; 3], out: &mut [u64]) -> bool {
     let one = f64::from(1 << PLACE_BITS);
     let mut whole = [0usize; 3];
     let mut part = [0u64; 3];
@@ -129,7 +127,7 @@ fn trilinear(mask: &Mask, at: [f64; 3], out: &mut [u64]) -> bool {
         }
         let [i, j, k] = [0, 1, 2].map(|a| (whole[a] + up[a]).min(shape[a] - 1));
         let first = ((k * shape[1] + j) * shape[0] + i) * classes;
-        let shares = &mask.shares[first..first + classes];
+        let shares = &of[first..first + classes];
         out.iter_mut().zip(shares).for_each(|(out, &share)| *out += weight * u64::from(share));
     }
     true
@@ -166,10 +164,4 @@ impl MaskStage {
         let even = pbt_features::CHANNEL_ZERO;
         self.prior[class - 1].data().iter().map(|&value| value > even).collect()
     }
-}
-
-/// Classes of a mask's voxels on its own grid.
-pub(crate) fn classes_of(shares: &[u32], classes: usize) -> impl Iterator<Item = usize> + '_ {
-    debug_assert!(shares.iter().take(classes).sum::<u32>() == LEAF_ONE);
-    shares.chunks_exact(classes).map(most_probable)
 }

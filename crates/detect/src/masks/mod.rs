@@ -7,14 +7,18 @@
 //! (auto-context: Tu and Bai 2010). Landmarks that labels determine go where these say.
 
 pub(crate) mod frame;
+pub(crate) mod groups;
 pub(crate) mod held_out;
 pub(crate) mod labelling;
 pub(crate) mod landmarks;
 pub(crate) mod moments;
+pub(crate) mod overlap;
 pub(crate) mod places;
 pub(crate) mod prior;
 pub(crate) mod quality;
+pub(crate) mod refit;
 pub(crate) mod rounds;
 pub(crate) mod samples;
 pub(crate) mod stage;
 pub(crate) mod training;
+pub(crate) mod training_frames;

@@ -1,0 +1,182 @@
+//! Which labels belong to which boxes, which structures learn their masks together, and the parts of
+//! cases that they learn from.
+
+use crate::DetectError;
+use crate::data::look_alikes::representatives;
+use crate::data::mirror_twins::is_on_one_side;
+use crate::data::training_data::{Annotated, Subjects, TrainingData};
+use crate::masks::frame::FrameGrid;
+use crate::masks::held_out::HeldOutPose;
+use crate::masks::samples::{Instance, classes_on};
+use crate::model::Model;
+use crate::segment::data::IGNORED;
+use pbt_volume::{Geometry, Padding, Volume, VoxelIndex};
+use std::collections::BTreeMap;
+
+/// By structure, the numbers of its labels: of its own name, or those without a structure of their
+/// name whose voxels lie in its boxes more than in others'.
+pub(crate) fn labels_of<D: TrainingData>(
+    data: &D,
+    structures: &[Annotated],
+) -> Result<Vec<Vec<usize>>, D::Error> {
+    /// Cases that are looked at.
+    const CASES: usize = 10;
+    let names = data.label_names();
+    let mut labels = vec![Vec::new(); structures.len()];
+    let mut open = Vec::new();
+    for (n, label) in names.iter().enumerate() {
+        match structures.iter().position(|(name, _)| *name == label.name) {
+            Some(structure) => labels[structure].push(n),
+            None => open.push(n),
+        }
+    }
+    if open.is_empty() {
+        return Ok(labels);
+    }
+    let mut voxels = vec![vec![0u64; structures.len()]; names.len()];
+    let mut looked_at = 0;
+    for case in 0..data.list().len() {
+        if looked_at == CASES {
+            break;
+        }
+        let Some(classes) = data.classes(case)? else { continue };
+        looked_at += 1;
+        for (structure, (_, poses)) in structures.iter().enumerate() {
+            let Some(&(_, pose)) = poses.iter().find(|(c, _)| *c == case) else { continue };
+            let grid = FrameGrid { shape: [24; 3], voxel_mm: 1.0 };
+            let Some(about) = grid.about(&pose) else { continue };
+            let all = std::array::from_fn(|class| class as u8);
+            for class in classes_on(&classes, &about, &all) {
+                if class > 0 && class != IGNORED {
+                    voxels[usize::from(class) - 1][structure] += 1;
+                }
+            }
+        }
+    }
+    for n in open {
+        let most = (0..structures.len()).rev().max_by_key(|&s| voxels[n][s]);
+        if let Some(structure) = most.filter(|&s| voxels[n][s] > 0) {
+            labels[structure].push(n);
+        }
+    }
+    Ok(labels)
+}
+
+/// Structures whose masks are learned together: those that look alike and have one label each, and
+/// do not lie on one side, where the other side's twin is turned round; every other by itself.
+pub(crate) fn groups<D: TrainingData>(
+    data: &D,
+    structures: &[Annotated],
+    labels: &[Vec<usize>],
+) -> Vec<Vec<usize>> {
+    let representatives = representatives(structures);
+    let mut groups: BTreeMap<(usize, usize), Vec<usize>> = BTreeMap::new();
+    for (n, (_, poses)) in structures.iter().enumerate().filter(|(n, _)| !labels[*n].is_empty()) {
+        let alone = labels[n].len() > 1 || is_on_one_side(data, poses);
+        let own = if alone { n + 1 } else { 0 };
+        groups.entry((representatives[n], own)).or_default().push(n);
+    }
+    let mut groups: Vec<Vec<usize>> = groups.into_values().collect();
+    groups.sort();
+    groups
+}
+
+/// Structures whose masks are learned together.
+pub(crate) struct Group<'a, D> {
+    pub(crate) data: &'a D,
+    pub(crate) model: &'a Model,
+    pub(crate) structures: &'a [Annotated],
+    pub(crate) labels: &'a [Vec<usize>],
+    pub(crate) members: Vec<usize>,
+}
+
+/// The part of a case that counts: the image in 12 bits and its label map.
+pub(crate) struct Loaded {
+    pub(crate) image: Volume<u16>,
+    pub(crate) classes: Volume<u8>,
+}
+
+/// By number of the case.
+pub(crate) type LoadedCases = BTreeMap<usize, Loaded>;
+
+impl<D: TrainingData> Group<'_, D> {
+    /// All boxes of cases with labels.
+    pub(crate) fn instances(&self, found: &[HeldOutPose]) -> Vec<Instance> {
+        let cases: Vec<(usize, ())> = (0..self.data.list().len()).map(|case| (case, ())).collect();
+        let subjects = Subjects::new(self.data, &cases);
+        let mut instances = Vec::new();
+        for &structure in &self.members {
+            let poses = &self.structures[structure].1;
+            for &(case, truth) in poses.iter().filter(|(case, _)| self.data.has_classes(*case)) {
+                let own = |f: &&HeldOutPose| f.structure == structure && f.case == case;
+                instances.push(Instance {
+                    structure,
+                    case,
+                    subject: subjects.subject(case),
+                    truth,
+                    found: found.iter().find(own).map(|f| f.pose),
+                    landmarks: found
+                        .iter()
+                        .find(own)
+                        .map_or_else(Vec::new, |f| f.landmarks.clone()),
+                });
+            }
+        }
+        instances
+    }
+
+    /// The parts of a case about some frames. `None` where it has no label map after all.
+    pub(crate) fn load(
+        &self,
+        case: usize,
+        frames: &[Geometry],
+    ) -> Result<Option<Loaded>, D::Error> {
+        let Some(classes) = self.data.classes(case)? else { return Ok(None) };
+        let image = self.data.image(case)?;
+        let policy = &self.model.structures[self.members[0]].working.intensity;
+        let range = policy.range(&image).map_err(|e| {
+            DetectError::training(format!("case {}", self.data.list().id(case)), e.to_string())
+        })?;
+        Ok(Some(Loaded {
+            image: cut(&range.quantise(&image), frames),
+            classes: cut(&classes, frames),
+        }))
+    }
+
+    /// What lies outside images.
+    pub(crate) fn padding(&self) -> Padding {
+        self.model.structures[self.members[0]].working.padding
+    }
+
+    /// The class of this group of each class of a label map, for one of its structures.
+    pub(crate) fn own_classes(&self, structure: usize) -> [u8; 256] {
+        let mut own = [0; 256];
+        for (n, &label) in self.labels[structure].iter().enumerate() {
+            own[label + 1] = n as u8 + 1;
+        }
+        own[usize::from(IGNORED)] = IGNORED;
+        own
+    }
+}
+
+/// The voxels of a volume that some grids reach, and as many again on either side, so that frames
+/// may move.
+fn cut<T: Copy + Default>(volume: &Volume<T>, grids: &[Geometry]) -> Volume<T> {
+    let corners: Vec<VoxelIndex> = grids
+        .iter()
+        .flat_map(|grid| {
+            grid.corners().map(|corner| volume.geometry().to_index(grid.to_lps(corner)))
+        })
+        .collect();
+    let ends = [0, 1, 2].map(|a| {
+        let last = volume.shape()[a] as f64 - 1.0;
+        let low = corners.iter().fold(f64::INFINITY, |low, c| low.min(c.0[a]));
+        let high = corners.iter().fold(f64::NEG_INFINITY, |high, c| high.max(c.0[a]));
+        let spare = (high - low) / 4.0;
+        let (low, high) = ((low - spare).clamp(0.0, last), (high + spare).clamp(0.0, last));
+        (low as usize, high.ceil() as usize + 1)
+    });
+    let (first, shape) = (ends.map(|(low, _)| low), ends.map(|(low, high)| high - low));
+    let part = volume.geometry().part(first, shape);
+    Volume::from_fn(part, |i, j, k| volume.at(first[0] + i, first[1] + j, first[2] + k))
+}

@@ -23,10 +23,10 @@ pub struct SegmentationConfig {
 
 impl Default for SegmentationConfig {
     fn default() -> Self {
-        let params = LabelBoostParams::default();
+        let params = LabelBoostParams { depth: 8, ..LabelBoostParams::default() };
         Self {
             trained: true,
-            samples: 80_000,
+            samples: 200_000,
             features: 200,
             first: LabelBoostParams { trees: 60, ..params.clone() },
             second: LabelBoostParams { trees: 100, ..params },

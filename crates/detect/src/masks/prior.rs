@@ -10,6 +10,10 @@ const UNITS: f64 = 256.0;
 /// 0.03, one voxel in fifty of a structure would be lost.
 const LEAST_SHARE: f64 = 0.003;
 
+/// Where a label has been there in less than this part of them, or in all others, the prior nearly
+/// tells.
+const SURE_SHARE: f64 = 0.02;
+
 /// Log-odds of this share as a layer has them.
 fn units(share: f64) -> u16 {
     let log_odds = libm::log(share / (1.0 - share));
@@ -70,12 +74,25 @@ fn cube_sums(values: &[u32], [nx, ny, nz]: [usize; 3]) -> Vec<(u32, u32)> {
     out
 }
 
+/// A voxel where a label may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Candidate {
+    /// Its number in the grid, the first axis running fastest.
+    pub(crate) voxel: u32,
+    /// Whether the prior nearly tells which label.
+    pub(crate) sure: bool,
+}
+
 /// The voxels where a label may be, in rising order.
-pub(crate) fn candidates(layers: &[Volume<u16>]) -> Vec<u32> {
-    let least = units(LEAST_SHARE);
+pub(crate) fn candidates(layers: &[Volume<u16>]) -> Vec<Candidate> {
+    let [least, low, high] = [LEAST_SHARE, SURE_SHARE, 1.0 - SURE_SHARE].map(units);
     let count = layers.first().map_or(0, |layer| layer.data().len());
-    let may_be = |n: &usize| layers.iter().any(|layer| layer.data()[*n] >= least);
-    (0..count).filter(may_be).map(|n| n as u32).collect()
+    let values = |n: usize| layers.iter().map(move |layer| layer.data()[n]);
+    let candidate = |n: usize| Candidate {
+        voxel: n as u32,
+        sure: values(n).all(|value| value < low || value > high),
+    };
+    (0..count).filter(|&n| values(n).any(|value| value >= least)).map(candidate).collect()
 }
 
 #[cfg(test)]
@@ -102,7 +119,8 @@ mod tests {
         // A third of the cube has it, in half of the frames.
         assert_eq!(at(1, 3), units((20.0 / 3.0 + 0.02) / 40.04));
         let candidates = candidates(&layers);
-        let columns: std::collections::BTreeSet<u32> = candidates.iter().map(|n| n % 9).collect();
+        let columns: std::collections::BTreeSet<u32> =
+            candidates.iter().map(|c| c.voxel % 9).collect();
         assert_eq!(columns.into_iter().collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
     }
 }

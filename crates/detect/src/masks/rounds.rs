@@ -4,6 +4,7 @@ use crate::DetectError;
 use crate::linear::map::LinearMap;
 use crate::masks::frame::FrameGrid;
 use crate::masks::moments::moments;
+use crate::masks::prior::Candidate;
 use crate::pose::step::Step;
 use crate::segment::blocks::blocks;
 use nalgebra::Vector3;
@@ -28,7 +29,7 @@ impl MaskRound {
         &self,
         backend: &B,
         frame: Layered<'_>,
-        candidates: &[u32],
+        candidates: &[Candidate],
     ) -> Result<Vec<u32>, DetectError> {
         shares(backend, frame, (&self.bank, &self.forest), candidates)
     }
@@ -48,7 +49,7 @@ pub(crate) fn shares<B: LabelBackend>(
     backend: &B,
     frame: Layered<'_>,
     (bank, forest): (&ChannelBank, &LabelForest),
-    candidates: &[u32],
+    candidates: &[Candidate],
 ) -> Result<Vec<u32>, DetectError> {
     let (classes, shape) = (forest.classes, frame.image.shape());
     let [nx, ny, _] = shape;
@@ -57,7 +58,8 @@ pub(crate) fn shares<B: LabelBackend>(
     for block in blocks(shape, backend.block_edge(bank, classes)) {
         let voxel = |&n: &u32| [n as usize % nx, n as usize / nx % ny, n as usize / (nx * ny)];
         let inside = |v: [usize; 3]| (0..3).all(|a| (block.min[a]..block.max[a]).contains(&v[a]));
-        let own: Vec<u32> = candidates.iter().copied().filter(|n| inside(voxel(n))).collect();
+        let own: Vec<u32> =
+            candidates.iter().map(|c| c.voxel).filter(|n| inside(voxel(n))).collect();
         if own.is_empty() {
             continue;
         }

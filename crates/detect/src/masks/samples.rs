@@ -1,6 +1,7 @@
 //! Frames about the boxes of training cases, and voxels in them.
 
 use crate::masks::frame::FrameGrid;
+use crate::masks::prior::Candidate;
 use crate::pose::step::Step;
 use crate::segment::data::IGNORED;
 use nalgebra::Vector3;
@@ -22,6 +23,10 @@ pub(crate) struct Instance {
     /// Its landmarks as they were found, in the model's order.
     pub(crate) landmarks: Vec<PointLps>,
 }
+
+/// So much of what is drawn lies where the prior nearly tells the label. The trees see the prior, so
+/// that its share does not bias them.
+const SURE_PART: f64 = 0.2;
 
 /// Frames of all boxes together, at least.
 const FRAMES: usize = 64;
@@ -110,29 +115,32 @@ pub(crate) fn classes_on(labels: &Volume<u8>, grid: &Geometry, own: &[u8; 256]) 
     out
 }
 
-/// Up to so many of the candidates of a frame, in rising order, each as likely; none that is
-/// ignored.
+/// Up to so many of the candidates of a frame, in rising order; none that is ignored. `SURE_PART` of
+/// them are such whose label the prior nearly tells; within either kind each is as likely.
 pub(crate) fn drawn_voxels(
     grid: &FrameGrid,
-    candidates: &[u32],
+    candidates: &[Candidate],
     classes: &[u8],
     count: usize,
     random: &mut Random,
 ) -> (Vec<[usize; 3]>, Vec<u8>) {
     let [nx, ny, _] = grid.shape;
-    let counted = |n: &&u32| classes[**n as usize] != IGNORED;
-    let mut left = candidates.iter().filter(counted).count();
-    let mut wanted = count.min(left);
-    let (mut voxels, mut labels) = (Vec::with_capacity(wanted), Vec::with_capacity(wanted));
-    for &n in candidates.iter().filter(counted) {
+    let counted = |c: &&Candidate| classes[c.voxel as usize] != IGNORED;
+    let mut left = [0; 2];
+    candidates.iter().filter(counted).for_each(|c| left[usize::from(c.sure)] += 1);
+    let sure = (libm::round(SURE_PART * count as f64) as usize).min(left[1]);
+    let mut wanted = [(count - sure).min(left[0]), sure];
+    let (mut voxels, mut labels) = (Vec::with_capacity(count), Vec::with_capacity(count));
+    for c in candidates.iter().filter(counted) {
+        let kind = usize::from(c.sure);
         // Selection sampling (Knuth, TAOCP 2, algorithm S).
-        if random.below(left) < wanted {
-            wanted -= 1;
-            let n = n as usize;
+        if random.below(left[kind]) < wanted[kind] {
+            wanted[kind] -= 1;
+            let n = c.voxel as usize;
             voxels.push([n % nx, n / nx % ny, n / (nx * ny)]);
             labels.push(classes[n]);
         }
-        left -= 1;
+        left[kind] -= 1;
     }
     (voxels, labels)
 }

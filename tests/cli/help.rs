@@ -3,7 +3,7 @@
 use crate::support::{pbt, program, scratch};
 use std::process::Command;
 
-const COMMANDS: [&str; 12] = [
+const COMMANDS: [&str; 13] = [
     "demo",
     "train",
     "detect",
@@ -14,6 +14,7 @@ const COMMANDS: [&str; 12] = [
     "validate",
     "convert",
     "components",
+    "report",
     "completions",
     "man",
 ];

@@ -24,6 +24,7 @@ mod pictures;
 mod points;
 mod python;
 mod regions;
+mod report;
 mod robustness;
 mod schemas;
 mod segmentation;

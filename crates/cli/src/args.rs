@@ -101,6 +101,8 @@ pub enum Command {
     Convert(Convert),
     /// Number the connected components of a mask or label map
     Components(Components),
+    /// Write a page for a browser about an evaluation or a batch
+    Report(Report),
     /// Print a completion script for a shell
     Completions(Completions),
     /// Print the manual page, or write those of all commands
@@ -409,6 +411,27 @@ pub struct Validate {
     /// JSON on stdout in place of text
     #[arg(long)]
     pub json: bool,
+}
+
+/// `pbt report`
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "Examples:
+  pbt evaluate -m liver.pbt -i my_scans -o report.json && pbt report report.json -o report.html
+  pbt report found -o found.html --pictures 50
+
+The page is one file that loads nothing. It holds what the report or the results hold: names of cases, numbers, and, where --pictures asks \
+for them, slices of images.")]
+pub struct Report {
+    /// Report of `pbt evaluate`, or a folder that `pbt batch` wrote
+    #[arg(value_name = "REPORT.json|FOLDER")]
+    pub input: PathBuf,
+    /// Page to write
+    #[arg(short, long, value_name = "PAGE.html")]
+    pub output: PathBuf,
+    /// Of a folder: draw slices of so many cases, those to look at first, from the images where they
+    /// were
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub pictures: usize,
 }
 
 /// `pbt convert`

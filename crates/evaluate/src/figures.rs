@@ -6,13 +6,13 @@ use crate::confidence::Confidence;
 use crate::proportion::Proportion;
 use crate::summary::{Summary, success_rates};
 use pbt_volume::StructureKind;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Limits of the success detection rates, mm.
 const LIMITS_MM: [f64; 4] = [1.0, 2.0, 3.0, 4.0];
 
 /// All figures of an evaluation.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Summaries {
     /// Of all structures together.
     pub overall: Figures,
@@ -57,7 +57,7 @@ enum Group<'a> {
 }
 
 /// The figures of one structure, or of several.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Figures {
     /// The structure; null for several together.
     pub structure: Option<String>,
@@ -103,7 +103,7 @@ pub struct Figures {
 
 /// Shares, 0 to 1, of the annotated structures whose centre was found within a distance; a missed
 /// one lies within none.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct SuccessRates {
     /// Within 1 mm.
     pub within_1_mm: f64,
@@ -117,7 +117,7 @@ pub struct SuccessRates {
 
 /// Look-alikes told apart, as vertebra by vertebra, over cases in which another structure of the
 /// same kind is annotated.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Identification {
     /// Structures that are annotated.
     pub annotated: usize,
@@ -153,7 +153,7 @@ impl Identification {
 }
 
 /// Found structures whose radius of 90 % is known, and how many lie within.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Coverage {
     /// Number of them.
     pub n: usize,

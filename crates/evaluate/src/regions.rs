@@ -3,11 +3,11 @@
 use crate::overlap::Overlap;
 use crate::surface::{Bounds, SurfaceDistances, nsd_tolerance_mm};
 use pbt_volume::Geometry;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 
 /// A region in one case.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RegionRecord {
     /// Name of the case.
     pub case: String,
@@ -34,7 +34,7 @@ pub struct RegionRecord {
 }
 
 /// A region in all cases.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RegionSummary {
     /// Name of the region.
     pub region: String,

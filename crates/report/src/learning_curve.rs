@@ -102,7 +102,7 @@ pub fn learning_curve(title: &str, series: &[CurveSeries]) -> String {
 }
 
 /// The least of 1, 2 and 5 times a power of ten that is not below.
-fn round_step(least: f64) -> f64 {
+pub(crate) fn round_step(least: f64) -> f64 {
     let power = 10f64.powf(least.max(1e-9).log10().floor());
     [1.0, 2.0, 5.0].map(|m| m * power).into_iter().find(|s| *s >= least).unwrap_or(10.0 * power)
 }

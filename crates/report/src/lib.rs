@@ -6,8 +6,10 @@
 
 mod encode;
 mod learning_curve;
+mod page;
 mod picture;
 mod plane;
 
 pub use learning_curve::{CurvePoint, CurveSeries, learning_curve};
+pub use page::{Batch, BatchCase, BatchDetection, Evaluation, PageError, RegionEvaluation};
 pub use picture::{Case, DrawnBox, DrawnPoint, Mark, PictureError, sheet, three_slices};

@@ -10,6 +10,7 @@ mod image_output;
 mod info;
 mod learning_curve;
 mod open_device;
+mod report;
 mod report_file;
 mod shell;
 mod train;
@@ -40,6 +41,7 @@ pub fn run(cli: &Cli) -> Result<ExitCode, Failure> {
         Command::Validate(args) => validate::run(args, &cli.global),
         Command::Convert(args) => convert::run(args, &cli.global),
         Command::Components(args) => components::run(args, &cli.global),
+        Command::Report(args) => report::run(args, &cli.global),
         Command::Completions(args) => shell::completions(args),
         Command::Man(args) => shell::man(args),
     }

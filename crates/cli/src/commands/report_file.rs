@@ -9,6 +9,9 @@ use std::path::Path;
 /// Schema of the report of an evaluation.
 pub(super) const EVALUATION_SCHEMA: &str = "pbt-evaluation/1";
 
+/// Schema of the report of an evaluation of label maps.
+pub(super) const REGION_EVALUATION_SCHEMA: &str = "pbt-region-evaluation/1";
+
 /// Writes a report as JSON where one is wanted, and says so.
 ///
 /// # Errors

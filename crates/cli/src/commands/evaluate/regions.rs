@@ -2,7 +2,7 @@
 
 use crate::Failure;
 use crate::args::{Evaluate, Global};
-use crate::commands::report_file::write_report;
+use crate::commands::report_file::{REGION_EVALUATION_SCHEMA, write_report};
 use crate::exit;
 use crate::output::print_text;
 use crate::progress::CaseProgress;
@@ -51,7 +51,7 @@ pub(super) fn run(
         _ => ("results", Vec::new()),
     };
     let report = Report {
-        schema: "pbt-region-evaluation/1",
+        schema: REGION_EVALUATION_SCHEMA,
         pbt_version: env!("CARGO_PKG_VERSION"),
         dataset: dataset.name.clone(),
         split: args.split.clone(),

@@ -1,0 +1,207 @@
+//! The page of a folder that `pbt batch` wrote.
+
+use crate::page::chart::histogram;
+use crate::page::view::{CaseView, Cell, Fact, PageError, Table, View};
+use pbt_volume::{Precision, Status};
+use std::cmp::Ordering;
+
+/// The results of a batch.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Batch {
+    /// Name of the folder.
+    pub name: String,
+    /// Name of the model and the beginning of its hash.
+    pub model: String,
+    /// Version of the program that wrote the results.
+    pub version: String,
+    /// The cases, in any order.
+    pub cases: Vec<BatchCase>,
+}
+
+/// A case of a batch.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BatchCase {
+    /// Its name.
+    pub name: String,
+    /// Why there is no result.
+    pub failure: Option<String>,
+    /// What the reader of the image had to say.
+    pub warnings: Vec<String>,
+    /// The structures.
+    pub detections: Vec<BatchDetection>,
+    /// Slices through the image with what was found, as SVG of this crate.
+    pub picture: Option<String>,
+}
+
+/// A structure in a case.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BatchDetection {
+    /// Its name.
+    pub name: String,
+    /// Whether it was found.
+    pub status: Status,
+    /// The probability that the position is right.
+    pub score: f64,
+    /// LPS, mm.
+    pub position_mm: Option<[f64; 3]>,
+    /// How near the truth is.
+    pub precision: Option<Precision>,
+    /// Volume of a region or of labels, millilitres.
+    pub volume_ml: Option<f64>,
+    /// The Dice coefficient to expect of its labels.
+    pub predicted_dice: Option<f64>,
+}
+
+impl Batch {
+    /// The page: failed and doubtful cases first.
+    ///
+    /// # Errors
+    /// [`PageError`] when the template cannot be filled in.
+    pub fn page(&self) -> Result<String, PageError> {
+        let mut cases: Vec<&BatchCase> = self.cases.iter().collect();
+        cases.sort_by(|a, b| BatchCase::order(a, b));
+        let failed = cases.iter().filter(|c| c.failure.is_some()).count();
+        let doubtful = cases.iter().filter(|c| c.failure.is_none() && c.is_doubtful()).count();
+        let fact =
+            |value: usize, name: &str| Fact { value: value.to_string(), name: name.to_owned() };
+        let scores: Vec<f64> = self.detections().map(|d| d.score).collect();
+        View {
+            title: format!("Batch {}", self.name),
+            about: [("model", &self.model), ("pbt", &self.version)]
+                .map(|(name, value)| (name.to_owned(), value.clone()))
+                .into(),
+            facts: vec![
+                fact(self.cases.len(), "cases"),
+                fact(self.cases.len() - failed - doubtful, "without doubt"),
+                fact(doubtful, "with something doubtful"),
+                fact(failed, "failed"),
+            ],
+            tables: vec![self.structures()],
+            charts: histogram("Scores", &scores, "score", true).into_iter().collect(),
+            cases: cases.into_iter().map(BatchCase::view).collect(),
+            order: "Failed ones first, then those with something doubtful, the lowest score first."
+                .to_owned(),
+        }
+        .html()
+    }
+
+    fn detections(&self) -> impl Iterator<Item = &BatchDetection> {
+        self.cases.iter().flat_map(|case| &case.detections)
+    }
+
+    fn structures(&self) -> Table {
+        let mut names: Vec<&str> = Vec::new();
+        for detection in self.detections() {
+            if !names.contains(&detection.name.as_str()) {
+                names.push(&detection.name);
+            }
+        }
+        let row = |name: &str| {
+            let own: Vec<&BatchDetection> = self.detections().filter(|d| d.name == name).collect();
+            let count = |status: Status| own.iter().filter(|d| d.status == status).count();
+            let mean = |values: Vec<f64>| {
+                (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+            };
+            let radii = own.iter().filter_map(|d| d.precision?.radius_90_mm);
+            vec![
+                Cell::text(name),
+                Cell::count(own.len()),
+                Cell::count(count(Status::Found)),
+                Cell::count(count(Status::Doubtful)),
+                Cell::count(count(Status::Absent)),
+                Cell::count(count(Status::Outside)),
+                Cell::number(mean(own.iter().map(|d| d.score).collect()), 2),
+                Cell::number(mean(radii.collect()), 2),
+                Cell::number(mean(own.iter().filter_map(|d| d.volume_ml).collect()), 2),
+            ]
+        };
+        Table {
+            title: "Structures".to_owned(),
+            columns: vec![
+                "structure",
+                "cases",
+                "found",
+                "doubtful",
+                "absent",
+                "outside",
+                "mean score",
+                "mean radius 90 %, mm",
+                "mean volume, ml",
+            ],
+            rows: names.into_iter().map(row).collect(),
+        }
+    }
+}
+
+impl BatchCase {
+    /// Failed ones come first, then those with something doubtful, the lowest score first.
+    pub fn order(a: &Self, b: &Self) -> Ordering {
+        let key = |c: &Self| (c.failure.is_none(), !c.is_doubtful());
+        (key(a).cmp(&key(b)))
+            .then(a.least_score().total_cmp(&b.least_score()))
+            .then(a.name.cmp(&b.name))
+    }
+
+    fn is_doubtful(&self) -> bool {
+        self.detections.iter().any(|d| d.status == Status::Doubtful)
+    }
+
+    fn least_score(&self) -> f64 {
+        self.detections.iter().map(|d| d.score).fold(1.0, f64::min)
+    }
+
+    fn view(&self) -> CaseView {
+        let count = |status: Status| self.detections.iter().filter(|d| d.status == status).count();
+        let counts = [Status::Found, Status::Doubtful, Status::Absent, Status::Outside]
+            .map(|status| (count(status), name(status).0));
+        let counts: Vec<String> = (counts.iter().filter(|(count, _)| *count > 0))
+            .map(|(count, name)| format!("{count} {name}"))
+            .collect();
+        let row = |d: &BatchDetection| {
+            let (text, class) = name(d.status);
+            let place = d.position_mm.map(|p| p.map(|mm| format!("{mm:.1}")).join(", "));
+            vec![
+                Cell::text(d.name.clone()),
+                Cell::text(text).of_class(class),
+                Cell::number(Some(d.score), 2),
+                Cell::text(place.unwrap_or_else(|| "–".to_owned())),
+                Cell::number(d.precision.and_then(|p| p.radius_90_mm), 2),
+                Cell::number(d.volume_ml, 2),
+                Cell::number(d.predicted_dice, 2),
+            ]
+        };
+        CaseView {
+            name: self.name.clone(),
+            class: match (self.failure.is_some(), self.is_doubtful()) {
+                (true, _) => "bad",
+                (false, true) => "unsure",
+                (false, false) => "good",
+            },
+            summary: if self.failure.is_some() { "failed".to_owned() } else { counts.join(", ") },
+            notes: self.failure.iter().chain(&self.warnings).cloned().collect(),
+            table: Table {
+                title: String::new(),
+                columns: vec![
+                    "structure",
+                    "status",
+                    "score",
+                    "position (LPS), mm",
+                    "radius 90 %, mm",
+                    "volume, ml",
+                    "Dice to expect",
+                ],
+                rows: self.detections.iter().map(row).collect(),
+            },
+            picture: self.picture.clone(),
+        }
+    }
+}
+
+fn name(status: Status) -> (&'static str, &'static str) {
+    match status {
+        Status::Found => ("found", "good"),
+        Status::Doubtful => ("doubtful", "unsure"),
+        Status::Absent => ("absent", ""),
+        Status::Outside => ("outside", ""),
+    }
+}

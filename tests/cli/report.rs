@@ -1,0 +1,115 @@
+//! `pbt report`
+
+use crate::support::{pbt, read_json, refused, scratch, text, tiny};
+use serde_json::{Value, json};
+use std::path::Path;
+
+/// What a page must show and never run.
+const HOSTILE: &str = "<script>alert(\"1\")</script>&'";
+
+fn page(input: &Path, more: &[&str]) -> String {
+    let out = scratch();
+    let file = out.path().join("page.html");
+    pbt(["report", text(input), "-o", text(&file)].iter().chain(more)).exits_with(0);
+    std::fs::read_to_string(file).unwrap()
+}
+
+/// A report of an evaluation of the tiny data set, made once a test.
+fn evaluation(folder: &Path) -> std::path::PathBuf {
+    let (model, report) = (tiny().model(), folder.join("report.json"));
+    let data = tiny().folder();
+    pbt(["evaluate", "-m", text(&model), "-i", text(data), "-o", text(&report)]).exits_with(0);
+    report
+}
+
+/// Loads nothing, and runs nothing but the one script.
+fn is_self_contained(page: &str) {
+    assert!(page.starts_with("<!doctype html>") && page.contains("default-src 'none'"));
+    assert_eq!(page.matches("<script").count(), 1);
+    for outside in ["http://", "https://", " src=\"/", "@import", "<link"] {
+        let namespaces = page.replace("http://www.w3.org/2000/svg", "");
+        assert!(!namespaces.contains(outside), "{outside}");
+    }
+}
+
+#[test]
+fn an_evaluation_is_shown_worst_first_and_names_are_text() {
+    let folder = scratch();
+    let path = evaluation(folder.path());
+    let mut report = read_json(&path);
+    let records = report["records"].as_array().unwrap().clone();
+    let mut worst = records[0].clone();
+    worst["case"] = json!(HOSTILE);
+    worst["structure"] = json!(HOSTILE);
+    worst["right"] = json!(false);
+    worst["error"]["center_mm"] = json!(12345.0);
+    report["dataset"] = json!(HOSTILE);
+    report["records"].as_array_mut().unwrap().push(worst);
+    report["failed"] = json!([{ "case": "cut", "reason": "the file ends too early" }]);
+    std::fs::write(&path, report.to_string()).unwrap();
+    let page = page(&path, &[]);
+    is_self_contained(&page);
+    assert!(!page.contains("alert(\"1\")") && page.contains("&lt;script&gt;"));
+    // Failed cases, then the worst one, then the others.
+    let cases: Vec<&str> = page.split("<span class=\"name\">").skip(1).collect();
+    assert!(cases[0].starts_with("cut<") && page.contains("the file ends too early"));
+    assert!(cases[1].starts_with("&lt;script"), "{}", &cases[1][..60]);
+    let names: std::collections::BTreeSet<&str> =
+        records.iter().map(|r| r["case"].as_str().unwrap()).collect();
+    assert_eq!(cases.len(), names.len() + 2);
+    assert!(page.contains("12345.00"));
+}
+
+#[test]
+fn a_batch_is_shown_with_pictures_where_they_are_asked_for() {
+    let (folder, found) = (scratch(), scratch());
+    let list = folder.path().join("list.csv");
+    let images = tiny().folder();
+    let good = images.join("c0.nii.gz");
+    let bad = folder.path().join("bad.nii.gz");
+    std::fs::write(&bad, "no image").unwrap();
+    std::fs::write(
+        &list,
+        format!("case_id,path\na good one,{}\na bad one,{}\n", good.display(), bad.display()),
+    )
+    .unwrap();
+    let model = tiny().model();
+    pbt(["batch", "-m", text(&model), "-i", text(&list), "-o", text(found.path())]).exits_with(3);
+    let plain = page(found.path(), &[]);
+    is_self_contained(&plain);
+    let names: Vec<&str> =
+        plain.split("<span class=\"name\">").skip(1).filter_map(|s| s.split('<').next()).collect();
+    assert_eq!(names, ["a bad one", "a good one"]);
+    // No voxel leaves unless asked for.
+    assert!(!plain.contains("data:image"));
+    let drawn = page(found.path(), &["--pictures", "5"]);
+    is_self_contained(&drawn);
+    assert_eq!(drawn.matches("data:image/png").count(), 3);
+
+    // Where the image is another by now, or gone, the page says so.
+    let result = found.path().join("a good one.json");
+    let mut changed = read_json(&result);
+    changed["input"]["sha256"] = Value::from("0".repeat(64));
+    std::fs::write(&result, changed.to_string()).unwrap();
+    let page = page(found.path(), &["--pictures", "5"]);
+    assert!(page.contains("is not the image that the result is about"), "{page}");
+}
+
+#[test]
+fn what_is_no_report_is_refused() {
+    let out = scratch();
+    let file = out.path().join("page.html");
+    let report = |input: &Path| pbt(["report", text(input), "-o", text(&file)]);
+    refused(report(&out.path().join("none.json")), 4, &["none.json", "no such file"]);
+    refused(report(out.path()), 4, &["run.json", "pbt batch"]);
+    let other = out.path().join("other.json");
+    for (content, part) in [
+        ("{\"schema\": \"pbt-result/1\"}", "schema"),
+        ("{\"schema\": \"pbt-evaluation/1\"}", "missing field"),
+        ("[", "other.json"),
+    ] {
+        std::fs::write(&other, content).unwrap();
+        refused(report(&other), 4, &["other.json", part]);
+    }
+    assert!(!file.exists());
+}

@@ -15,7 +15,6 @@ use crate::interrupt::catch_interrupts;
 use crate::output::say;
 use crate::progress::CaseProgress;
 use crate::session::{LoadedModel, Watcher, make_folder, write_json};
-use cases::batch_cases;
 use detection::{Work, detect_all};
 use earlier::{earlier_failures, earlier_result, is_of_this_image};
 use pbt_io::{DeviceRecord, ModelRecord, check_writable, remove_leftovers};
@@ -27,7 +26,8 @@ use std::process::ExitCode;
 use std::time::Instant;
 use tables::{Row, row_of_failure, rows_of_result, write_tables};
 
-pub(crate) use cases::{BatchCase, images_below};
+pub(crate) use cases::images_below;
+pub use cases::{BatchCase, batch_cases};
 
 /// The record of the run.
 const RUN_FILE: &str = "run.json";

@@ -15,6 +15,8 @@ mod shell;
 mod train;
 mod validate;
 
+pub use batch::{BatchCase, batch_cases};
+
 use crate::Failure;
 use crate::args::{Cli, Command};
 use crate::session::install_threads;

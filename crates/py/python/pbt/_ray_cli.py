@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import sys
 import time
@@ -19,8 +20,10 @@ def main() -> int:
     """Runs ``pbt-ray`` with the arguments of the process and returns its exit code."""
     options = vars(_parser().parse_args())
     quiet = options.pop("quiet")
-    # Nothing is told to anybody unless the user wants it.
+    # Nothing is told to anybody unless the user wants it, and to the user only what went wrong.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
+    logging.disable(logging.WARNING)
     try:
         from .ray import run
     except ImportError as error:

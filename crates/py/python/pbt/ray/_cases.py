@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any, Mapping, NamedTuple
 
+import pandas
 import ray.data
 
 from .. import _pbt
@@ -45,8 +46,6 @@ def list_cases(input: str | os.PathLike[str]) -> list[Case]:
 def read_cases(input: str | os.PathLike[str]) -> ray.data.Dataset:
     """The images of a folder or of a CSV list, as ``pbt batch`` takes them: a data set with the
     columns ``case_id``, ``path``, ``series`` and ``frame``."""
-    import pandas
-
     table = pandas.DataFrame(list_cases(input), columns=Case._fields)
     texts = {name: "string" for name in ("case_id", "path", "series")}
     return ray.data.from_pandas(table.astype({**texts, "frame": "Int64"}))
@@ -54,6 +53,4 @@ def read_cases(input: str | os.PathLike[str]) -> ray.data.Dataset:
 
 def _present(value: Any) -> Any:
     """None for what tables have in place of nothing."""
-    if value is None or value == "" or value != value:
-        return None
-    return value
+    return None if pandas.isna(value) or value == "" else value

@@ -4,6 +4,7 @@ mod cases;
 mod detection;
 mod earlier;
 mod memory;
+pub(super) mod merge;
 mod state;
 mod tables;
 
@@ -203,7 +204,7 @@ pub(super) fn run(args: &Batch, global: &Global) -> Result<ExitCode, Failure> {
 /// too. Parts that end at the same moment may miss each other's last cases; a batch with `--resume`
 /// and without a shard gathers everything.
 fn add_other_shards(folder: &Path, cases: &[BatchCase], model: &LoadedModel, states: &mut [State]) {
-    let failures = earlier_failures(&folder.join(RUN_FILE), model);
+    let failures = earlier_failures(&folder.join(RUN_FILE), &model.sha256);
     for (case, state) in cases.iter().zip(states) {
         if !matches!(state, State::Unknown) {
             continue;

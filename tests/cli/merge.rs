@@ -3,6 +3,8 @@
 use crate::support::{Outcome, TEST, TRAINING, pbt, read_json, refused, scratch, text, tiny};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
+#[cfg(unix)]
+use std::process::Command;
 
 fn batch(list: &Path, output: &Path, more: &[&str]) -> Outcome {
     let model = tiny().model();
@@ -107,4 +109,46 @@ fn what_does_not_belong_together_is_refused() {
     );
     assert_eq!(std::fs::read_dir(merged.path()).unwrap().count(), 0);
     pbt(["merge", "-i", text(&list), "-o", text(merged.path())]).exits_with(2);
+}
+
+/// What Slurm does with the scripts, but for the waiting.
+#[cfg(unix)]
+#[test]
+fn the_scripts_for_slurm_run_the_parts_and_merge_them() {
+    let (data, whole) = (scratch(), scratch());
+    let list = list(data.path());
+    batch(&list, whole.path(), &[]).exits_with(3);
+    let out = data.path().join("out");
+    let script = |name: &str| {
+        let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("integrations/slurm");
+        let mut script = Command::new("sh");
+        script.arg(scripts.join(name)).env("PATH", path_with_pbt());
+        script
+    };
+    let task = |number: usize, tasks: usize, parts: Option<usize>| {
+        let mut task = script("batch.sbatch");
+        task.args([&tiny().model(), &list, &out]);
+        task.env("SLURM_ARRAY_TASK_ID", number.to_string());
+        task.env("SLURM_ARRAY_TASK_COUNT", tasks.to_string());
+        task.env("SLURM_CPUS_PER_TASK", "1").env_remove("PARTS");
+        task.envs(parts.map(|parts| ("PARTS", parts.to_string())));
+        task.output().unwrap().status.code()
+    };
+    assert_eq!([task(1, 3, None), task(3, 3, None)], [Some(0); 2]);
+    let merge = || script("merge.sbatch").args([&list, &out]).output().unwrap().status.code();
+    assert_eq!(merge(), Some(3));
+    assert_ne!(bytes(&out, "detections.csv"), bytes(whole.path(), "detections.csv"));
+    // The second was lost, and is sent again by itself.
+    assert_eq!(task(2, 1, Some(3)), Some(0));
+    assert_eq!(merge(), Some(3));
+    assert_eq!(bytes(&out, "detections.csv"), bytes(whole.path(), "detections.csv"));
+    assert_eq!(script("batch.sbatch").output().unwrap().status.code(), Some(2));
+}
+
+#[cfg(unix)]
+fn path_with_pbt() -> std::ffi::OsString {
+    let mut path = crate::support::program("pbt").parent().unwrap().as_os_str().to_owned();
+    path.push(":");
+    path.push(std::env::var_os("PATH").unwrap_or_default());
+    path
 }

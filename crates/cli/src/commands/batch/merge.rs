@@ -133,14 +133,6 @@ pub(in crate::commands) fn run(args: &Merge, global: &Global) -> Result<ExitCode
         seconds,
     };
     write_json(&args.output.join(RUN_FILE), &file)?;
-    if let Some(one) = missing.first() {
-        tell(format_args!(
-            "error: {}: {} of {} cases have no result, `{one}` first (go on with their parts, with --resume, and merge again)",
-            shown(&args.input),
-            missing.len(),
-            cases.len()
-        ));
-    }
     let Counts { cases, detected, failed, .. } = file.counts;
     let table = args.output.join(CSV);
     say(
@@ -150,6 +142,14 @@ pub(in crate::commands) fn run(args: &Merge, global: &Global) -> Result<ExitCode
             table.display()
         ),
     );
+    if let Some(one) = missing.first() {
+        tell(format_args!(
+            "error: {}: {} of {} cases have no result, `{one}` first (go on with their parts, with --resume, and merge again)",
+            shown(&args.input),
+            missing.len(),
+            cases
+        ));
+    }
     let complete = failed == 0 && missing.is_empty();
     Ok(if complete { ExitCode::SUCCESS } else { ExitCode::from(exit::SOME_FAILED) })
 }

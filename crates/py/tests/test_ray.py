@@ -38,6 +38,7 @@ def two_cpus():
     ray.init(
         address="local",
         num_cpus=2,
+        num_gpus=1,
         include_dashboard=False,
         log_to_driver=False,
         runtime_env={"worker_process_setup_hook": arm},
@@ -172,10 +173,23 @@ def test_what_ends_a_run(two_cpus, tiny, cases, tmp_path):
         with pytest.raises(pbt.UsageError, match=next(iter(wrong))):
             pbt.ray.run(tiny.model, cases, tmp_path / "out", **wrong)
     with pytest.raises(pbt.DeviceError, match="gpus"):
-        pbt.ray.run(tiny.model, cases, tmp_path / "out", gpus=1)
+        pbt.ray.run(tiny.model, cases, tmp_path / "out", gpus=2)
     (tmp_path / "file").write_text("")
     with pytest.raises(pbt.Error, match="file: cannot be written"):
         pbt.ray.run(tiny.model, cases, tmp_path / "file")
+
+
+def test_what_ends_a_run_in_an_actor(two_cpus, tiny, cases, tmp_path):
+    part = tmp_path / "out" / "parts" / "000000.parquet"
+    part.mkdir(parents=True)
+    with pytest.raises(pbt.Error, match="000000.parquet: file: cannot be written"):
+        pbt.ray.run(tiny.model, cases, tmp_path / "out", resume=True)
+    # Ray believes that there is a GPU.
+    if not Path("/dev/nvidia0").exists():
+        with pytest.raises(pbt.DeviceError):
+            pbt.ray.run(tiny.model, cases, tmp_path / "out", gpus=1)
+    with pytest.raises(pbt.ModelError, match="sha256"):
+        pbt.ray.Detector(tiny.model, sha256="0" * 64)
 
 
 def test_the_command_has_a_ray_of_its_own(tiny, cases, command, tmp_path):

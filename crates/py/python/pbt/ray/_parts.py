@@ -32,8 +32,9 @@ class Part(NamedTuple):
         """Its file."""
         return out / FOLDER / f"{self.number:06}.parquet"
 
-    def journal(self, out: Path) -> Journal:
-        return Journal(out / FOLDER / f"{self.number:06}.journal")
+    def journal(self, out: Path, key: str) -> Path:
+        """The file of its journal, which is about these very cases."""
+        return out / FOLDER / f"{self.number:06}-{key[:16]}.journal"
 
     def key(self, model_sha256: str, labels: bool) -> str:
         """Hash of all that its rows depend on, but for the images' voxels."""

@@ -13,7 +13,7 @@ from typing import Any, Iterator
 import ray
 import ray.data
 
-from .. import __version__
+from .. import __version__, _errors
 from .._commands import PathLike, Progress
 from .._errors import DeviceError, Error, UsageError
 from .._model import Model, load
@@ -136,27 +136,27 @@ def _check(**options: float | None) -> None:
 def _prepare(job: Job, parts: list[Part], resume: bool) -> list[Part]:
     """Makes the folder and returns the parts that are not finished there."""
     folder = job.out / FOLDER
+    keys = [part.key(job.model_sha256, job.labels) for part in parts]
+    ours = {part.path(job.out) for part in parts}
+    ours |= {part.journal(job.out, key) for part, key in zip(parts, keys)}
     try:
         if not resume and folder.exists():
             shutil.rmtree(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        for left in [*job.out.glob(".*.pbt-tmp"), *folder.glob(".*.pbt-tmp")]:
-            left.unlink()
-        # Those of a longer list.
-        for path in folder.iterdir():
-            if not (path.stem.isdigit() and int(path.stem) < len(parts)):
+        # What killed processes left, and what belongs to another list.
+        for path in [*job.out.glob(".*.pbt-tmp"), *folder.iterdir()]:
+            if path not in ours:
                 path.unlink()
     except OSError as error:
         raise Error(
             f"{error.filename}: file: cannot be written: {error.strerror}", error.filename, "file"
         ) from None
 
-    def finished(part: Part) -> bool:
+    def finished(part: Part, key: str) -> bool:
         record = read_record(part.path(job.out))
-        key = part.key(job.model_sha256, job.labels)
         return record is not None and record["key"] == key and record["failed"] == 0
 
-    return [part for part in parts if not finished(part)]
+    return [part for part, key in zip(parts, keys) if not finished(part, key)]
 
 
 def _work(
@@ -178,19 +178,14 @@ def _work(
     )
     try:
         for row in done.iter_rows():
-            yield json.loads(row["told"])
+            told = json.loads(row["told"])
+            if "error" in told:
+                name, *error = told["error"]
+                raise getattr(_errors, name)(*error)
+            yield told
     except ray.exceptions.RayError as error:
-        raise _reason(error) from None
-
-
-def _reason(error: BaseException) -> Error:
-    """An error of this package that an actor raised, or what else there is to say."""
-    cause: BaseException | None = error
-    while cause is not None:
-        if isinstance(cause, Error):
-            return cause
-        last, cause = cause, getattr(cause, "cause", None) or cause.__cause__
-    return Error(f"ray: {last} (finished parts are kept; go on with --resume)")
+        last = str(error).strip().rpartition("\n")[2]
+        raise Error(f"ray: {last} (finished parts are kept; go on with --resume)") from error
 
 
 @contextlib.contextmanager

@@ -9,6 +9,7 @@ from typing import Any, Mapping, NamedTuple
 
 import numpy.typing as npt
 
+from .._errors import Error
 from .._table import Row
 from ._cases import Case
 from ._detector import Detector, Found, table_of
@@ -31,35 +32,52 @@ class Job(NamedTuple):
 
 
 class Worker:
-    """Detects in parts, for ``Dataset.map_batches`` with one part a batch."""
+    """Detects in parts, for ``Dataset.map_batches`` with one part a batch. What ends the whole run
+    comes back as a row, too: of an exception, Ray would leave only the text."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
-        self._detector = Detector(
-            job.model,
-            out=None if job.tables_only else job.out,
-            labels=job.labels,
-            no_paths=job.no_paths,
-            sha256=job.model_sha256,
-        )
+        self._detector: Detector | Error
+        try:
+            self._detector = Detector(
+                job.model,
+                out=None if job.tables_only else job.out,
+                labels=job.labels,
+                no_paths=job.no_paths,
+                sha256=job.model_sha256,
+            )
+        except Error as error:
+            self._detector = error
 
     def __call__(self, batch: Mapping[str, npt.NDArray[Any]]) -> dict[str, list[str]]:
         told = []
         for number, cases in zip(batch["number"], batch["cases"]):
             part = Part(int(number), [Case(*case) for case in json.loads(cases)])
-            told.append(json.dumps(self.run(part)))
+            told.append(json.dumps(self._tell(part)))
         return {"told": told}
 
-    def run(self, part: Part) -> dict[str, Any]:
+    def _tell(self, part: Part) -> dict[str, Any]:
+        try:
+            if isinstance(self._detector, Error):
+                raise self._detector
+            return self._run(part, self._detector)
+        except Error as error:
+            return {"error": [type(error).__name__, str(error), error.file, error.field]}
+        except OSError as error:
+            file = str(part.path(self._job.out))
+            what = f"{file}: file: cannot be written: {error.strerror}"
+            return {"error": [Error.__name__, what, file, "file"]}
+
+    def _run(self, part: Part, detector: Detector) -> dict[str, Any]:
         """Writes the part's file, and returns what the run's record needs of it. Cases that have
         rows already keep them, but for failed ones."""
         begun = time.time()
         job = self._job
-        path, journal = part.path(job.out), part.journal(job.out)
         key = part.key(job.model_sha256, job.labels)
+        path, journal = part.path(job.out), Journal(part.journal(job.out, key))
         kept = _kept(path, key)
         to_do = [n for n, case in enumerate(part.cases) if case.case_id not in kept]
-        found = self._detect(part, to_do, journal)
+        found = _detect(detector, part, to_do, journal)
         rows = [
             row
             for n, case in enumerate(part.cases)
@@ -82,31 +100,35 @@ class Worker:
             "device": next((each.device for each in found.values() if each.device), None),
         }
 
-    def _detect(self, part: Part, to_do: list[int], journal: Journal) -> dict[int, Found]:
-        """What comes of the cases with these indices. Those that may have ended a process go first
-        and alone."""
 
-        def detect(n: int) -> Found:
-            journal.begin(n)
-            found = self._detector.detect(part.cases[n])
+def _detect(
+    detector: Detector, part: Part, to_do: list[int], journal: Journal
+) -> dict[int, Found]:
+    """What comes of the cases with these indices. Those that may have ended a process go first
+    and alone."""
+
+    def detect(n: int) -> Found:
+        journal.begin(n)
+        try:
+            return detector.detect(part.cases[n])
+        finally:
             journal.end(n)
-            return found
 
-        deaths = journal.deaths()
-        found = {}
-        for n in filter(deaths.__contains__, to_do):
-            if deaths[n] < _DEATHS:
-                found[n] = detect(n)
-            else:
-                case = part.cases[n]
-                reason = (
-                    f"{case.path}: process: ended {deaths[n]} times in the middle of this image"
-                    " (it may need more memory than there is)"
-                )
-                found[n] = self._detector.failed(case, reason)
-        others = [n for n in to_do if n not in deaths]
-        found.update(zip(others, self._detector.map(detect, others)))
-        return found
+    deaths = journal.deaths()
+    found = {}
+    for n in filter(deaths.__contains__, to_do):
+        if deaths[n] < _DEATHS:
+            found[n] = detect(n)
+        else:
+            case = part.cases[n]
+            reason = (
+                f"{case.path}: process: ended {deaths[n]} times in the middle of this image"
+                " (it may need more memory than there is)"
+            )
+            found[n] = detector.failed(case, reason)
+    others = [n for n in to_do if n not in deaths]
+    found.update(zip(others, detector.map(detect, others)))
+    return found
 
 
 def _kept(path: Path, key: str) -> dict[str, list[Row]]:

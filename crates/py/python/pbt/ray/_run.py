@@ -67,26 +67,21 @@ def run(
         no_paths=no_paths,
         tables_only=tables_only,
     )
-    to_do = _prepare(job, parts, resume)
+    with _writing(job.out):
+        to_do = _prepare(job, parts, resume)
     cases = sum(len(each.cases) for each in parts)
-    finished = cases - sum(len(each.cases) for each in to_do)
+    done = finished = cases - sum(len(each.cases) for each in to_do)
     told: list[dict[str, Any]] = []
     used = 0
     if to_do:
         with _ray(address):
-            used = _fitting(cpus, gpus) if actors is None else actors
-            used = min(used, len(to_do))
+            used = min(len(to_do), _fitting(cpus, gpus) if actors is None else actors)
             for each in _work(job, to_do, used, cpus, gpus):
                 told.append(each)
+                done += each["cases"]
                 if progress is not None:
-                    done = finished + sum(each["cases"] for each in told)
                     progress(f"{done} of {cases} cases", done / cases)
-    gather([each.path(job.out) for each in parts], SCHEMA, job.out / _TABLE)
-
-    order = {case.case_id: n for n, case in enumerate(c for p in parts for c in p.cases)}
-    failed = sorted((f for each in told for f in each["failed"]), key=lambda f: order[f["case_id"]])
-    if no_paths:
-        failed = [{**each, "path": ""} for each in failed]
+    failed = _failed(parts, told, no_paths)
     resumed = finished + sum(each["resumed"] for each in told)
     record = {
         "schema": "pbt-run/1",
@@ -117,13 +112,34 @@ def run(
             "start": min((each["begun"] for each in told), default=begun) - begun,
             "load": sum(each["load_seconds"] for each in told),
             "detect": sum(each["detect_seconds"] for each in told),
-            "total": time.time() - begun,
         },
     }
-    beside = job.out / f".{_RUN}.{os.getpid()}.pbt-tmp"
-    beside.write_text(json.dumps(record, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    os.replace(beside, job.out / _RUN)
+    with _writing(job.out):
+        gather([each.path(job.out) for each in parts], SCHEMA, job.out / _TABLE)
+        record["seconds"]["total"] = time.time() - begun
+        beside = job.out / f".{_RUN}.{os.getpid()}.pbt-tmp"
+        text = json.dumps(record, indent=2, ensure_ascii=False) + "\n"
+        beside.write_text(text, encoding="utf-8")
+        os.replace(beside, job.out / _RUN)
     return record
+
+
+def _failed(parts: list[Part], told: list[dict[str, Any]], no_paths: bool) -> list[dict[str, Any]]:
+    """The cases that failed, in the order of the list."""
+    of = {each["case_id"]: each for part in told for each in part["failed"]}
+    listed = [of[case.case_id] for part in parts for case in part.cases if case.case_id in of]
+    return [{**each, "path": ""} for each in listed] if no_paths else listed
+
+
+@contextlib.contextmanager
+def _writing(out: Path) -> Iterator[None]:
+    """Errors of the system as errors of this package."""
+    try:
+        yield
+    except OSError as error:
+        file = str(error.filename or out)
+        what = f"{file}: file: cannot be written: {error.strerror}"
+        raise Error(what, file, "file") from None
 
 
 def _check(**options: float | None) -> None:
@@ -139,18 +155,13 @@ def _prepare(job: Job, parts: list[Part], resume: bool) -> list[Part]:
     keys = [part.key(job.model_sha256, job.labels) for part in parts]
     ours = {part.path(job.out) for part in parts}
     ours |= {part.journal(job.out, key) for part, key in zip(parts, keys)}
-    try:
-        if not resume and folder.exists():
-            shutil.rmtree(folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        # What killed processes left, and what belongs to another list.
-        for path in [*job.out.glob(".*.pbt-tmp"), *folder.iterdir()]:
-            if path not in ours:
-                path.unlink()
-    except OSError as error:
-        raise Error(
-            f"{error.filename}: file: cannot be written: {error.strerror}", error.filename, "file"
-        ) from None
+    if not resume and folder.exists():
+        shutil.rmtree(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    # What killed processes left, and what belongs to another list.
+    for path in [*job.out.glob(".*.pbt-tmp"), *folder.iterdir()]:
+        if path not in ours:
+            path.unlink()
 
     def finished(part: Part, key: str) -> bool:
         record = read_record(part.path(job.out))

@@ -51,7 +51,8 @@ def two_cpus():
 def cases(tiny, tmp_path):
     """A list of seven sound images, one that is missing and one that is none."""
     (tmp_path / "junk.nii.gz").write_text("no image")
-    rows = [("junk", "junk.nii.gz"), *((f"p{n}", tiny.folder / f"c{n}.nii.gz") for n in range(8, 1, -1))]
+    rows = [(f"p{n}", tiny.folder / f"c{n}.nii.gz") for n in range(8, 1, -1)]
+    rows.insert(0, ("junk", "junk.nii.gz"))
     rows.insert(3, ("missing", "missing.nii.gz"))
     path = tmp_path / "list.csv"
     path.write_text("case_id,path\n" + "".join(f"{case_id},{image}\n" for case_id, image in rows))
@@ -110,7 +111,8 @@ def test_what_is_finished_is_left_alone_and_what_failed_is_tried_again(
     assert [name for name in first if first[name] == second[name]] == ["000002.parquet"]
     command("batch", "-m", tiny.model, "-i", cases, "-o", tmp_path / "batch", code=3)
     assert table(out).equals(table(tmp_path / "batch"))
-    assert [path.name for path in sorted(out.iterdir())] == ["detections.parquet", "parts", "run.json"]
+    files = [path.name for path in sorted(out.iterdir())]
+    assert files == ["detections.parquet", "parts", "run.json"]
     # Where everything is there, no actor is started.
     shutil.copy(tiny.image, tmp_path / "missing.nii.gz")
     pbt.ray.run(tiny.model, cases, out, part=3, tables_only=True, resume=True)

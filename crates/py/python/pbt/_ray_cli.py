@@ -33,7 +33,8 @@ def main() -> int:
         record = run(**options, progress=progress.show)
     except KeyboardInterrupt:
         progress.end()
-        return _tell("error: interrupted (finished parts are kept; go on with --resume)", _INTERRUPTED)
+        what = "error: interrupted (finished parts are kept; go on with --resume)"
+        return _tell(what, _INTERRUPTED)
     except Error as error:
         progress.end()
         return _tell(f"error: {error}", _CODES.get(type(error), _FAILURE))
@@ -43,32 +44,44 @@ def main() -> int:
     counts = record["counts"]
     if not quiet:
         earlier = f", {counts['resumed']} had a result already" if options["resume"] else ""
+        table = os.path.join(options["out"], "detections.parquet")
         _tell(
-            f"{counts['cases']} cases: {counts['detected']} done{earlier}, {counts['failed']} failed;"
-            f" {record['seconds']['total']:.1f} s;"
-            f" table: {os.path.join(options['out'], 'detections.parquet')}"
+            f"{counts['cases']} cases: {counts['detected']} done{earlier},"
+            f" {counts['failed']} failed; {record['seconds']['total']:.1f} s; table: {table}"
         )
     return _SOME_FAILED if counts["failed"] else 0
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        "pbt-ray", description="Detects in very many images with Ray, as `pbt batch` does."
+        "pbt-ray",
+        description="Detects in very many images with Ray, as `pbt batch` does on one machine.",
+        epilog="Example: pbt-ray -m liver.pbt -i list.csv -o found --resume",
     )
     add = parser.add_argument
-    add("-m", "--model", required=True, metavar="MODEL.pbt", help="model")
-    add("-i", "--input", required=True, metavar="LIST_OR_FOLDER", help="a CSV file with the columns case_id and path, or a folder")
-    add("-o", "--output", required=True, metavar="FOLDER", dest="out", help="folder for the results; made if missing")
-    add("--resume", action="store_true", help="leave out what an earlier run has finished; failed cases are tried again")
-    add("--labels", action="store_true", help="write a label map of each case, too")
-    add("--no-paths", action="store_true", help="leave paths out of results and tables")
-    add("--tables-only", action="store_true", help="write the table alone, and no files of single cases")
-    add("--part", type=int, default=32, metavar="N", help="cases that an actor takes at a time [default: 32]")
-    add("--cpus", type=int, default=1, metavar="N", help="CPUs, and threads, of an actor [default: 1]")
-    add("--gpus", type=float, default=0, metavar="N", help="GPUs of an actor; 0.5: two actors share one [default: 0]")
-    add("--actors", type=int, metavar="N", help="actors [default: as many as there is room for]")
-    add("--address", metavar="ADDRESS", help="the cluster; auto: that of this machine [default: RAY_ADDRESS, or else a Ray of its own]")
-    add("-q", "--quiet", action="store_true", help="print errors only")
+    required = {"required": True}
+    flag = {"action": "store_true"}
+    add("-m", "--model", metavar="MODEL.pbt", help="model", **required)
+    help = "a folder of images, or a CSV file with the columns case_id and path"
+    add("-i", "--input", metavar="MANIFEST_OR_FOLDER", help=help, **required)
+    help = "folder for the results; made if missing"
+    add("-o", "--output", metavar="FOLDER", dest="out", help=help, **required)
+    help = "leave out what an earlier run has finished; failed cases are tried again"
+    add("--resume", help=help, **flag)
+    add("--labels", help="write a label map of each case, too", **flag)
+    add("--no-paths", help="leave paths out of results and tables", **flag)
+    add("--tables-only", help="write the table, and no files of single cases", **flag)
+    help = "cases that an actor takes at a time [default: 32]"
+    add("--part", type=int, default=32, metavar="N", help=help)
+    help = "CPUs, and threads, of an actor [default: 1]"
+    add("--cpus", type=int, default=1, metavar="N", help=help)
+    help = "GPUs of an actor; 0.5: two actors share one [default: 0]"
+    add("--gpus", type=float, default=0, metavar="N", help=help)
+    help = "number of actors [default: as many as there is room for]"
+    add("--actors", type=int, metavar="N", help=help)
+    help = "cluster; auto: that of this machine [default: RAY_ADDRESS, or else a Ray of its own]"
+    add("--address", metavar="ADDRESS", help=help)
+    add("-q", "--quiet", help="print errors only", **flag)
     add("--version", action="version", version=f"pbt-ray {__version__}")
     return parser
 
@@ -89,7 +102,8 @@ class _Progress:
         if self._quiet or time.monotonic() < self._next:
             return
         self._next = time.monotonic() + (0.5 if self._terminal else 60)
-        print(f"\r{what}" if self._terminal else what, end="" if self._terminal else "\n", file=sys.stderr, flush=True)
+        begin, end = ("\r", "") if self._terminal else ("", "\n")
+        print(begin, what, sep="", end=end, file=sys.stderr, flush=True)
 
     def end(self) -> None:
         if self._terminal and not self._quiet:

@@ -8,8 +8,8 @@ from typing import Any, Union
 #: A row; every one has all columns.
 Row = dict[str, Union[str, float, None]]
 
-#: Name of each column, in order, and whether it holds numbers. Positions are LPS mm, sizes full edges
-#: in mm.
+#: Name of each column, in order, and whether it holds numbers. Positions are LPS mm, sizes full
+#: edges in mm.
 COLUMNS = {
     "case_id": False,
     "status": False,

@@ -23,8 +23,8 @@ SCHEMA = pyarrow.schema(
     for name, is_number in COLUMNS.items()
 )
 
-#: Images in detection at a time where there are several threads: while one is being read, or at work
-#: that does not divide, the other has the cores.
+#: Images in detection at a time where there are several threads: while one is being read, or at
+#: work that does not divide, the other has the cores.
 _AT_A_TIME = 2
 
 
@@ -127,8 +127,8 @@ def table_of(rows: Iterable[Row]) -> pyarrow.Table:
 
 
 def _share() -> tuple[float, str]:
-    """The CPUs of this actor and the device it computes on; all cores, and whatever there is, outside
-    of Ray."""
+    """The CPUs of this actor and the device it computes on; outside of Ray all cores, and whatever
+    there is."""
     if not ray.is_initialized():
         return os.cpu_count() or 1, "auto"
     resources = ray.get_runtime_context().get_assigned_resources()

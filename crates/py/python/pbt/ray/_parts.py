@@ -1,5 +1,5 @@
-"""The parts of a run: neighbours of the list that one actor detects in at a time. What came of a part
-is a Parquet file of its own, so that a run that ends early has lost no more than the parts at hand."""
+"""The parts of a run: neighbours of the list that one actor detects in at a time. What came of a
+part is a Parquet file of its own, so that a run that ends early loses only the parts at hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run: the list in parts, an actor pool of Ray Data that works through them, one table at the end."""
+"""A run: the list in parts, actors of Ray Data that work through them, one table at the end."""
 
 from __future__ import annotations
 

@@ -12,6 +12,7 @@ use crate::session::{make_folder, write_json};
 use pbt_io::{DeviceRecord, ModelRecord, ResultFile, check_writable, read_result};
 use rayon::prelude::*;
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
@@ -89,10 +90,11 @@ pub(in crate::commands) fn run(args: &Merge, global: &Global) -> Result<ExitCode
         return Err(Failure::input(&other.file, what));
     }
     let sha256 = &first.model.sha256;
-    let failures: Vec<FailedCase> = args
+    let failures: BTreeMap<String, FailedCase> = args
         .folders
         .iter()
         .flat_map(|folder| earlier_failures(&folder.join(RUN_FILE), sha256))
+        .map(|failure| (failure.case_id.clone(), failure))
         .collect();
 
     let mut counts = Counts { cases: cases.len(), ..Counts::default() };
@@ -106,7 +108,7 @@ pub(in crate::commands) fn run(args: &Merge, global: &Global) -> Result<ExitCode
                 seconds.detect += found.total_seconds - found.load_seconds;
                 rows.extend_from_slice(&found.rows);
             }
-            None => match failures.iter().find(|failure| failure.case_id == case.id) {
+            None => match failures.get(&case.id) {
                 Some(failure) => {
                     counts.failed += 1;
                     rows.push(row_of_failure(&case.id, sha256, &failure.reason));

@@ -8,12 +8,14 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pandas
 import pyarrow.parquet
 import pytest
 import ray
 
 import pbt
 import pbt.ray
+from pbt.ray._cases import Case
 
 
 @pytest.fixture(scope="module")
@@ -163,6 +165,13 @@ def test_detection_as_a_step_of_a_pipeline(two_cpus, tiny, cases, command, tmp_p
             np.testing.assert_array_equal(rows[column].astype(float), theirs[column])
         else:
             assert rows[column].fillna("").tolist() == theirs[column].fillna("").tolist(), column
+
+
+def test_cases_as_tables_have_them():
+    row = {"case_id": 7, "path": "a.nii", "series": float("nan"), "frame": 3.0, "age": 44}
+    assert Case.of(row) == Case("7", "a.nii", None, 3)
+    row = {"case_id": "b", "path": "b", "series": "4.1", "frame": pandas.NA}
+    assert Case.of(row) == Case("b", "b", "4.1", None)
 
 
 def test_what_ends_a_run(two_cpus, tiny, cases, tmp_path):

@@ -27,7 +27,7 @@ def main() -> int:
     try:
         from .ray import run
     except ImportError as error:
-        return _tell(f"error: pbt-ray: needs Ray: {error} (pip install 'pbt[ray]')")
+        return _tell(f"error: pbt-ray: needs Ray: {error} (pip install 'ray[data]>=2.60,<3')")
     progress = _Progress(quiet)
     try:
         record = run(**options, progress=progress.show)

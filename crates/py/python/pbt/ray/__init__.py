@@ -1,4 +1,4 @@
-"""Detection in very many images with Ray, on one machine or a cluster: ``pip install pbt[ray]``.
+"""Detection in very many images with Ray, on one machine or a cluster. Needs the extra ``ray``.
 
 >>> import pbt.ray
 >>> pbt.ray.run("liver.pbt", "list.csv", "found", resume=True)

@@ -3,11 +3,12 @@
 use crate::support::{pbt, program, scratch};
 use std::process::Command;
 
-const COMMANDS: [&str; 13] = [
+const COMMANDS: [&str; 14] = [
     "demo",
     "train",
     "detect",
     "batch",
+    "merge",
     "evaluate",
     "learning-curve",
     "info",

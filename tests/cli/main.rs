@@ -20,6 +20,7 @@ mod info;
 mod label_map;
 mod landmarks;
 mod learning_curve;
+mod merge;
 mod pictures;
 mod points;
 mod python;

@@ -1,5 +1,9 @@
 //! What a user may type.
 
+mod merge;
+
+pub use merge::Merge;
+
 use crate::host::Host;
 use crate::session::Failure;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -89,6 +93,8 @@ pub enum Command {
     Detect(Detect),
     /// Find the structures of a model in many images: a folder of them, or a list
     Batch(Batch),
+    /// Make one table of the results that the parts of a batch have left in their folders
+    Merge(Merge),
     /// Detect in the cases of a split and compare with the annotations
     Evaluate(Evaluate),
     /// Train on more and more cases and say what still more would bring

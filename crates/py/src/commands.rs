@@ -4,11 +4,13 @@ use crate::device::all_cores;
 use crate::work::{Interrupted, off_interpreter};
 use clap::Parser;
 use pbt::args::Cli;
+use pbt::commands::{BatchCase, batch_cases};
 use pbt::host::Host;
 use pbt::{Failure, exit};
 use pyo3::prelude::*;
 use std::ffi::OsString;
 use std::panic::catch_unwind;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -30,6 +32,17 @@ pub(crate) fn run(
         // Failed cases are in the report.
         pbt::commands::run(&cli).map(drop)
     })
+}
+
+/// Name, image, series and time point of a case.
+type Case = (String, PathBuf, Option<String>, Option<usize>);
+
+/// The cases of a batch: those of a list, or the images below a folder, in the order of its tables.
+#[pyfunction]
+pub(crate) fn cases(py: Python<'_>, input: PathBuf) -> PyResult<Vec<Case>> {
+    let cases = off_interpreter(py, Interrupted::Left, None, move |_: &_| batch_cases(&input))?;
+    let case = |case: BatchCase| (case.id, case.path, case.options.series, case.options.frame);
+    Ok(cases.into_iter().map(case).collect())
 }
 
 /// Runs the program `pbt` with these arguments, of which the first is its name, and returns the

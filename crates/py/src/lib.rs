@@ -18,7 +18,7 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _pbt {
     #[pymodule_export]
-    use crate::commands::{main, run};
+    use crate::commands::{cases, main, run};
     #[pymodule_export]
     use crate::image::read_image;
     #[pymodule_export]

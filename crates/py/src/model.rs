@@ -6,12 +6,13 @@ use crate::image::{Affine, IN_MEMORY, image_of};
 use crate::result::ImageResult;
 use crate::work::{Interrupted, off_interpreter};
 use numpy::PyReadonlyArray3;
-use pbt::session::{Input, LoadedModel, label_file, label_image};
+use pbt::session::{Input, LoadedModel, admit, label_image};
 use pbt_io::{Image, IoError, ReadOptions, case_name};
 use pbt_volume::check_memory_limit;
 use pyo3::prelude::*;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 
 /// A trained model.
 #[pyclass(frozen, module = "pbt._pbt")]
@@ -85,8 +86,12 @@ impl Model {
             let case_id = case_id.unwrap_or_else(|| case_name(&path));
             let input = Input { case_id: &case_id, path: &path, options: &options };
             let device = open(&device, threads)?;
+            let started = Instant::now();
+            let image = admit(&model, input)?.read()?;
+            let load_ms = started.elapsed().as_secs_f64() * 1e3;
+            // While one caller has the GPU, others read their images.
             let (device, _turn) = device.turn();
-            label_file(&model, input, device, labels)
+            label_image(&model, input, &image, load_ms, (device, labels))
         };
         off_interpreter(py, Interrupted::Left, None, detect).map(ImageResult::new)
     }

@@ -36,9 +36,13 @@ impl ImageResult {
     }
 
     /// Writes the files that `pbt detect` writes.
-    fn write(&self, py: Python<'_>, folder: PathBuf, labels: bool) -> PyResult<()> {
+    fn write(&self, py: Python<'_>, folder: PathBuf, labels: bool, no_paths: bool) -> PyResult<()> {
         let found = Arc::clone(&self.found);
-        let write = move |_: &_| write_results(&folder, &found.result, found.map.as_ref(), labels);
+        let write = move |_: &_| {
+            let result = found.result.clone();
+            let result = if no_paths { result.without_paths() } else { result };
+            write_results(&folder, &result, found.map.as_ref(), labels)
+        };
         off_interpreter(py, Interrupted::Left, None, write)
     }
 

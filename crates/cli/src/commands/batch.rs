@@ -4,6 +4,7 @@ mod cases;
 mod detection;
 mod earlier;
 mod memory;
+pub(super) mod merge;
 mod state;
 mod tables;
 
@@ -15,7 +16,6 @@ use crate::interrupt::catch_interrupts;
 use crate::output::say;
 use crate::progress::CaseProgress;
 use crate::session::{LoadedModel, Watcher, make_folder, write_json};
-use cases::batch_cases;
 use detection::{Work, detect_all};
 use earlier::{earlier_failures, earlier_result, is_of_this_image};
 use pbt_io::{DeviceRecord, ModelRecord, check_writable, remove_leftovers};
@@ -27,7 +27,8 @@ use std::process::ExitCode;
 use std::time::Instant;
 use tables::{Row, row_of_failure, rows_of_result, write_tables};
 
-pub(crate) use cases::{BatchCase, images_below};
+pub(crate) use cases::images_below;
+pub use cases::{BatchCase, batch_cases};
 
 /// The record of the run.
 const RUN_FILE: &str = "run.json";
@@ -203,7 +204,7 @@ pub(super) fn run(args: &Batch, global: &Global) -> Result<ExitCode, Failure> {
 /// too. Parts that end at the same moment may miss each other's last cases; a batch with `--resume`
 /// and without a shard gathers everything.
 fn add_other_shards(folder: &Path, cases: &[BatchCase], model: &LoadedModel, states: &mut [State]) {
-    let failures = earlier_failures(&folder.join(RUN_FILE), model);
+    let failures = earlier_failures(&folder.join(RUN_FILE), &model.sha256);
     for (case, state) in cases.iter().zip(states) {
         if !matches!(state, State::Unknown) {
             continue;

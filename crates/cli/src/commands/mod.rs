@@ -16,6 +16,8 @@ mod shell;
 mod train;
 mod validate;
 
+pub use batch::{BatchCase, batch_cases};
+
 use crate::Failure;
 use crate::args::{Cli, Command};
 use crate::session::install_threads;
@@ -35,6 +37,7 @@ pub fn run(cli: &Cli) -> Result<ExitCode, Failure> {
         Command::Train(args) => train::run(args, &cli.global),
         Command::Detect(args) => detect::run(args, &cli.global),
         Command::Batch(args) => batch::run(args, &cli.global),
+        Command::Merge(args) => batch::merge::run(args, &cli.global),
         Command::Evaluate(args) => evaluate::run(args, &cli.global),
         Command::LearningCurve(args) => learning_curve::run(args, &cli.global),
         Command::Info(args) => info::run(args, &cli.global),

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _pbt
+from ._table import COLUMNS, rows_of_result
 
 if TYPE_CHECKING:
     import pandas
@@ -140,9 +141,10 @@ class Result:
         """A row a detection, with the columns of ``detections.csv``. Needs pandas."""
         import pandas
 
-        table = pandas.DataFrame(self._rows())
+        columns = [name for name in COLUMNS if name != "reason"]
+        table = pandas.DataFrame(rows_of_result(self._dict), columns=columns)
         # A column without any value is one of numbers, as in the file.
-        numbers = [column for column in table if column not in _TEXTS]
+        numbers = [name for name in columns if COLUMNS[name]]
         return table.astype(dict.fromkeys(numbers, float))
 
     def labels(self) -> npt.NDArray[np.uint16]:
@@ -150,42 +152,13 @@ class Result:
         detection, from 1; of a model of regions the value of its region; or 0."""
         return self._result.labels()
 
-    def write(self, folder: str | os.PathLike[str], *, labels: bool = False) -> None:
+    def write(
+        self, folder: str | os.PathLike[str], *, labels: bool = False, no_paths: bool = False
+    ) -> None:
         """Writes ``FOLDER/<case_id>.json`` and ``FOLDER/<case_id>.mrk.json``, and
-        ``FOLDER/<case_id>.pbt.seg.nrrd`` where labels are wanted."""
-        self._result.write(folder, labels)
-
-    def _rows(self) -> list[dict[str, Any]]:
-        def row(d: dict[str, Any]) -> dict[str, Any]:
-            quaternion = d["orientation"] and d["orientation"]["quaternion_wxyz"]
-            return {
-                "case_id": self.case_id,
-                "status": d["status"],
-                "name": d["name"],
-                "kind": d["kind"],
-                "score": d["score"],
-                **_columns(["x_lps_mm", "y_lps_mm", "z_lps_mm"], d["position_lps_mm"]),
-                **_columns(["qw", "qx", "qy", "qz"], quaternion),
-                **_columns(["size_1_mm", "size_2_mm", "size_3_mm"], d["size_mm"]),
-                "tolerance_mm": d.get("tolerance_mm"),
-                "radius_90_mm": d.get("radius_90_mm"),
-                "corner_radius_90_mm": d.get("corner_radius_90_mm"),
-                "n_calibration": d.get("n_calibration"),
-                "visible": d.get("visible"),
-                "volume_ml": d.get("volume_ml"),
-                "input_sha256": self._dict["input"]["sha256"],
-                "model_sha256": self._dict["model"]["sha256"],
-            }
-
-        return [row(record) for record in self._dict["detections"]]
+        ``FOLDER/<case_id>.pbt.seg.nrrd`` where labels are wanted; ``no_paths`` leaves the paths of
+        image and model out."""
+        self._result.write(folder, labels, no_paths)
 
     def __repr__(self) -> str:
         return f"<pbt.Result {self.case_id}: {self.detections}>"
-
-
-def _columns(names: list[str], values: list[float] | None) -> dict[str, float | None]:
-    return dict(zip(names, values or [None] * len(names)))
-
-
-#: The columns of a table that are no numbers.
-_TEXTS = {"case_id", "status", "name", "kind", "input_sha256", "model_sha256"}

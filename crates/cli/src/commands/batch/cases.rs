@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 
 /// An image of a batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct BatchCase {
+pub struct BatchCase {
     /// Name of its result files.
-    pub(crate) id: String,
+    pub id: String,
     /// The image.
-    pub(crate) path: PathBuf,
+    pub path: PathBuf,
     /// Which of its volumes.
-    pub(crate) options: ReadOptions,
+    pub options: ReadOptions,
 }
 
 impl BatchCase {
@@ -34,7 +34,7 @@ impl BatchCase {
 /// # Errors
 /// A manifest or folder that cannot be read, that has no case, or two cases whose result files
 /// would have one name.
-pub(super) fn batch_cases(input: &Path) -> Result<Vec<BatchCase>, Failure> {
+pub fn batch_cases(input: &Path) -> Result<Vec<BatchCase>, Failure> {
     let cases = if input.is_dir() { images_below(input)? } else { manifest(input)? };
     if cases.is_empty() {
         let what = if input.is_dir() {

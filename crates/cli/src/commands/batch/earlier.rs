@@ -34,7 +34,7 @@ pub(super) fn is_of_this_image(case: &BatchCase, result: &ResultFile) -> bool {
 }
 
 /// The failures that an earlier run with this model recorded; none when there is no such record.
-pub(super) fn earlier_failures(path: &Path, model: &LoadedModel) -> Vec<FailedCase> {
+pub(super) fn earlier_failures(path: &Path, model_sha256: &str) -> Vec<FailedCase> {
     #[derive(Deserialize)]
     struct Earlier {
         model: ModelRecord,
@@ -43,5 +43,5 @@ pub(super) fn earlier_failures(path: &Path, model: &LoadedModel) -> Vec<FailedCa
     let earlier = read_file(path, FileKind::Document)
         .ok()
         .and_then(|bytes| serde_json::from_slice::<Earlier>(&bytes).ok());
-    earlier.filter(|run| run.model.sha256 == model.sha256).map_or_else(Vec::new, |run| run.failed)
+    earlier.filter(|run| run.model.sha256 == model_sha256).map_or_else(Vec::new, |run| run.failed)
 }

@@ -84,7 +84,7 @@ fn the_folder_of_a_batch_is_completed_in_its_place() {
     }
     let table = bytes(&out, "detections.csv");
     std::fs::write(out.join("detections.csv"), "what an interrupted part has left").unwrap();
-    merge(&list, &out, &[out.clone()]).exits_with(3);
+    merge(&list, &out, std::slice::from_ref(&out)).exits_with(3);
     assert_eq!(bytes(&out, "detections.csv"), table);
 }
 
@@ -103,7 +103,7 @@ fn what_does_not_belong_together_is_refused() {
     other["model"]["sha256"] = Value::from("0".repeat(64));
     std::fs::write(part.join("p5.json"), other.to_string()).unwrap();
     refused(
-        merge(&list, merged.path(), &[part.clone()]),
+        merge(&list, merged.path(), std::slice::from_ref(&part)),
         4,
         &["p5.json: model: is another than that of", "p8.json"],
     );

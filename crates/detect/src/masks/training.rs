@@ -268,7 +268,7 @@ impl<B: LabelBackend, D: TrainingData> Training<'_, B, D> {
             (0..parts).find(|&part| self.folds.holds_out(part, subject))
         };
         let said: Vec<Vec<u32>> = frames
-            .iter()
+            .par_iter()
             .zip(&layers)
             .map(|(frame, layers)| {
                 self.interrupted()?;

@@ -50,6 +50,10 @@ rotations = 400
 [refinement]
 points_across = 8.0
 perturbations = 120
+[segmentation]
+samples = 30000
+first = { trees = 30, depth = 5 }
+second = { trees = 40, depth = 5 }
 ";
 
 /// A model trained with the small settings and the report of its evaluation.

@@ -1,7 +1,7 @@
 //! Data sets of boxes with label maps: masks are trained beside them, written on request, evaluated.
 
 use crate::support::{lasting, pbt, read_json, scratch, text};
-use pbt_io::{RawImage, VoxelType, read_labels, read_raw, write_image};
+use pbt_io::{OpenImage, RawImage, ReadOptions, VoxelType, read_labels, read_raw, write_image};
 use pbt_volume::{Geometry, PointLps, Random, Volume, rotation_from_vector};
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -142,6 +142,62 @@ fn labels_are_learned_with_the_box_and_written_where_they_are_asked_for() {
     let sum: f64 = (0..2).map(|n| egg["labels"][n]["volume_ml"].as_f64().unwrap()).sum();
     assert!((egg["volume_ml"].as_f64().unwrap() - sum).abs() < 1e-9);
     assert!(egg["predicted_dice"].is_number());
+}
+
+/// How probable a label is, as readers of a fourth axis see it.
+fn probable(file: &Path, frame: usize) -> Vec<f32> {
+    let options = ReadOptions { frame: Some(frame), ..ReadOptions::default() };
+    let image = OpenImage::open(file, &options).unwrap().read().unwrap();
+    image.volume.data().to_vec()
+}
+
+#[test]
+fn probabilities_agree_with_the_labels() {
+    let (folder, out) = (eggs().path(), scratch());
+    let (model, image) = (folder.join("egg.pbt"), folder.join("c13.nii.gz"));
+    detect(&model, &image, out.path(), &["--probabilities"]);
+    let file = out.path().join("c13.probabilities.nii.gz");
+    let (thick, thin) = (probable(&file, 0), probable(&file, 1));
+    let labels = read_labels(&out.path().join("c13.labels.nii.gz")).unwrap();
+    // Half a step of 255ths, and a share of three.
+    let half = 0.5 / 255.0;
+    for ((&label, &thick), &thin) in labels.data().iter().zip(&thick).zip(&thin) {
+        assert!(thick + thin <= 1.0 + 2.0 * half + 1e-6, "{thick} {thin}");
+        let (own, other) = if label == 3 { (thick, thin) } else { (thin, thick) };
+        if label == 0 {
+            assert!(thick.max(thin) <= 0.5 + half, "{thick} {thin}");
+        } else {
+            assert!(own >= other - half && own >= 1.0 / 3.0 - half, "{label}: {own} {other}");
+        }
+    }
+    assert!(thick.contains(&0.0) && thick.iter().any(|&p| p > 0.9));
+    // Another run into the folder leaves none that is not its own.
+    detect(&model, &image, out.path(), &["--labels"]);
+    assert!(!file.exists());
+}
+
+#[test]
+fn a_batch_with_probabilities_is_gone_on_with_where_they_are_missing() {
+    let (folder, out) = (eggs().path(), scratch());
+    let list = out.path().join("list.csv");
+    let image = folder.join("c12.nii.gz");
+    std::fs::write(&list, format!("case_id,path\nc12,{}\n", text(&image))).unwrap();
+    let to = out.path().join("found");
+    let run = |more: &[&str]| {
+        let model = folder.join("egg.pbt");
+        let fixed = ["batch", "-q", "-m", text(&model), "-i", text(&list), "-o", text(&to)];
+        pbt(fixed.iter().chain(more)).exits_with(0);
+        read_json(&to.join("run.json"))["counts"]["resumed"].clone()
+    };
+    assert_eq!(run(&["--labels"]), 0);
+    assert_eq!(run(&["--labels", "--resume"]), 1);
+    assert_eq!(run(&["--probabilities", "--resume"]), 0);
+    assert!(to.join("c12.probabilities.nii.gz").exists());
+    assert_eq!(run(&["--probabilities", "--resume"]), 1);
+    // What lies there is not an image of another batch.
+    let cases =
+        pbt(["batch", "-q", "-m", text(&folder.join("egg.pbt")), "-i", text(&to), "-o", text(&to)]);
+    assert!(cases.exits_with(4).stderr.contains("no image"), "a result was taken for an image");
 }
 
 #[test]

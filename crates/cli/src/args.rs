@@ -198,6 +198,10 @@ pub struct Detect {
     /// and landmarks as numbered voxels
     #[arg(long)]
     pub labels: bool,
+    /// Write how probable each label is at each voxel, too: FOLDER/CASE.probabilities.nii.gz, with a
+    /// fourth axis; with labels
+    #[arg(long, conflicts_with = "explain")]
+    pub probabilities: bool,
     /// Leave the paths of image and model out of the result
     #[arg(long)]
     pub no_paths: bool,
@@ -255,10 +259,14 @@ pub struct Batch {
     /// Leave out cases that have a result of this very model
     #[arg(long)]
     pub resume: bool,
-    /// Write a label map of each case, too: FOLDER/CASE.pbt.seg.nrrd, boxes and landmarks as
-    /// numbered voxels of the image's grid
+    /// Write a label map of each case, too: the labels that the model has learned, else boxes and
+    /// landmarks as numbered voxels
     #[arg(long)]
     pub labels: bool,
+    /// Write how probable each label is at each voxel, too: FOLDER/CASE.probabilities.nii.gz; with
+    /// labels
+    #[arg(long)]
+    pub probabilities: bool,
     /// Leave paths out of results and tables: of a file that is named after a patient, only what the
     /// list calls it remains
     #[arg(long)]

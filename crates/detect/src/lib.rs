@@ -73,6 +73,7 @@ pub use refine::refinement::Refinement;
 pub use refine::regressor::{OUTPUTS, Regressor, RegressorSpec};
 pub use segment::data::{IGNORED, LabelledImage, RegionData, RegionName};
 pub use segment::labelling::{FoundRegion, Labelling};
+pub use segment::probability::LabelProbability;
 pub use segment::region_forest::RegionForest;
 pub use segment::training::train_regions;
 pub use stages::classifier::{FamilyClassifier, HaarClassifier, PoseClassifier};

@@ -34,6 +34,7 @@ mod open_image;
 mod photo;
 mod points;
 mod principal_axes;
+mod probability_map;
 mod raw;
 mod read_image;
 mod region_labels;
@@ -58,6 +59,7 @@ pub use loaded::{Loaded, ReadOptions};
 pub use markups::{read_markups, write_markups};
 pub use open_image::OpenImage;
 pub use points::read_points;
+pub use probability_map::write_probabilities;
 pub use raw::{RawImage, Scaling, VoxelType};
 pub use read_image::{
     Image, case_name, is_dicom_path, is_image_path, read_image, read_image_with, read_labels,

@@ -98,6 +98,29 @@ pub(crate) fn write_label_nifti(path: &Path, image: &RawImage) -> Result<(), IoE
     })
 }
 
+/// Writes `.nii.gz` with a fourth axis: the image, and the bytes of others like it.
+pub(crate) fn write_nifti_volumes(
+    path: &Path,
+    image: &RawImage,
+    rest: &[&[u8]],
+) -> Result<(), IoError> {
+    let mut header = nifti_header(path, image)?;
+    let count = i16::try_from(1 + rest.len()).map_err(|_| {
+        let what = format!("{} volumes are more than NIfTI-1's 32767", 1 + rest.len());
+        IoError::unwritable(path, "dim[4]", what, "write fewer")
+    })?;
+    // dim[0] and dim[4], and a step of 1 along the fourth axis.
+    header[40..42].copy_from_slice(&4i16.to_le_bytes());
+    header[48..50].copy_from_slice(&count.to_le_bytes());
+    header[92..96].copy_from_slice(&1f32.to_le_bytes());
+    write_atomically(path, |writer| {
+        let mut encoder = GzEncoder::new(writer, Compression::default());
+        write_both(&mut encoder, &header, image.bytes())?;
+        rest.iter().try_for_each(|bytes| encoder.write_all(bytes))?;
+        encoder.finish().map(drop)
+    })
+}
+
 fn write_both(writer: &mut impl Write, header: &[u8], voxels: &[u8]) -> io::Result<()> {
     writer.write_all(header)?;
     writer.write_all(voxels)

@@ -6,7 +6,7 @@ use crate::image::{Affine, IN_MEMORY, image_of};
 use crate::result::ImageResult;
 use crate::work::{Interrupted, off_interpreter};
 use numpy::PyReadonlyArray3;
-use pbt::session::{Input, LoadedModel, admit, label_image};
+use pbt::session::{Input, LoadedModel, VoxelOutput, admit, label_image};
 use pbt_io::{Image, IoError, ReadOptions, case_name};
 use pbt_volume::check_memory_limit;
 use pyo3::prelude::*;
@@ -91,7 +91,7 @@ impl Model {
             let load_ms = started.elapsed().as_secs_f64() * 1e3;
             // While one caller has the GPU, others read their images.
             let (device, _turn) = device.turn();
-            label_image(&model, input, &image, load_ms, (device, labels))
+            label_image(&model, input, &image, load_ms, (device, VoxelOutput::new(labels, false)))
         };
         off_interpreter(py, Interrupted::Left, None, detect).map(ImageResult::new)
     }
@@ -121,7 +121,13 @@ impl Model {
             let input = Input { case_id, path, options: &ReadOptions::default() };
             let device = open(&device, threads)?;
             let (device, _turn) = device.turn();
-            label_image(&model, input, &Image::in_memory(volume), 0.0, (device, labels))
+            label_image(
+                &model,
+                input,
+                &Image::in_memory(volume),
+                0.0,
+                (device, VoxelOutput::new(labels, false)),
+            )
         };
         off_interpreter(py, Interrupted::Left, None, detect).map(ImageResult::new)
     }

@@ -39,9 +39,11 @@ impl ImageResult {
     fn write(&self, py: Python<'_>, folder: PathBuf, labels: bool, no_paths: bool) -> PyResult<()> {
         let found = Arc::clone(&self.found);
         let write = move |_: &_| {
-            let result = found.result.clone();
-            let result = if no_paths { result.without_paths() } else { result };
-            write_results(&folder, &result, found.map.as_ref(), labels)
+            if no_paths {
+                let result = found.result.clone().without_paths();
+                return write_results(&folder, &Found { result, ..Found::clone(&found) }, labels);
+            }
+            write_results(&folder, &found, labels)
         };
         off_interpreter(py, Interrupted::Left, None, write)
     }

@@ -15,7 +15,7 @@ use crate::exit;
 use crate::interrupt::catch_interrupts;
 use crate::output::say;
 use crate::progress::CaseProgress;
-use crate::session::{LoadedModel, Watcher, make_folder, write_json};
+use crate::session::{LoadedModel, VoxelOutput, Watcher, make_folder, write_json};
 use detection::{Work, detect_all};
 use earlier::{earlier_failures, earlier_result, is_of_this_image};
 use pbt_io::{DeviceRecord, ModelRecord, check_writable, remove_leftovers};
@@ -55,6 +55,7 @@ struct Options {
     shard: Option<String>,
     resume: bool,
     labels: bool,
+    probabilities: bool,
     no_paths: bool,
 }
 
@@ -81,6 +82,8 @@ pub(super) fn run(args: &Batch, global: &Global) -> Result<ExitCode, Failure> {
     let started = Instant::now();
     let device = open_device(global)?;
     let model = LoadedModel::open(&args.model)?;
+    let output = VoxelOutput::new(args.labels, args.probabilities);
+    model.check_output(output)?;
     let cases = batch_cases(&args.input)?;
     make_folder(&args.output)?;
     remove_leftovers(&args.output);
@@ -96,7 +99,7 @@ pub(super) fn run(args: &Batch, global: &Global) -> Result<ExitCode, Failure> {
         (0..cases.len()).filter(|&n| args.shard.is_none_or(|shard| shard.has(n))).collect();
     let earlier = own.par_iter().map(|&place| {
         let case = &cases[place];
-        let result = args.resume.then(|| earlier_result(&args.output, case, &model, args.labels));
+        let result = args.resume.then(|| earlier_result(&args.output, case, &model, output));
         result.flatten().filter(|result| is_of_this_image(case, result))
     });
     for (&place, result) in own.iter().zip(earlier.collect::<Vec<_>>()) {
@@ -119,7 +122,7 @@ pub(super) fn run(args: &Batch, global: &Global) -> Result<ExitCode, Failure> {
             model: &model,
             device: &device,
             output: &args.output,
-            labels: args.labels,
+            voxels: output,
             no_paths: args.no_paths,
         },
         &progress,
@@ -170,7 +173,8 @@ pub(super) fn run(args: &Batch, global: &Global) -> Result<ExitCode, Failure> {
         options: Options {
             shard: args.shard.map(|s| s.to_string()),
             resume: args.resume,
-            labels: args.labels,
+            labels: output.labels(),
+            probabilities: output.probabilities(),
             no_paths: args.no_paths,
         },
         counts,
@@ -209,7 +213,7 @@ fn add_other_shards(folder: &Path, cases: &[BatchCase], model: &LoadedModel, sta
         if !matches!(state, State::Unknown) {
             continue;
         }
-        if let Some(result) = earlier_result(folder, case, model, false) {
+        if let Some(result) = earlier_result(folder, case, model, VoxelOutput::None) {
             *state = State::Rows(rows_of_result(&result));
         } else if let Some(failure) = failures.iter().find(|f| f.case_id == case.id) {
             *state = State::Failed(failure.clone());

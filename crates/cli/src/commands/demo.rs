@@ -10,7 +10,8 @@ use crate::commands::open_device::open_device;
 use crate::output::{print_text, say};
 use crate::progress::TrainingProgress;
 use crate::session::{
-    Device, LoadedModel, Training, Wanted, detect_file, make_folder, read_cases, write_results,
+    Device, Found, LoadedModel, Training, Wanted, detect_file, make_folder, read_cases,
+    write_results,
 };
 use clap::ValueEnum;
 use outcome::{Outcome, Unseen, picture, tables};
@@ -110,8 +111,9 @@ fn demonstrate(
     let model = LoadedModel::open(&path)?;
     let mut unseen = Vec::with_capacity(UNSEEN);
     for case in dataset.split("test") {
-        let result = detect_file(&model, case.into(), device)?;
-        write_results(&args.output.join("results"), &result, None, false)?;
+        let found = Found::from(detect_file(&model, case.into(), device)?);
+        write_results(&args.output.join("results"), &found, false)?;
+        let result = found.result;
         let annotations = dataset.load_annotations(case)?;
         if let Some(&truth) = annotations.pose(subject.modality.structure()) {
             unseen.push(Unseen { case: case.clone(), truth, result });

@@ -7,7 +7,8 @@ use crate::args::{Detect, Global};
 use crate::commands::open_device::open_device;
 use crate::output::say;
 use crate::session::{
-    Device, Explained, Found, Input, LoadedModel, explain_file, label_file, write_results,
+    Device, Explained, Found, Input, LoadedModel, VoxelOutput, explain_file, label_file,
+    write_results,
 };
 use pbt_io::{ResultFile, case_name};
 use std::process::ExitCode;
@@ -23,10 +24,11 @@ pub(super) fn run(args: &Detect, global: &Global) -> Result<ExitCode, Failure> {
     let result = if args.explain {
         explained(&model, input, args, &device)?
     } else {
-        let Found { result, map } = label_file(&model, input, &device, args.labels)?;
-        let result = named(result, args);
-        write_results(&args.output, &result, map.as_ref(), args.labels)?;
-        result
+        let output = VoxelOutput::new(args.labels, args.probabilities);
+        let mut found = label_file(&model, input, &device, output)?;
+        found.result = named(found.result, args);
+        write_results(&args.output, &found, output.labels())?;
+        found.result
     };
     result
         .warnings
@@ -57,8 +59,9 @@ fn explained(
     device: &Device,
 ) -> Result<ResultFile, Failure> {
     let Explained { result, image, found, explanations } = explain_file(model, input, device)?;
-    let result = named(result, args);
-    write_results(&args.output, &result, None, args.labels)?;
+    let written = Found::from(named(result, args));
+    write_results(&args.output, &written, args.labels)?;
+    let result = written.result;
     let about = explain::About {
         case_id: input.case_id,
         input: &result.input,

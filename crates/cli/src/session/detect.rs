@@ -1,7 +1,7 @@
 //! Detection in one image.
 
-use crate::session::{Device, Failure, LoadedModel};
-use pbt_detect::{Detections, Explanation, FoundRegion, LabelFound};
+use crate::session::{Device, Failure, LoadedModel, VoxelOutput};
+use pbt_detect::{Detections, Explanation, FoundRegion, LabelFound, LabelProbability};
 use pbt_io::{
     CaseSpec, DetectionRecord, DeviceRecord, Image, InputRecord, IoError, LabelRecord, OpenImage,
     ReadOptions, RegionMap, ResultFile, RunRecord,
@@ -86,15 +86,24 @@ pub fn detect_image(
     load_ms: f64,
     device: &Device,
 ) -> Result<ResultFile, Failure> {
-    Ok(label_image(model, input, image, load_ms, (device, false))?.result)
+    Ok(label_image(model, input, image, load_ms, (device, VoxelOutput::None))?.result)
 }
 
 /// A result and, of a model of regions or where labels are wanted, the label of every voxel.
+#[derive(Clone)]
 pub struct Found {
     /// The result.
     pub result: ResultFile,
     /// The labels; `None` where the model has none, too.
     pub map: Option<RegionMap>,
+    /// How probable each label is at every voxel, by rising value; empty where that is not wanted.
+    pub probabilities: Vec<LabelProbability>,
+}
+
+impl From<ResultFile> for Found {
+    fn from(result: ResultFile) -> Self {
+        Self { result, map: None, probabilities: Vec::new() }
+    }
 }
 
 /// As [`detect_file`], with the labels of regions, and those about boxes where they are wanted.
@@ -105,12 +114,13 @@ pub fn label_file(
     model: &LoadedModel,
     input: Input<'_>,
     device: &Device,
-    labels: bool,
+    output: VoxelOutput,
 ) -> Result<Found, Failure> {
     let started = Instant::now();
+    model.check_output(output)?;
     let image = admit(model, input)?.read()?;
     let load_ms = started.elapsed().as_secs_f64() * 1e3;
-    label_image(model, input, &image, load_ms, (device, labels))
+    label_image(model, input, &image, load_ms, (device, output))
 }
 
 /// As [`detect_image`], with the labels of regions, and those about boxes where they are wanted.
@@ -122,14 +132,22 @@ pub fn label_image(
     input: Input<'_>,
     image: &Image,
     load_ms: f64,
-    (device, labels): (&Device, bool),
+    (device, output): (&Device, VoxelOutput),
 ) -> Result<Found, Failure> {
     let started = Instant::now();
     let total_ms = |started: Instant| load_ms + started.elapsed().as_secs_f64() * 1e3;
     let Some(regions) = &model.model.regions else {
-        let found =
-            device.detect(&model.model, &image.volume, labels).map_err(|e| e.about(input.path))?;
-        let labels = labels.then(|| model.model.label_map(image.volume.geometry(), &found));
+        let found = device
+            .detect(&model.model, &image.volume, output.labels())
+            .map_err(|e| e.about(input.path))?;
+        let geometry = image.volume.geometry();
+        let labels = output.labels().then(|| model.model.label_map(geometry, &found));
+        let probabilities = if output.probabilities() {
+            let of = model.model.label_probabilities(geometry, &found);
+            of.map_err(|e| Failure::from(e).about(input.path))?
+        } else {
+            Vec::new()
+        };
         let times = [load_ms, total_ms(started)];
         let mut result = result_of(model, input, image, &found, times, device);
         let map = labels.flatten().map(|map| {
@@ -137,9 +155,11 @@ pub fn label_image(
             about.for_each(|(d, labels)| add_labels(&mut result, &d.name, labels));
             RegionMap { labels: map.labels, regions: label_values(&map.found) }
         });
-        return Ok(Found { result, map });
+        return Ok(Found { result, map, probabilities });
     };
-    let labelling = device.label(regions, &image.volume).map_err(|e| e.about(input.path))?;
+    let labelling = device
+        .label(regions, &image.volume, output.probabilities())
+        .map_err(|e| e.about(input.path))?;
     let mut timing_ms = vec![("load".to_owned(), load_ms)];
     timing_ms.extend(labelling.timing_ms);
     timing_ms.push(("total".to_owned(), total_ms(started)));
@@ -147,7 +167,7 @@ pub fn label_image(
     let result = written(model, input, image, records, timing_ms, device.record.clone());
     let named = labelling.regions.into_iter().map(|region| (region.name, region.value));
     let map = RegionMap { labels: labelling.labels, regions: named.collect() };
-    Ok(Found { result, map: Some(map) })
+    Ok(Found { result, map: Some(map), probabilities: labelling.probabilities })
 }
 
 /// What there is to say of the labels about a box, in its record.

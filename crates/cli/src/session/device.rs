@@ -154,8 +154,13 @@ impl Device {
     ///
     /// # Errors
     /// Those of [`RegionForest::label`], and exit code 1 when the device fails.
-    pub fn label(&self, regions: &RegionForest, image: &Volume<f32>) -> Result<Labelling, Failure> {
-        let found = self.install(|| regions.label(&self.processor, image));
+    pub fn label(
+        &self,
+        regions: &RegionForest,
+        image: &Volume<f32>,
+        probabilities: bool,
+    ) -> Result<Labelling, Failure> {
+        let found = self.install(|| regions.label(&self.processor, image, probabilities));
         found.map_err(|e| self.named(e.into()))
     }
 

@@ -21,6 +21,7 @@ mod subjects;
 mod threads;
 mod train;
 mod training_report;
+mod voxel_output;
 mod watcher;
 
 pub use cases::{AnnotatedCase, TrainingCases, Wanted, read_cases};
@@ -36,9 +37,12 @@ pub use model::LoadedModel;
 pub use region_cases::{RegionCases, train_regions};
 pub use region_evaluation::{EvaluatedRegions, evaluate_regions};
 pub use result_source::Source;
-pub use results::{label_map_path, make_folder, region_labels_path, write_json, write_results};
+pub use results::{
+    label_map_path, make_folder, probabilities_path, region_labels_path, write_json, write_results,
+};
 pub use subjects::hold_back;
 pub use threads::install_threads;
 pub use train::{Resume, TrainedModel, Training, beside, checkpoint_of, read_config};
 pub use training_report::{HeldOut, SuspicionRecord, TrainedOn, TrainingReport};
+pub use voxel_output::VoxelOutput;
 pub use watcher::{Silent, Watcher};

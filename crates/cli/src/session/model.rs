@@ -1,6 +1,6 @@
 //! A model with the file that it came from.
 
-use crate::session::Failure;
+use crate::session::{Failure, VoxelOutput};
 use pbt_detect::Model;
 use pbt_io::{FileKind, ModelRecord, read_file};
 use pbt_volume::{Geometry, sha256_hex};
@@ -41,6 +41,24 @@ impl LoadedModel {
             None => self.model.memory_bytes(geometry),
         };
         Ok(needed?)
+    }
+
+    /// Whether it can give what is wanted of the voxels.
+    ///
+    /// # Errors
+    /// Exit code 2 where probabilities are wanted and it has learned no labels.
+    pub fn check_output(&self, output: VoxelOutput) -> Result<(), Failure> {
+        if output.probabilities() && !self.has_labels() {
+            let what =
+                "--probabilities: the model has learned no labels (train it with label maps)";
+            return Err(Failure::usage(what));
+        }
+        Ok(())
+    }
+
+    /// Whether it has learned what voxels belong to.
+    pub fn has_labels(&self) -> bool {
+        self.model.regions.is_some() || !self.model.masks.is_empty()
     }
 
     /// How results name it.

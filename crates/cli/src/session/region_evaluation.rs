@@ -1,7 +1,7 @@
 //! Cases of a data set of regions, each held against its label map.
 
 use crate::session::{
-    Device, FailedCase, Failure, Source, Watcher, label_file, region_labels_path,
+    Device, FailedCase, Failure, Source, VoxelOutput, Watcher, label_file, region_labels_path,
 };
 use pbt_detect::DetectError;
 use pbt_evaluate::{RegionRecord, RegionSummary, compare_regions};
@@ -93,7 +93,7 @@ fn of_case(
 ) -> Result<Vec<RegionRecord>, Failure> {
     let found: Volume<u8> = match source {
         Source::Model(model) => {
-            let Some(map) = label_file(model, case.into(), device, true)?.map else {
+            let Some(map) = label_file(model, case.into(), device, VoxelOutput::Labels)?.map else {
                 return Err(Failure::model(&model.path, "structures: the model labels no voxels"));
             };
             // The model's values may not be those of this data set: names decide.

@@ -1,9 +1,9 @@
 //! The files of a result.
 
-use crate::session::Failure;
+use crate::session::{Failure, Found};
 use pbt_io::{
-    IoError, Landmark, LandmarkState, RegionMap, ResultFile, write_atomically, write_label_map,
-    write_markups, write_result,
+    IoError, Landmark, LandmarkState, ResultFile, write_atomically, write_label_map, write_markups,
+    write_probabilities, write_result,
 };
 use pbt_volume::StructureKind;
 use serde::Serialize;
@@ -28,37 +28,51 @@ pub fn region_labels_path(folder: &Path, case_id: &str) -> PathBuf {
     folder.join(format!("{case_id}{REGION_LABELS}"))
 }
 
+/// How names of probabilities end.
+const PROBABILITIES: &str = ".probabilities.nii.gz";
+
+/// Where how probable labels are goes for a case.
+pub fn probabilities_path(folder: &Path, case_id: &str) -> PathBuf {
+    folder.join(format!("{case_id}{PROBABILITIES}"))
+}
+
 /// Writes `FOLDER/<case>.json` and `FOLDER/<case>.mrk.json`, and `FOLDER/<case>.pbt.seg.nrrd` where
-/// labels are wanted. With a map of regions that file holds the regions, and
-/// `FOLDER/<case>.labels.nii.gz` does, too.
+/// labels are wanted. With a map of labels that file holds them, and `FOLDER/<case>.labels.nii.gz`
+/// does, too; `FOLDER/<case>.probabilities.nii.gz` holds the probabilities, if there are any.
 ///
 /// # Errors
 /// Exit code 1 when a file cannot be written.
 pub fn write_results(
     folder: &Path,
-    result: &ResultFile,
-    regions: Option<&RegionMap>,
+    Found { result, map, probabilities }: &Found,
     labels: bool,
 ) -> Result<(), Failure> {
     make_folder(folder)?;
-    let map = label_map_path(folder, &result.case_id);
-    let region_labels = region_labels_path(folder, &result.case_id);
+    let segmentation = label_map_path(folder, &result.case_id);
+    let label_map = region_labels_path(folder, &result.case_id);
+    let probable = probabilities_path(folder, &result.case_id);
     let markups = folder.join(format!("{}.mrk.json", result.case_id));
     let json = folder.join(format!("{}.json", result.case_id));
     // A result is whole or not there: none of its files when another cannot be written.
-    for path in [&map, &region_labels, &markups, &json] {
+    for path in [&segmentation, &label_map, &probable, &markups, &json] {
         check_place(path)?;
     }
-    match regions {
-        Some(regions) => {
-            regions.write_segmentation(&map)?;
-            regions.write_labels(&region_labels)?;
+    match map {
+        Some(map) => {
+            map.write_segmentation(&segmentation)?;
+            map.write_labels(&label_map)?;
         }
-        None if labels => write_label_map(&map, &result.input, &result.detections)?,
-        None => remove_earlier(&map)?,
+        None if labels => write_label_map(&segmentation, &result.input, &result.detections)?,
+        None => remove_earlier(&segmentation)?,
     }
-    if regions.is_none() {
-        remove_earlier(&region_labels)?;
+    if map.is_none() {
+        remove_earlier(&label_map)?;
+    }
+    if probabilities.is_empty() {
+        remove_earlier(&probable)?;
+    } else {
+        let volumes: Vec<_> = probabilities.iter().map(|of| &of.voxels).collect();
+        write_probabilities(&probable, &volumes)?;
     }
     let boxes: Vec<_> =
         result.detections.iter().filter_map(|d| Some((d.name.clone(), d.pose()?))).collect();

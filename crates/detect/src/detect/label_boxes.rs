@@ -2,9 +2,10 @@
 
 use crate::DetectError;
 use crate::detect::{Detection, Detections};
-use crate::masks::labelling::{LabelFound, Labelling};
+use crate::masks::labelling::{LabelFound, Labelling, add_probabilities};
 use crate::masks::stage::{Mask, MaskStage};
 use crate::model::Model;
+use crate::segment::probability::LabelProbability;
 use pbt_tree::LabelBackend;
 use pbt_volume::{Geometry, IntensityPolicy, Status, Volume};
 
@@ -79,5 +80,30 @@ impl Model {
             |n| of(n).map_or_else(Vec::new, |((stage, own), mask)| stage.found(own, mask, &labels));
         let found = (0..found.detections.len()).map(of).collect();
         Some(LabelMap { labels, found })
+    }
+
+    /// How probable each label is at each voxel of the image, by value, rising; 255 is sure. Without
+    /// masks there is none.
+    ///
+    /// # Errors
+    /// [`DetectError::Image`] where there is not as much memory.
+    pub fn label_probabilities(
+        &self,
+        image: &Geometry,
+        found: &Detections,
+    ) -> Result<Vec<LabelProbability>, DetectError> {
+        let names = self.masks.iter().flat_map(|stage| stage.labels.iter().flatten());
+        let mut probabilities = LabelProbability::of_nothing(image, names)?;
+        let of = |n: usize| Some((self.masks_of(n)?, found.masks.get(n)?.as_ref()?));
+        for ((stage, own), mask) in (0..found.detections.len()).filter_map(of) {
+            for (n, label) in stage.labels[own].iter().enumerate() {
+                let Some(of) = probabilities.iter_mut().find(|of| of.value == label.value) else {
+                    continue;
+                };
+                let mask = (&mask.grid, &mask.shares[..]);
+                add_probabilities(&mut of.voxels, mask, (n + 1, stage.classes()));
+            }
+        }
+        Ok(probabilities)
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::masks::quality::signs;
 use crate::masks::stage::{Mask, MaskStage};
+use pbt_tree::LEAF_ONE;
 use pbt_volume::{Geometry, Volume, VoxelIndex};
 use rayon::prelude::*;
 
@@ -42,47 +43,76 @@ impl Labelling {
         Self { shares: vec![0; labels.data().len()], labels }
     }
 
-    /// Adds a mask, the grid of a frame and how probable each class is at each of its voxels: a voxel gets its most probable label, unless it has a more probable one of
-    /// another box. `values` are those of the classes from 1 on.
-    pub(crate) fn add(&mut self, (grid, of): (&Geometry, &[u32]), values: &[u16]) {
+    /// Adds a mask, the grid of a frame and how probable each class is at each of its voxels: a voxel
+    /// gets its most probable label, unless it has a more probable one of another box. `values` are
+    /// those of the classes from 1 on.
+    pub(crate) fn add(&mut self, mask: (&Geometry, &[u32]), values: &[u16]) {
         let classes = values.len() + 1;
         let image = self.labels.geometry().clone();
-        let Some((first, last)) = range(&image, grid) else { return };
         let [nx, ny, _] = image.shape();
-        let steps = grid.inverse() * image.matrix();
-        let place = |i: usize, j: usize, k: usize| {
-            let [i, j, k] = [i, j, k].map(|n| n as f64);
-            grid.to_index(image.to_lps(VoxelIndex::new(i, j, k))).0.coords
-        };
         let labels = self.labels.data_mut().par_chunks_mut(nx * ny);
-        let planes = labels.zip(self.shares.par_chunks_mut(nx * ny)).enumerate();
-        planes.filter(|(k, _)| (first[2]..=last[2]).contains(k)).for_each(
-            |(k, (labels, shares))| {
-                let mut found = vec![0u64; classes];
-                for j in first[1]..=last[1] {
-                    let row = place(0, j, k);
-                    for i in first[0]..=last[0] {
-                        let at = row + steps.column(0) * i as f64;
-                        if !trilinear(of, grid.shape(), [at.x, at.y, at.z], &mut found) {
-                            continue;
-                        }
-                        let best = (1..classes)
-                            .fold(0, |best, c| if found[c] > found[best] { c } else { best });
-                        let share = (found[best] >> (3 * PLACE_BITS)).min(65_535) as u16;
-                        let n = j * nx + i;
-                        if best > 0 && share > shares[n] {
-                            (labels[n], shares[n]) = (values[best - 1], share);
-                        }
-                    }
-                }
-            },
-        );
+        let planes = labels.zip(self.shares.par_chunks_mut(nx * ny));
+        at_voxels(&image, mask, classes, planes, |(labels, shares), n, found| {
+            let best =
+                (1..classes).fold(0, |best, c| if found[c] > found[best] { c } else { best });
+            let share = (found[best] >> (3 * PLACE_BITS)).min(65_535) as u16;
+            if best > 0 && share > shares[n] {
+                (labels[n], shares[n]) = (values[best - 1], share);
+            }
+        });
     }
 
     /// The labels.
     pub(crate) fn finish(self) -> Volume<u16> {
         self.labels
     }
+}
+
+/// Adds how probable a class of a mask is at the voxels of an image, in 255ths; where another box says
+/// more, that stays.
+pub(crate) fn add_probabilities(
+    probabilities: &mut Volume<u8>,
+    mask: (&Geometry, &[u32]),
+    (class, classes): (usize, usize),
+) {
+    let image = probabilities.geometry().clone();
+    let [nx, ny, _] = image.shape();
+    let one = u64::from(LEAF_ONE) << (3 * PLACE_BITS);
+    let planes = probabilities.data_mut().par_chunks_mut(nx * ny);
+    at_voxels(&image, mask, classes, planes, |plane, n, found| {
+        let share = (found[class] * 255 + one / 2) / one;
+        plane[n] = plane[n].max(share.min(255) as u8);
+    });
+}
+
+/// Hands out the voxels of an image that a mask reaches, as planes of the image and numbers in them,
+/// with how probable each class is there, times 2 to three [`PLACE_BITS`].
+fn at_voxels<P: Send>(
+    image: &Geometry,
+    (grid, of): (&Geometry, &[u32]),
+    classes: usize,
+    planes: impl IndexedParallelIterator<Item = P>,
+    take: impl Fn(&mut P, usize, &[u64]) + Sync,
+) {
+    let Some((first, last)) = range(image, grid) else { return };
+    let steps = grid.inverse() * image.matrix();
+    let place = |j: usize, k: usize| {
+        grid.to_index(image.to_lps(VoxelIndex::new(0.0, j as f64, k as f64))).0.coords
+    };
+    let nx = image.shape()[0];
+    let planes = planes.enumerate().filter(|(k, _)| (first[2]..=last[2]).contains(k));
+    planes.for_each(|(k, mut plane)| {
+        let mut found = vec![0u64; classes];
+        for j in first[1]..=last[1] {
+            let row = place(j, k);
+            for i in first[0]..=last[0] {
+                let at = row + steps.column(0) * i as f64;
+                if trilinear(of, grid.shape(), [at.x, at.y, at.z], &mut found) {
+                    take(&mut plane, j * nx + i, &found);
+                }
+            }
+        }
+    });
 }
 
 /// The first and last voxels of an image, on each axis, that a grid may reach.

@@ -2,6 +2,7 @@
 
 use crate::DetectError;
 use crate::segment::blocks::blocks;
+use crate::segment::probability::LabelProbability;
 use crate::segment::region_forest::{RegionForest, working_grid, working_image};
 use crate::working::spec::working_bytes;
 use pbt_tree::{BLOCK_EDGE, Block, LabelBackend, MOST_SUM_BYTES};
@@ -33,12 +34,15 @@ pub struct Labelling {
     pub labels: Volume<u16>,
     /// One entry a region, in the model's order.
     pub regions: Vec<FoundRegion>,
+    /// By rising value; empty where it is not wanted.
+    pub probabilities: Vec<LabelProbability>,
     /// Milliseconds of each stage.
     pub timing_ms: Vec<(String, f64)>,
 }
 
 impl RegionForest {
-    /// Labels every voxel of an image.
+    /// Labels every voxel of an image, and where `probabilities` are wanted says how probable each
+    /// region is there.
     ///
     /// # Errors
     /// [`DetectError::Image`] when the image cannot be used, [`DetectError::Device`] when the device
@@ -47,9 +51,10 @@ impl RegionForest {
         &self,
         backend: &B,
         image: &Volume<f32>,
+        probabilities: bool,
     ) -> Result<Labelling, DetectError> {
         let edge = backend.block_edge(&self.bank, self.forest.classes);
-        self.label_in_blocks(backend, image, edge)
+        self.label_in_blocks(backend, image, edge, probabilities)
     }
 
     fn label_in_blocks<B: LabelBackend>(
@@ -57,6 +62,7 @@ impl RegionForest {
         backend: &B,
         image: &Volume<f32>,
         edge: usize,
+        probabilities: bool,
     ) -> Result<Labelling, DetectError> {
         let started = Instant::now();
         let working = working_image(image, &self.intensity, self.bank.spacing_mm)?;
@@ -65,6 +71,8 @@ impl RegionForest {
         let places = Places::new(image.geometry(), working.geometry());
         let mut labels = vec![0; image.data().len()];
         let mut tally = Tally::new(self.forest.classes);
+        let wanted = self.regions.iter().filter(|_| probabilities);
+        let mut probabilities = LabelProbability::of_nothing(image.geometry(), wanted)?;
         for block in blocks(working.shape(), edge) {
             // Voxels of the image lie between those of the block and their next ones.
             let needed = Block {
@@ -76,6 +84,12 @@ impl RegionForest {
             self.forest.shares(&mut sums);
             let sums = Sums { block: needed, classes: self.forest.classes, sums: &sums };
             tally = tally.plus(&label_block(&places, &block, &sums, image.shape(), &mut labels));
+            for of in &mut probabilities {
+                let class = self.regions.iter().position(|region| region.value == of.value);
+                let class = class.map_or(0, |n| n + 1);
+                let one = self.forest.one();
+                probabilities_in_block(&places, &block, &sums, (class, one), &mut of.voxels);
+            }
         }
         let values: Vec<u16> =
             std::iter::once(0).chain(self.regions.iter().map(|region| region.value)).collect();
@@ -84,6 +98,7 @@ impl RegionForest {
         Ok(Labelling {
             labels: Volume::new(image.geometry().clone(), labels),
             regions: self.found(&tally, voxel_ml),
+            probabilities,
             timing_ms: vec![
                 ("prepare".to_owned(), prepared),
                 ("label".to_owned(), started.elapsed().as_secs_f64() * 1e3),
@@ -224,33 +239,63 @@ fn label_block(
     shape: [usize; 3],
     labels: &mut [u8],
 ) -> Tally {
+    let planes = labels.par_chunks_mut(shape[0] * shape[1]);
+    let planes = planes.map(|plane| (plane, Tally::new(sums.classes)));
+    let done = at_voxels(places, block, sums, shape[0], planes, |(plane, tally), n, weights| {
+        let best = (1..sums.classes)
+            .fold(0, |best, class| if weights[class] > weights[best] { class } else { best });
+        plane[n] = best as u8;
+        tally.voxels[best] += 1;
+        tally.weights[best] += u128::from(weights[best]);
+    });
+    done.map(|(_, tally)| tally).reduce(|| Tally::new(sums.classes), |a, b| a.plus(&b))
+}
+
+/// Writes how probable a class is at the image's voxels that lie in a block; `one` is the sum of a
+/// distribution.
+fn probabilities_in_block(
+    places: &Places,
+    block: &Block,
+    sums: &Sums<'_>,
+    (class, one): (usize, u32),
+    probabilities: &mut Volume<u8>,
+) {
+    let [nx, ny, _] = probabilities.shape();
+    let one = u64::from(one) * WEIGHT_ONE;
+    let planes = probabilities.data_mut().par_chunks_mut(nx * ny);
+    at_voxels(places, block, sums, nx, planes, |plane, n, weights| {
+        plane[n] = ((weights[class] * 255 + one / 2) / one).min(255) as u8;
+    })
+    .for_each(drop);
+}
+
+/// Hands out the voxels of an image of `nx` columns that lie in a block, as planes of the image and
+/// numbers in them, with how probable each class is there, times [`WEIGHT_ONE`].
+fn at_voxels<'a, P: Send + 'a>(
+    places: &'a Places,
+    block: &'a Block,
+    sums: &'a Sums<'a>,
+    nx: usize,
+    planes: impl IndexedParallelIterator<Item = P> + 'a,
+    take: impl Fn(&mut P, usize, &[u64]) + Send + Sync + 'a,
+) -> impl ParallelIterator<Item = P> + 'a {
     let [i, j, k] = [0, 1, 2].map(|a| places.within(a, block));
-    let label_plane = |(k, plane): (usize, &mut [u8])| {
-        let mut tally = Tally::new(sums.classes);
-        let mut weights = vec![0; sums.classes];
-        let mut place = [0; 3];
-        place[places.axes[2]] = places.along[2][k];
-        for &j in &j {
-            place[places.axes[1]] = places.along[1][j];
-            for &i in &i {
-                place[places.axes[0]] = places.along[0][i];
-                sums.at(place, &mut weights);
-                let best = (1..sums.classes).fold(0, |best, class| {
-                    if weights[class] > weights[best] { class } else { best }
-                });
-                plane[j * shape[0] + i] = best as u8;
-                tally.voxels[best] += 1;
-                tally.weights[best] += u128::from(weights[best]);
+    planes.enumerate().filter(move |(plane, _)| k.binary_search(plane).is_ok()).map(
+        move |(k, mut plane)| {
+            let mut weights = vec![0; sums.classes];
+            let mut place = [0; 3];
+            place[places.axes[2]] = places.along[2][k];
+            for &j in &j {
+                place[places.axes[1]] = places.along[1][j];
+                for &i in &i {
+                    place[places.axes[0]] = places.along[0][i];
+                    sums.at(place, &mut weights);
+                    take(&mut plane, j * nx + i, &weights);
+                }
             }
-        }
-        tally
-    };
-    labels
-        .par_chunks_mut(shape[0] * shape[1])
-        .enumerate()
-        .filter(|(plane, _)| k.binary_search(plane).is_ok())
-        .map(label_plane)
-        .reduce(|| Tally::new(sums.classes), |a, b| a.plus(&b))
+            plane
+        },
+    )
 }
 
 #[cfg(test)]
@@ -343,11 +388,17 @@ mod tests {
         let new = Balls::new(8).load(7).unwrap();
         for spacing_mm in [1.0, 1.25, 2.3] {
             let forest = trained(spacing_mm);
-            let whole = forest.label_in_blocks(&Cpu, &new.image, 96).unwrap();
+            let whole = forest.label_in_blocks(&Cpu, &new.image, 96, true).unwrap();
             for edge in [1, 5, 8] {
-                let parts = forest.label_in_blocks(&Cpu, &new.image, edge).unwrap();
+                let parts = forest.label_in_blocks(&Cpu, &new.image, edge, true).unwrap();
                 assert_eq!(parts.labels, whole.labels, "{spacing_mm} {edge}");
                 assert_eq!(parts.regions, whole.regions);
+                assert_eq!(parts.probabilities, whole.probabilities);
+            }
+            // With one region, a voxel has it where it is more likely than not.
+            let probable = &whole.probabilities[0].voxels;
+            for (&label, &p) in whole.labels.data().iter().zip(probable.data()) {
+                assert!(if label == 300 { p >= 127 } else { p <= 128 }, "{label} {p}");
             }
             let voxels = |value: u16| whole.labels.data().iter().filter(|&&v| v == value).count();
             assert_eq!(voxels(0) + voxels(300), new.image.data().len());

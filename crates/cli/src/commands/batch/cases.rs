@@ -93,7 +93,7 @@ fn look_into(folder: &Path) -> std::io::Result<Found> {
         }
         if entry.file_type()?.is_dir() {
             found.within.push(path);
-        } else if [".seg.nrrd", ".labels.nii.gz"]
+        } else if [".seg.nrrd", ".labels.nii.gz", ".probabilities.nii.gz"]
             .iter()
             .any(|end| path.to_string_lossy().ends_with(end))
         {

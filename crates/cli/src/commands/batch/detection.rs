@@ -6,7 +6,9 @@ use super::state::{FailedCase, State};
 use super::tables::rows_of_result;
 use crate::Failure;
 use crate::progress::CaseProgress;
-use crate::session::{Device, Found, LoadedModel, Watcher, admit, label_image, write_results};
+use crate::session::{
+    Device, LoadedModel, VoxelOutput, Watcher, admit, label_image, write_results,
+};
 use pbt_detect::DetectError;
 use pbt_io::Image;
 use pbt_volume::memory_limit;
@@ -31,7 +33,7 @@ pub(super) struct Work<'a> {
     pub(super) model: &'a LoadedModel,
     pub(super) device: &'a Device,
     pub(super) output: &'a Path,
-    pub(super) labels: bool,
+    pub(super) voxels: VoxelOutput,
     pub(super) no_paths: bool,
 }
 
@@ -136,13 +138,13 @@ fn detect_one(
     let begun = Instant::now();
     let result = image.and_then(|(image, _share)| {
         let input = case.input();
-        let Found { mut result, map } =
-            label_image(work.model, input, &image, load_seconds * 1e3, (work.device, work.labels))?;
+        let mut found =
+            label_image(work.model, input, &image, load_seconds * 1e3, (work.device, work.voxels))?;
         if work.no_paths {
-            result = result.without_paths();
+            found.result = found.result.without_paths();
         }
-        write_results(work.output, &result, map.as_ref(), work.labels)?;
-        Ok(result)
+        write_results(work.output, &found, work.voxels.labels())?;
+        Ok(found.result)
     });
     let state = match result {
         Ok(result) => State::Rows(rows_of_result(&result)),

@@ -2,7 +2,9 @@
 
 use super::cases::BatchCase;
 use super::state::FailedCase;
-use crate::session::{LoadedModel, chosen, label_map_path, region_labels_path};
+use crate::session::{
+    LoadedModel, VoxelOutput, chosen, label_map_path, probabilities_path, region_labels_path,
+};
 use pbt_io::{FileKind, ModelRecord, OpenImage, ResultFile, read_file, read_result};
 use serde::Deserialize;
 use std::path::Path;
@@ -12,14 +14,16 @@ pub(super) fn earlier_result(
     folder: &Path,
     case: &BatchCase,
     model: &LoadedModel,
-    labels: bool,
+    output: VoxelOutput,
 ) -> Option<ResultFile> {
     let result = read_result(&folder.join(format!("{}.json", case.id))).ok()?;
     let usable = result.model.sha256 == model.sha256 && result.case_id == case.id;
     let regions = model.model.regions.is_some();
+    let labels = output.labels() && model.has_labels();
     let complete = folder.join(format!("{}.mrk.json", case.id)).is_file()
-        && (!(labels || regions) || label_map_path(folder, &case.id).is_file())
-        && (!regions || region_labels_path(folder, &case.id).is_file());
+        && (!(output.labels() || regions) || label_map_path(folder, &case.id).is_file())
+        && (!(labels || regions) || region_labels_path(folder, &case.id).is_file())
+        && (!output.probabilities() || probabilities_path(folder, &case.id).is_file());
     (usable && complete).then_some(result)
 }
 

@@ -225,6 +225,28 @@ fn layers_are_read_as_they_are_and_voxels_one_by_one() {
     }
 }
 
+/// Few features in many trees are computed once a voxel, many in few trees where they are met.
+#[test]
+fn forests_say_what_their_definition_says() {
+    let (image, _) = scene(21, 5);
+    let block = Block { min: [1, 0, 2], max: [image.shape()[0], 9, 11] };
+    for (features, trees) in [(12, 40), (60, 3)] {
+        let features = pool(10, features, 8);
+        let (bank, matrix) = (bank(&features, Outside::Missing), matrix(&[1, 2], &features, None));
+        let trees = (0..trees).flat_map(|_| grown(&matrix, &params(LabelTest::Interval))).collect();
+        let forest = LabelForest { classes: 3, vote: Vote::Mean, features, trees };
+        let channels = Cpu.channels((&image).into(), &bank, &block).unwrap();
+        let found = Cpu.distributions(&channels, &forest).unwrap();
+        let all = voxels(&block);
+        let rows = responses(&image, &bank, &block, &forest.features);
+        let mut expected = vec![0; 3];
+        for (n, found) in found.chunks_exact(3).enumerate() {
+            forest.distribution(|f| rows[f as usize * all.len() + n], &mut expected);
+            assert_eq!(found, expected, "{n}");
+        }
+    }
+}
+
 #[test]
 fn the_best_split_is_the_best_of_all() {
     let features = pool(10, 12, 6);

@@ -69,41 +69,59 @@ fn difference(voxels: &Volume<u16>, at: [usize; 3], axis: usize) -> i32 {
 /// fractional bits.
 fn gaussian(voxels: &Volume<u16>, sigma: f64) -> Vec<u16> {
     let weights = gaussian_weights(sigma);
-    let shape = voxels.shape();
-    let mut values: Vec<u16> = voxels.data().iter().map(|&v| v << SMOOTH_BITS).collect();
-    let mut sums = Vec::new();
-    let mut stride = 1;
-    for n in shape {
-        values = smoothed(&values, (n, stride), &weights, &mut sums);
-        stride *= n;
-    }
-    values
+    let [nx, ny, nz] = voxels.shape();
+    let values: Vec<u16> = voxels.data().iter().map(|&v| v << SMOOTH_BITS).collect();
+    let values = smoothed_rows(&values, nx, &weights);
+    let values = smoothed(&values, (ny, nx), &weights);
+    smoothed(&values, (nz, nx * ny), &weights)
 }
 
-/// One pass along an axis with `n` voxels that lie `stride` apart. Runs of `stride` voxels that lie
-/// side by side have the same neighbours along the axis.
-fn smoothed(
-    values: &[u16],
-    (n, stride): (usize, usize),
-    weights: &[u32],
-    sums: &mut Vec<u32>,
-) -> Vec<u16> {
+/// What weighted sums begin with, so that they are rounded.
+const HALF: u32 = 1 << 15;
+
+/// One pass along rows of `n` voxels.
+fn smoothed_rows(values: &[u16], n: usize, weights: &[u32]) -> Vec<u16> {
+    let reach = weights.len() - 1;
+    let mut row = vec![0; n + 2 * reach];
+    let mut sums = vec![0; n];
+    let mut out = Vec::with_capacity(values.len());
+    for values in values.chunks_exact(n) {
+        row[..reach].fill(values[0]);
+        row[reach..reach + n].copy_from_slice(values);
+        row[reach + n..].fill(values[n - 1]);
+        sums.fill(HALF);
+        for (d, &weight) in weights.iter().enumerate() {
+            let sides = [&row[reach - d..][..n], &row[reach + d..][..n]];
+            add(&mut sums, weight, &sides[usize::from(d == 0)..]);
+        }
+        out.extend(sums.iter().map(|&s| (s >> 16) as u16));
+    }
+    out
+}
+
+/// One pass along another axis, with `n` voxels that lie `stride` apart. Runs of `stride` voxels that
+/// lie side by side have the same neighbours along it.
+fn smoothed(values: &[u16], (n, stride): (usize, usize), weights: &[u32]) -> Vec<u16> {
+    let mut sums = vec![0; stride];
     let mut out = Vec::with_capacity(values.len());
     for line in values.chunks_exact(n * stride) {
         let run = |at: i64| &line[at.clamp(0, n as i64 - 1) as usize * stride..][..stride];
         for at in 0..n as i64 {
-            sums.clear();
-            sums.resize(stride, 1 << 15);
+            sums.fill(HALF);
             for (d, &weight) in (0i64..).zip(weights) {
                 let sides = [run(at - d), run(at + d)];
-                for side in &sides[usize::from(d == 0)..] {
-                    sums.iter_mut().zip(*side).for_each(|(s, &v)| *s += weight * u32::from(v));
-                }
+                add(&mut sums, weight, &sides[usize::from(d == 0)..]);
             }
             out.extend(sums.iter().map(|&s| (s >> 16) as u16));
         }
     }
     out
+}
+
+fn add(sums: &mut [u32], weight: u32, values: &[&[u16]]) {
+    for values in values {
+        sums.iter_mut().zip(*values).for_each(|(s, &v)| *s += weight * u32::from(v));
+    }
 }
 
 /// The sum of the six neighbours less six times the voxel of the smoothed image, times twice the

@@ -120,12 +120,18 @@ struct Boosting<'a> {
     start: Vec<f64>,
 }
 
+/// The samples of a node.
+struct Samples {
+    /// Which, rising.
+    which: Vec<u32>,
+    /// Of their slopes, `[class − 1][2]`.
+    sums: Vec<i64>,
+}
+
 /// A node whose samples are known.
 struct Open {
     node: usize,
-    samples: Vec<u32>,
-    /// Of their slopes, `[class − 1][2]`.
-    sums: Vec<i64>,
+    samples: Samples,
 }
 
 /// Samples of a node by the bin of one feature.
@@ -184,7 +190,7 @@ impl<'a> Boosting<'a> {
             tree: LabelTree { nodes: vec![unsettled], leaves: Vec::new() },
             last_bins: vec![0],
         };
-        let mut open = vec![self.open(0, samples)];
+        let mut open = vec![Open { node: 0, samples: self.samples(samples) }];
         // Of the parents of the nodes that are open, pair by pair.
         let mut parents: Vec<Vec<Histogram>> = Vec::new();
         for level in 0..=self.params.depth {
@@ -192,12 +198,20 @@ impl<'a> Boosting<'a> {
                 true => self.best_tests(&open, &parents, &features),
                 false => (vec![None; open.len()], open.iter().map(|_| Vec::new()).collect()),
             };
+            let parts: Vec<Option<[Samples; 2]>> = open
+                .par_iter()
+                .zip(&tests)
+                .map(|(node, test)| test.as_ref().map(|test| self.part(&node.samples, test)))
+                .collect();
             let mut next = Vec::new();
             parents = Vec::new();
-            for ((node, test), histograms) in open.into_iter().zip(tests).zip(histograms) {
-                match test {
-                    Some(test) => {
-                        next.extend(self.part(&mut growing, node, &test));
+            let nodes = open.into_iter().zip(tests).zip(parts).zip(histograms);
+            for (((node, test), parts), histograms) in nodes {
+                match test.zip(parts) {
+                    Some((test, parts)) => {
+                        let child = self.split(&mut growing, node.node, &test);
+                        let opened = parts.into_iter().enumerate();
+                        next.extend(opened.map(|(n, samples)| Open { node: child + n, samples }));
                         parents.push(histograms);
                     }
                     None => self.settle(&mut growing, &node, number == 0),
@@ -233,14 +247,14 @@ impl<'a> Boosting<'a> {
         );
     }
 
-    fn open(&self, node: usize, samples: Vec<u32>) -> Open {
+    fn samples(&self, which: Vec<u32>) -> Samples {
         let width = 2 * self.others;
         let mut sums = vec![0; width];
-        for &s in &samples {
+        for &s in &which {
             let slopes = &self.slopes[s as usize * width..][..width];
             sums.iter_mut().zip(slopes).for_each(|(sum, &v)| *sum += i64::from(v));
         }
-        Open { node, samples, sums }
+        Samples { which, sums }
     }
 
     /// The best test of each node, of equals that on the lower feature, then the one that ends lower;
@@ -262,21 +276,21 @@ impl<'a> Boosting<'a> {
             let histograms = match nodes {
                 [a, b] => {
                     let parent = &parents[pair][f];
-                    if a.samples.len() <= b.samples.len() {
-                        let own = self.histogram(&a.samples, feature);
+                    if a.samples.which.len() <= b.samples.which.len() {
+                        let own = self.histogram(&a.samples.which, feature);
                         let other = parent.without(&own);
                         vec![own, other]
                     } else {
-                        let own = self.histogram(&b.samples, feature);
+                        let own = self.histogram(&b.samples.which, feature);
                         vec![parent.without(&own), own]
                     }
                 }
-                _ => vec![self.histogram(&nodes[0].samples, feature)],
+                _ => vec![self.histogram(&nodes[0].samples.which, feature)],
             };
             let tests: Vec<Option<Test>> = nodes
                 .iter()
                 .zip(&histograms)
-                .map(|(node, histogram)| self.best_test(node, histogram, feature))
+                .map(|(node, histogram)| self.best_test(&node.samples, histogram, feature))
                 .collect();
             (tests, histograms)
         };
@@ -298,13 +312,13 @@ impl<'a> Boosting<'a> {
         (best, all)
     }
 
-    fn best_test(&self, node: &Open, histogram: &Histogram, feature: u32) -> Option<Test> {
-        if node.samples.len() < 2 * self.params.min_leaf as usize {
+    fn best_test(&self, node: &Samples, histogram: &Histogram, feature: u32) -> Option<Test> {
+        if node.which.len() < 2 * self.params.min_leaf as usize {
             return None;
         }
         let width = 2 * self.others;
         let before = self.worth(&node.sums);
-        let n = node.samples.len() as u32;
+        let n = node.which.len() as u32;
         let (mut left, mut right) = (vec![0; width], node.sums.clone());
         let mut count = 0;
         let mut best: Option<Test> = None;
@@ -383,20 +397,25 @@ impl<'a> Boosting<'a> {
         sums.chunks_exact(2).map(of).sum()
     }
 
-    /// Parts a node in its children.
-    fn part(&self, growing: &mut Growing, node: Open, test: &Test) -> [Open; 2] {
+    /// The samples of a node's children.
+    fn part(&self, node: &Samples, test: &Test) -> [Samples; 2] {
+        let row = self.matrix.row(test.feature);
+        let (left, right): (Vec<u32>, Vec<u32>) =
+            node.which.iter().partition(|&&s| row[s as usize] <= test.last);
+        [self.samples(left), self.samples(right)]
+    }
+
+    /// Gives a node its test, and the place of the first of its two children.
+    fn split(&self, growing: &mut Growing, node: usize, test: &Test) -> usize {
         let [low, high] = self.matrix.edges(test.feature).range(0, usize::from(test.last));
         let child = growing.tree.nodes.len();
-        growing.tree.nodes[node.node] =
+        growing.tree.nodes[node] =
             LabelNode { feature: test.feature, next: child as u32, low, high };
-        growing.last_bins[node.node] = test.last;
+        growing.last_bins[node] = test.last;
         let unsettled = LabelNode { feature: LEAF, next: 0, low: 0, high: 0 };
         growing.tree.nodes.extend([unsettled; 2]);
         growing.last_bins.extend([0; 2]);
-        let row = self.matrix.row(test.feature);
-        let (left, right): (Vec<u32>, Vec<u32>) =
-            node.samples.into_iter().partition(|&s| row[s as usize] <= test.last);
-        [self.open(child, left), self.open(child + 1, right)]
+        child
     }
 
     /// The step of a leaf, −G/(H + λ) of each class; the first tree begins from the start.
@@ -405,7 +424,7 @@ impl<'a> Boosting<'a> {
         growing.tree.nodes[node.node] = LabelNode { feature: LEAF, next: leaf, low: 0, high: 0 };
         let one = f64::from(1 << SLOPE_BITS);
         growing.tree.leaves.push(SCORE_ZERO as u16);
-        for (pair, start) in node.sums.chunks_exact(2).zip(&self.start) {
+        for (pair, start) in node.samples.sums.chunks_exact(2).zip(&self.start) {
             let curve = pair[1] as f64 / one + self.params.ridge;
             // Without curvature and ridge there is nothing to step on.
             let step = if curve > 0.0 { -(pair[0] as f64 / one) / curve } else { 0.0 };
@@ -573,8 +592,8 @@ mod tests {
             let mut boosting = Boosting::new(&matrix, &params, 0);
             boosting.measure_slopes();
             let all: Vec<u32> = (0..samples as u32).collect();
-            let worth = |side: &[u32]| boosting.worth(&boosting.open(0, side.to_vec()).sums);
-            let node = boosting.open(0, all.clone());
+            let worth = |side: &[u32]| boosting.worth(&boosting.samples(side.to_vec()).sums);
+            let node = Open { node: 0, samples: boosting.samples(all.clone()) };
             let (found, _) = boosting.best_tests(std::slice::from_ref(&node), &[], &[0, 1, 2, 3, 4]);
             let mut best = 0.0f64;
             for feature in 0..5 {

@@ -60,7 +60,7 @@ impl Instance {
 }
 
 /// Frames to learn from, as wrong as detection makes them: for each box where it was found, then
-/// where it would be with the errors of others.
+/// where it would be with errors like those of the boxes.
 pub(crate) fn frames(instances: &[Instance], random: &mut Random) -> Vec<(usize, Pose)> {
     let errors: Vec<Step> = instances.iter().filter_map(Instance::error).collect();
     let each = FRAMES.div_ceil(instances.len().max(1)).clamp(FEWEST_OF_A_BOX, MOST_OF_A_BOX);
@@ -70,13 +70,32 @@ pub(crate) fn frames(instances: &[Instance], random: &mut Random) -> Vec<(usize,
         frames.extend(own.map(|pose| (n, pose)));
         for _ in usize::from(own.is_some())..each {
             let step = match errors.len() >= FEWEST_FOUND {
-                true => errors[random.below(errors.len())],
+                true => mixed(&errors, random),
                 false => drawn(&instance.truth, random),
             };
             frames.push((n, step.apply(&instance.truth)));
         }
     }
     frames
+}
+
+/// A mixture of two errors about their mean, which spreads as they do. The errors themselves would be
+/// a few answers to choose from: held-out boxes, whose own error is among them, would seem to be
+/// mended far better than new ones are.
+fn mixed(errors: &[Step], random: &mut Random) -> Step {
+    let first = random.below(errors.len());
+    let second = (first + 1 + random.below(errors.len() - 1)) % errors.len();
+    let turn = random.between(0.0, std::f64::consts::TAU);
+    let (a, b) = (libm::cos(turn), libm::sin(turn));
+    let of = |number: &dyn Fn(&Step) -> f64| {
+        let mean = errors.iter().map(number).sum::<f64>() / errors.len() as f64;
+        mean + a * (number(&errors[first]) - mean) + b * (number(&errors[second]) - mean)
+    };
+    Step {
+        rotation: Vector3::from_fn(|n, _| of(&|step| step.rotation[n])),
+        shift_mm: Vector3::from_fn(|n, _| of(&|step| step.shift_mm[n])),
+        log_size: [0, 1, 2].map(|n| of(&|step| step.log_size[n])),
+    }
 }
 
 fn drawn(pose: &Pose, random: &mut Random) -> Step {

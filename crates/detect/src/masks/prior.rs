@@ -1,7 +1,10 @@
 //! How often a label is where in the frame, before any image is seen.
 
+use crate::segment::data::IGNORED;
 use pbt_features::{CHANNEL_ZERO, MAX_CHANNEL};
 use pbt_volume::{Geometry, Volume};
+use rayon::prelude::*;
+use std::collections::BTreeSet;
 
 /// Units of a layer to a nat of log-odds: 12 bits hold ±8 nats.
 const UNITS: f64 = 256.0;
@@ -24,17 +27,50 @@ fn units(share: f64) -> u16 {
 /// The layers of the labels, one each.
 pub(crate) type Layers = Vec<Volume<u16>>;
 
+/// Parts of the subjects that are left out of a prior together, at most.
+const PARTS: usize = 20;
+
+/// The layers from all subjects, and for each without its own labels: what a new image has is no
+/// better.
+pub(crate) struct Priors {
+    /// From all.
+    pub(crate) all: Layers,
+    /// By part, without its subjects.
+    parts: Vec<Layers>,
+}
+
+impl Priors {
+    /// From the subjects of training frames and the classes of their voxels.
+    pub(crate) fn new(grid: &Geometry, labels: usize, frames: &[(usize, &[u8])]) -> Self {
+        let subjects: BTreeSet<usize> = frames.iter().map(|(subject, _)| *subject).collect();
+        let parts = if subjects.len() > 1 { subjects.len().min(PARTS) } else { 0 };
+        let without = |part: usize| {
+            let others = frames.iter().filter(|(subject, _)| subject % parts != part);
+            layers(grid, labels, others.map(|(_, classes)| *classes))
+        };
+        Self {
+            all: layers(grid, labels, frames.iter().map(|(_, classes)| *classes)),
+            parts: (0..parts).into_par_iter().map(without).collect(),
+        }
+    }
+
+    /// Without a subject, if there are others.
+    pub(crate) fn without(&self, subject: usize) -> &[Volume<u16>] {
+        match self.parts.len() {
+            0 => &self.all,
+            parts => &self.parts[subject % parts],
+        }
+    }
+}
+
 /// The layers of labels 1 to `labels`, from the classes of the voxels of training frames.
-pub(crate) fn layers<'a>(
-    grid: &Geometry,
-    labels: usize,
-    frames: impl Iterator<Item = &'a [u8]>,
-) -> Layers {
+fn layers<'a>(grid: &Geometry, labels: usize, frames: impl Iterator<Item = &'a [u8]>) -> Layers {
     let mut counts = vec![vec![0u32; grid.len()]; labels];
     let mut all = 0;
     for classes in frames {
         all += 1;
-        for (n, &class) in classes.iter().enumerate().filter(|(_, class)| **class > 0) {
+        let labelled = |class: u8| class > 0 && class != IGNORED;
+        for (n, &class) in classes.iter().enumerate().filter(|(_, class)| labelled(**class)) {
             if let Some(counts) = counts.get_mut(usize::from(class) - 1) {
                 counts[n] += 1;
             }

@@ -10,7 +10,7 @@ use crate::masks::groups::{Group, groups, labels_of};
 use crate::masks::held_out::HeldOutPose;
 use crate::masks::landmarks::{HeldOutLandmark, LabelledLandmark, Said};
 use crate::masks::overlap::{Overlap, mean_dice, overlaps};
-use crate::masks::prior::{self, Candidate};
+use crate::masks::prior::{self, Candidate, Priors};
 use crate::masks::quality::{HeldOutMask, Quality, signs};
 use crate::masks::refit::refit;
 use crate::masks::rounds::{MaskRound, layers, shares};
@@ -19,7 +19,7 @@ use crate::masks::stage::MaskStage;
 use crate::masks::training_frames::Frame;
 use crate::model::Model;
 use crate::random::{Seeds, Stream};
-use crate::segment::data::{IGNORED, RegionName};
+use crate::segment::data::RegionName;
 use crate::segment::matrix::{Sampled, matrix};
 use crate::train::observer::{Observer, StageFigure};
 use pbt_evaluate::BoxError;
@@ -126,13 +126,12 @@ impl<B: LabelBackend, D: TrainingData> Training<'_, B, D> {
         let (mut frames, loaded) = group.first_frames(self.instances, &grid, random)?;
         let Some(alone) = grid.geometry().filter(|_| !frames.is_empty()) else { return Ok(()) };
         let prior = {
-            let known: Vec<Vec<u8>> = frames
-                .iter()
-                .map(|f| f.classes.iter().map(|&c| if c == IGNORED { 0 } else { c }).collect())
-                .collect();
-            prior::layers(&alone, classes - 1, known.iter().map(|c| &c[..]))
+            let subject = |frame: &Frame| self.instances[frame.instance].subject;
+            let known: Vec<(usize, &[u8])> =
+                frames.iter().map(|frame| (subject(frame), &frame.classes[..])).collect();
+            Priors::new(&alone, classes - 1, &known)
         };
-        let candidates = prior::candidates(&prior);
+        let candidates = prior::candidates(&prior.all);
         let mut of =
             Round { number: 0, grid: &grid, prior: &prior, candidates: &candidates, classes };
         let judge = |frames: &[Frame]| overlaps(group, self.instances, &loaded, (frames, classes));
@@ -168,7 +167,7 @@ impl<B: LabelBackend, D: TrainingData> Training<'_, B, D> {
             intensity: structure.working.intensity,
             padding: structure.working.padding,
             grid,
-            prior,
+            prior: prior.all,
             rounds,
             moves_box: false,
             landmarks: Vec::new(),
@@ -232,8 +231,9 @@ impl<B: LabelBackend, D: TrainingData> Training<'_, B, D> {
                 drawn_voxels(of.grid, of.candidates, &frame.classes, each, &mut random)
             })
             .collect();
+        let prior = |frame: &Frame| of.prior.without(self.instances[frame.instance].subject);
         let layers: Vec<Vec<&Volume<u16>>> =
-            frames.iter().map(|frame| layers(&frame.before, of.prior)).collect();
+            frames.iter().map(|frame| layers(&frame.before, prior(frame))).collect();
         let sampled: Vec<Sampled<'_>> = frames
             .iter()
             .zip(&layers)
@@ -392,7 +392,7 @@ impl<B: LabelBackend, D: TrainingData> Training<'_, B, D> {
 struct Round<'a> {
     number: usize,
     grid: &'a FrameGrid,
-    prior: &'a [Volume<u16>],
+    prior: &'a Priors,
     candidates: &'a [Candidate],
     classes: usize,
 }

@@ -1,9 +1,10 @@
-//! The figures of `docs/results.md` on real data: `cargo xtask figures` builds this example and
-//! runs it. It needs no Cargo itself: on a machine without Rust, copy it and `pbt` there.
+//! The figures of `docs/results.md` on real data, and of the cards of models: `cargo xtask figures` and
+//! `cargo xtask models` build this example and run it. It needs no Cargo itself: on a machine without Rust, copy it and `pbt` there.
 #![forbid(unsafe_code)]
 
 mod absence;
 mod accuracy;
+mod card;
 mod cross_validation;
 mod rotate;
 
@@ -37,6 +38,8 @@ enum Arguments {
         /// Data sets whose test volumes show other body parts
         others: Vec<String>,
     },
+    /// Writes the card of a model
+    Card(card::Arguments),
     /// Trains and tests on the training cases by turns
     CrossValidation(cross_validation::Arguments),
 }
@@ -49,6 +52,7 @@ fn main() -> anyhow::Result<()> {
         Arguments::Absence { model, dataset, split, crops, others } => {
             absence::run(&model, &dataset, &split, crops, &others)
         }
+        Arguments::Card(arguments) => card::run(&arguments),
         Arguments::CrossValidation(arguments) => cross_validation::run(&arguments),
     }
 }

@@ -21,6 +21,7 @@ mod label_map;
 mod landmarks;
 mod learning_curve;
 mod merge;
+mod models;
 mod pictures;
 mod points;
 mod python;
@@ -31,6 +32,7 @@ mod schemas;
 mod segmentation;
 #[path = "../sets.rs"]
 mod sets;
+mod slicer_module;
 mod support;
 #[path = "../trivial.rs"]
 mod trivial;

@@ -3,6 +3,7 @@
 
 mod figures;
 mod kernels;
+mod models;
 mod modules;
 mod python;
 mod steps;
@@ -28,6 +29,12 @@ Tasks:
                  neither a GPU nor a CUDA toolkit is needed. Commit what it writes.
   kernels --check
                  Fails where the committed kernels are not those of the sources.
+  models [NAME]...
+                 Trains the demo models of models/*.toml, evaluates them and writes model and card
+                 beside each recipe. Those of phantoms need no data, the others PBT_DATA. Without
+                 names, all of them, which takes hours.
+  models --check [NAME]...
+                 Fails where the committed files are not what the recipes make.
   wheel          Builds the Python package: target/wheels/*.whl. Takes maturin from the PATH, or
                  installs it in target/wheel-venv.
   wheel --jpeg-ls
@@ -44,7 +51,8 @@ Tasks:
 
 Environment:
   PBT_DATA       Folder of real volumes (see data/README.md). Tests that need it are skipped
-                 when it is not set; with CI=true they fail. `figures` needs it.
+                 when it is not set; with CI=true they fail. `figures` needs it, and `models` for
+                 models of real volumes.
   PROPTEST_RNG_SEED
                  Seed of the property tests' random cases; `test` sets 1 where it is not set.
   CI             `true` turns everything that would be skipped into a failure. Then the tests need
@@ -72,6 +80,7 @@ fn run(arguments: &[&str]) -> anyhow::Result<()> {
         ["kernels", "--check"] => kernels::check(),
         ["wheel"] => wheel::run(&[]),
         ["wheel", "--jpeg-ls"] => wheel::run(&["jpeg-ls"]),
+        ["models", arguments @ ..] => models::run(arguments),
         ["figures", names @ ..] => figures::run(names),
         [] | ["help" | "--help" | "-h"] => {
             println!("{HELP}");

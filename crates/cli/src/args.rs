@@ -182,7 +182,7 @@ opens as a segmentation; --explain adds found/scan.explain.json (what every stag
 considered, the path through the verification trees, the features that decided) and found/scan.explain.svg, which draws it."
 )]
 pub struct Detect {
-    /// Model
+    /// Model: a file, or the name of one in the folder `models` or in the program
     #[arg(short, long, value_name = "MODEL.pbt")]
     pub model: PathBuf,
     /// Image: a NIfTI, MetaImage or NRRD file, or a DICOM file, folder or zip archive
@@ -243,7 +243,7 @@ FOLDER/run.json. A case that cannot be read or used is a row with the status `fa
 Parts (--shard) may share one folder; the tables then show what all parts have found so far. After the last one, --resume without \
 --shard tries failed cases once more and writes the tables of the whole list.")]
 pub struct Batch {
-    /// Model
+    /// Model: a file, or the name of one in the folder `models` or in the program
     #[arg(short, long, value_name = "MODEL.pbt")]
     pub model: PathBuf,
     /// Folder, of which all images are taken, those in folders within too; or a CSV file with the
@@ -285,7 +285,7 @@ The table goes to stdout and everything, case by case, into the report. Errors a
 within 1, 2, 3 and 4 mm are of all annotated ones, so that a missed structure counts against them. Scores are compared with what was right: \
 the centre within the tolerance, a box less than 45 degrees off.")]
 pub struct Evaluate {
-    /// Model
+    /// Model: a file, or the name of one in the folder `models` or in the program
     #[arg(short, long, value_name = "MODEL.pbt", required_unless_present_any = ["results", "leave_one_out", "compare"])]
     pub model: Option<PathBuf>,
     /// Data set with annotations
@@ -378,8 +378,8 @@ fn positive_mm(text: &str) -> Result<f64, String> {
     after_help = "Examples:\n  pbt info liver.pbt\n  pbt info dicom_folder\n  pbt info --devices --json"
 )]
 pub struct Info {
-    /// Model: its card, sizes, and the features that it uses most; or a DICOM file, folder or zip
-    /// archive: its series
+    /// Model, by file or name: its card, sizes, and the features that it uses most; or a DICOM file,
+    /// folder or zip archive: its series
     #[arg(value_name = "PATH", required_unless_present = "devices")]
     pub model: Option<PathBuf>,
     /// The devices that can compute
@@ -573,7 +573,8 @@ pub struct Man {
 /// `pbt demo`
 #[derive(Debug, Clone, Args)]
 #[command(
-    after_help = "Example:\n  pbt demo -o try\n\nThe folder gets, for each modality, a data set (try/ct, ...) and the model trained \
+    after_help = "Examples:\n  pbt demo -o try\n  pbt demo -o try --data-only && pbt detect -m phantom-ct -i try/ct/images/ct-test-01.nii.gz -o found\n\n\
+The folder gets, for each modality, a data set (try/ct, ...) and the model trained \
 on it (try/ct.pbt), and try/results with what was found in the unseen cases and the picture try/demo.svg. Nothing is downloaded."
 )]
 pub struct Demo {
@@ -586,6 +587,12 @@ pub struct Demo {
     /// Number of training cases of each modality
     #[arg(long, value_name = "N", default_value_t = 24, value_parser = clap::value_parser!(u16).range(2..=500))]
     pub cases: u16,
+    /// Number of unseen cases of each modality
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=500))]
+    pub unseen: u16,
+    /// Make the data sets only: images and annotations, to detect in, train on or play with
+    #[arg(long)]
+    pub data_only: bool,
 }
 
 /// What the phantoms of the demo imitate.

@@ -1,6 +1,7 @@
 """The same image in every form gives the same result."""
 
 import pickle
+import shutil
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
@@ -189,6 +190,23 @@ def test_a_model_says_what_it_is(tiny, model):
     again = pickle.loads(pickle.dumps(model))
     assert again.sha256 == model.sha256
     assert "gland" in repr(model) and "gland" in repr(model.detect(tiny.image))
+
+
+def test_models_by_name(tiny, tmp_path, monkeypatch):
+    shutil.copy(tiny.model, tmp_path / "organ.pbt")
+    monkeypatch.setenv("PBT_MODELS", str(tmp_path))
+    organ = pbt.load("organ")
+    assert organ.path == str(tmp_path / "organ.pbt")
+    assert pickle.loads(pickle.dumps(organ)).sha256 == organ.sha256
+    built_in = pbt.load("phantom-us")
+    assert (built_in.name, built_in.path) == ("phantom-us", "phantom-us")
+    monkeypatch.chdir(tmp_path)
+    assert pickle.loads(pickle.dumps(built_in)).sha256 == built_in.sha256
+    run = pbt.batch(built_in, tiny.folder, tmp_path / "out")
+    assert run["model"]["sha256"] == built_in.sha256 and run["failed"] == []
+    with pytest.raises(pbt.InputError, match="did you mean `organ`") as caught:
+        pbt.load("orgam")
+    assert (caught.value.file, caught.value.field) == ("orgam", "model")
 
 
 def test_neither_library_is_imported_for_it():

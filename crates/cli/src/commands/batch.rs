@@ -168,7 +168,7 @@ pub(super) fn run(args: &Batch, global: &Global) -> Result<ExitCode, Failure> {
         pbt_version: env!("CARGO_PKG_VERSION"),
         input: shown(&args.input),
         model: &model.record(),
-        model_path: shown(&args.model),
+        model_path: shown(&model.path),
         device: &device.record,
         options: Options {
             shard: args.shard.map(|s| s.to_string()),

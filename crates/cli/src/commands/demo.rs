@@ -10,14 +10,14 @@ use crate::commands::open_device::open_device;
 use crate::output::{print_text, say};
 use crate::progress::TrainingProgress;
 use crate::session::{
-    Device, Found, LoadedModel, Training, Wanted, detect_file, make_folder, read_cases,
-    write_results,
+    Device, Found, LoadedModel, Training, Wanted, detect_file, install_threads, make_folder,
+    read_cases, write_results,
 };
 use clap::ValueEnum;
 use outcome::{Outcome, Unseen, picture, tables};
 use pbt_detect::{AugmentationConfig, RefinementConfig, TrainConfig};
 use pbt_io::{Dataset, write_atomically};
-use phantoms::{Subject, UNSEEN, write_dataset};
+use phantoms::{Subject, write_dataset};
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
@@ -25,20 +25,24 @@ use std::time::Instant;
 
 pub(super) fn run(args: &Demo, global: &Global) -> Result<ExitCode, Failure> {
     let started = Instant::now();
-    let device = open_device(global)?;
-    make_folder(&args.output)?;
     let modalities: Vec<DemoModality> = DemoModality::value_variants()
         .iter()
         .copied()
         .filter(|m| args.modality.is_empty() || args.modality.contains(m))
         .collect();
+    if args.data_only {
+        return write_data(args, global, &modalities);
+    }
+    let device = open_device(global)?;
+    make_folder(&args.output)?;
     say(
         global.quiet,
         format_args!(
-            "For {}: make {} phantoms with known poses, train on {}, find the structure in the other {UNSEEN} ({}, {} threads).",
+            "For {}: make {} phantoms with known poses, train on {}, find the structure in the other {} ({}, {} threads).",
             listed(&modalities),
-            usize::from(args.cases) + UNSEEN,
+            args.cases + args.unseen,
             args.cases,
+            args.unseen,
             device.record.name,
             device.record.threads
         ),
@@ -53,6 +57,31 @@ pub(super) fn run(args: &Demo, global: &Global) -> Result<ExitCode, Failure> {
         print_text(&format!("\n{}\n{}", tables(&outcomes), next_steps(&args.output, &outcomes)))?;
     }
     say(global.quiet, format_args!("\n{:.0} s in all", started.elapsed().as_secs_f64()));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The data sets alone.
+fn write_data(
+    args: &Demo,
+    global: &Global,
+    modalities: &[DemoModality],
+) -> Result<ExitCode, Failure> {
+    make_folder(&args.output)?;
+    install_threads(global.threads);
+    for subject in modalities.iter().map(|&m| Subject::from(m)) {
+        let (folder, file) = (args.output.join(subject.file), subject.file);
+        write_dataset(&folder, subject, args.cases.into(), args.unseen.into())?;
+        say(
+            global.quiet,
+            format_args!(
+                "{}: {} cases to train on, {} to test; try pbt detect -m phantom-{file} -i {}/images/{file}-test-01.nii.gz -o found",
+                folder.display(),
+                args.cases,
+                args.unseen,
+                folder.display(),
+            ),
+        );
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -86,7 +115,7 @@ fn demonstrate(
     let name = format!("{}, {}", subject.title, subject.modality.structure());
     let begun = Instant::now();
     let folder = args.output.join(subject.file);
-    write_dataset(&folder, subject, usize::from(args.cases))?;
+    write_dataset(&folder, subject, args.cases.into(), args.unseen.into())?;
     say(global.quiet, format_args!("{name}: phantoms in {:.1} s", begun.elapsed().as_secs_f64()));
 
     let begun = Instant::now();
@@ -109,7 +138,7 @@ fn demonstrate(
 
     let model_bytes = trained.bytes.len();
     let model = LoadedModel::open(&path)?;
-    let mut unseen = Vec::with_capacity(UNSEEN);
+    let mut unseen = Vec::with_capacity(args.unseen.into());
     for case in dataset.split("test") {
         let found = Found::from(detect_file(&model, case.into(), device)?);
         write_results(&args.output.join("results"), &found, false)?;

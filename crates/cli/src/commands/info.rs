@@ -8,16 +8,17 @@ mod series;
 use crate::Failure;
 use crate::args::{Global, Info};
 use crate::output::{print, print_text, say};
-use crate::session::{ListedDevice, LoadedModel, list_devices};
+use crate::session::{ListedDevice, LoadedModel, ModelCard, list_devices};
 use crate::table::{row, table};
 use pbt_detect::{
     Certainty, CloseUp, LandmarkPrior, Network, Prior, Provenance, Refinement, Shrinkage,
     StructureModel, WorkingSpec,
 };
-use pbt_io::{IoError, is_dicom_path, is_image_path, write_atomically};
+use pbt_io::{is_dicom_path, is_image_path, write_atomically};
 use pbt_tree::{ALPHA_BITS, Classifier};
 use pbt_volume::IntensityPolicy;
 use serde::Serialize;
+use serde_json::Value;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -39,8 +40,14 @@ struct InfoFile<'a> {
 #[derive(Serialize)]
 struct ModelInfo<'a> {
     path: String,
-    bytes: u64,
+    bytes: usize,
     sha256: &'a str,
+    /// The card that lies beside it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    card: Option<&'a Value>,
+    /// The same for people.
+    #[serde(skip)]
+    card_text: Option<&'a str>,
     provenance: &'a Provenance,
     structures: Vec<StructureInfo<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -112,6 +119,13 @@ pub(super) fn run(args: &Info, global: &Global) -> Result<ExitCode, Failure> {
         ));
     }
     let model = args.model.as_deref().map(LoadedModel::open).transpose()?;
+    let card = model.as_ref().and_then(|loaded| match ModelCard::of(loaded) {
+        Ok(card) => card,
+        Err(why) => {
+            say(global.quiet, format_args!("warning: {why}"));
+            None
+        }
+    });
     let (devices, no_gpu) =
         if args.devices { list_devices(global.threads) } else { (Vec::new(), None) };
     let devices = args.devices.then_some(devices);
@@ -134,7 +148,7 @@ pub(super) fn run(args: &Info, global: &Global) -> Result<ExitCode, Failure> {
     let info = InfoFile {
         schema: "pbt-info/1",
         pbt_version: env!("CARGO_PKG_VERSION"),
-        model: model.as_ref().map(model_info).transpose()?,
+        model: model.as_ref().map(|loaded| model_info(loaded, card.as_ref())),
         devices,
     };
     if args.json {
@@ -145,13 +159,13 @@ pub(super) fn run(args: &Info, global: &Global) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn model_info(loaded: &LoadedModel) -> Result<ModelInfo<'_>, Failure> {
-    let meta =
-        std::fs::metadata(&loaded.path).map_err(|e| IoError::unreadable(&loaded.path, &e))?;
-    Ok(ModelInfo {
+fn model_info<'a>(loaded: &'a LoadedModel, card: Option<&'a ModelCard>) -> ModelInfo<'a> {
+    ModelInfo {
         path: loaded.path.display().to_string(),
-        bytes: meta.len(),
+        bytes: loaded.bytes,
         sha256: &loaded.sha256,
+        card: card.map(|card| &card.record),
+        card_text: card.map(|card| card.text.as_str()),
         provenance: &loaded.model.provenance,
         structures: loaded
             .model
@@ -169,7 +183,7 @@ fn model_info(loaded: &LoadedModel) -> Result<ModelInfo<'_>, Failure> {
         regions: loaded.model.regions.as_ref().map(regions::RegionsInfo::new),
         network: loaded.model.network.as_ref(),
         drawing: loaded.model.network.as_ref().map(|network| network::text(&loaded.model, network)),
-    })
+    }
 }
 
 fn structure_info<'a>(
@@ -244,6 +258,9 @@ fn text(info: &InfoFile<'_>) -> String {
     let mut text = String::new();
     // Writing to a String cannot fail.
     if let Some(model) = &info.model {
+        if let Some(card) = model.card_text {
+            let _ = writeln!(text, "{card}");
+        }
         let _ = write!(text, "{}", model_text(model));
     }
     for device in info.devices.iter().flatten() {

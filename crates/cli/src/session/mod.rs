@@ -5,13 +5,16 @@
 //! reads the cases of a data set ([`read_cases`]) and trains on them ([`Training`]). What takes
 //! long tells a [`Watcher`] how far it is. Every error is a [`Failure`]: one line and an exit code.
 
+mod built_in_models;
 mod cases;
 mod detect;
 mod device;
 mod evaluate;
 mod failure;
+mod find_model;
 mod leave_one_out;
 mod model;
+mod model_card;
 mod processor;
 mod region_cases;
 mod region_evaluation;
@@ -24,6 +27,7 @@ mod training_report;
 mod voxel_output;
 mod watcher;
 
+pub use built_in_models::{BUILT_IN_MODELS, BuiltInModel};
 pub use cases::{AnnotatedCase, TrainingCases, Wanted, read_cases};
 pub use detect::{
     Admitted, Explained, Found, Input, admit, chosen, detect_file, detect_image, explain_file,
@@ -32,8 +36,10 @@ pub use detect::{
 pub use device::{Device, DeviceChoice, ListedDevice, list_devices};
 pub use evaluate::{Evaluated, FailedCase, StageTime, check_names, evaluate_cases};
 pub use failure::Failure;
+pub use find_model::{ModelPlace, find_model};
 pub use leave_one_out::LeaveOneOut;
 pub use model::LoadedModel;
+pub use model_card::{CARD_SCHEMA, ModelCard};
 pub use region_cases::{RegionCases, train_regions};
 pub use region_evaluation::{EvaluatedRegions, evaluate_regions};
 pub use result_source::Source;

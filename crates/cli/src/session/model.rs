@@ -1,5 +1,7 @@
 //! A model with the file that it came from.
 
+use crate::session::built_in_models::BuiltInModel;
+use crate::session::find_model::{ModelPlace, find_model};
 use crate::session::{Failure, VoxelOutput};
 use pbt_detect::Model;
 use pbt_io::{FileKind, ModelRecord, read_file};
@@ -10,25 +12,36 @@ use std::path::{Path, PathBuf};
 pub struct LoadedModel {
     /// The model.
     pub model: Model,
-    /// Its file.
+    /// Its file; of a model that is in the program its name.
     pub path: PathBuf,
     /// Hash of its file.
     pub sha256: String,
+    /// Length of its file.
+    pub bytes: usize,
+    /// Where it is in the program.
+    pub built_in: Option<&'static BuiltInModel>,
 }
 
 impl LoadedModel {
-    /// Reads and checks a model file.
+    /// Reads and checks a model: a file, or one that has this name ([`find_model`]).
     ///
     /// # Errors
-    /// Exit code 4 when the file cannot be read, 5 when it is not a model that this version can
-    /// use.
-    pub fn open(path: &Path) -> Result<Self, Failure> {
-        if path.is_dir() {
-            return Err(Failure::input(path, "file: is a folder (give a model file)"));
+    /// Exit code 4 when there is none or its file cannot be read, 5 when it is not a model that this
+    /// version can use.
+    pub fn open(wanted: &Path) -> Result<Self, Failure> {
+        match find_model(wanted)? {
+            ModelPlace::File(path) => Self::of(&read_file(&path, FileKind::Model)?, path, None),
+            ModelPlace::BuiltIn(model) => Self::of(model.bytes, model.name.into(), Some(model)),
         }
-        let bytes = read_file(path, FileKind::Model)?;
-        let model = Model::from_bytes(&bytes).map_err(|e| Failure::from(e).about(path))?;
-        Ok(Self { model, path: path.to_path_buf(), sha256: sha256_hex(&[&bytes]) })
+    }
+
+    fn of(
+        bytes: &[u8],
+        path: PathBuf,
+        built_in: Option<&'static BuiltInModel>,
+    ) -> Result<Self, Failure> {
+        let model = Model::from_bytes(bytes).map_err(|e| Failure::from(e).about(&path))?;
+        Ok(Self { model, path, sha256: sha256_hex(&[bytes]), bytes: bytes.len(), built_in })
     }
 
     /// The most bytes that a search in an image takes, beside the image itself.

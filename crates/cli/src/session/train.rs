@@ -115,7 +115,13 @@ impl TrainedModel {
 
     /// The model ready for detection; results name it by `path`.
     pub fn loaded(self, path: PathBuf) -> LoadedModel {
-        LoadedModel { model: self.model, path, sha256: self.sha256 }
+        LoadedModel {
+            model: self.model,
+            path,
+            sha256: self.sha256,
+            bytes: self.bytes.len(),
+            built_in: None,
+        }
     }
 }
 

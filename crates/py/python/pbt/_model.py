@@ -31,7 +31,7 @@ class Model:
 
     @property
     def path(self) -> str:
-        """Its file."""
+        """Its file; of a model that is in the package its name."""
         return os.fspath(self._model.path)
 
     @property
@@ -113,11 +113,18 @@ class Model:
 
     def __reduce__(self) -> tuple[object, tuple[str]]:
         # Other processes read the file anew.
-        return load, (os.path.abspath(self.path),)
+        return load, (self._absolute_path,)
+
+    @property
+    def _absolute_path(self) -> str:
+        """Its path for processes in other folders."""
+        return os.path.abspath(self.path) if os.path.exists(self.path) else self.path
 
 
 def load(path: str | os.PathLike[str]) -> Model:
-    """Reads a model file."""
+    """Reads a model: a file, or one that has this name in ``models`` of the current folder, in the
+    folders that the variable ``PBT_MODELS`` lists, or in the package: ``phantom-ct``, ``phantom-mr``,
+    ``phantom-us``."""
     return Model(_pbt.Model.load(path))
 
 

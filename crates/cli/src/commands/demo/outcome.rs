@@ -1,6 +1,6 @@
 //! What the demo measured, as tables and as a picture.
 
-use super::phantoms::{Subject, UNSEEN};
+use super::phantoms::Subject;
 use crate::Failure;
 use crate::table::{row, table};
 use pbt_evaluate::{BoxError, Summary};
@@ -52,7 +52,7 @@ impl Outcome {
         let Some(first) = self.unseen.first() else { return Vec::new() };
         let mean = |n: usize| {
             self.unseen.iter().filter_map(|u| Some(u.result.run.timing_ms.get(n)?.1)).sum::<f64>()
-                / UNSEEN as f64
+                / self.unseen.len() as f64
         };
         first
             .result
@@ -112,8 +112,9 @@ pub(super) fn tables(outcomes: &[Outcome]) -> String {
                 .collect(),
         );
     }
+    let unseen = outcomes.first().map_or(0, |o| o.unseen.len());
     format!(
-        "Errors in {UNSEEN} unseen cases of each kind, mean (largest)\n\n{}\nDetection, mean time of each stage, ms\n\n{}",
+        "Errors in {unseen} unseen cases of each kind, mean (largest)\n\n{}\nDetection, mean time of each stage, ms\n\n{}",
         table(2, &errors),
         table(1, &times)
     )

@@ -10,9 +10,6 @@ use serde_json::json;
 use std::io::Write;
 use std::path::Path;
 
-/// Number of unseen cases of each modality.
-pub(super) const UNSEEN: usize = 8;
-
 /// What a modality of the demo imitates, and its names.
 #[derive(Clone, Copy)]
 pub(super) struct Subject {
@@ -35,7 +32,7 @@ impl From<DemoModality> for Subject {
 }
 
 /// Makes the phantoms and writes images, annotations and `dataset.json` into a folder: `training`
-/// cases, then [`UNSEEN`] more.
+/// cases, then `unseen` more.
 ///
 /// # Errors
 /// A file that cannot be written.
@@ -43,11 +40,12 @@ pub(super) fn write_dataset(
     folder: &Path,
     subject: Subject,
     training: usize,
+    unseen: usize,
 ) -> Result<(), Failure> {
     for name in ["images", "annotations"] {
         crate::session::make_folder(&folder.join(name))?;
     }
-    let cases = (0..training + UNSEEN)
+    let cases = (0..training + unseen)
         .into_par_iter()
         .map(|n| {
             // Unseen cases keep their seeds, whatever the number of training cases.

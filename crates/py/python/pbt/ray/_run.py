@@ -60,7 +60,7 @@ def run(
     loaded = load(model.path if isinstance(model, Model) else model)
     parts = parts_of(list_cases(input), part)
     job = Job(
-        model=os.path.abspath(loaded.path),
+        model=loaded._absolute_path,
         model_sha256=loaded.sha256,
         out=Path(out).absolute(),
         labels=labels,

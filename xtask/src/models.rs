@@ -12,7 +12,7 @@ use toml::Table;
 const FILES: [&str; 3] = ["pbt", "md", "json"];
 
 /// Trains the models of these names, or all, into `models/`; or, to check them, elsewhere, and
-/// compares.
+/// compares with those that are there.
 pub(crate) fn run(arguments: &[&str]) -> anyhow::Result<()> {
     let (check, names) = match arguments {
         ["--check", names @ ..] => (true, names),
@@ -22,7 +22,11 @@ pub(crate) fn run(arguments: &[&str]) -> anyhow::Result<()> {
     if let Some(name) = names.iter().find(|name| !known.iter().any(|k| k == *name)) {
         bail!("models: `{name}` is none of {}", known.join(", "));
     }
-    let wanted = |name: &&String| names.is_empty() || names.contains(&name.as_str());
+    let is_there = |name: &str| folder().join(name).with_extension("pbt").is_file();
+    let wanted = |name: &&String| match names {
+        [] => !check || is_there(name),
+        names => names.contains(&name.as_str()),
+    };
     step("build", cargo(&["build", "--release", "--bins", "--example", "figures"]))?;
     for name in known.iter().filter(wanted) {
         let made = target_folder().join("models");

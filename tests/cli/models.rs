@@ -10,7 +10,7 @@ fn models() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("models")
 }
 
-/// Runs `pbt` in a folder, with folders of models in `PBT_MODELS` if some are given.
+/// Runs `pbt` in a folder (that of the tests has the folder `models`), with folders of models in `PBT_MODELS` if some are given.
 fn pbt_in(folder: &Path, models: Option<&str>, arguments: &[&str]) -> crate::support::Outcome {
     let mut command = Command::new(program("pbt"));
     command.args(arguments).current_dir(folder).env_remove("PBT_MODELS");
@@ -94,12 +94,12 @@ fn a_name_is_sought_in_the_folders_of_models() {
 
 #[test]
 fn info_prints_the_card_that_lies_beside_a_model() {
-    let name = "phantom-us";
-    let outcome = pbt(["info", name]).exits_with(0);
+    let (name, elsewhere) = ("phantom-us", scratch());
+    let outcome = pbt_in(elsewhere.path(), None, &["info", name]).exits_with(0);
     let page = std::fs::read_to_string(models().join("phantom-us.md")).unwrap();
     assert!(outcome.stdout.starts_with(&page), "{}", outcome.stdout);
     assert!(outcome.stdout.contains("gland: stages"));
-    let info = pbt(["info", name, "--json"]).exits_with(0);
+    let info = pbt_in(elsewhere.path(), None, &["info", name, "--json"]).exits_with(0);
     let info: Value = serde_json::from_str(&info.stdout).unwrap();
     assert_eq!(info["model"]["card"], read_json(&models().join("phantom-us.json")));
     assert_eq!(info["model"]["path"], json!(name));

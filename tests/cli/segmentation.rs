@@ -144,6 +144,23 @@ fn labels_are_learned_with_the_box_and_written_where_they_are_asked_for() {
     assert!(egg["predicted_dice"].is_number());
 }
 
+#[test]
+fn an_explanation_takes_no_labels_away() {
+    let (folder, out) = (eggs().path(), scratch());
+    let (model, image) = (folder.join("egg.pbt"), folder.join("c13.nii.gz"));
+    let (plain, explained) = (out.path().join("plain"), out.path().join("explained"));
+    let mut expected = detect(&model, &image, &plain, &["--probabilities"]);
+    let mut result = detect(&model, &image, &explained, &["--probabilities", "--explain"]);
+    assert!(result["detections"][0]["labels"].is_array() && result != expected);
+    (expected["run"], result["run"]) = (json!(null), json!(null));
+    assert_eq!(result, expected);
+    for extension in ["labels.nii.gz", "pbt.seg.nrrd", "probabilities.nii.gz"] {
+        let bytes = |folder: &Path| std::fs::read(folder.join(format!("c13.{extension}"))).unwrap();
+        assert!(bytes(&plain) == bytes(&explained), "{extension}");
+    }
+    assert!(explained.join("c13.explain.svg").exists());
+}
+
 /// How probable a label is, as readers of a fourth axis see it.
 fn probable(file: &Path, frame: usize) -> Vec<f32> {
     let options = ReadOptions { frame: Some(frame), ..ReadOptions::default() };

@@ -200,7 +200,7 @@ pub struct Detect {
     pub labels: bool,
     /// Write how probable each label is at each voxel, too: FOLDER/CASE.probabilities.nii.gz, with a
     /// fourth axis; with labels
-    #[arg(long, conflicts_with = "explain")]
+    #[arg(long)]
     pub probabilities: bool,
     /// Leave the paths of image and model out of the result
     #[arg(long)]

@@ -7,7 +7,7 @@ use crate::args::{Detect, Global};
 use crate::commands::open_device::open_device;
 use crate::output::say;
 use crate::session::{
-    Device, Explained, Found, Input, LoadedModel, VoxelOutput, explain_file, label_file,
+    Device, Explained, Input, LoadedModel, VoxelOutput, explain_file, label_file,
     write_results,
 };
 use pbt_io::{ResultFile, case_name};
@@ -21,10 +21,10 @@ pub(super) fn run(args: &Detect, global: &Global) -> Result<ExitCode, Failure> {
     if args.explain && model.model.regions.is_some() {
         return Err(Failure::usage("--explain: explains boxes and landmarks, not regions"));
     }
+    let output = VoxelOutput::new(args.labels, args.probabilities);
     let result = if args.explain {
-        explained(&model, input, args, &device)?
+        explained(&model, input, args, (&device, output))?
     } else {
-        let output = VoxelOutput::new(args.labels, args.probabilities);
         let mut found = label_file(&model, input, &device, output)?;
         found.result = named(found.result, args);
         write_results(&args.output, &found, output.labels())?;
@@ -56,12 +56,13 @@ fn explained(
     model: &LoadedModel,
     input: Input<'_>,
     args: &Detect,
-    device: &Device,
+    (device, output): (&Device, VoxelOutput),
 ) -> Result<ResultFile, Failure> {
-    let Explained { result, image, found, explanations } = explain_file(model, input, device)?;
-    let written = Found::from(named(result, args));
-    write_results(&args.output, &written, args.labels)?;
-    let result = written.result;
+    let explained = explain_file(model, input, device, output)?;
+    let Explained { mut found, image, detections, explanations } = explained;
+    found.result = named(found.result, args);
+    write_results(&args.output, &found, output.labels())?;
+    let result = found.result;
     let about = explain::About {
         case_id: input.case_id,
         input: &result.input,
@@ -69,6 +70,6 @@ fn explained(
         model: &model.model,
         image: &image.volume,
     };
-    explain::write(&args.output, &about, &found.detections, &explanations)?;
+    explain::write(&args.output, &about, &detections, &explanations)?;
     Ok(result)
 }

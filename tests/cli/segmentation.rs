@@ -144,6 +144,43 @@ fn labels_are_learned_with_the_box_and_written_where_they_are_asked_for() {
     assert!(egg["predicted_dice"].is_number());
 }
 
+/// The lines that `validate` prints of a path.
+fn validate(path: &Path, code: i32) -> String {
+    pbt(["validate", text(path)]).exits_with(code).stdout
+}
+
+#[test]
+fn label_maps_are_told_from_images() {
+    let (folder, out) = (eggs().path(), scratch());
+    for name in ["c0.nii.gz", "c0.mask.nii.gz", "c1.nii.gz"] {
+        std::fs::copy(folder.join(name), out.path().join(name)).unwrap();
+    }
+    let said = validate(out.path(), 0);
+    let maps: Vec<&str> = said.lines().filter(|line| line.contains("a label map")).collect();
+    assert!(
+        maps.len() == 1 && maps[0].contains("c0.mask.nii.gz: voxels: all are one of 3 integers (0, 3, 7)"),
+        "{said}"
+    );
+    let mut set = read_json(&folder.join("dataset.json"));
+    for case in set["cases"].as_array_mut().unwrap() {
+        for key in ["image", "labels"] {
+            case[key] = json!(folder.join(case[key].as_str().unwrap()));
+        }
+    }
+    set["cases"][0]["image"] = set["cases"][0]["labels"].clone();
+    set["labels"] = json!({ "3": "egg", "5": "white" });
+    std::fs::write(out.path().join("dataset.json"), set.to_string()).unwrap();
+    let said = validate(out.path(), 4);
+    let own = "c0.mask.nii.gz: image: is the case's label map, too";
+    assert_eq!(said.lines().filter(|line| line.contains(own)).count(), 1, "{said}");
+    assert!(said.contains("labels: 5 occurs in no label map; they hold 3, 7 ("), "{said}");
+    set["labels"] = json!({ "5": "egg" });
+    std::fs::write(out.path().join("dataset.json"), set.to_string()).unwrap();
+    let to = out.path().join("m.pbt");
+    let training = pbt(["train", "-i", text(out.path()), "-o", text(&to)]).exits_with(4);
+    assert!(training.stderr.contains("labels: 5 occurs in no label map"), "{}", training.stderr);
+}
+
 #[test]
 fn an_explanation_takes_no_labels_away() {
     let (folder, out) = (eggs().path(), scratch());

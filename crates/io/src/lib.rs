@@ -25,6 +25,7 @@ mod loaded;
 mod markups;
 mod memory_plan;
 mod metaimage;
+mod misfits;
 mod names;
 mod nifti;
 mod nifti_header;

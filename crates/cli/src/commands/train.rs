@@ -8,7 +8,7 @@ use crate::output::{check_output, say};
 use crate::progress::TrainingProgress;
 use crate::session::{
     Device, RegionCases, Resume, TrainedModel, Training, TrainingReport, Wanted, beside,
-    checkpoint_of, read_cases, read_config, train_regions, write_json,
+    checkpoint_of, misfits, read_cases, read_config, train_regions, write_json,
 };
 use pbt_detect::TrainConfig;
 use pbt_io::{CaseSpec, Dataset, DeviceRecord, FileKind, read_file};
@@ -55,6 +55,7 @@ pub(super) fn run(args: &Train, global: &Global) -> Result<ExitCode, Failure> {
     warnings.extend(
         cases.iter().flat_map(|c| c.warnings.iter().map(|w| format!("{}: {w}", c.spec.id))),
     );
+    warnings.extend(misfits(&dataset, &cases, &wanted));
     warnings.iter().for_each(|w| say(global.quiet, format_args!("warning: {w}")));
 
     let resume = match args.resume {

@@ -255,6 +255,41 @@ fn a_batch_with_probabilities_is_gone_on_with_where_they_are_missing() {
 }
 
 #[test]
+fn results_named_after_images_of_nnunet_are_found() {
+    let (folder, out) = (eggs().path(), scratch());
+    let set = out.path().join("set");
+    let put = |from: &str, to: &str| {
+        let to = set.join(to);
+        std::fs::create_dir_all(to.parent().unwrap()).unwrap();
+        std::fs::copy(folder.join(from), to).unwrap();
+    };
+    for n in 0..3 {
+        put(&format!("c{n}.nii.gz"), &format!("imagesTr/c{n}_0000.nii.gz"));
+        put(&format!("c{n}.mask.nii.gz"), &format!("labelsTr/c{n}.nii.gz"));
+    }
+    put("c12.nii.gz", "imagesTs/c12_0000.nii.gz");
+    let made = json!({ "channel_names": { "0": "MR" }, "labels": { "background": 0, "egg": 3 },
+                       "numTraining": 3, "file_ending": ".nii.gz" });
+    std::fs::write(set.join("dataset.json"), made.to_string()).unwrap();
+    assert!(!validate(&set, 0).contains("not annotated"), "images without labels are nnU-Net's way");
+    put("c12.mask.nii.gz", "labelsTs/c12.nii.gz");
+    let (model, found) = (folder.join("egg.pbt"), out.path().join("found"));
+    let images = set.join("imagesTs");
+    let batch = ["batch", "-q", "-m", text(&model), "-i", text(&images), "-o", text(&found)];
+    pbt(batch.iter().chain(&["--labels"])).exits_with(0);
+    assert!(found.join("c12_0000.json").exists());
+    let evaluate = |results: &Path, more: &[&str]| {
+        pbt(["evaluate", "--results", text(results), "-i", text(&set)].iter().chain(more))
+    };
+    let table = evaluate(&found, &[]).exits_with(0).stdout;
+    assert!(table.contains("1 of 1 cases evaluated"), "{table}");
+    let table = evaluate(&found, &["--labels"]).exits_with(0).stdout;
+    assert!(table.contains("1 of 1 cases evaluated"), "{table}");
+    let empty = evaluate(&images, &[]).exits_with(4);
+    assert!(empty.error_line().contains("imagesTs/c12.json"), "{}", empty.error_line());
+}
+
+#[test]
 fn masks_do_not_depend_on_threads() {
     let (folder, out) = (eggs().path(), scratch());
     let one = out.path().join("one.pbt");

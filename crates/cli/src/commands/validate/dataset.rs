@@ -216,6 +216,7 @@ fn missing(dataset: &Dataset, looked: &[LookedAt]) -> Vec<Finding> {
             .cases
             .iter()
             .zip(looked)
+            .filter(|(case, _)| !is_only_searched(case))
             .filter(|(case, l)| l.annotations.as_ref().is_some_and(|a| !is_known(case, a)))
             .map(|(case, _)| case)
             .collect();
@@ -228,6 +229,12 @@ fn missing(dataset: &Dataset, looked: &[LookedAt]) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// Whether a case is there to be searched alone: nnU-Net's `imagesTs` without `labelsTs`.
+fn is_only_searched(case: &CaseSpec) -> bool {
+    let has_nothing = case.annotations.is_empty() && case.labels.is_none();
+    has_nothing && case.image.parent().is_some_and(|folder| folder.ends_with("imagesTs"))
 }
 
 /// Subjects with cases in two splits: what is tested there was seen in training.

@@ -170,6 +170,10 @@ fn wanted_cases(dataset: &Dataset, args: &Evaluate) -> Result<Vec<CaseSpec>, Fai
     } else {
         dataset.split(&args.split).cloned().collect()
     };
+    if args.leave_one_out && args.cases.is_some_and(|cases| cases < 3) {
+        let what = "--cases: two or more are learned from and another one is tested (give 3 or more)";
+        return Err(Failure::usage(what));
+    }
     cases.truncate(args.cases.unwrap_or(usize::MAX));
     if cases.is_empty() {
         return Err(Failure::input(

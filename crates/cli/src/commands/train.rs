@@ -34,14 +34,18 @@ pub(super) fn run(args: &Train, global: &Global) -> Result<ExitCode, Failure> {
         );
         return Err(Failure::input(&dataset.path, what));
     }
+    if args.cases == Some(1) && wanted.regions.is_empty() {
+        let what = "--cases: 1 is too few to learn boxes or landmarks from (give 2 or more)";
+        return Err(Failure::usage(what));
+    }
+    let training_cases = cases.len();
     cases.truncate(args.cases.unwrap_or(usize::MAX));
     say(
         global.quiet,
         format_args!(
-            "training {} on {} of {} cases with {} ({} threads)",
+            "training {} on {} of {training_cases} training cases with {} ({} threads)",
             summary(&wanted),
             cases.len(),
-            dataset.cases.len(),
             device.record.name,
             device.record.threads
         ),

@@ -158,7 +158,8 @@ fn label_maps_are_told_from_images() {
     let said = validate(out.path(), 0);
     let maps: Vec<&str> = said.lines().filter(|line| line.contains("a label map")).collect();
     assert!(
-        maps.len() == 1 && maps[0].contains("c0.mask.nii.gz: voxels: all are one of 3 integers (0, 3, 7)"),
+        maps.len() == 1
+            && maps[0].contains("c0.mask.nii.gz: voxels: all are one of 3 integers (0, 3, 7)"),
         "{said}"
     );
     let mut set = read_json(&folder.join("dataset.json"));
@@ -271,7 +272,10 @@ fn results_named_after_images_of_nnunet_are_found() {
     let made = json!({ "channel_names": { "0": "MR" }, "labels": { "background": 0, "egg": 3 },
                        "numTraining": 3, "file_ending": ".nii.gz" });
     std::fs::write(set.join("dataset.json"), made.to_string()).unwrap();
-    assert!(!validate(&set, 0).contains("not annotated"), "images without labels are nnU-Net's way");
+    assert!(
+        !validate(&set, 0).contains("not annotated"),
+        "images without labels are nnU-Net's way"
+    );
     put("c12.mask.nii.gz", "labelsTs/c12.nii.gz");
     let (model, found) = (folder.join("egg.pbt"), out.path().join("found"));
     let images = set.join("imagesTs");

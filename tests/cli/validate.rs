@@ -1,6 +1,8 @@
 //! `pbt validate`
 
-use crate::support::{Outcome, TEST, TRAINING, numbers, pbt, read_json, scratch, tiny, tiny_copy, train};
+use crate::support::{
+    Outcome, TEST, TRAINING, numbers, pbt, read_json, scratch, tiny, tiny_copy, train,
+};
 use pbt_io::{RawImage, VoxelType, read_raw, write_image};
 use serde_json::{Value, json};
 use std::path::Path;

@@ -73,4 +73,4 @@ pub use result::{
     DetectionRecord, DeviceRecord, InputRecord, LabelRecord, ModelRecord, OrientationRecord,
     ResultFile, RunRecord, read_result, write_result,
 };
-pub use write_image::write_image;
+pub use write_image::{is_written, write_image};

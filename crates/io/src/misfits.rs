@@ -31,9 +31,10 @@ impl Dataset {
                 known.landmarks.extend(own.landmarks);
             }
             let lacks = |kind: StructureKind| {
-                self.structures.iter().filter(|s| s.kind == kind).any(|s| {
-                    known.pose(&s.name).is_none() && known.landmark(&s.name).is_none()
-                })
+                self.structures
+                    .iter()
+                    .filter(|s| s.kind == kind)
+                    .any(|s| known.pose(&s.name).is_none() && known.landmark(&s.name).is_none())
             };
             let lacks_box = lacks(StructureKind::Box) && case.labels.is_none();
             let lacks_point = lacks(StructureKind::Landmark);

@@ -7,8 +7,7 @@ use crate::args::{Detect, Global};
 use crate::commands::open_device::open_device;
 use crate::output::say;
 use crate::session::{
-    Device, Explained, Input, LoadedModel, VoxelOutput, explain_file, label_file,
-    write_results,
+    Device, Explained, Input, LoadedModel, VoxelOutput, explain_file, label_file, write_results,
 };
 use pbt_io::{DetectionRecord, LabelRecord, ResultFile, case_name};
 use pbt_volume::Status;
@@ -48,6 +47,8 @@ pub(super) fn run(args: &Detect, global: &Global) -> Result<ExitCode, Failure> {
             format_args!("{}: {}, score {:.3}, {place}{labels}", d.name, d.status, d.score),
         );
     }
+    let written = args.output.join(format!("{case_id}.json"));
+    say(global.quiet, format_args!("result: {}", written.display()));
     Ok(ExitCode::SUCCESS)
 }
 

@@ -8,11 +8,10 @@ use crate::output::{check_output, say};
 use crate::progress::TrainingProgress;
 use crate::session::{
     Device, RegionCases, Resume, TrainedModel, Training, TrainingReport, Wanted, beside,
-    checkpoint_of, misfits, read_cases, read_config, train_regions, write_json,
+    checkpoint_of, misfits, read_cases, read_config, split_names, train_regions, write_json,
 };
 use pbt_detect::TrainConfig;
 use pbt_io::{CaseSpec, Dataset, DeviceRecord, FileKind, read_file};
-use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -26,11 +25,9 @@ pub(super) fn run(args: &Train, global: &Global) -> Result<ExitCode, Failure> {
     let wanted = Wanted::new(&dataset, &args.structure)?;
     let mut cases: Vec<_> = dataset.split("train").cloned().collect();
     if cases.is_empty() {
-        let splits: BTreeSet<&str> = dataset.cases.iter().map(|case| &case.split[..]).collect();
-        let splits: Vec<String> = splits.into_iter().map(|split| format!("`{split}`")).collect();
         let what = format!(
             "cases: none has the split `train`, they have {} (name those to learn from `train`)",
-            splits.join(", ")
+            split_names(&dataset)
         );
         return Err(Failure::input(&dataset.path, what));
     }
@@ -74,7 +71,18 @@ pub(super) fn run(args: &Train, global: &Global) -> Result<ExitCode, Failure> {
             );
             None
         }
-        false => None,
+        false => {
+            if checkpoint.exists() {
+                say(
+                    global.quiet,
+                    format_args!(
+                        "{}: finished stages of an earlier training are replaced (--resume goes on with them)",
+                        checkpoint.display()
+                    ),
+                );
+            }
+            None
+        }
     };
     catch_interrupts(global);
     let progress = TrainingProgress::new(global, checkpoint.clone());

@@ -277,6 +277,13 @@ pub fn misfits(dataset: &Dataset, cases: &[AnnotatedCase], wanted: &Wanted) -> V
     lines
 }
 
+/// The splits of a data set, for messages.
+pub fn split_names(dataset: &Dataset) -> String {
+    let splits: BTreeSet<&str> = dataset.cases.iter().map(|case| &case.split[..]).collect();
+    let splits: Vec<String> = splits.into_iter().map(|split| format!("`{split}`")).collect();
+    splits.join(", ")
+}
+
 /// Cases of a data set for a training.
 pub(super) fn case_list(dataset: &Dataset, cases: impl Iterator<Item = ListedCase>) -> CaseList {
     CaseList {

@@ -162,7 +162,10 @@ fn wanted_structures<'a>(
             ),
             (true, ..) => "cases: there is no result for any of them".to_owned(),
             _ => {
-                format!("structures: none of those wanted is among the results ({})", names.join(", "))
+                format!(
+                    "structures: none of those wanted is among the results ({})",
+                    names.join(", ")
+                )
             }
         };
         return Err(Failure::input(&dataset.path, what));
@@ -177,7 +180,10 @@ fn wanted_structures<'a>(
 pub fn check_names(dataset: &Dataset, named: &[String]) -> Result<(), Failure> {
     match named.iter().find(|name| dataset.structures.iter().all(|s| s.name != **name)) {
         Some(name) => {
-            Err(Failure::input(&dataset.path, format!("structures: there is no `{name}`")))
+            let known: Vec<&str> = dataset.structures.iter().map(|s| s.name.as_str()).collect();
+            let what =
+                format!("structures: there is no `{name}` (there are: {})", known.join(", "));
+            Err(Failure::input(&dataset.path, what))
         }
         None => Ok(()),
     }

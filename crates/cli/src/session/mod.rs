@@ -24,7 +24,7 @@ mod training_report;
 mod voxel_output;
 mod watcher;
 
-pub use cases::{AnnotatedCase, TrainingCases, Wanted, misfits, read_cases};
+pub use cases::{AnnotatedCase, TrainingCases, Wanted, misfits, read_cases, split_names};
 pub use detect::{
     Admitted, Explained, Found, Input, admit, chosen, detect_file, detect_image, explain_file,
     label_file, label_image,

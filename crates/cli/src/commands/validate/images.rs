@@ -62,7 +62,12 @@ pub(super) fn look_at(
     match whole.range(&image.volume) {
         Ok(_) => {
             if let Some(values) = values_of_label_map(&image.volume) {
-                let few = few(values.iter().map(u32::to_string).collect::<Vec<_>>().iter().map(|v| &v[..]));
+                let few = few(values
+                    .iter()
+                    .map(u32::to_string)
+                    .collect::<Vec<_>>()
+                    .iter()
+                    .map(|v| &v[..]));
                 findings.push(Finding::warning(Finding::of(path, format_args!(
                     "voxels: all are one of {} integers ({few}), in patches: a label map, and no image to search or to train on",
                     values.len()

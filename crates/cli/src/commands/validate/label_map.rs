@@ -64,7 +64,8 @@ mod tests {
 
     #[test]
     fn patches_of_few_values_are_a_label_map_and_grey_values_are_an_image() {
-        let parts = |index: [usize; 3]| if inside(index) { 1.0 + (index[0] / 9) as f32 } else { 0.0 };
+        let parts =
+            |index: [usize; 3]| if inside(index) { 1.0 + (index[0] / 9) as f32 } else { 0.0 };
         assert_eq!(volume(parts), Some(4));
         assert_eq!(volume(|index| 0.5 * parts(index)), None, "no integers");
         assert_eq!(volume(|index| parts(index) - 1.0), None, "below 0");

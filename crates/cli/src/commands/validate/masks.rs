@@ -75,11 +75,9 @@ pub(super) fn look_at_masks(
     let in_pieces: Result<Vec<_>, _> =
         boxes.iter().filter_map(|name| broken_mask(name).transpose()).collect();
     Some(match in_pieces {
-        Ok(in_pieces) => Ok(MaskFacts {
-            geometry: labels.geometry().clone(),
-            values: held(&labels),
-            in_pieces,
-        }),
+        Ok(in_pieces) => {
+            Ok(MaskFacts { geometry: labels.geometry().clone(), values: held(&labels), in_pieces })
+        }
         Err(error) => Err(Finding::error(Finding::of(path, format!("voxel data: {error}")))),
     })
 }

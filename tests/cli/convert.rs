@@ -75,9 +75,9 @@ fn what_cannot_be_converted_leaves_older_files() {
     std::fs::write(at("mine.xyz"), "mine").unwrap();
     assert!(
         convert(&image, &at("mine.xyz"))
-            .exits_with(1)
+            .exits_with(2)
             .error_line()
-            .contains("mine.xyz: file: has no extension")
+            .contains("mine.xyz: OUT: has no extension")
     );
     assert_eq!(std::fs::read(at("mine.xyz")).unwrap(), b"mine");
     assert!(

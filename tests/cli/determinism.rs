@@ -289,7 +289,17 @@ mod interrupted {
         let other = pbt(arguments.iter().chain(&["--resume", "--seed", "7"])).exits_with(5);
         assert!(
             other.error_line().contains("m.partial: provenance: ")
-                && other.stderr.contains("another seed"),
+                && other.stderr.contains("another seed: 0, now 7 (go on with the same"),
+            "{}",
+            other.stderr
+        );
+
+        let other = ["--resume", "--classifier", "random-forest"];
+        let other = pbt(arguments.iter().chain(&other)).exits_with(5);
+        assert!(
+            other
+                .error_line()
+                .contains("another configuration: `classifier.kind` is \"pbt\", now \""),
             "{}",
             other.stderr
         );

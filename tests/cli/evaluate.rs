@@ -509,10 +509,14 @@ fn what_cannot_be_evaluated_is_said_in_one_line() {
     let (model, folder) = (tiny().model(), text(data.path()).to_owned());
     let outcome =
         evaluate(&["-m", text(&model), "-i", &folder, "--split", "tset"], &report).exits_with(4);
-    assert!(outcome.error_line().contains("cases: none has the split `tset`"));
+    assert!(
+        outcome
+            .error_line()
+            .contains("cases: none has the split `tset`, they have `test`, `train`")
+    );
     let outcome = evaluate(&["-m", text(&model), "-i", &folder, "--structure", "glnd"], &report)
         .exits_with(4);
-    assert!(outcome.error_line().contains("there is no `glnd`"));
+    assert!(outcome.error_line().contains("there is no `glnd` (there are: gland)"));
     let outcome =
         evaluate(&["--results", text(empty.path()), "-i", &folder], &report).exits_with(4);
     assert!(outcome.error_line().contains("there is no result for any of them"));

@@ -139,7 +139,7 @@ fn an_explanation_adds_up_to_the_score() {
 
     let svg = std::fs::read_to_string(file(explained.path(), "explain.svg")).unwrap();
     for drawn in
-        [">candidate</text>", ">mode</text>", ">found</text>", "weak classifiers speak for it"]
+        [">candidate</text>", ">mode</text>", ">by pbt</text>", "weak classifiers speak for it"]
     {
         assert!(svg.contains(drawn), "{drawn} is missing");
     }

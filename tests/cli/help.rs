@@ -1,6 +1,6 @@
 //! What teaches: `--help`, completions, manual pages.
 
-use crate::support::{pbt, program, scratch};
+use crate::support::{pbt, program, scratch, text, tiny};
 use std::process::Command;
 
 const COMMANDS: [&str; 14] = [
@@ -62,6 +62,42 @@ fn wrong_arguments_are_one_line() {
             "invalid value '1' for '--cases <N>': 1 is not in 2..=500 (see --help)",
         ),
         (
+            &["train", "-i", ".", "-o", "m.pbt", "--cases", "-3"],
+            "invalid value '-3' for '--cases <N>': expected a whole number from 1 on (see --help)",
+        ),
+        (
+            &["train", "-i", ".", "-o", "m.pbt", "--cases", "0"],
+            "invalid value '0' for '--cases <N>': expected a whole number from 1 on (see --help)",
+        ),
+        (
+            &["train", "-i", ".", "-o", "m.pbt", "--seed", "abc"],
+            "invalid value 'abc' for '--seed <S>': a seed is a whole number from 0 to ",
+        ),
+        (
+            &["evaluate", "-m", "m.pbt", "-i", ".", "--tolerance", "-1"],
+            "invalid value '-1' for '--tolerance <MM>': expected a length in mm above 0 (see --help)",
+        ),
+        (
+            &["evaluate", "--leave-one-out", "-i", ".", "--cases", "2.5"],
+            "invalid value '2.5' for '--cases <N>': expected a whole number from 1 on (see --help)",
+        ),
+        (
+            &["report", "found", "-o", "page.html", "--pictures", "-1"],
+            "invalid value '-1' for '--pictures <N>': expected a whole number from 0 on (see --help)",
+        ),
+        (
+            &["convert", "a.nii", "b.nii", "--frame", "-1"],
+            "'--frame <N>': expected the number of a time point, from 0 on (see --help)",
+        ),
+        (
+            &["learning-curve", "-i", ".", "--sizes", "5,-1"],
+            "'--sizes <N,N,...>': expected a whole number from 1 on (see --help)",
+        ),
+        (
+            &["info", "--devices", "--threads", "-1"],
+            "invalid value '-1' for '--threads <N>': -1 is not in 1..=1024 (see --help)",
+        ),
+        (
             &["demo", "-q", "-v"],
             "the argument '--quiet' cannot be used with '--verbose' (see --help)",
         ),
@@ -79,6 +115,17 @@ fn wrong_arguments_are_one_line() {
     assert_eq!(output.status.code(), Some(2));
     let expected = "error: the following required arguments were not provided: --output <MODEL.pbt> (see --help)\n";
     assert_eq!(String::from_utf8(output.stderr).unwrap(), expected);
+}
+
+#[test]
+fn too_few_cases_are_the_fault_of_the_option() {
+    let data = text(tiny().folder());
+    let out = scratch();
+    let model = out.path().join("m.pbt");
+    let training = pbt(["train", "-i", data, "-o", text(&model), "--cases", "1"]).exits_with(2);
+    assert!(training.error_line().contains("--cases: 1 is too few"), "{}", training.error_line());
+    let turns = pbt(["evaluate", "--leave-one-out", "-i", data, "--cases", "2"]).exits_with(2);
+    assert!(turns.error_line().contains("--cases: "), "{}", turns.error_line());
 }
 
 #[test]

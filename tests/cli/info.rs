@@ -68,6 +68,8 @@ fn what_is_no_model_is_refused() {
     let folder = scratch();
     pbt(["info"]).exits_with(2);
     pbt(["info".as_ref(), folder.path().join("none.pbt").as_os_str()]).exits_with(4).error_line();
+    let outcome = pbt(["info".as_ref(), tiny().folder().as_os_str()]).exits_with(4);
+    assert!(outcome.error_line().contains("pbt validate"), "{}", outcome.stderr);
     let cut = folder.path().join("cut.pbt");
     let bytes = std::fs::read(tiny().model()).unwrap();
     std::fs::write(&cut, &bytes[..bytes.len() - 1]).unwrap();

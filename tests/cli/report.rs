@@ -106,7 +106,7 @@ fn what_is_no_report_is_refused() {
     for (content, part) in [
         ("{\"schema\": \"pbt-result/1\"}", "schema"),
         ("{\"schema\": \"pbt-evaluation/1\"}", "missing field"),
-        ("[", "other.json"),
+        ("[", "other.json: file: is not JSON"),
     ] {
         std::fs::write(&other, content).unwrap();
         refused(report(&other), 4, &["other.json", part]);

@@ -144,6 +144,61 @@ fn labels_are_learned_with_the_box_and_written_where_they_are_asked_for() {
     assert!(egg["predicted_dice"].is_number());
 }
 
+/// The lines that `validate` prints of a path.
+fn validate(path: &Path, code: i32) -> String {
+    pbt(["validate", text(path)]).exits_with(code).stdout
+}
+
+#[test]
+fn label_maps_are_told_from_images() {
+    let (folder, out) = (eggs().path(), scratch());
+    for name in ["c0.nii.gz", "c0.mask.nii.gz", "c1.nii.gz"] {
+        std::fs::copy(folder.join(name), out.path().join(name)).unwrap();
+    }
+    let said = validate(out.path(), 0);
+    let maps: Vec<&str> = said.lines().filter(|line| line.contains("a label map")).collect();
+    assert!(
+        maps.len() == 1
+            && maps[0].contains("c0.mask.nii.gz: voxels: all are one of 3 integers (0, 3, 7)"),
+        "{said}"
+    );
+    let mut set = read_json(&folder.join("dataset.json"));
+    for case in set["cases"].as_array_mut().unwrap() {
+        for key in ["image", "labels"] {
+            case[key] = json!(folder.join(case[key].as_str().unwrap()));
+        }
+    }
+    set["cases"][0]["image"] = set["cases"][0]["labels"].clone();
+    set["labels"] = json!({ "3": "egg", "5": "white" });
+    std::fs::write(out.path().join("dataset.json"), set.to_string()).unwrap();
+    let said = validate(out.path(), 4);
+    let own = "c0.mask.nii.gz: image: is the case's label map, too";
+    assert_eq!(said.lines().filter(|line| line.contains(own)).count(), 1, "{said}");
+    assert!(said.contains("labels: 5 occurs in no label map; they hold 3, 7 ("), "{said}");
+    set["labels"] = json!({ "5": "egg" });
+    std::fs::write(out.path().join("dataset.json"), set.to_string()).unwrap();
+    let to = out.path().join("m.pbt");
+    let training = pbt(["train", "-i", text(out.path()), "-o", text(&to)]).exits_with(4);
+    assert!(training.stderr.contains("labels: 5 occurs in no label map"), "{}", training.stderr);
+}
+
+#[test]
+fn an_explanation_takes_no_labels_away() {
+    let (folder, out) = (eggs().path(), scratch());
+    let (model, image) = (folder.join("egg.pbt"), folder.join("c13.nii.gz"));
+    let (plain, explained) = (out.path().join("plain"), out.path().join("explained"));
+    let mut expected = detect(&model, &image, &plain, &["--probabilities"]);
+    let mut result = detect(&model, &image, &explained, &["--probabilities", "--explain"]);
+    assert!(result["detections"][0]["labels"].is_array() && result != expected);
+    (expected["run"], result["run"]) = (json!(null), json!(null));
+    assert_eq!(result, expected);
+    for extension in ["labels.nii.gz", "pbt.seg.nrrd", "probabilities.nii.gz"] {
+        let bytes = |folder: &Path| std::fs::read(folder.join(format!("c13.{extension}"))).unwrap();
+        assert!(bytes(&plain) == bytes(&explained), "{extension}");
+    }
+    assert!(explained.join("c13.explain.svg").exists());
+}
+
 /// How probable a label is, as readers of a fourth axis see it.
 fn probable(file: &Path, frame: usize) -> Vec<f32> {
     let options = ReadOptions { frame: Some(frame), ..ReadOptions::default() };
@@ -198,6 +253,44 @@ fn a_batch_with_probabilities_is_gone_on_with_where_they_are_missing() {
     let cases =
         pbt(["batch", "-q", "-m", text(&folder.join("egg.pbt")), "-i", text(&to), "-o", text(&to)]);
     assert!(cases.exits_with(4).stderr.contains("no image"), "a result was taken for an image");
+}
+
+#[test]
+fn results_named_after_images_of_nnunet_are_found() {
+    let (folder, out) = (eggs().path(), scratch());
+    let set = out.path().join("set");
+    let put = |from: &str, to: &str| {
+        let to = set.join(to);
+        std::fs::create_dir_all(to.parent().unwrap()).unwrap();
+        std::fs::copy(folder.join(from), to).unwrap();
+    };
+    for n in 0..3 {
+        put(&format!("c{n}.nii.gz"), &format!("imagesTr/c{n}_0000.nii.gz"));
+        put(&format!("c{n}.mask.nii.gz"), &format!("labelsTr/c{n}.nii.gz"));
+    }
+    put("c12.nii.gz", "imagesTs/c12_0000.nii.gz");
+    let made = json!({ "channel_names": { "0": "MR" }, "labels": { "background": 0, "egg": 3 },
+                       "numTraining": 3, "file_ending": ".nii.gz" });
+    std::fs::write(set.join("dataset.json"), made.to_string()).unwrap();
+    assert!(
+        !validate(&set, 0).contains("not annotated"),
+        "images without labels are nnU-Net's way"
+    );
+    put("c12.mask.nii.gz", "labelsTs/c12.nii.gz");
+    let (model, found) = (folder.join("egg.pbt"), out.path().join("found"));
+    let images = set.join("imagesTs");
+    let batch = ["batch", "-q", "-m", text(&model), "-i", text(&images), "-o", text(&found)];
+    pbt(batch.iter().chain(&["--labels"])).exits_with(0);
+    assert!(found.join("c12_0000.json").exists());
+    let evaluate = |results: &Path, more: &[&str]| {
+        pbt(["evaluate", "--results", text(results), "-i", text(&set)].iter().chain(more))
+    };
+    let table = evaluate(&found, &[]).exits_with(0).stdout;
+    assert!(table.contains("1 of 1 cases evaluated"), "{table}");
+    let table = evaluate(&found, &["--labels"]).exits_with(0).stdout;
+    assert!(table.contains("1 of 1 cases evaluated"), "{table}");
+    let empty = evaluate(&images, &[]).exits_with(4);
+    assert!(empty.error_line().contains("imagesTs/c12.json"), "{}", empty.error_line());
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! `pbt validate`
 
-use crate::support::{Outcome, TEST, TRAINING, numbers, pbt, read_json, scratch, tiny, tiny_copy};
+use crate::support::{
+    Outcome, TEST, TRAINING, numbers, pbt, read_json, scratch, tiny, tiny_copy, train,
+};
 use pbt_io::{RawImage, VoxelType, read_raw, write_image};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -124,6 +126,19 @@ fn all_that_is_wrong_with_a_data_set_is_said_at_once() {
             && !outcome.stdout.contains("4 error(s)"),
         "said once"
     );
+}
+
+#[test]
+fn names_that_the_data_set_lacks_are_the_reason() {
+    let data = tiny_copy();
+    edit(data.path(), |dataset| dataset["structures"][0]["name"] = json!("liver"));
+    let (_, lines) = findings(data.path(), 4);
+    let said = "c0.mrk.json: names: holds a box `gland`; the data set has no such structure, and so it \
+                is in 8 more files";
+    assert_eq!(lines.iter().filter(|line| line.contains(said)).count(), 1, "{lines:#?}");
+    let out = scratch();
+    let training = train(data.path(), &out.path().join("m.pbt"), &[]).exits_with(4);
+    assert!(training.stderr.contains("holds a box `gland`"), "{}", training.stderr);
 }
 
 #[test]

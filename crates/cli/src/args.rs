@@ -53,7 +53,7 @@ pub struct Global {
     #[arg(long, global = true, default_value = "auto", value_name = "DEVICE")]
     pub device: crate::session::DeviceChoice,
     /// Number of CPU threads [default: all cores]; results do not depend on it
-    #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024), allow_negative_numbers = true)]
     pub threads: Option<u16>,
     /// Most memory to take, as in `8G` [default: what the machine or its control group has left];
     /// images that need more are refused
@@ -139,10 +139,10 @@ pub struct Train {
     #[arg(long, value_name = "KIND")]
     pub classifier: Option<Classifier>,
     /// Seed of all random choices
-    #[arg(long, value_name = "S", default_value_t = 0)]
+    #[arg(long, value_name = "S", default_value_t = 0, value_parser = seed, allow_negative_numbers = true)]
     pub seed: u64,
     /// Train on the first N training cases only
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = from_one, allow_negative_numbers = true)]
     pub cases: Option<usize>,
     /// Go on after the last finished stage of an interrupted training
     #[arg(long)]
@@ -200,7 +200,7 @@ pub struct Detect {
     pub labels: bool,
     /// Write how probable each label is at each voxel, too: FOLDER/CASE.probabilities.nii.gz, with a
     /// fourth axis; with labels
-    #[arg(long, conflicts_with = "explain")]
+    #[arg(long)]
     pub probabilities: bool,
     /// Leave the paths of image and model out of the result
     #[arg(long)]
@@ -217,7 +217,7 @@ pub struct VolumeChoice {
     #[arg(long, value_name = "SERIES")]
     pub series: Option<String>,
     /// The time point, from 0, of a file or series with several
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = time_point, allow_negative_numbers = true)]
     pub frame: Option<usize>,
 }
 
@@ -315,17 +315,17 @@ pub struct Evaluate {
     #[arg(long, value_name = "NAME")]
     pub structure: Vec<String>,
     /// Only the first N cases
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = from_one, allow_negative_numbers = true)]
     pub cases: Option<usize>,
     /// Distance up to which a position is right [default: a tenth of the mean size of the box that
     /// it belongs to, two voxels at least]
-    #[arg(long, value_name = "MM", value_parser = positive_mm)]
+    #[arg(long, value_name = "MM", value_parser = positive_mm, allow_negative_numbers = true)]
     pub tolerance: Option<f64>,
     /// Settings of the trainings (TOML), as for `pbt train`
     #[arg(long, value_name = "FILE.toml", requires = "leave_one_out")]
     pub config: Option<PathBuf>,
     /// Seed of the trainings
-    #[arg(long, value_name = "S", default_value_t = 0, requires = "leave_one_out")]
+    #[arg(long, value_name = "S", default_value_t = 0, requires = "leave_one_out", value_parser = seed, allow_negative_numbers = true)]
     pub seed: u64,
 }
 
@@ -346,7 +346,7 @@ pub struct LearningCurve {
     #[arg(short, long, value_name = "REPORT.json")]
     pub output: Option<PathBuf>,
     /// Numbers of training cases [default: 5, 10, 20 ... and all]
-    #[arg(long, value_name = "N,N,...", value_delimiter = ',')]
+    #[arg(long, value_name = "N,N,...", value_delimiter = ',', value_parser = from_one, allow_negative_numbers = true)]
     pub sizes: Vec<usize>,
     /// Test on the cases of this split in place of held-back training cases, which then are trained
     /// on, too
@@ -359,8 +359,31 @@ pub struct LearningCurve {
     #[arg(long, value_name = "FILE.toml")]
     pub config: Option<PathBuf>,
     /// Seed of the trainings
-    #[arg(long, value_name = "S", default_value_t = 0)]
+    #[arg(long, value_name = "S", default_value_t = 0, value_parser = seed, allow_negative_numbers = true)]
     pub seed: u64,
+}
+
+/// A whole number from 1 on.
+fn from_one(text: &str) -> Result<usize, String> {
+    let number = text.parse().ok().filter(|&number: &usize| number > 0);
+    number.ok_or_else(|| "expected a whole number from 1 on".to_owned())
+}
+
+/// A whole number from 0 on.
+fn whole(text: &str) -> Result<usize, String> {
+    text.parse().map_err(|_| "expected a whole number from 0 on".to_owned())
+}
+
+/// The number of a time point.
+fn time_point(text: &str) -> Result<usize, String> {
+    text.parse().map_err(|_| "expected the number of a time point, from 0 on".to_owned())
+}
+
+/// What random choices begin with.
+fn seed(text: &str) -> Result<u64, String> {
+    let what = "a seed is a whole number from 0 to 18446744073709551615, and each gives its own \
+                random choices";
+    text.parse().map_err(|_| what.to_owned())
 }
 
 /// A length above 0.
@@ -444,7 +467,7 @@ pub struct Report {
     pub output: PathBuf,
     /// Of a folder: draw slices of so many cases, those to look at first, from the images where they
     /// were
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = whole, allow_negative_numbers = true)]
     pub pictures: usize,
 }
 
@@ -501,13 +524,13 @@ pub struct Components {
     #[arg(long, value_name = "IMAGE", requires = "step")]
     pub intensity: Option<PathBuf>,
     /// Largest difference of intensity between neighbours of one component
-    #[arg(long, value_name = "X", requires = "intensity", value_parser = from_zero)]
+    #[arg(long, value_name = "X", requires = "intensity", value_parser = from_zero, allow_negative_numbers = true)]
     pub step: Option<f64>,
     /// Keep the N components with the most voxels
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), allow_negative_numbers = true)]
     pub largest: Option<u32>,
     /// Keep components of at least V mm³
-    #[arg(long, value_name = "V", value_parser = from_zero)]
+    #[arg(long, value_name = "V", value_parser = from_zero, allow_negative_numbers = true)]
     pub min_mm3: Option<f64>,
     /// Write a table with a row a component, too
     #[arg(long, value_name = "T.csv")]
@@ -585,7 +608,7 @@ pub struct Demo {
     #[arg(long, value_name = "MODALITY", ignore_case = true)]
     pub modality: Vec<DemoModality>,
     /// Number of training cases of each modality
-    #[arg(long, value_name = "N", default_value_t = 24, value_parser = clap::value_parser!(u16).range(2..=500))]
+    #[arg(long, value_name = "N", default_value_t = 24, value_parser = clap::value_parser!(u16).range(2..=500), allow_negative_numbers = true)]
     pub cases: u16,
     /// Number of unseen cases of each modality
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=500))]

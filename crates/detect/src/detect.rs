@@ -166,10 +166,11 @@ impl Model {
         backend: &B,
         image: &Volume<f32>,
     ) -> Result<Detections, DetectError> {
-        Ok(self.run(backend, image, Asked { masks: true, ..Asked::default() })?.0)
+        Ok(self.run(backend, image, Asked { masks: true, explanations: false })?.0)
     }
 
-    /// As [`Model::detect`], and why each detection came out as it did, in the same order.
+    /// As [`Model::detect`], or as [`Model::detect_with_masks`] where `masks` are wanted, and why
+    /// each detection came out as it did, in the same order.
     ///
     /// # Errors
     /// Those of [`Model::detect`].
@@ -177,8 +178,9 @@ impl Model {
         &self,
         backend: &B,
         image: &Volume<f32>,
+        masks: bool,
     ) -> Result<(Detections, Vec<Explanation>), DetectError> {
-        self.run(backend, image, Asked { explanations: true, ..Asked::default() })
+        self.run(backend, image, Asked { explanations: true, masks })
     }
 
     /// The detections, and their explanations where they are asked for.

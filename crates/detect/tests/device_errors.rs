@@ -311,10 +311,10 @@ fn a_device_that_fails_ends_training_and_detection() {
 
     let image = Rows::new().image(0).expect("an image");
     let steady = Failing::after(usize::MAX);
-    model.explain(&steady, &image).expect("detections");
+    model.explain(&steady, &image, true).expect("detections");
     let calls = steady.calls.load(Ordering::Relaxed);
     for call in places(calls) {
-        let ended = model.explain(&Failing::after(call), &image);
+        let ended = model.explain(&Failing::after(call), &image, true);
         assert!(is_of_device(ended), "detection, call {call} of {calls}");
     }
     assert!(is_of_device(model.detect(&Failing::after(3), &image)));

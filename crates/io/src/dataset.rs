@@ -186,7 +186,8 @@ impl Dataset {
         Ok(annotations)
     }
 
-    fn of_structures(
+    /// What is about the data set's structures.
+    pub(crate) fn of_structures(
         &self,
         path: &Path,
         mut annotations: Annotations,

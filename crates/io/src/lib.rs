@@ -25,6 +25,7 @@ mod loaded;
 mod markups;
 mod memory_plan;
 mod metaimage;
+mod misfits;
 mod names;
 mod nifti;
 mod nifti_header;
@@ -72,4 +73,4 @@ pub use result::{
     DetectionRecord, DeviceRecord, InputRecord, LabelRecord, ModelRecord, OrientationRecord,
     ResultFile, RunRecord, read_result, write_result,
 };
-pub use write_image::write_image;
+pub use write_image::{is_written, write_image};

@@ -82,7 +82,10 @@ impl Frame {
                     path,
                     field,
                     problem,
-                    format!("there are the frames 0 to {}", of - 1),
+                    match of {
+                        1 => "it has one, 0; leave --frame out".to_owned(),
+                        _ => format!("there are the frames 0 to {}", of - 1),
+                    },
                 ))
             }
         }

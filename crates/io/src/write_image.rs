@@ -13,6 +13,15 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::path::Path;
 
+/// The extensions of formats that are written.
+const WRITTEN: [&str; 6] = ["nii", "nii.gz", "mha", "mhd", "nrrd", "nhdr"];
+
+/// Whether a file's extension is that of a format that [`write_image`] writes.
+pub fn is_written(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    WRITTEN.iter().any(|extension| ends_with_extension(&name, extension))
+}
+
 /// Writes an image in the format that the file's extension names. The voxel type and its bits are
 /// kept, compressed in `.nii.gz`, `.mha` and `.nrrd`; `.mhd` and `.nhdr` are headers whose voxels
 /// go into a `.raw` file of the same name beside them. NIfTI keeps a scaling; the other two formats

@@ -1,7 +1,9 @@
 """Training, evaluation and batches, and the command that comes with the package."""
 
+import inspect
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -161,6 +163,17 @@ def test_a_batch_is_that_of_the_command(tiny, command, tmp_path):
 
     with pytest.raises(Stop):
         pbt.batch(tiny.model, table, tmp_path / "c", progress=stop)
+
+
+def test_every_option_of_the_commands_is_a_keyword(command):
+    # What Python has by other means: -q, -v and --help, and memory by the system's own limits.
+    without = {"quiet", "verbose", "help", "version", "memory", "input", "output", "model"}
+    for function in (pbt.train, pbt.evaluate, pbt.batch):
+        shown = command(function.__name__, "--help").stdout
+        options = set(re.findall(r"^ +(?:-\w, )?--([a-z-]+)", shown, re.MULTILINE))
+        assert len(options) > 10, shown
+        names = {option.replace("-", "_") for option in options} - without
+        assert names <= inspect.signature(function).parameters.keys(), function.__name__
 
 
 def test_the_command_comes_with_the_package(tiny, command, tmp_path):

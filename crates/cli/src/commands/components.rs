@@ -2,7 +2,7 @@
 
 mod table;
 
-use super::image_output::{refuse_same, warn_of_rounding};
+use super::image_output::{check_format, refuse_same, warn_of_rounding};
 use crate::Failure;
 use crate::args::{Components as Arguments, Global};
 use crate::output::say;
@@ -51,6 +51,7 @@ pub(super) fn run(args: &Arguments, global: &Global) -> Result<ExitCode, Failure
 
 /// Before anything is read: no output may be another file of the command, or be out of reach.
 fn check_outputs(args: &Arguments) -> Result<(), Failure> {
+    check_format(&args.output)?;
     refuse_same(&args.output, "OUT", &args.input, "the input itself, or has its file of voxels")?;
     if let Some(image) = &args.intensity {
         refuse_same(&args.output, "OUT", image, "the image of --intensity")?;

@@ -1,6 +1,6 @@
 //! `pbt convert`
 
-use super::image_output::{refuse_same, warn_of_rounding};
+use super::image_output::{check_format, refuse_same, warn_of_rounding};
 use crate::Failure;
 use crate::args::{Convert, Global};
 use crate::output::say;
@@ -8,6 +8,7 @@ use pbt_io::{read_raw_with, write_image};
 use std::process::ExitCode;
 
 pub(super) fn run(args: &Convert, global: &Global) -> Result<ExitCode, Failure> {
+    check_format(&args.output)?;
     refuse_same(&args.output, "OUT", &args.input, "the input itself, or has its file of voxels")?;
     let loaded = read_raw_with(&args.input, &args.volume.options())?;
     for warning in &loaded.warnings {

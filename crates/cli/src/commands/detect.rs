@@ -7,10 +7,10 @@ use crate::args::{Detect, Global};
 use crate::commands::open_device::open_device;
 use crate::output::say;
 use crate::session::{
-    Device, Explained, Found, Input, LoadedModel, VoxelOutput, explain_file, label_file,
-    write_results,
+    Device, Explained, Input, LoadedModel, VoxelOutput, explain_file, label_file, write_results,
 };
-use pbt_io::{ResultFile, case_name};
+use pbt_io::{DetectionRecord, LabelRecord, ResultFile, case_name};
+use pbt_volume::Status;
 use std::process::ExitCode;
 
 pub(super) fn run(args: &Detect, global: &Global) -> Result<ExitCode, Failure> {
@@ -21,10 +21,10 @@ pub(super) fn run(args: &Detect, global: &Global) -> Result<ExitCode, Failure> {
     if args.explain && model.model.regions.is_some() {
         return Err(Failure::usage("--explain: explains boxes and landmarks, not regions"));
     }
+    let output = VoxelOutput::new(args.labels, args.probabilities);
     let result = if args.explain {
-        explained(&model, input, args, &device)?
+        explained(&model, input, args, (&device, output))?
     } else {
-        let output = VoxelOutput::new(args.labels, args.probabilities);
         let mut found = label_file(&model, input, &device, output)?;
         found.result = named(found.result, args);
         write_results(&args.output, &found, output.labels())?;
@@ -41,9 +41,30 @@ pub(super) fn run(args: &Detect, global: &Global) -> Result<ExitCode, Failure> {
             (None, Some(ml)) => format!("{ml:.3} ml"),
             (None, None) => "-".to_owned(),
         };
-        say(global.quiet, format_args!("{}: {}, score {:.3}, {place}", d.name, d.status, d.score));
+        let labels = doubtful_labels(d);
+        say(
+            global.quiet,
+            format_args!("{}: {}, score {:.3}, {place}{labels}", d.name, d.status, d.score),
+        );
     }
+    let written = args.output.join(format!("{case_id}.json"));
+    say(global.quiet, format_args!("result: {}", written.display()));
     Ok(ExitCode::SUCCESS)
+}
+
+/// Which labels about a box are to be looked at, and the Dice coefficient to expect of them.
+fn doubtful_labels(detection: &DetectionRecord) -> String {
+    let doubtful = detection.labels.iter().filter(|label| label.status == Status::Doubtful);
+    let label = |label: &LabelRecord| match label.predicted_dice {
+        Some(dice) => format!("{} (Dice {dice:.2} to expect)", label.name),
+        None => label.name.clone(),
+    };
+    let names: Vec<String> = doubtful.map(label).collect();
+    // A box says itself that it is doubtful.
+    if names.is_empty() || detection.status == Status::Doubtful {
+        return String::new();
+    }
+    format!("; doubtful labels: {}", names.join(", "))
 }
 
 /// The result with paths if they are wanted.
@@ -56,12 +77,13 @@ fn explained(
     model: &LoadedModel,
     input: Input<'_>,
     args: &Detect,
-    device: &Device,
+    (device, output): (&Device, VoxelOutput),
 ) -> Result<ResultFile, Failure> {
-    let Explained { result, image, found, explanations } = explain_file(model, input, device)?;
-    let written = Found::from(named(result, args));
-    write_results(&args.output, &written, args.labels)?;
-    let result = written.result;
+    let explained = explain_file(model, input, device, output)?;
+    let Explained { mut found, image, detections, explanations } = explained;
+    found.result = named(found.result, args);
+    write_results(&args.output, &found, output.labels())?;
+    let result = found.result;
     let about = explain::About {
         case_id: input.case_id,
         input: &result.input,
@@ -69,6 +91,34 @@ fn explained(
         model: &model.model,
         image: &image.volume,
     };
-    explain::write(&args.output, &about, &found.detections, &explanations)?;
+    explain::write(&args.output, &about, &detections, &explanations)?;
     Ok(result)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pbt_volume::{Detection, Location};
+
+    #[test]
+    fn labels_to_look_at_are_named() {
+        let label = |name: &str, status, predicted_dice| LabelRecord {
+            name: name.to_owned(),
+            value: 1,
+            status,
+            volume_ml: 1.0,
+            volume_90_ml: None,
+            predicted_dice,
+        };
+        let of = |status, labels| {
+            let location = Location::Box(None);
+            let detection = Detection::new("egg".to_owned(), status, 0.9, location);
+            doubtful_labels(&DetectionRecord { labels, ..detection.into() })
+        };
+        let (found, doubtful) = (Status::Found, Status::Doubtful);
+        let labels = vec![label("a", found, Some(0.9)), label("b", doubtful, Some(0.614))];
+        assert_eq!(of(found, labels.clone()), "; doubtful labels: b (Dice 0.61 to expect)");
+        assert_eq!(of(doubtful, labels), "");
+        assert_eq!(of(found, vec![label("a", found, None)]), "");
+    }
 }

@@ -14,7 +14,7 @@ use crate::output::{check_output, print_text, say};
 use crate::progress::CaseProgress;
 use crate::session::{
     FailedCase, LeaveOneOut, LoadedModel, Source, StageTime, check_names, evaluate_cases,
-    read_config,
+    read_config, split_names,
 };
 use pbt_evaluate::{Comparison, Summaries, Tolerance};
 use pbt_io::{CaseSpec, Dataset, DeviceRecord, ModelRecord};
@@ -170,11 +170,20 @@ fn wanted_cases(dataset: &Dataset, args: &Evaluate) -> Result<Vec<CaseSpec>, Fai
     } else {
         dataset.split(&args.split).cloned().collect()
     };
+    if args.leave_one_out && args.cases.is_some_and(|cases| cases < 3) {
+        let what =
+            "--cases: two or more are learned from and another one is tested (give 3 or more)";
+        return Err(Failure::usage(what));
+    }
     cases.truncate(args.cases.unwrap_or(usize::MAX));
     if cases.is_empty() {
         return Err(Failure::input(
             &dataset.path,
-            format!("cases: none has the split `{}` (choose another with --split)", args.split),
+            format!(
+                "cases: none has the split `{}`, they have {} (choose one with --split)",
+                args.split,
+                split_names(dataset)
+            ),
         ));
     }
     Ok(cases)

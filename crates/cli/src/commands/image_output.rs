@@ -2,6 +2,7 @@
 
 use crate::Failure;
 use crate::output::say;
+use pbt_io::is_written;
 use pbt_volume::Geometry;
 use std::path::{Path, PathBuf};
 
@@ -28,6 +29,20 @@ pub(super) fn refuse_same(
         )));
     }
     Ok(())
+}
+
+/// Refuses an output whose extension names no format that is written.
+///
+/// # Errors
+/// Exit code 2.
+pub(super) fn check_format(output: &Path) -> Result<(), Failure> {
+    if is_written(output) {
+        return Ok(());
+    }
+    Err(Failure::usage(format!(
+        "{}: OUT: has no extension of a format that can be written (use .nii, .nii.gz, .mha, .mhd, .nrrd or .nhdr)",
+        output.display()
+    )))
 }
 
 /// An image's file, and the file of its voxels where the header is one of its own.

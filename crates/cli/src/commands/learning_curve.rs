@@ -12,7 +12,7 @@ use crate::output::{check_output, print_text, say};
 use crate::progress::CaseProgress;
 use crate::session::{
     Evaluated, Source, Training, Wanted, Watcher, evaluate_cases, hold_back, read_cases,
-    read_config,
+    read_config, split_names,
 };
 use pbt_detect::FEWEST_CASES;
 use pbt_evaluate::{Comparison, Series, Summaries, Tolerance};
@@ -182,7 +182,10 @@ fn divide(
     if tested.is_empty() {
         let what = match split {
             Some(split) => {
-                format!("cases: none has the split `{split}` (choose another with --split)")
+                let splits = split_names(dataset);
+                format!(
+                    "cases: none has the split `{split}`, they have {splits} (choose one with --split)"
+                )
             }
             None => format!(
                 "cases: fewer than {HELD_BACK} have the split `train`, so that none can be held back (annotate more, or use --split)"

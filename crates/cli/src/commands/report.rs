@@ -15,6 +15,7 @@ use pbt_volume::IntensityPolicy;
 use rayon::prelude::*;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde_json::error::Category;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -53,10 +54,15 @@ fn evaluation_page(path: &Path) -> Result<String, Failure> {
 
 fn parsed<T: DeserializeOwned>(path: &Path, bytes: &[u8]) -> Result<T, Failure> {
     serde_json::from_slice(bytes).map_err(|e| {
-        Failure::input(
-            path,
-            format!("{e} (give a report of `pbt evaluate`, or a folder of `pbt batch`)"),
-        )
+        let what = match e.classify() {
+            // What a parser says of an image or a table tells nobody anything.
+            Category::Syntax | Category::Eof | Category::Io => {
+                "file: is not JSON, or cut".to_owned()
+            }
+            Category::Data => format!("JSON: {e}"),
+        };
+        let advice = "give a report of `pbt evaluate`, or a folder of `pbt batch`";
+        Failure::input(path, format!("{what} ({advice})"))
     })
 }
 

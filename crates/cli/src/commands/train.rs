@@ -8,11 +8,10 @@ use crate::output::{check_output, say};
 use crate::progress::TrainingProgress;
 use crate::session::{
     Device, RegionCases, Resume, TrainedModel, Training, TrainingReport, Wanted, beside,
-    checkpoint_of, read_cases, read_config, train_regions, write_json,
+    checkpoint_of, misfits, read_cases, read_config, split_names, train_regions, write_json,
 };
 use pbt_detect::TrainConfig;
 use pbt_io::{CaseSpec, Dataset, DeviceRecord, FileKind, read_file};
-use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -26,22 +25,24 @@ pub(super) fn run(args: &Train, global: &Global) -> Result<ExitCode, Failure> {
     let wanted = Wanted::new(&dataset, &args.structure)?;
     let mut cases: Vec<_> = dataset.split("train").cloned().collect();
     if cases.is_empty() {
-        let splits: BTreeSet<&str> = dataset.cases.iter().map(|case| &case.split[..]).collect();
-        let splits: Vec<String> = splits.into_iter().map(|split| format!("`{split}`")).collect();
         let what = format!(
             "cases: none has the split `train`, they have {} (name those to learn from `train`)",
-            splits.join(", ")
+            split_names(&dataset)
         );
         return Err(Failure::input(&dataset.path, what));
     }
+    if args.cases == Some(1) && wanted.regions.is_empty() {
+        let what = "--cases: 1 is too few to learn boxes or landmarks from (give 2 or more)";
+        return Err(Failure::usage(what));
+    }
+    let training_cases = cases.len();
     cases.truncate(args.cases.unwrap_or(usize::MAX));
     say(
         global.quiet,
         format_args!(
-            "training {} on {} of {} cases with {} ({} threads)",
+            "training {} on {} of {training_cases} training cases with {} ({} threads)",
             summary(&wanted),
             cases.len(),
-            dataset.cases.len(),
             device.record.name,
             device.record.threads
         ),
@@ -55,6 +56,7 @@ pub(super) fn run(args: &Train, global: &Global) -> Result<ExitCode, Failure> {
     warnings.extend(
         cases.iter().flat_map(|c| c.warnings.iter().map(|w| format!("{}: {w}", c.spec.id))),
     );
+    warnings.extend(misfits(&dataset, &cases, &wanted));
     warnings.iter().for_each(|w| say(global.quiet, format_args!("warning: {w}")));
 
     let resume = match args.resume {
@@ -69,7 +71,18 @@ pub(super) fn run(args: &Train, global: &Global) -> Result<ExitCode, Failure> {
             );
             None
         }
-        false => None,
+        false => {
+            if checkpoint.exists() {
+                say(
+                    global.quiet,
+                    format_args!(
+                        "{}: finished stages of an earlier training are replaced (--resume goes on with them)",
+                        checkpoint.display()
+                    ),
+                );
+            }
+            None
+        }
     };
     catch_interrupts(global);
     let progress = TrainingProgress::new(global, checkpoint.clone());

@@ -10,6 +10,7 @@ mod finding;
 mod folder;
 mod grids;
 mod images;
+mod label_map;
 mod masks;
 mod near_duplicates;
 mod picture;

@@ -4,12 +4,13 @@ use crate::session::Failure;
 use pbt_detect::{CaseList, ListedCase, RegionName, TrainingData};
 use pbt_io::{
     Annotations, CaseSpec, Dataset, Landmark, LandmarkState, PointsOfCase, RegionLabels,
-    boxes_from_points, check_annotations,
+    boxes_from_points, check_annotations, read_labels,
 };
 use pbt_volume::{
     Geometry, LANDMARKS_BOX, Plane, PointLps, Pose, StructureKind, StructureSpec, Volume, trimmed,
 };
 use rayon::prelude::*;
+use std::collections::BTreeSet;
 
 /// The boxes and landmarks of a case, with what was checked when it was read.
 #[derive(Debug, Clone)]
@@ -259,6 +260,28 @@ pub fn read_cases(
     };
     let all: Vec<Result<AnnotatedCase, Failure>> = cases.par_iter().map(read).collect();
     all.into_iter().collect()
+}
+
+/// Why a wanted box or landmark may be annotated nowhere in the cases: names and values that do not
+/// fit the data set, a line each.
+pub fn misfits(dataset: &Dataset, cases: &[AnnotatedCase], wanted: &Wanted) -> Vec<String> {
+    let specs = cases.iter().map(|case| &case.spec);
+    let mut lines = dataset.unknown_names(specs.clone());
+    let nowhere = |name: &String| cases.iter().all(|c| c.boxes.iter().all(|(n, _)| n != name));
+    let maps: Vec<_> = specs.filter_map(|spec| spec.labels.as_deref()).collect();
+    if !maps.is_empty() && !wanted.is_of_points() && wanted.boxes.iter().any(nowhere) {
+        let read = maps.iter().filter_map(|path| read_labels(path).ok());
+        let held = read.flat_map(|map| map.data().iter().copied().collect::<BTreeSet<u16>>());
+        lines.extend(dataset.unused_labels(&held.collect()));
+    }
+    lines
+}
+
+/// The splits of a data set, for messages.
+pub fn split_names(dataset: &Dataset) -> String {
+    let splits: BTreeSet<&str> = dataset.cases.iter().map(|case| &case.split[..]).collect();
+    let splits: Vec<String> = splits.into_iter().map(|split| format!("`{split}`")).collect();
+    splits.join(", ")
 }
 
 /// Cases of a data set for a training.

@@ -140,22 +140,8 @@ pub fn label_image(
         let found = device
             .detect(&model.model, &image.volume, output.labels())
             .map_err(|e| e.about(input.path))?;
-        let geometry = image.volume.geometry();
-        let labels = output.labels().then(|| model.model.label_map(geometry, &found));
-        let probabilities = if output.probabilities() {
-            let of = model.model.label_probabilities(geometry, &found);
-            of.map_err(|e| Failure::from(e).about(input.path))?
-        } else {
-            Vec::new()
-        };
         let times = [load_ms, total_ms(started)];
-        let mut result = result_of(model, input, image, &found, times, device);
-        let map = labels.flatten().map(|map| {
-            let about = found.detections.iter().zip(&map.found);
-            about.for_each(|(d, labels)| add_labels(&mut result, &d.name, labels));
-            RegionMap { labels: map.labels, regions: label_values(&map.found) }
-        });
-        return Ok(Found { result, map, probabilities });
+        return with_voxels(model, input, image, &found, times, (device, output));
     };
     let labelling = device
         .label(regions, &image.volume, output.probabilities())
@@ -168,6 +154,32 @@ pub fn label_image(
     let named = labelling.regions.into_iter().map(|region| (region.name, region.value));
     let map = RegionMap { labels: labelling.labels, regions: named.collect() };
     Ok(Found { result, map: Some(map), probabilities: labelling.probabilities })
+}
+
+/// The result of boxes and landmarks with what is wanted of the voxels about them.
+fn with_voxels(
+    model: &LoadedModel,
+    input: Input<'_>,
+    image: &Image,
+    found: &Detections,
+    times: [f64; 2],
+    (device, output): (&Device, VoxelOutput),
+) -> Result<Found, Failure> {
+    let geometry = image.volume.geometry();
+    let labels = output.labels().then(|| model.model.label_map(geometry, found));
+    let probabilities = if output.probabilities() {
+        let of = model.model.label_probabilities(geometry, found);
+        of.map_err(|e| Failure::from(e).about(input.path))?
+    } else {
+        Vec::new()
+    };
+    let mut result = result_of(model, input, image, found, times, device);
+    let map = labels.flatten().map(|map| {
+        let about = found.detections.iter().zip(&map.found);
+        about.for_each(|(d, labels)| add_labels(&mut result, &d.name, labels));
+        RegionMap { labels: map.labels, regions: label_values(&map.found) }
+    });
+    Ok(Found { result, map, probabilities })
 }
 
 /// What there is to say of the labels about a box, in its record.
@@ -204,17 +216,17 @@ fn region_record(region: &FoundRegion) -> DetectionRecord {
 
 /// A result and why it came out so.
 pub struct Explained {
-    /// The result.
-    pub result: ResultFile,
+    /// The result, with the labels about boxes where they are wanted.
+    pub found: Found,
     /// The image.
     pub image: Image,
     /// What every stage found.
-    pub found: Detections,
+    pub detections: Vec<pbt_detect::Detection>,
     /// Of each detection.
     pub explanations: Vec<Explanation>,
 }
 
-/// As [`detect_file`], with explanations.
+/// As [`label_file`] for a model of boxes, with explanations.
 ///
 /// # Errors
 /// Those of [`detect_file`].
@@ -222,16 +234,19 @@ pub fn explain_file(
     model: &LoadedModel,
     input: Input<'_>,
     device: &Device,
+    output: VoxelOutput,
 ) -> Result<Explained, Failure> {
     let started = Instant::now();
+    model.check_output(output)?;
     let image = admit(model, input)?.read()?;
     let load_ms = started.elapsed().as_secs_f64() * 1e3;
-    let (found, explanations) =
-        device.explain(&model.model, &image.volume).map_err(|e| e.about(input.path))?;
-    let total_ms = started.elapsed().as_secs_f64() * 1e3;
-    let mut result = result_of(model, input, &image, &found, [load_ms, total_ms], device);
-    result.run.options.insert("explain".to_owned(), true.into());
-    Ok(Explained { result, image, found, explanations })
+    let (detections, explanations) = device
+        .explain(&model.model, &image.volume, output.labels())
+        .map_err(|e| e.about(input.path))?;
+    let times = [load_ms, started.elapsed().as_secs_f64() * 1e3];
+    let mut found = with_voxels(model, input, &image, &detections, times, (device, output))?;
+    found.result.run.options.insert("explain".to_owned(), true.into());
+    Ok(Explained { found, image, detections: detections.detections, explanations })
 }
 
 /// The result of an image in which this was found.

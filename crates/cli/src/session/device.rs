@@ -112,7 +112,7 @@ impl Device {
         found.map_err(|e| self.named(e.into()))
     }
 
-    /// Finds every structure and explains each detection.
+    /// As [`Device::detect`], and explains each detection.
     ///
     /// # Errors
     /// Those of [`Device::detect`].
@@ -120,8 +120,9 @@ impl Device {
         &self,
         model: &Model,
         image: &Volume<f32>,
+        masks: bool,
     ) -> Result<(Detections, Vec<Explanation>), Failure> {
-        let found = self.install(|| model.explain(&self.processor, image));
+        let found = self.install(|| model.explain(&self.processor, image, masks));
         found.map_err(|e| self.named(e.into()))
     }
 

@@ -1,6 +1,7 @@
 //! Cases of a data set, each held against its annotations.
 
 use crate::session::cases::PIXELS_IN_MM;
+use crate::session::result_source::result_path;
 use crate::session::{Device, Failure, Source, Watcher};
 use nalgebra::Matrix4;
 use pbt_detect::DetectError;
@@ -153,10 +154,19 @@ fn wanted_structures<'a>(
     let structures: Vec<&StructureSpec> = dataset.structures.iter().filter(wanted).collect();
     if structures.is_empty() {
         let names: Vec<String> = found.into_iter().collect();
-        let what = if names.is_empty() {
-            "cases: there is no result for any of them (check the folder)".to_owned()
-        } else {
-            format!("structures: none of those wanted is among the results ({})", names.join(", "))
+        let what = match (names.is_empty(), source, cases) {
+            (true, Source::Folder(folder), [first, ..]) => format!(
+                "cases: there is no result for any of them: no {} (check the folder, and that its files \
+                 are called as the cases)",
+                result_path(folder, first).display()
+            ),
+            (true, ..) => "cases: there is no result for any of them".to_owned(),
+            _ => {
+                format!(
+                    "structures: none of those wanted is among the results ({})",
+                    names.join(", ")
+                )
+            }
         };
         return Err(Failure::input(&dataset.path, what));
     }
@@ -170,7 +180,10 @@ fn wanted_structures<'a>(
 pub fn check_names(dataset: &Dataset, named: &[String]) -> Result<(), Failure> {
     match named.iter().find(|name| dataset.structures.iter().all(|s| s.name != **name)) {
         Some(name) => {
-            Err(Failure::input(&dataset.path, format!("structures: there is no `{name}`")))
+            let known: Vec<&str> = dataset.structures.iter().map(|s| s.name.as_str()).collect();
+            let what =
+                format!("structures: there is no `{name}` (there are: {})", known.join(", "));
+            Err(Failure::input(&dataset.path, what))
         }
         None => Ok(()),
     }

@@ -28,7 +28,7 @@ mod voxel_output;
 mod watcher;
 
 pub use built_in_models::{BUILT_IN_MODELS, BuiltInModel};
-pub use cases::{AnnotatedCase, TrainingCases, Wanted, read_cases};
+pub use cases::{AnnotatedCase, TrainingCases, Wanted, misfits, read_cases, split_names};
 pub use detect::{
     Admitted, Explained, Found, Input, admit, chosen, detect_file, detect_image, explain_file,
     label_file, label_image,

@@ -1,5 +1,6 @@
 //! Cases of a data set of regions, each held against its label map.
 
+use crate::session::result_source::result_name;
 use crate::session::{
     Device, FailedCase, Failure, Source, VoxelOutput, Watcher, label_file, region_labels_path,
 };
@@ -107,7 +108,7 @@ fn of_case(
         }
         Source::Folder(folder) => {
             let geometry = case.read_image()?.volume.geometry().clone();
-            labels.read_file(&region_labels_path(folder, &case.id), &geometry)?
+            labels.read_file(&region_labels_path(folder, &result_name(folder, case)), &geometry)?
         }
         Source::LeaveOneOut(_) => {
             let what = "--leave-one-out: takes boxes and landmarks, not regions";

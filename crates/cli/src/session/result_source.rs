@@ -1,7 +1,7 @@
 //! Where the results that are evaluated come from.
 
 use crate::session::{Device, Failure, LeaveOneOut, LoadedModel, Watcher, detect_file};
-use pbt_io::{CaseSpec, Dataset, ResultFile, read_result};
+use pbt_io::{CaseSpec, Dataset, ResultFile, case_name, read_result};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 pub enum Source {
     /// Detection with a model.
     Model(LoadedModel),
-    /// Files `FOLDER/<case>.json`.
+    /// Files `FOLDER/<case>.json`, or `FOLDER/<case>_0000.json` of nnU-Net's images.
     Folder(PathBuf),
     /// Detection with a model trained on all cases of other subjects.
     LeaveOneOut(LeaveOneOut),
@@ -70,6 +70,20 @@ impl Source {
     }
 }
 
-fn result_path(folder: &Path, case: &CaseSpec) -> PathBuf {
-    folder.join(format!("{}.json", case.id))
+/// Where a folder has the result of a case.
+pub(super) fn result_path(folder: &Path, case: &CaseSpec) -> PathBuf {
+    folder.join(format!("{}.json", result_name(folder, case)))
+}
+
+/// What the files of a case's result are called: its name, or that of its image, `CASE_0000`, which a
+/// batch of the images of an nnU-Net folder gives them.
+pub(super) fn result_name(folder: &Path, case: &CaseSpec) -> String {
+    let of_image = case_name(&case.image);
+    let is_there = |name: &str| folder.join(format!("{name}.json")).exists();
+    let is_channel = of_image.strip_suffix("_0000") == Some(&case.id);
+    if is_channel && !is_there(&case.id) && is_there(&of_image) {
+        of_image
+    } else {
+        case.id.clone()
+    }
 }

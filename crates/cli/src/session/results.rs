@@ -136,6 +136,10 @@ fn landmarks(result: &ResultFile) -> Vec<Landmark> {
 /// # Errors
 /// Exit code 1 when it cannot be made.
 pub fn make_folder(folder: &Path) -> Result<(), Failure> {
+    if folder.is_file() {
+        let what = format!("{}: --output: is a file (give a folder)", folder.display());
+        return Err(Failure::other(what));
+    }
     std::fs::create_dir_all(folder).map_err(|e| {
         Failure::other(format!(
             "{}: --output: the folder cannot be made: {e} (choose another)",

@@ -5,7 +5,7 @@ use crate::session::{
 };
 use pbt_detect::{Model, Observer, StageFigure, Suspicion, TrainConfig, Trained};
 use pbt_io::{Dataset, FileKind, IoError, read_file, write_atomically};
-use pbt_volume::sha256_hex;
+use pbt_volume::{LANDMARKS_BOX, sha256_hex};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -77,10 +77,11 @@ impl Training<'_> {
             return Err(fault);
         }
         let bytes = resume.map(|resume| &resume.bytes[..]);
-        let Trained { model, figures, suspicions, warnings } =
+        let Trained { model, figures, suspicions, mut warnings } =
             device.train(&data, config, seed, bytes, observer).map_err(|failure| {
                 failure.about(resume.map_or(&dataset.path, |resume| &resume.path))
             })?;
+        warnings.extend(rarely_found(&model));
         let bytes = model.to_bytes()?;
         Ok(TrainedModel {
             sha256: sha256_hex(&[&bytes]),
@@ -92,6 +93,33 @@ impl Training<'_> {
             warnings,
         })
     }
+}
+
+/// Structures of which at most one in so many held-out cases is called `found`.
+const RARELY: usize = 10;
+
+/// What held-out cases say of new images, where that is that hardly anything will be `found`.
+fn rarely_found(model: &Model) -> Option<String> {
+    let structures = model.structures.iter().zip(&model.certainty);
+    let all = structures.flat_map(|(structure, certainty)| {
+        // A box that follows from landmarks is no structure.
+        let own =
+            (structure.name != LANDMARKS_BOX).then_some((&structure.name, certainty.held_out));
+        let names = structure.landmarks().iter().map(|landmark| &landmark.name);
+        own.into_iter().chain(names.zip(certainty.landmarks.iter().map(|l| l.held_out)))
+    });
+    let rare: Vec<_> =
+        all.filter(|(_, held_out)| held_out.found * RARELY <= held_out.subjects).collect();
+    let (name, held_out) = rare.first()?;
+    let others = match rare.len() - 1 {
+        0 => String::new(),
+        n => format!(", and it is like that with {n} more"),
+    };
+    Some(format!(
+        "{name}: of {} held-out cases {} are right and {} would be called `found`{others}: in new images \
+         expect `doubtful` or `absent` (annotate more cases)",
+        held_out.subjects, held_out.right, held_out.found
+    ))
 }
 
 impl TrainedModel {

@@ -134,7 +134,7 @@ fn take_trees(
     let weaks: Vec<i32> = tables.take(&format!("{name}.weak"), 4)?;
     let votes: Vec<u64> = tables.take(&format!("{name}.votes"), 1)?;
     let wrong = |what: String| {
-        DetectError::model(name, format!("{what}; the model is damaged, train or copy it again"))
+        DetectError::model(name, format!("{what}; the model is damaged (train or copy it again)"))
     };
     let total = |n: usize| lengths.iter().skip(n).step_by(2).map(|&l| l as usize).sum::<usize>();
     if total(0) != nodes.len() / 5 || total(1) != weaks.len() / 4 || total(1) != votes.len() {

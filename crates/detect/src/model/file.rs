@@ -211,7 +211,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Contents, DetectError> {
         format_version: u32,
     }
     let unreadable = |e: serde_json::Error| {
-        DetectError::model("card", format!("{e}; the model is damaged, train or copy it again"))
+        DetectError::model("card", format!("{e}; the model is damaged (train or copy it again)"))
     };
     let Version { format_version } = serde_json::from_str(&card).map_err(unreadable)?;
     if format_version != FORMAT_VERSION {
@@ -223,7 +223,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Contents, DetectError> {
     if !seal::is_intact(bytes) {
         return Err(DetectError::model(
             "seal",
-            "the file was changed or damaged after it was written; train or copy the model again",
+            "the file was changed or damaged after it was written (train or copy the model again)",
         ));
     }
     let card: Card = serde_json::from_str(&card).map_err(unreadable)?;

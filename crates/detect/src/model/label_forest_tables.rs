@@ -38,7 +38,7 @@ pub(super) fn take(
     channels: usize,
 ) -> Result<LabelForest, DetectError> {
     let wrong = |what: &str| {
-        DetectError::model(name, format!("{what}; the model is damaged, train or copy it again"))
+        DetectError::model(name, format!("{what}; the model is damaged (train or copy it again)"))
     };
     let features = features(&tables.take(&format!("{name}.features"), 14)?)
         .ok_or_else(|| wrong("a feature's size is negative"))?;

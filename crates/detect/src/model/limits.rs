@@ -39,7 +39,7 @@ pub(super) fn within(
         return Ok(());
     }
     let what = format!(
-        "{key}: {value} is not between {low} and {high}; the model is damaged, train or copy it again"
+        "{key}: {value} is not between {low} and {high}; the model is damaged (train or copy it again)"
     );
     Err(DetectError::model(name, what))
 }

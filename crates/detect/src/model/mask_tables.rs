@@ -125,7 +125,7 @@ pub(super) fn take(
 ) -> Result<MaskStage, DetectError> {
     let name = format!("masks.{n}");
     let wrong = |what: &str| {
-        DetectError::model(&name, format!("{what}; the model is damaged, train or copy it again"))
+        DetectError::model(&name, format!("{what}; the model is damaged (train or copy it again)"))
     };
     let labels = card.labels.first().map_or(0, Vec::len);
     let classes = labels + 1;

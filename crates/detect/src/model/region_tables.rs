@@ -53,7 +53,7 @@ pub(super) fn take(
     let wrong = |what: String| {
         DetectError::model(
             "regions",
-            format!("{what}; the model is damaged, train or copy it again"),
+            format!("{what}; the model is damaged (train or copy it again)"),
         )
     };
     let count = card.names.len();

@@ -84,7 +84,7 @@ impl<'a> TableReader<'a> {
         let failed = |e: safetensors::SafeTensorError| {
             DetectError::model(
                 "header",
-                format!("not a pbt model, or cut or damaged ({e}); train or copy the model again"),
+                format!("not a pbt model, or cut or damaged: {e} (train or copy the model again)"),
             )
         };
         let (_, header) = SafeTensors::read_metadata(bytes).map_err(failed)?;
@@ -109,7 +109,7 @@ impl<'a> TableReader<'a> {
         let damaged = |what: String| {
             DetectError::model(
                 name,
-                format!("{what}; the model is damaged, train or copy it again"),
+                format!("{what}; the model is damaged (train or copy it again)"),
             )
         };
         self.left.remove(name);

@@ -46,7 +46,11 @@ pub(super) fn stack(
         (times, Some(frame)) => {
             return Err(refused(
                 format!("there is no frame {frame}"),
-                &format!("it has the frames 0 to {}", times - 1),
+                &if times == 1 {
+                    "it has one, 0".to_owned()
+                } else {
+                    format!("it has the frames 0 to {}", times - 1)
+                },
             ));
         }
         (times, None) => {

@@ -28,6 +28,7 @@ def train(
     seed: int = 0,
     cases: int | None = None,
     resume: bool = False,
+    no_segmentation: bool = False,
     device: str = "auto",
     threads: int | None = None,
     progress: Progress | None = None,
@@ -46,6 +47,7 @@ def train(
         seed=seed,
         cases=cases,
         resume=resume,
+        no_segmentation=no_segmentation,
         device=device,
         threads=check_threads(threads),
     )
@@ -62,6 +64,7 @@ def evaluate(
     results: PathLike | None = None,
     compare: tuple[PathLike, PathLike] | None = None,
     leave_one_out: bool = False,
+    labels: bool = False,
     structure: str | Sequence[str] = (),
     cases: int | None = None,
     tolerance: float | None = None,
@@ -72,7 +75,8 @@ def evaluate(
     progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Detects in the cases of a split (``test`` by default) and compares with the annotations, as
-    ``pbt evaluate`` does. Returns the report; ``output`` is a file for it."""
+    ``pbt evaluate`` does; ``labels`` compares label maps. Returns the report; ``output`` is a file
+    for it."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(output if output is not None else Path(folder) / "report.json")
         options = _options(
@@ -82,6 +86,7 @@ def evaluate(
             output=report,
             results=results,
             leave_one_out=leave_one_out,
+            labels=labels,
             structure=structure,
             cases=cases,
             tolerance=tolerance,
@@ -104,6 +109,7 @@ def batch(
     shard: str | None = None,
     resume: bool = False,
     labels: bool = False,
+    probabilities: bool = False,
     no_paths: bool = False,
     device: str = "auto",
     threads: int | None = None,
@@ -119,6 +125,7 @@ def batch(
         shard=shard,
         resume=resume,
         labels=labels,
+        probabilities=probabilities,
         no_paths=no_paths,
         device=device,
         threads=check_threads(threads),

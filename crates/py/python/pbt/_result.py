@@ -39,8 +39,13 @@ class Detection:
     size_mm: npt.NDArray[np.float64] | None
     #: Share of the box that lies in the image, 0 to 1.
     visible: float | None
-    #: Volume of a region, millilitres.
+    #: Volume of a region, or of all labels about a box, millilitres.
     volume_ml: float | None
+    #: The Dice coefficient to expect of the labels about a box.
+    predicted_dice: float | None
+    #: Each of these labels, as the result has it; none without ``labels=True`` and a model that has
+    #: learned them.
+    labels: list[dict[str, Any]]
     #: Up to which distance a position counts as right.
     tolerance_mm: float | None
     #: The distance within which 90 of 100 such positions are right.
@@ -69,6 +74,8 @@ class Detection:
             size_mm=numbers(record["size_mm"]),
             visible=record.get("visible"),
             volume_ml=record.get("volume_ml"),
+            predicted_dice=record.get("predicted_dice"),
+            labels=record.get("labels", []),
             tolerance_mm=record.get("tolerance_mm"),
             radius_90_mm=record.get("radius_90_mm"),
             corner_radius_90_mm=record.get("corner_radius_90_mm"),
@@ -148,8 +155,10 @@ class Result:
         return table.astype(dict.fromkeys(numbers, float))
 
     def labels(self) -> npt.NDArray[np.uint16]:
-        """What each voxel of the image's grid belongs to, indexed ``[i, j, k]``: the number of the
-        detection, from 1; of a model of regions the value of its region; or 0."""
+        """What each voxel of the image's grid belongs to, indexed ``[i, j, k]``. After
+        ``detect(..., labels=True)`` with a model that has learned labels, and of a model of regions:
+        the value of its label. Else boxes and landmarks as the number of their detection, from 1.
+        0 is neither."""
         return self._result.labels()
 
     def write(

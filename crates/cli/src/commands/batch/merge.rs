@@ -140,7 +140,7 @@ pub(in crate::commands) fn run(args: &Merge, global: &Global) -> Result<ExitCode
     say(
         global.quiet,
         format_args!(
-            "{cases} cases: {detected} found, {failed} failed; table: {}",
+            "{cases} cases: {detected} with a result, {failed} failed; table: {}",
             table.display()
         ),
     );

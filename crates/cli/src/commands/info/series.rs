@@ -3,7 +3,7 @@
 use crate::Failure;
 use crate::output::{print, print_text};
 use crate::table::{row, table};
-use pbt_io::{SeriesInfo, list_series};
+use pbt_io::{IoError, SeriesInfo, list_series};
 use serde::Serialize;
 use std::path::Path;
 use std::process::ExitCode;
@@ -33,8 +33,22 @@ impl From<SeriesInfo> for SeriesEntry {
     }
 }
 
+/// A folder of anything else is not for this command.
+fn refusal(path: &Path, error: IoError) -> Failure {
+    if !path.is_dir() || error.field() != "folder" {
+        return error.into();
+    }
+    let what = "folder: holds no DICOM file, and `pbt info` is for DICOM series and models (`pbt validate` \
+                looks at data sets and other images)";
+    Failure::input(path, what)
+}
+
 pub(super) fn run(path: &Path, json: bool) -> Result<ExitCode, Failure> {
-    let series: Vec<SeriesEntry> = list_series(path)?.into_iter().map(SeriesEntry::from).collect();
+    let series: Vec<SeriesEntry> = list_series(path)
+        .map_err(|e| refusal(path, e))?
+        .into_iter()
+        .map(SeriesEntry::from)
+        .collect();
     if json {
         let file = SeriesFile { schema: "pbt-series/1", path: path.display().to_string(), series };
         print((serde_json::to_string_pretty(&file).map_err(Failure::other)? + "\n").as_bytes())?;

@@ -7,7 +7,7 @@ use super::examination::Examination;
 use super::finding::Finding;
 use super::grids::compare_grids;
 use super::images::{ImageFacts, duplicates, few, look_at, unlike_the_rest};
-use super::masks::{MaskFacts, look_at_masks, masks_in_pieces};
+use super::masks::{MaskFacts, look_at_masks, masks_in_pieces, unused_labels};
 use super::near_duplicates::near_duplicates;
 use super::places::compare_places;
 use super::sizes::compare_sizes;
@@ -53,6 +53,9 @@ pub(super) fn examine(path: &Path, model: Option<&AskedModel>) -> Result<Examina
     findings.extend(looked.iter().flat_map(|l| l.findings.iter().cloned()));
     findings.extend(odd_splits(&dataset));
     findings.extend(missing(&dataset, &looked));
+    findings.extend(dataset.unknown_names(dataset.cases.iter()).iter().map(Finding::warning));
+    let masks: Vec<Option<&MaskFacts>> = looked.iter().map(|l| l.masks.as_ref()).collect();
+    findings.extend(unused_labels(&dataset, &masks));
     findings.extend(partners(&dataset, &looked));
     findings.extend(divided_subjects(&dataset));
     findings.extend(trainable(&dataset, &looked));
@@ -84,6 +87,11 @@ pub(super) fn examine(path: &Path, model: Option<&AskedModel>) -> Result<Examina
 
 fn look_at_case(dataset: &Dataset, case: &CaseSpec) -> LookedAt {
     let (facts, mut findings) = look_at(&case.id, Some(&case.split), &case.image, &case.options);
+    if is_same_file(&case.image, case.labels.as_deref()) {
+        let what = "image: is the case's label map, too (give the image that it was drawn in)";
+        findings.retain(|finding| !finding.message.contains("voxels: all are"));
+        findings.push(Finding::error(Finding::of(&case.image, what)));
+    }
     let annotations = match dataset.load_annotations(case) {
         Ok(annotations) => Some(annotations),
         Err(error) => {
@@ -114,6 +122,11 @@ fn look_at_case(dataset: &Dataset, case: &CaseSpec) -> LookedAt {
         None => None,
     };
     LookedAt { facts, annotations, masks, belongs, findings }
+}
+
+fn is_same_file(image: &Path, labels: Option<&Path>) -> bool {
+    let resolved = |path: &Path| path.canonicalize().ok();
+    labels.is_some_and(|labels| resolved(image).is_some() && resolved(image) == resolved(labels))
 }
 
 /// The cases whose image and annotations could be read and belong together.
@@ -203,6 +216,7 @@ fn missing(dataset: &Dataset, looked: &[LookedAt]) -> Vec<Finding> {
             .cases
             .iter()
             .zip(looked)
+            .filter(|(case, _)| !is_only_searched(case))
             .filter(|(case, l)| l.annotations.as_ref().is_some_and(|a| !is_known(case, a)))
             .map(|(case, _)| case)
             .collect();
@@ -215,6 +229,12 @@ fn missing(dataset: &Dataset, looked: &[LookedAt]) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// Whether a case is there to be searched alone: nnU-Net's `imagesTs` without `labelsTs`.
+fn is_only_searched(case: &CaseSpec) -> bool {
+    let has_nothing = case.annotations.is_empty() && case.labels.is_none();
+    has_nothing && case.image.parent().is_some_and(|folder| folder.ends_with("imagesTs"))
 }
 
 /// Subjects with cases in two splits: what is tested there was seen in training.

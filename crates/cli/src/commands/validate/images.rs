@@ -1,6 +1,7 @@
 //! Images: readable, usable, and alike.
 
 use super::finding::Finding;
+use super::label_map::values_of_label_map;
 use super::near_duplicates::Thumbnail;
 use pbt_io::{ReadOptions, read_image_with};
 use pbt_volume::{Geometry, IntensityError, IntensityPolicy, trimmed};
@@ -59,7 +60,20 @@ pub(super) fn look_at(
         image.warnings.iter().map(|w| Finding::warning(Finding::of(path, w))).collect();
     let whole = IntensityPolicy::Percentiles { low_percent: 0.0, high_percent: 100.0 };
     match whole.range(&image.volume) {
-        Ok(_) => {}
+        Ok(_) => {
+            if let Some(values) = values_of_label_map(&image.volume) {
+                let few = few(values
+                    .iter()
+                    .map(u32::to_string)
+                    .collect::<Vec<_>>()
+                    .iter()
+                    .map(|v| &v[..]));
+                findings.push(Finding::warning(Finding::of(path, format_args!(
+                    "voxels: all are one of {} integers ({few}), in patches: a label map, and no image to search or to train on",
+                    values.len()
+                ))));
+            }
+        }
         // Zeros count as background, so that this is what is said of two values.
         Err(IntensityError::NoContrast { value, .. }) => {
             let what = Finding::of(

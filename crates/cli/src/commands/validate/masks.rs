@@ -20,6 +20,8 @@ const DESCRIBED: usize = 5;
 /// What is remembered of a label map.
 pub(super) struct MaskFacts {
     pub(super) geometry: Geometry,
+    /// The values that it holds.
+    pub(super) values: BTreeSet<u16>,
     /// Structures whose mask is in pieces.
     in_pieces: Vec<InPieces>,
 }
@@ -73,9 +75,37 @@ pub(super) fn look_at_masks(
     let in_pieces: Result<Vec<_>, _> =
         boxes.iter().filter_map(|name| broken_mask(name).transpose()).collect();
     Some(match in_pieces {
-        Ok(in_pieces) => Ok(MaskFacts { geometry: labels.geometry().clone(), in_pieces }),
+        Ok(in_pieces) => {
+            Ok(MaskFacts { geometry: labels.geometry().clone(), values: held(&labels), in_pieces })
+        }
         Err(error) => Err(Finding::error(Finding::of(path, format!("voxel data: {error}")))),
     })
+}
+
+/// The values in label maps that the data set names and that none of them holds.
+pub(super) fn unused_labels(dataset: &Dataset, facts: &[Option<&MaskFacts>]) -> Option<Finding> {
+    // A map that cannot be read may hold them.
+    let unread = dataset.cases.iter().zip(facts).any(|(c, f)| c.labels.is_some() && f.is_none());
+    let maps: Vec<_> = facts.iter().flatten().collect();
+    if unread || maps.is_empty() {
+        return None;
+    }
+    let held = maps.into_iter().flat_map(|facts| facts.values.iter().copied()).collect();
+    dataset.unused_labels(&held).map(Finding::warning)
+}
+
+/// The values of a label map.
+fn held(labels: &Volume<u16>) -> BTreeSet<u16> {
+    let mut values = BTreeSet::new();
+    // Neighbours are mostly alike.
+    let mut last = None;
+    for &value in labels.data() {
+        if last != Some(value) {
+            values.insert(value);
+            last = Some(value);
+        }
+    }
+    values
 }
 
 /// `None` where the mask is empty or in one piece, crumbs at its side aside.
@@ -218,7 +248,7 @@ mod tests {
         let facts = |strays: &[[usize; 3]]| {
             let labels = ball(strays);
             let in_pieces = found(&labels).into_iter().collect();
-            MaskFacts { geometry: labels.geometry().clone(), in_pieces }
+            MaskFacts { geometry: labels.geometry().clone(), values: held(&labels), in_pieces }
         };
         let crumbs: Vec<[usize; 3]> = (0..40).map(|n| [10 + n % 10, 10 + n / 10, 22]).collect();
         let all = [facts(&[[15, 15, 36]]), facts(&[]), facts(&crumbs)];

@@ -40,8 +40,7 @@ pub(super) fn what_training_refuses(
         }
         refused.extend(refusal.case);
         let ids = refusal.case.map(|case| data.list().id(case));
-        let todo = if refusal.case.is_none() { " (annotate more, or take it out)" } else { "" };
-        let message = Finding::of(&dataset.path, format_args!("{}{todo}", refusal.error));
+        let message = Finding::of(&dataset.path, &refusal.error);
         findings.push(Finding::error(message).in_cases(ids));
     }
     let demands = grid_demands(&data, &config);
@@ -110,7 +109,9 @@ mod tests {
     fn too_few_cases_are_named() {
         let found = findings(StructureKind::Box, &[20], &[]);
         assert!(
-            found.len() == 1 && found[0].message.contains("heart: 1 annotated training case(s)"),
+            found.len() == 1
+                && found[0].message.contains("heart: 1 annotated training case(s)")
+                && found[0].message.matches('(').count() == 2,
             "{found:?}"
         );
         let found = findings(StructureKind::Landmark, &[20, 20], &[]);

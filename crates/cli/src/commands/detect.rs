@@ -24,10 +24,10 @@ pub(super) fn run(args: &Detect, global: &Global) -> Result<ExitCode, Failure> {
     let result = if args.explain {
         explained(&model, input, args, &device)?
     } else {
-        let output = VoxelOutput::new(args.labels, args.probabilities);
+        let output = args.voxels();
         let mut found = label_file(&model, input, &device, output)?;
         found.result = named(found.result, args);
-        write_results(&args.output, &found, output.labels())?;
+        write_results(&args.output, &found, output)?;
         found.result
     };
     result
@@ -60,7 +60,7 @@ fn explained(
 ) -> Result<ResultFile, Failure> {
     let Explained { result, image, found, explanations } = explain_file(model, input, device)?;
     let written = Found::from(named(result, args));
-    write_results(&args.output, &written, args.labels)?;
+    write_results(&args.output, &written, VoxelOutput::new(args.labels, false))?;
     let result = written.result;
     let about = explain::About {
         case_id: input.case_id,

@@ -41,6 +41,8 @@ class Detection:
     visible: float | None
     #: Volume of a region, millilitres.
     volume_ml: float | None
+    #: Number of its connected components.
+    components: int | None
     #: Up to which distance a position counts as right.
     tolerance_mm: float | None
     #: The distance within which 90 of 100 such positions are right.
@@ -69,6 +71,7 @@ class Detection:
             size_mm=numbers(record["size_mm"]),
             visible=record.get("visible"),
             volume_ml=record.get("volume_ml"),
+            components=record.get("components"),
             tolerance_mm=record.get("tolerance_mm"),
             radius_90_mm=record.get("radius_90_mm"),
             corner_radius_90_mm=record.get("corner_radius_90_mm"),

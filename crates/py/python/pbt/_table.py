@@ -32,6 +32,7 @@ COLUMNS = {
     "n_calibration": True,
     "visible": True,
     "volume_ml": True,
+    "components": True,
     "input_sha256": False,
     "model_sha256": False,
     "reason": False,

@@ -1,7 +1,7 @@
 //! Data sets of regions: training, labels, batches, evaluation, and what is refused.
 
 use crate::support::{pbt, read_json, scratch, text};
-use pbt_io::{RawImage, VoxelType, read_labels, read_raw, write_image};
+use pbt_io::{RawImage, ReadOptions, VoxelType, read_labels, read_raw, read_raw_with, write_image};
 use pbt_volume::{Geometry, PointLps, Random, Volume};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -150,6 +150,105 @@ fn labels_lie_on_the_images_grid_with_the_values_of_the_data_set() {
     }
 }
 
+/// Components are those of `pbt components`; leaves are in their trees, and lead to the labels.
+#[test]
+fn voxel_outputs_are_files_and_components_are_told() {
+    let (folder, out) = (regions().path(), scratch());
+    let (model, image) = (folder.join("2.pbt"), folder.join("c4.nii.gz"));
+    let detect = ["detect", "-q", "-m", text(&model), "-i", text(&image), "-o", text(out.path())];
+    let all = ["--voxel-output", "labels,probabilities,leaves,first-tree-leaf"];
+    let voxels = |name: &str| std::fs::read(out.path().join(name)).ok();
+    let names = ["c4.leaves.nii.gz", "c4.first-tree-leaf.nii.gz", "c4.probabilities.nii.gz"];
+    let mut found = Vec::new();
+    for threads in ["1", "3"] {
+        pbt(detect.into_iter().chain(all).chain(["--threads", threads])).exits_with(0);
+        found.push(names.map(voxels));
+    }
+    assert!(found[0].iter().all(Option::is_some) && found[0] == found[1]);
+
+    let frame = |name: &str, frame: usize| {
+        let options = ReadOptions { frame: Some(frame), ..ReadOptions::default() };
+        read_raw_with(&out.path().join(name), &options).unwrap().raw.to_f32().unwrap()
+    };
+    let first = read_raw(&out.path().join(names[1])).unwrap().raw;
+    assert_eq!(first.geometry(), read_raw(&image).unwrap().raw.geometry());
+    assert_eq!(first.to_f32().unwrap().data(), frame(names[0], 0).data());
+    let trees: Vec<Volume<f32>> = (0..8).map(|tree| frame(names[0], tree)).collect();
+    assert!(trees[0].data() != trees[7].data());
+    // Voxels with the same leaves in all trees have the same place in the forest: most have the
+    // same label, up to interpolation between voxels of the grid.
+    let labels = read_labels(&out.path().join("c4.labels.nii.gz")).unwrap();
+    let mut by_leaves = std::collections::BTreeMap::new();
+    for (n, &label) in labels.data().iter().enumerate() {
+        let leaves: Vec<u32> = trees.iter().map(|tree| tree.data()[n] as u32).collect();
+        by_leaves.entry(leaves).or_insert_with(Vec::new).push(label);
+    }
+    let (mut alike, mut all_alike) = (0, 0);
+    for labels in by_leaves.values().filter(|labels| labels.len() > 1) {
+        let most = [0, 3, 7].map(|value| labels.iter().filter(|&&l| l == value).count());
+        (alike, all_alike) = (alike + most.iter().max().unwrap(), all_alike + labels.len());
+    }
+    assert!(all_alike > 2000 && alike * 10 > all_alike * 9, "{alike} of {all_alike}");
+
+    let result = read_json(&out.path().join("c4.json"));
+    let (parts, table) = (out.path().join("parts.nii.gz"), out.path().join("parts.csv"));
+    let map = out.path().join("c4.labels.nii.gz");
+    let components = ["components", "-q", text(&map), text(&parts), "--labels", "--table"];
+    pbt(components.into_iter().chain([text(&table)])).exits_with(0);
+    let mut rows = csv::Reader::from_path(&table).unwrap();
+    let heads: Vec<String> = rows.headers().unwrap().iter().map(str::to_owned).collect();
+    let rows: Vec<Vec<f64>> = rows
+        .records()
+        .map(|row| row.unwrap().iter().map(|cell| cell.parse().unwrap_or(f64::NAN)).collect())
+        .collect();
+    let column = |row: &[f64], name: &str| row[heads.iter().position(|h| h == name).unwrap()];
+    for (n, value) in [(0, 3.0), (1, 7.0)] {
+        let found = &result["detections"][n];
+        let mut own: Vec<&Vec<f64>> = rows.iter().filter(|r| column(r, "value") == value).collect();
+        own.sort_by(|a, b| column(b, "voxels").total_cmp(&column(a, "voxels")));
+        assert_eq!(found["components"], own.len());
+        let largest = found["largest_components"].as_array().unwrap();
+        assert_eq!(largest.len(), own.len().min(10));
+        for (record, row) in largest.iter().zip(own) {
+            assert_eq!(record["voxels"].as_f64().unwrap(), column(row, "voxels"));
+            let ml = record["volume_ml"].as_f64().unwrap();
+            assert!((ml * 1000.0 - column(row, "volume_mm3")).abs() < 1e-9);
+            for (a, axis) in ["i", "j", "k"].into_iter().enumerate() {
+                let ends = [("first_voxel", "min"), ("last_voxel", "max")];
+                for (key, end) in ends {
+                    assert_eq!(
+                        record[key][a].as_f64(),
+                        Some(column(row, &format!("{axis}_{end}")))
+                    );
+                }
+            }
+            for (a, axis) in ["x", "y", "z"].into_iter().enumerate() {
+                let apart = record["centroid_lps_mm"][a].as_f64().unwrap()
+                    - column(row, &format!("{axis}_lps_mm"));
+                assert!(apart.abs() < 1e-9, "{apart}");
+            }
+        }
+        // Their mean, weighted by voxels, is the region's.
+        let voxels = |c: &Value| c["voxels"].as_f64().unwrap();
+        if largest.len() == own_count(found) {
+            let sum: f64 = largest.iter().map(|c| voxels(c) * c["score"].as_f64().unwrap()).sum();
+            let mean = sum / largest.iter().map(voxels).sum::<f64>();
+            assert!((mean - found["score"].as_f64().unwrap()).abs() < 1e-6);
+        }
+    }
+
+    // What is not wanted any more goes.
+    pbt(detect).exits_with(0);
+    assert!(names.iter().all(|name| voxels(name).is_none()));
+    let none = ["--voxel-output", "leafs"];
+    assert!(pbt(detect.into_iter().chain(none)).exits_with(2).error_line().contains("leafs"));
+}
+
+/// Number of components of a detection.
+fn own_count(found: &Value) -> usize {
+    found["components"].as_u64().unwrap() as usize
+}
+
 #[test]
 fn models_and_labels_do_not_depend_on_threads() {
     let (folder, out) = (regions().path(), scratch());
@@ -248,12 +347,41 @@ fn what_cannot_be_is_refused_in_one_line() {
         }
     };
     refused(&none, 4, &["label map"]);
+    // 70,000 values, or one of them.
+    let many = |v: &mut Value| {
+        let named = (1..=70_000).map(|n| (n.to_string(), json!("core")));
+        v["labels"] = Value::Object(named.collect());
+    };
+    refused(&many, 4, &["labels", "65535"]);
+    refused(&|v| v["cases"][0]["not_drawn"] = json!(["cor"]), 4, &["not_drawn", "`cor`", "region"]);
     // Everything is ignored.
     refused(
         &|v| v["labels"] = json!({ "3": "core", "7": "shell", "0": "ignore", "9": "ignore" }),
         4,
         &["background"],
     );
+    // A region of three voxels, values that are no labels, and fewer than none.
+    let map = |voxel_type: VoxelType, bytes: &dyn Fn(usize) -> Vec<u8>| {
+        let geometry = case(1).0.geometry().clone();
+        let bytes = (0..geometry.len()).flat_map(bytes).collect();
+        let raw = RawImage::new(geometry, voxel_type, bytes, None).unwrap();
+        write_image(&folder.join("c1.mask.nii.gz"), &raw).unwrap();
+    };
+    let only = |v: &mut Value| v["cases"].as_array_mut().unwrap().truncate(2);
+    let three = |v: &mut Value| {
+        only(v);
+        v["cases"][0]["split"] = json!("test");
+        v["labels"] = json!({ "3": "core", "7": "shell" });
+    };
+    map(VoxelType::U8, &|n| vec![if n < 3 { 7 } else { 3 * u8::from(n % 2 == 0) }]);
+    refused(&three, 4, &["shell: 3 voxels", "at least 50"]);
+    map(VoxelType::I32, &|n| (if n == 9 { 70_000i32 } else { 3 }).to_le_bytes().to_vec());
+    refused(&three, 4, &["c1.mask.nii.gz", "70000", "65535"]);
+    map(VoxelType::F32, &|n| (if n == 9 { 2.5f32 } else { 3.0 }).to_le_bytes().to_vec());
+    refused(&three, 4, &["c1.mask.nii.gz", "2.5"]);
+    map(VoxelType::I16, &|n| (if n == 9 { -1i16 } else { 3 }).to_le_bytes().to_vec());
+    refused(&three, 4, &["c1.mask.nii.gz", "-1"]);
+
     let (image, _) = case(1);
     let small = image.geometry().part([0, 0, 0], [26, 24, 21]);
     write(&folder.join("c1.mask.nii.gz"), &Volume::filled(small, 3));
@@ -268,4 +396,122 @@ fn what_cannot_be_is_refused_in_one_line() {
     pbt(["learning-curve", "-i", text(&set)]).exits_with(4);
     pbt(["train", "--resume", "-i", text(&set), "-o", text(&model)]).exits_with(2);
     pbt(["validate", text(&set)]).exits_with(0);
+
+    // Too little memory, and more than 2³¹ voxels, of which no byte is read.
+    let little = ["--memory", "1M"];
+    let fixed = ["train", "-q", "-i", text(&set), "-o", text(&model)];
+    let line = pbt(fixed.into_iter().chain(little)).exits_with(4);
+    assert!(line.error_line().contains("memory"), "{}", line.stderr);
+    let line = pbt(detect.into_iter().chain(little)).exits_with(4);
+    assert!(line.error_line().contains("memory"), "{}", line.stderr);
+    let huge = folder.join("huge.nii");
+    std::fs::write(&huge, huge_header()).unwrap();
+    let detect = ["detect", "-m", text(&known), "-i", text(&huge), "-o", text(&to)];
+    let line = pbt(detect).exits_with(4);
+    assert!(line.error_line().contains("huge.nii"), "{}", line.stderr);
+    assert!(!to.exists() && !model.exists());
+}
+
+/// The header of a NIfTI file of 1300³ bytes, and no voxel.
+fn huge_header() -> Vec<u8> {
+    let mut header = vec![0u8; 352];
+    let mut put = |at: usize, bytes: &[u8]| header[at..at + bytes.len()].copy_from_slice(bytes);
+    put(0, &348i32.to_le_bytes());
+    for (n, size) in [3i16, 1300, 1300, 1300, 1, 1, 1, 1].into_iter().enumerate() {
+        put(40 + 2 * n, &size.to_le_bytes());
+    }
+    // Unsigned bytes.
+    put(70, &2i16.to_le_bytes());
+    put(72, &8i16.to_le_bytes());
+    (0..4).for_each(|n| put(76 + 4 * n, &1f32.to_le_bytes()));
+    put(108, &352f32.to_le_bytes());
+    // The affine of its sform: the identity.
+    put(254, &1i16.to_le_bytes());
+    (0..3).for_each(|row| put(280 + 16 * row + 4 * row, &1f32.to_le_bytes()));
+    put(344, b"n+1\0");
+    header
+}
+
+/// A case without a region trains the others: its background is nobody's, its regions count.
+#[test]
+fn regions_that_were_not_drawn_train_the_others() {
+    let (made, out) = (regions().path(), scratch());
+    let folder = out.path();
+    for entry in std::fs::read_dir(made).unwrap() {
+        let path = entry.unwrap().path();
+        std::fs::copy(&path, folder.join(path.file_name().unwrap())).unwrap();
+    }
+    // In two of three cases nobody drew the shell.
+    for n in 0..2 {
+        let map = case(n).1;
+        let data = map.data().iter().map(|&v| if v == 7 { 0 } else { v }).collect();
+        let map = Volume::new(map.geometry().clone(), data);
+        write(&folder.join(format!("c{n}.mask.nii.gz")), &map);
+    }
+    let mean_dice = |drawn: bool| {
+        let mut value = dataset(folder);
+        if drawn {
+            for n in 0..2 {
+                value["cases"][n]["not_drawn"] = json!(["shell"]);
+            }
+        }
+        std::fs::write(folder.join("dataset.json"), value.to_string()).unwrap();
+        let model = train(folder, "2");
+        let report = folder.join("report.json");
+        let set = folder.join("dataset.json");
+        let fixed = ["evaluate", "-q", "-m", text(&model), "-i", text(&set), "-o", text(&report)];
+        pbt(fixed).exits_with(0);
+        let report = read_json(&report);
+        // Cases of the split `train`: the shell is scored where it was drawn.
+        let fixed = ["evaluate", "-q", "-m", text(&model), "-i", text(&set), "--split", "train"];
+        let of_training = folder.join("training.json");
+        pbt(fixed.into_iter().chain(["-o", text(&of_training)])).exits_with(0);
+        let records = read_json(&of_training)["records"].as_array().unwrap().len();
+        assert_eq!(records, if drawn { 4 } else { 6 });
+        [0, 1].map(|n| report["summary"][n]["mean_dice"].as_f64().unwrap())
+    };
+    let [core, shell] = mean_dice(true);
+    assert!(core > 0.85 && shell > 0.75, "{core} {shell}");
+    // Without saying so, the shell is taken for background.
+    assert!(mean_dice(false)[1] < shell - 0.1);
+}
+
+/// Bad settings are dropped after a fold, the best ones train.
+#[test]
+fn tuning_finds_settings_and_drops_bad_ones() {
+    let (made, out) = (regions().path(), scratch());
+    let mut value = dataset(out.path());
+    for case in value["cases"].as_array_mut().unwrap() {
+        for key in ["image", "labels"] {
+            case[key] = json!(made.join(case[key].as_str().unwrap()));
+        }
+        case["split"] = json!("train");
+    }
+    let (set, tuned) = (out.path().join("dataset.json"), out.path().join("tuned.toml"));
+    std::fs::write(&set, value.to_string()).unwrap();
+    let config = made.join("small.toml");
+    let tune = ["tune", "-i", text(&set), "-o", text(&tuned), "--config", text(&config)];
+    let vary = ["--vary", "regions.forest.depth=9,0", "--folds", "2"];
+    let told = pbt(tune.into_iter().chain(vary)).exits_with(0);
+    assert!(told.stdout.contains("regions.forest.depth = 9"), "{}", told.stdout);
+    let report = read_json(&out.path().join("tuned.json"));
+    let settings = report["settings"].as_array().unwrap();
+    assert_eq!(settings[0]["values"]["regions.forest.depth"], 9);
+    assert_eq!((&settings[0]["cases"], &settings[0]["dropped_after"]), (&json!(5), &Value::Null));
+    assert!(settings[0]["mean_dice"].as_f64().unwrap() > 0.8);
+    // A forest without tests labels nothing.
+    assert!(settings[1]["mean_dice"].as_f64().unwrap() < 0.1);
+    let model = out.path().join("x.pbt");
+    let train = ["train", "-q", "-i", text(&set), "-o", text(&model), "--config", text(&tuned)];
+    pbt(train).exits_with(0);
+    let resolved = std::fs::read_to_string(out.path().join("x.train.toml")).unwrap();
+    assert!(resolved.contains("depth = 9") && resolved.contains("features = 120"), "{resolved}");
+
+    let refused = |more: &[&str], code: i32, words: &str| {
+        let told = pbt(tune.iter().chain(more)).exits_with(code);
+        assert!(told.error_line().contains(words), "{}", told.stderr);
+    };
+    refused(&["--vary", "regions.forest.deep=1"], 2, "regions.forest.deep");
+    refused(&["--vary", "regions.near=1", "--folds", "6"], 4, "--folds");
+    refused(&["--vary", "regions.near"], 2, "KEY=VALUE");
 }

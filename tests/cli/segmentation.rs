@@ -232,6 +232,16 @@ fn probabilities_agree_with_the_labels() {
 }
 
 #[test]
+fn leaves_are_those_of_regions() {
+    let (model, image) = (eggs().path().join("egg.pbt"), eggs().path().join("c13.nii.gz"));
+    let out = scratch();
+    let detect = ["detect", "-m", text(&model), "-i", text(&image), "-o", text(out.path())];
+    let leaves = ["--voxel-output", "leaves"];
+    let told = pbt(detect.into_iter().chain(leaves)).exits_with(2);
+    assert!(told.error_line().contains("forest of regions"), "{}", told.stderr);
+}
+
+#[test]
 fn a_batch_with_probabilities_is_gone_on_with_where_they_are_missing() {
     let (folder, out) = (eggs().path(), scratch());
     let list = out.path().join("list.csv");

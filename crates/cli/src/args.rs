@@ -1,11 +1,13 @@
 //! What a user may type.
 
 mod merge;
+mod tune;
 
 pub use merge::Merge;
+pub use tune::Tune;
 
 use crate::host::Host;
-use crate::session::Failure;
+use crate::session::{self, Failure, VoxelOutput};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use pbt_io::ReadOptions;
 use pbt_tree::ClassifierKind;
@@ -97,6 +99,8 @@ pub enum Command {
     Merge(Merge),
     /// Detect in the cases of a split and compare with the annotations
     Evaluate(Evaluate),
+    /// Try settings on parts of the training cases by turns and write the best ones
+    Tune(Tune),
     /// Train on more and more cases and say what still more would bring
     LearningCurve(LearningCurve),
     /// Show what a model holds, or which devices can compute
@@ -202,12 +206,62 @@ pub struct Detect {
     /// fourth axis; with labels
     #[arg(long)]
     pub probabilities: bool,
+    /// Files of voxels to write, separated by commas: labels and probabilities as above; of a model
+    /// of regions, leaves, the leaf of each tree that a voxel arrives at, and that of the first tree
+    #[arg(
+        long,
+        value_enum,
+        value_delimiter = ',',
+        value_name = "FILES",
+        conflicts_with = "explain"
+    )]
+    pub voxel_output: Vec<VoxelFile>,
     /// Leave the paths of image and model out of the result
     #[arg(long)]
     pub no_paths: bool,
     /// Write why each structure was found where it was, too: FOLDER/CASE.explain.json and .svg
     #[arg(long)]
     pub explain: bool,
+}
+
+impl Detect {
+    /// What is wanted of the voxels.
+    pub fn voxels(&self) -> VoxelOutput {
+        let files = self.voxel_output.iter().map(|&file| file.into());
+        VoxelOutput::new(self.labels, self.probabilities).with(files)
+    }
+}
+
+impl Batch {
+    /// What is wanted of the voxels.
+    pub fn voxels(&self) -> VoxelOutput {
+        let files = self.voxel_output.iter().map(|&file| file.into());
+        VoxelOutput::new(self.labels, self.probabilities).with(files)
+    }
+}
+
+/// A file of `--voxel-output`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum VoxelFile {
+    /// FOLDER/CASE.labels.nii.gz and FOLDER/CASE.pbt.seg.nrrd
+    Labels,
+    /// FOLDER/CASE.probabilities.nii.gz, with a fourth axis; with labels
+    Probabilities,
+    /// FOLDER/CASE.leaves.nii.gz, whose fourth axis runs over the trees
+    Leaves,
+    /// FOLDER/CASE.first-tree-leaf.nii.gz
+    FirstTreeLeaf,
+}
+
+impl From<VoxelFile> for session::VoxelFile {
+    fn from(file: VoxelFile) -> Self {
+        match file {
+            VoxelFile::Labels => Self::Labels,
+            VoxelFile::Probabilities => Self::Probabilities,
+            VoxelFile::Leaves => Self::Leaves,
+            VoxelFile::FirstTreeLeaf => Self::FirstTreeLeaf,
+        }
+    }
 }
 
 /// Which of several volumes of an input is meant.
@@ -267,6 +321,10 @@ pub struct Batch {
     /// labels
     #[arg(long)]
     pub probabilities: bool,
+    /// Files of voxels to write, separated by commas: labels and probabilities as above; of a model
+    /// of regions, leaves, the leaf of each tree that a voxel arrives at, and that of the first tree
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "FILES")]
+    pub voxel_output: Vec<VoxelFile>,
     /// Leave paths out of results and tables: of a file that is named after a patient, only what the
     /// list calls it remains
     #[arg(long)]

@@ -33,7 +33,7 @@ pub use certainty::learned::{Certainty, HeldOutErrors, LandmarkCertainty};
 pub use certainty::suspicion::Suspicion;
 pub use config::augmentation::AugmentationConfig;
 pub use config::landmarks::{LandmarkPatchConfig, LandmarkRegressorConfig, LandmarksConfig, View};
-pub use config::regions::{RegionsConfig, Sampling};
+pub use config::regions::{RegionClassifier, RegionsConfig, Sampling};
 pub use config::segmentation::SegmentationConfig;
 pub use config::{
     CertaintyConfig, NetworkConfig, OrientationConfig, Orientations, PassConfig, PositionConfig,
@@ -71,8 +71,9 @@ pub use refine::cascade::Cascade;
 pub use refine::classification::{ClassificationPass, ClassificationPasses, PassSpec};
 pub use refine::refinement::Refinement;
 pub use refine::regressor::{OUTPUTS, Regressor, RegressorSpec};
+pub use segment::components::FoundComponent;
 pub use segment::data::{IGNORED, LabelledImage, RegionData, RegionName};
-pub use segment::labelling::{FoundRegion, Labelling};
+pub use segment::labelling::{FoundRegion, LabelOutput, Labelling};
 pub use segment::probability::LabelProbability;
 pub use segment::region_forest::RegionForest;
 pub use segment::training::train_regions;

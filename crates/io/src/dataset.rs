@@ -52,6 +52,8 @@ pub struct CaseSpec {
     pub annotations: Vec<PathBuf>,
     /// A label map; boxes that the annotations lack are derived from it.
     pub labels: Option<PathBuf>,
+    /// Regions that nobody drew in the label map, although they may be there.
+    pub not_drawn: Vec<String>,
 }
 
 impl CaseSpec {

@@ -88,7 +88,7 @@ impl Dataset {
             other => Modality::Other(other.to_owned()),
         };
         let folder = path.parent().unwrap_or(Path::new("")).to_path_buf();
-        let cases = cases(&root.get("cases")?, &folder, &mut warnings, &mut faults)?;
+        let cases = cases(&root.get("cases")?, (&folder, &structures), &mut warnings, &mut faults)?;
         let label_boxes = OnceLock::new();
         Ok((
             Self {
@@ -245,7 +245,7 @@ fn label_names(labels: &Node, structures: &[StructureSpec]) -> Result<LabelNames
 
 fn cases(
     list: &Node,
-    folder: &Path,
+    (folder, structures): (&Path, &[StructureSpec]),
     warnings: &mut Vec<String>,
     faults: &mut Vec<IoError>,
 ) -> Result<Vec<CaseSpec>, IoError> {
@@ -254,19 +254,32 @@ fn cases(
         return Err(list.error("is empty", "list the cases"));
     }
     let mut seen = BTreeMap::new();
-    let read = items.iter().enumerate().map(|(n, node)| case(n, node, folder, &mut seen, warnings));
+    let read = items
+        .iter()
+        .enumerate()
+        .map(|(n, node)| case(n, node, (folder, structures), &mut seen, warnings));
     Ok(read.filter_map(|result| kept(result, faults)).collect())
 }
 
 fn case(
     n: usize,
     node: &Node,
-    folder: &Path,
+    (folder, structures): (&Path, &[StructureSpec]),
     seen: &mut BTreeMap<String, usize>,
     warnings: &mut Vec<String>,
 ) -> Result<CaseSpec, IoError> {
     node.warn_unknown(
-        &["id", "image", "series", "frame", "split", "subject", "annotations", "labels"],
+        &[
+            "id",
+            "image",
+            "series",
+            "frame",
+            "split",
+            "subject",
+            "annotations",
+            "labels",
+            "not_drawn",
+        ],
         warnings,
     )?;
     let id = node.get("id")?;
@@ -298,7 +311,22 @@ fn case(
         subject: optional_text(node, "subject")?,
         annotations: existing_files(node, "annotations", folder)?,
         labels: optional_file("labels")?,
+        not_drawn: not_drawn(node, structures)?,
     })
+}
+
+/// Names of regions.
+fn not_drawn(node: &Node, structures: &[StructureSpec]) -> Result<Vec<String>, IoError> {
+    let Some(list) = node.optional("not_drawn")? else { return Ok(Vec::new()) };
+    let name = |node: &Node| {
+        let name = node.text()?;
+        if structures.iter().any(|s| s.name == name && s.kind == StructureKind::Region) {
+            return Ok(name.to_owned());
+        }
+        let problem = format!("`{name}` is no structure of the kind `region`");
+        Err(node.error(problem, "name regions that the case's label map leaves out"))
+    };
+    list.items()?.iter().map(name).collect()
 }
 
 fn existing_file(node: &Node, folder: &Path) -> Result<PathBuf, IoError> {

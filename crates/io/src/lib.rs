@@ -21,6 +21,7 @@ mod json;
 mod label_map;
 mod label_masks;
 mod label_runs;
+mod leaf_map;
 mod loaded;
 mod markups;
 mod memory_plan;
@@ -56,6 +57,7 @@ pub use dataset::{CaseSpec, Dataset, Modality};
 pub use dicom::{SeriesInfo, list_series};
 pub use error::IoError;
 pub use label_map::{label_voxels, write_label_map};
+pub use leaf_map::write_leaves;
 pub use loaded::{Loaded, ReadOptions};
 pub use markups::{read_markups, write_markups};
 pub use open_image::OpenImage;
@@ -70,7 +72,7 @@ pub use region_labels::{IGNORED_CLASS, RegionLabels};
 pub use region_map::RegionMap;
 pub use regular_file::{FileKind, read_file, read_start};
 pub use result::{
-    DetectionRecord, DeviceRecord, InputRecord, LabelRecord, ModelRecord, OrientationRecord,
-    ResultFile, RunRecord, read_result, write_result,
+    ComponentRecord, DetectionRecord, DeviceRecord, InputRecord, LabelRecord, ModelRecord,
+    OrientationRecord, ResultFile, RunRecord, read_result, write_result,
 };
 pub use write_image::{is_written, write_image};

@@ -154,6 +154,7 @@ fn cases(folder: &Path, part: &str, split: &str, ending: &str) -> Result<Vec<Cas
             options: ReadOptions::default(),
             split: split.to_owned(),
             subject: None,
+            not_drawn: Vec::new(),
             annotations: existing(labels.join(format!("{id}.mrk.json"))).into_iter().collect(),
             labels: existing(labels.join(format!("{id}{ending}"))),
         })

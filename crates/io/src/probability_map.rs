@@ -19,6 +19,5 @@ pub fn write_probabilities(path: &Path, volumes: &[&Volume<u8>]) -> Result<(), I
     let geometry = first.geometry().clone();
     let image = RawImage::new(geometry, VoxelType::U8, first.data().to_vec(), scaling)
         .ok_or_else(|| IoError::unwritable(path, "shape", "is too large", "use a part of it"))?;
-    let rest: Vec<&[u8]> = volumes[1..].iter().map(|volume| volume.data()).collect();
-    write_nifti_volumes(path, &image, &rest)
+    write_nifti_volumes(path, &image, volumes[1..].iter().map(|volume| volume.data()))
 }

@@ -108,12 +108,19 @@ impl RegionLabels {
         Ok(labels.map(|value| self.classes[usize::from(value)]))
     }
 
-    /// The class of every voxel of a case's label map; `None` where it has no label map.
+    /// The class of every voxel of a case's label map; `None` where it has no label map. Where one
+    /// of these regions was not drawn, nobody knows what the background is, and it is ignored.
     ///
     /// # Errors
     /// [`IoError`] when the map cannot be read or lies on another grid than the image.
     pub fn read(&self, case: &CaseSpec, image: &Geometry) -> Result<Option<Volume<u8>>, IoError> {
-        case.labels.as_deref().map(|path| self.read_file(path, image)).transpose()
+        let Some(path) = case.labels.as_deref() else { return Ok(None) };
+        let mut classes = self.read_file(path, image)?;
+        if self.regions.iter().any(|(name, _)| case.not_drawn.contains(name)) {
+            let background = classes.data_mut().iter_mut().filter(|class| **class == 0);
+            background.for_each(|class| *class = IGNORED_CLASS);
+        }
+        Ok(Some(classes))
     }
 
     /// As [`RegionLabels::read`], of a file.

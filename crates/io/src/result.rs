@@ -91,12 +91,35 @@ pub struct DetectionRecord {
     /// Volume of a region, or of the labels about a box where they were asked for, millilitres.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub volume_ml: Option<f64>,
+    /// Number of connected components of a region.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub components: Option<usize>,
+    /// The largest of them, the largest first.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub largest_components: Vec<ComponentRecord>,
     /// The Dice coefficient to expect of the labels about a box, the mean of several.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub predicted_dice: Option<f64>,
     /// The labels about a box.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub labels: Vec<LabelRecord>,
+}
+
+/// A connected component of a region.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ComponentRecord {
+    /// Number of voxels.
+    pub voxels: u64,
+    /// Their volume, millilitres.
+    pub volume_ml: f64,
+    /// The least voxel index along i, j, k.
+    pub first_voxel: [usize; 3],
+    /// The greatest one.
+    pub last_voxel: [usize; 3],
+    /// Mean of the voxel centres, LPS mm.
+    pub centroid_lps_mm: [f64; 3],
+    /// Mean probability of the region over the voxels.
+    pub score: f64,
 }
 
 /// One label about a box.
@@ -302,6 +325,8 @@ impl From<Detection> for DetectionRecord {
             precision,
             visible,
             volume_ml: None,
+            components: None,
+            largest_components: Vec::new(),
             predicted_dice: None,
             labels: Vec::new(),
         }

@@ -108,14 +108,15 @@ pub(crate) fn write_label_nifti(path: &Path, image: &RawImage) -> Result<(), IoE
 }
 
 /// Writes `.nii.gz` with a fourth axis: the image, and the bytes of others like it.
-pub(crate) fn write_nifti_volumes(
+pub(crate) fn write_nifti_volumes<B: AsRef<[u8]>>(
     path: &Path,
     image: &RawImage,
-    rest: &[&[u8]],
+    rest: impl ExactSizeIterator<Item = B>,
 ) -> Result<(), IoError> {
     let mut header = nifti_header(path, image)?;
-    let count = i16::try_from(1 + rest.len()).map_err(|_| {
-        let what = format!("{} volumes are more than NIfTI-1's 32767", 1 + rest.len());
+    let count = 1 + rest.len();
+    let count = i16::try_from(count).map_err(|_| {
+        let what = format!("{count} volumes are more than NIfTI-1's 32767");
         IoError::unwritable(path, "dim[4]", what, "write fewer")
     })?;
     // dim[0] and dim[4], and a step of 1 along the fourth axis.
@@ -125,7 +126,9 @@ pub(crate) fn write_nifti_volumes(
     write_atomically(path, |writer| {
         let mut encoder = GzEncoder::new(writer, Compression::default());
         write_both(&mut encoder, &header, image.bytes())?;
-        rest.iter().try_for_each(|bytes| encoder.write_all(bytes))?;
+        for bytes in rest {
+            encoder.write_all(bytes.as_ref())?;
+        }
         encoder.finish().map(drop)
     })
 }

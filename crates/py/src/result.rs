@@ -6,7 +6,7 @@ use crate::work::{Interrupted, off_interpreter};
 use nalgebra::Matrix4;
 use numpy::PyArray3;
 use pbt::Failure;
-use pbt::session::{Found, write_results};
+use pbt::session::{Found, VoxelOutput, write_results};
 use pbt_io::label_voxels;
 use pbt_volume::Geometry;
 use pyo3::prelude::*;
@@ -38,12 +38,13 @@ impl ImageResult {
     /// Writes the files that `pbt detect` writes.
     fn write(&self, py: Python<'_>, folder: PathBuf, labels: bool, no_paths: bool) -> PyResult<()> {
         let found = Arc::clone(&self.found);
+        let output = VoxelOutput::new(labels, false);
         let write = move |_: &_| {
             if no_paths {
                 let result = found.result.clone().without_paths();
-                return write_results(&folder, &Found { result, ..Found::clone(&found) }, labels);
+                return write_results(&folder, &Found { result, ..Found::clone(&found) }, output);
             }
-            write_results(&folder, &found, labels)
+            write_results(&folder, &found, output)
         };
         off_interpreter(py, Interrupted::Left, None, write)
     }

@@ -46,14 +46,17 @@ pub use label::backend::{
     BLOCK_EDGE, Block, ChannelBank, LabelBackend, Layered, MOST_SUM_BYTES, Outside, Split,
     SplitTask, Splitter,
 };
-pub use label::boosting::{LabelBoostParams, boost_labels};
+pub use label::boosting::{LabelBoostParams, boost_labels, shift_scores};
 pub use label::edges::{Edges, LABEL_BINS, MISSING_BIN};
 pub use label::forest::{LEAF, LabelForest, LabelNode, LabelTree, MOST_CLASSES, Vote};
-pub use label::gain::{BinTest, Histogram, LEAST_GAIN, MOST_LABEL_SAMPLES};
-pub use label::growth::{LabelForestParams, LabelTest, grow_label_forest};
+pub use label::gain::{
+    ALL_ENDS, BinTest, Ends, Gain, Histogram, LEAST_GAIN, MOST_LABEL_SAMPLES, SplitRule,
+};
+pub use label::growth::{LabelForestParams, LabelTest, Shape, grow_label_forest};
 pub use label::leaves::{LEAF_ONE, LeafPrior};
 pub use label::matrix::LabelMatrix;
 pub use label::part::{ChannelPart, VoxelRange, shape_of};
+pub use label::splits::splits_on_host;
 pub use masses::Masses;
 pub use node::{MAX_ALPHA_SUM, MAX_DEPTH, Node, Tree, TreeError, used_features};
 pub use path::PathStep;

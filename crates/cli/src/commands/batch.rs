@@ -56,6 +56,8 @@ struct Options {
     resume: bool,
     labels: bool,
     probabilities: bool,
+    leaves: bool,
+    first_tree_leaf: bool,
     no_paths: bool,
 }
 
@@ -82,7 +84,7 @@ pub(super) fn run(args: &Batch, global: &Global) -> Result<ExitCode, Failure> {
     let started = Instant::now();
     let device = open_device(global)?;
     let model = LoadedModel::open(&args.model)?;
-    let output = VoxelOutput::new(args.labels, args.probabilities);
+    let output = args.voxels();
     model.check_output(output)?;
     let cases = batch_cases(&args.input)?;
     make_folder(&args.output)?;
@@ -175,6 +177,8 @@ pub(super) fn run(args: &Batch, global: &Global) -> Result<ExitCode, Failure> {
             resume: args.resume,
             labels: output.labels(),
             probabilities: output.probabilities(),
+            leaves: output.leaves(),
+            first_tree_leaf: output.first_tree_leaf(),
             no_paths: args.no_paths,
         },
         counts,
@@ -213,7 +217,7 @@ fn add_other_shards(folder: &Path, cases: &[BatchCase], model: &LoadedModel, sta
         if !matches!(state, State::Unknown) {
             continue;
         }
-        if let Some(result) = earlier_result(folder, case, model, VoxelOutput::None) {
+        if let Some(result) = earlier_result(folder, case, model, VoxelOutput::default()) {
             *state = State::Rows(rows_of_result(&result));
         } else if let Some(failure) = failures.iter().find(|f| f.case_id == case.id) {
             *state = State::Failed(failure.clone());

@@ -10,7 +10,7 @@ use crate::commands::open_device::open_device;
 use crate::output::{print_text, say};
 use crate::progress::TrainingProgress;
 use crate::session::{
-    Device, Found, LoadedModel, Training, Wanted, detect_file, install_threads, make_folder,
+    Device, Found, LoadedModel, Training, VoxelOutput, Wanted, detect_file, install_threads, make_folder,
     read_cases, write_results,
 };
 use clap::ValueEnum;
@@ -141,7 +141,7 @@ fn demonstrate(
     let mut unseen = Vec::with_capacity(args.unseen.into());
     for case in dataset.split("test") {
         let found = Found::from(detect_file(&model, case.into(), device)?);
-        write_results(&args.output.join("results"), &found, false)?;
+        write_results(&args.output.join("results"), &found, VoxelOutput::default())?;
         let result = found.result;
         let annotations = dataset.load_annotations(case)?;
         if let Some(&truth) = annotations.pose(subject.modality.structure()) {

@@ -21,13 +21,13 @@ pub(super) fn run(args: &Detect, global: &Global) -> Result<ExitCode, Failure> {
     if args.explain && model.model.regions.is_some() {
         return Err(Failure::usage("--explain: explains boxes and landmarks, not regions"));
     }
-    let output = VoxelOutput::new(args.labels, args.probabilities);
+    let output = args.voxels();
     let result = if args.explain {
         explained(&model, input, args, (&device, output))?
     } else {
         let mut found = label_file(&model, input, &device, output)?;
         found.result = named(found.result, args);
-        write_results(&args.output, &found, output.labels())?;
+        write_results(&args.output, &found, output)?;
         found.result
     };
     result
@@ -82,7 +82,7 @@ fn explained(
     let explained = explain_file(model, input, device, output)?;
     let Explained { mut found, image, detections, explanations } = explained;
     found.result = named(found.result, args);
-    write_results(&args.output, &found, output.labels())?;
+    write_results(&args.output, &found, output)?;
     let result = found.result;
     let about = explain::About {
         case_id: input.case_id,

@@ -14,6 +14,7 @@ mod report;
 mod report_file;
 mod shell;
 mod train;
+mod tune;
 mod validate;
 
 pub use batch::{BatchCase, batch_cases};
@@ -39,6 +40,7 @@ pub fn run(cli: &Cli) -> Result<ExitCode, Failure> {
         Command::Batch(args) => batch::run(args, &cli.global),
         Command::Merge(args) => batch::merge::run(args, &cli.global),
         Command::Evaluate(args) => evaluate::run(args, &cli.global),
+        Command::Tune(args) => tune::run(args, &cli.global),
         Command::LearningCurve(args) => learning_curve::run(args, &cli.global),
         Command::Info(args) => info::run(args, &cli.global),
         Command::Validate(args) => validate::run(args, &cli.global),

@@ -1,12 +1,15 @@
 //! Detection in one image.
 
 use crate::session::{Device, Failure, LoadedModel, VoxelOutput};
-use pbt_detect::{Detections, Explanation, FoundRegion, LabelFound, LabelProbability};
-use pbt_io::{
-    CaseSpec, DetectionRecord, DeviceRecord, Image, InputRecord, IoError, LabelRecord, OpenImage,
-    ReadOptions, RegionMap, ResultFile, RunRecord,
+use pbt_detect::{
+    Detections, Explanation, FoundComponent, FoundRegion, LabelFound, LabelOutput,
+    LabelProbability, Labelling,
 };
-use pbt_volume::{Detection, Location, Status, check_memory, check_memory_limit};
+use pbt_io::{
+    CaseSpec, ComponentRecord, DetectionRecord, DeviceRecord, Image, InputRecord, IoError,
+    LabelRecord, OpenImage, ReadOptions, RegionMap, ResultFile, RunRecord,
+};
+use pbt_volume::{Detection, Location, Status, Volume, check_memory, check_memory_limit};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -86,7 +89,7 @@ pub fn detect_image(
     load_ms: f64,
     device: &Device,
 ) -> Result<ResultFile, Failure> {
-    Ok(label_image(model, input, image, load_ms, (device, VoxelOutput::None))?.result)
+    Ok(label_image(model, input, image, load_ms, (device, VoxelOutput::default()))?.result)
 }
 
 /// A result and, of a model of regions or where labels are wanted, the label of every voxel.
@@ -98,11 +101,13 @@ pub struct Found {
     pub map: Option<RegionMap>,
     /// How probable each label is at every voxel, by rising value; empty where that is not wanted.
     pub probabilities: Vec<LabelProbability>,
+    /// The leaf of each tree that each voxel arrives at; empty where that is not wanted.
+    pub leaves: Vec<Volume<u32>>,
 }
 
 impl From<ResultFile> for Found {
     fn from(result: ResultFile) -> Self {
-        Self { result, map: None, probabilities: Vec::new() }
+        Self { result, map: None, probabilities: Vec::new(), leaves: Vec::new() }
     }
 }
 
@@ -143,17 +148,19 @@ pub fn label_image(
         let times = [load_ms, total_ms(started)];
         return with_voxels(model, input, image, &found, times, (device, output));
     };
-    let labelling = device
-        .label(regions, &image.volume, output.probabilities())
-        .map_err(|e| e.about(input.path))?;
+    let wanted =
+        LabelOutput { probabilities: output.probabilities(), leaves_of_trees: output.trees() };
+    let mut labelling =
+        device.label(regions, &image.volume, wanted).map_err(|e| e.about(input.path))?;
     let mut timing_ms = vec![("load".to_owned(), load_ms)];
-    timing_ms.extend(labelling.timing_ms);
+    timing_ms.append(&mut labelling.timing_ms);
     timing_ms.push(("total".to_owned(), total_ms(started)));
     let records = labelling.regions.iter().map(region_record).collect();
     let result = written(model, input, image, records, timing_ms, device.record.clone());
-    let named = labelling.regions.into_iter().map(|region| (region.name, region.value));
+    let named = labelling.regions.iter().map(|region| (region.name.clone(), region.value));
     let map = RegionMap { labels: labelling.labels, regions: named.collect() };
-    Ok(Found { result, map: Some(map), probabilities: labelling.probabilities })
+    let Labelling { probabilities, leaves, .. } = labelling;
+    Ok(Found { result, map: Some(map), probabilities, leaves })
 }
 
 /// The result of boxes and landmarks with what is wanted of the voxels about them.
@@ -179,7 +186,7 @@ fn with_voxels(
         about.for_each(|(d, labels)| add_labels(&mut result, &d.name, labels));
         RegionMap { labels: map.labels, regions: label_values(&map.found) }
     });
-    Ok(Found { result, map, probabilities })
+    Ok(Found { result, map, probabilities, leaves: Vec::new() })
 }
 
 /// What there is to say of the labels about a box, in its record.
@@ -211,7 +218,23 @@ fn label_values(found: &[Vec<LabelFound>]) -> Vec<(String, u16)> {
 fn region_record(region: &FoundRegion) -> DetectionRecord {
     let (name, status) = (region.name.clone(), region.status);
     let detection = Detection::new(name, status, region.score, Location::Region);
-    DetectionRecord { volume_ml: Some(region.volume_ml), ..detection.into() }
+    DetectionRecord {
+        volume_ml: Some(region.volume_ml),
+        components: Some(region.components),
+        largest_components: region.largest.iter().map(component_record).collect(),
+        ..detection.into()
+    }
+}
+
+fn component_record(component: &FoundComponent) -> ComponentRecord {
+    ComponentRecord {
+        voxels: component.voxels,
+        volume_ml: component.volume_ml,
+        first_voxel: component.first,
+        last_voxel: component.last,
+        centroid_lps_mm: component.centroid.0.coords.into(),
+        score: component.score,
+    }
 }
 
 /// A result and why it came out so.

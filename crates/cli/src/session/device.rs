@@ -4,8 +4,8 @@ use crate::session::processor::Processor;
 use crate::session::{Failure, install_threads};
 use pbt_cpu::Cpu;
 use pbt_detect::{
-    Detections, Explanation, Labelling, Model, Observer, RegionData, RegionForest, TrainConfig,
-    Trained, TrainingData,
+    Detections, Explanation, LabelOutput, Labelling, Model, Observer, RegionData, RegionForest,
+    TrainConfig, Trained, TrainingData,
 };
 use pbt_gpu::{Gpu, GpuError};
 use pbt_io::DeviceRecord;
@@ -159,9 +159,9 @@ impl Device {
         &self,
         regions: &RegionForest,
         image: &Volume<f32>,
-        probabilities: bool,
+        output: LabelOutput,
     ) -> Result<Labelling, Failure> {
-        let found = self.install(|| regions.label(&self.processor, image, probabilities));
+        let found = self.install(|| regions.label(&self.processor, image, output));
         found.map_err(|e| self.named(e.into()))
     }
 

@@ -44,11 +44,12 @@ pub use region_cases::{RegionCases, train_regions};
 pub use region_evaluation::{EvaluatedRegions, evaluate_regions};
 pub use result_source::Source;
 pub use results::{
-    label_map_path, make_folder, probabilities_path, region_labels_path, write_json, write_results,
+    LeafFile, label_map_path, leaves_path, make_folder, probabilities_path, region_labels_path,
+    write_json, write_results,
 };
-pub use subjects::hold_back;
+pub use subjects::{divide_subjects, hold_back};
 pub use threads::install_threads;
 pub use train::{Resume, TrainedModel, Training, beside, checkpoint_of, read_config};
 pub use training_report::{HeldOut, SuspicionRecord, TrainedOn, TrainingReport};
-pub use voxel_output::VoxelOutput;
+pub use voxel_output::{VoxelFile, VoxelOutput};
 pub use watcher::{Silent, Watcher};

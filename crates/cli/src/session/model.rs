@@ -59,11 +59,17 @@ impl LoadedModel {
     /// Whether it can give what is wanted of the voxels.
     ///
     /// # Errors
-    /// Exit code 2 where probabilities are wanted and it has learned no labels.
+    /// Exit code 2 where probabilities are wanted and it has learned no labels, or leaves and it has
+    /// learned no regions.
     pub fn check_output(&self, output: VoxelOutput) -> Result<(), Failure> {
         if output.probabilities() && !self.has_labels() {
             let what =
                 "--probabilities: the model has learned no labels (train it with label maps)";
+            return Err(Failure::usage(what));
+        }
+        if output.trees() > 0 && self.model.regions.is_none() {
+            let what = "--voxel-output: the model has no forest of regions, so there are no leaves (leave \
+                        out leaves and first-tree-leaf)";
             return Err(Failure::usage(what));
         }
         Ok(())

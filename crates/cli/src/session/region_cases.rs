@@ -17,6 +17,8 @@ const _: () = assert!(IGNORED == IGNORED_CLASS);
 pub struct RegionCases {
     list: CaseList,
     regions: Vec<RegionName>,
+    /// By region, its partner or itself.
+    partners: Vec<usize>,
     labels: RegionLabels,
     cases: Vec<RegionCase>,
 }
@@ -54,6 +56,7 @@ impl RegionCases {
         Ok(Self {
             list: case_list(dataset, listed.into_iter()),
             regions: labels.regions.iter().map(region).collect(),
+            partners: partners(dataset, &labels),
             labels,
             cases,
         })
@@ -79,6 +82,10 @@ impl RegionData for RegionCases {
         &self.regions
     }
 
+    fn partner(&self, region: usize) -> usize {
+        self.partners[region]
+    }
+
     fn load(&self, case: usize) -> Result<LabelledImage, Failure> {
         let spec = &self.cases[case].spec;
         let image = spec.read_image()?.volume;
@@ -87,6 +94,18 @@ impl RegionData for RegionCases {
             None => Err(Failure::input(&spec.image, "labels: the case has none")),
         }
     }
+}
+
+/// By region, the one that is its mirror twin, or itself.
+fn partners(dataset: &Dataset, labels: &RegionLabels) -> Vec<usize> {
+    let place = |name: &str| labels.regions.iter().position(|(known, _)| known == name);
+    let partner = |name: &String| {
+        let structure = dataset.structures.iter().find(|s| s.name == *name)?;
+        let other = structure.partner.as_deref()?;
+        place(other)
+    };
+    let of = |(n, (name, _)): (usize, &(String, u16))| partner(name).unwrap_or(n);
+    labels.regions.iter().enumerate().map(of).collect()
 }
 
 /// Trains a forest of regions. `observer` is told of every stage.

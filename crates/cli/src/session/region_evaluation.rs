@@ -94,7 +94,9 @@ fn of_case(
 ) -> Result<Vec<RegionRecord>, Failure> {
     let found: Volume<u8> = match source {
         Source::Model(model) => {
-            let Some(map) = label_file(model, case.into(), device, VoxelOutput::Labels)?.map else {
+            let Some(map) =
+                label_file(model, case.into(), device, VoxelOutput::new(true, false))?.map
+            else {
                 return Err(Failure::model(&model.path, "structures: the model labels no voxels"));
             };
             // The model's values may not be those of this data set: names decide.
@@ -115,7 +117,10 @@ fn of_case(
             return Err(Failure::usage(what));
         }
     };
-    let Some(truth) = labels.read(case, found.geometry())? else { return Ok(Vec::new()) };
+    let Some(path) = &case.labels else { return Ok(Vec::new()) };
+    let truth = labels.read_file(path, found.geometry())?;
     let classes = (truth.data(), found.data());
-    Ok(compare_regions(&case.id, names, classes, IGNORED_CLASS, found.geometry()))
+    let mut compared = compare_regions(&case.id, names, classes, IGNORED_CLASS, found.geometry());
+    compared.retain(|record| !case.not_drawn.contains(&record.region));
+    Ok(compared)
 }

@@ -1,9 +1,9 @@
 //! The files of a result.
 
-use crate::session::{Failure, Found};
+use crate::session::{Failure, Found, VoxelOutput};
 use pbt_io::{
-    IoError, Landmark, LandmarkState, ResultFile, write_atomically, write_label_map, write_markups,
-    write_probabilities, write_result,
+    IoError, Landmark, LandmarkState, ResultFile, write_atomically, write_label_map, write_leaves,
+    write_markups, write_probabilities, write_result,
 };
 use pbt_volume::StructureKind;
 use serde::Serialize;
@@ -36,16 +36,42 @@ pub fn probabilities_path(folder: &Path, case_id: &str) -> PathBuf {
     folder.join(format!("{case_id}{PROBABILITIES}"))
 }
 
+/// A file of the leaves that voxels arrive at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LeafFile {
+    /// Those of all trees.
+    All,
+    /// Those of the first.
+    First,
+}
+
+impl LeafFile {
+    /// How the names of such files end.
+    pub const fn ending(self) -> &'static str {
+        match self {
+            Self::All => ".leaves.nii.gz",
+            Self::First => ".first-tree-leaf.nii.gz",
+        }
+    }
+}
+
+/// Where the leaves that voxels arrive at go for a case.
+pub fn leaves_path(folder: &Path, case_id: &str, file: LeafFile) -> PathBuf {
+    folder.join(format!("{case_id}{}", file.ending()))
+}
+
 /// Writes `FOLDER/<case>.json` and `FOLDER/<case>.mrk.json`, and `FOLDER/<case>.pbt.seg.nrrd` where
 /// labels are wanted. With a map of labels that file holds them, and `FOLDER/<case>.labels.nii.gz`
-/// does, too; `FOLDER/<case>.probabilities.nii.gz` holds the probabilities, if there are any.
+/// does, too; `FOLDER/<case>.probabilities.nii.gz` holds the probabilities, if there are any, and
+/// `FOLDER/<case>.leaves.nii.gz` and `FOLDER/<case>.first-tree-leaf.nii.gz` the leaves that are
+/// wanted.
 ///
 /// # Errors
 /// Exit code 1 when a file cannot be written.
 pub fn write_results(
     folder: &Path,
-    Found { result, map, probabilities }: &Found,
-    labels: bool,
+    Found { result, map, probabilities, leaves }: &Found,
+    output: VoxelOutput,
 ) -> Result<(), Failure> {
     make_folder(folder)?;
     let segmentation = label_map_path(folder, &result.case_id);
@@ -54,7 +80,10 @@ pub fn write_results(
     let markups = folder.join(format!("{}.mrk.json", result.case_id));
     let json = folder.join(format!("{}.json", result.case_id));
     // A result is whole or not there: none of its files when another cannot be written.
-    for path in [&segmentation, &label_map, &probable, &markups, &json] {
+    let all_leaves = leaves_path(folder, &result.case_id, LeafFile::All);
+    let first_leaves = leaves_path(folder, &result.case_id, LeafFile::First);
+    let voxels = [&segmentation, &label_map, &probable, &all_leaves, &first_leaves];
+    for path in voxels.into_iter().chain([&markups, &json]) {
         check_place(path)?;
     }
     match map {
@@ -62,7 +91,9 @@ pub fn write_results(
             map.write_segmentation(&segmentation)?;
             map.write_labels(&label_map)?;
         }
-        None if labels => write_label_map(&segmentation, &result.input, &result.detections)?,
+        None if output.labels() => {
+            write_label_map(&segmentation, &result.input, &result.detections)?
+        }
         None => remove_earlier(&segmentation)?,
     }
     if map.is_none() {
@@ -73,6 +104,17 @@ pub fn write_results(
     } else {
         let volumes: Vec<_> = probabilities.iter().map(|of| &of.voxels).collect();
         write_probabilities(&probable, &volumes)?;
+    }
+    let first = leaves.get(..1).unwrap_or_default();
+    for (path, wanted, leaves) in [
+        (&all_leaves, output.leaves(), &leaves[..]),
+        (&first_leaves, output.first_tree_leaf(), first),
+    ] {
+        if wanted && !leaves.is_empty() {
+            write_leaves(path, leaves)?;
+        } else {
+            remove_earlier(path)?;
+        }
     }
     let boxes: Vec<_> =
         result.detections.iter().filter_map(|d| Some((d.name.clone(), d.pose()?))).collect();

@@ -8,12 +8,21 @@ use std::collections::BTreeMap;
 /// `every`-th subject, counted in the order of their first cases. A case without a subject is its
 /// own.
 pub fn hold_back(cases: Vec<CaseSpec>, every: usize) -> (Vec<CaseSpec>, Vec<CaseSpec>) {
+    divide_subjects(cases, every, every - 1)
+}
+
+/// As [`hold_back`], of the part `which` of `parts` equal ones, from 0.
+pub fn divide_subjects(
+    cases: Vec<CaseSpec>,
+    parts: usize,
+    which: usize,
+) -> (Vec<CaseSpec>, Vec<CaseSpec>) {
     let mut numbers: BTreeMap<(Option<String>, String), usize> = BTreeMap::new();
     cases.into_iter().partition(|case| {
         let own = if case.subject.is_none() { case.id.clone() } else { String::new() };
         let next = numbers.len();
         let number = *numbers.entry((case.subject.clone(), own)).or_insert(next);
-        number % every != every - 1
+        number % parts != which
     })
 }
 
@@ -31,6 +40,7 @@ mod tests {
             subject: subject.map(str::to_owned),
             annotations: Vec::new(),
             labels: None,
+            not_drawn: Vec::new(),
         };
         subjects.iter().enumerate().map(case).collect()
     }

@@ -2,7 +2,6 @@
 
 mod channels;
 mod filters;
-mod splits;
 mod voxels;
 
 pub use channels::CpuChannels;
@@ -10,8 +9,8 @@ pub use channels::CpuChannels;
 use crate::device::Cpu;
 use pbt_features::BoxMeanFeature;
 use pbt_tree::{
-    Block, ChannelBank, DeviceError, Edges, LabelBackend, LabelForest, LabelMatrix, Layered, Split,
-    SplitTask, Splitter,
+    Block, ChannelBank, DeviceError, Edges, Gain, LabelBackend, LabelForest, LabelMatrix, Layered,
+    Split, SplitRule, SplitTask, Splitter, splits_on_host,
 };
 
 impl LabelBackend for Cpu {
@@ -80,6 +79,7 @@ impl Splitter for Cpu {
         tasks: &[SplitTask<'_>],
         min_leaf: u32,
     ) -> Result<Vec<Option<Split>>, DeviceError> {
-        Ok(splits::best(matrix, tasks, min_leaf))
+        let rule = SplitRule { min_leaf, gain: Gain::Information };
+        Ok(splits_on_host(matrix, tasks, &[], &rule))
     }
 }

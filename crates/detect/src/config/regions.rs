@@ -3,7 +3,7 @@
 use crate::DetectError;
 use crate::config::range::within;
 use pbt_features::MOST_FILTER_VOXELS;
-use pbt_tree::{LabelForestParams, Outside};
+use pbt_tree::{LabelBoostParams, LabelForestParams, Outside, TrainError, Vote};
 use serde::{Deserialize, Serialize};
 
 /// Which voxels of an image a forest learns from.
@@ -16,6 +16,22 @@ pub enum Sampling {
     ClassUniform,
     /// Any of them alike.
     VoxelUniform,
+}
+
+/// What labels voxels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RegionClassifier {
+    /// A random forest: the table `forest`.
+    #[default]
+    Forest,
+    /// Trees that are boosted one after the other: the table `boosted`.
+    Boosted,
+}
+
+/// Cards of models leave out what was not chosen, so that new settings do not change them.
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 /// The forest that labels regions voxel by voxel. Grid and intensities are those of the table
@@ -45,11 +61,21 @@ pub struct RegionsConfig {
     pub samples: usize,
     /// Which voxels of an image.
     pub sampling: Sampling,
+    /// Whether each image is learned from mirrored left to right, too. A pair of mirrored voxels goes
+    /// through trees together until a test parts it.
+    #[serde(skip_serializing_if = "is_default")]
+    pub mirrored: bool,
     /// Whether leaves are brought to the shares that the classes have in the training images
     /// (CURFIL's `useLabelsPrior`); without, to those among the drawn voxels.
     pub label_prior: bool,
+    /// What labels voxels.
+    #[serde(skip_serializing_if = "is_default")]
+    pub classifier: RegionClassifier,
     /// How the forest grows.
     pub forest: LabelForestParams,
+    /// How trees are boosted.
+    #[serde(skip_serializing_if = "is_default")]
+    pub boosted: LabelBoostParams,
 }
 
 impl Default for RegionsConfig {
@@ -64,8 +90,11 @@ impl Default for RegionsConfig {
             near: 4,
             samples: 200_000,
             sampling: Sampling::ClassUniform,
+            mirrored: false,
             label_prior: true,
+            classifier: RegionClassifier::Forest,
             forest: LabelForestParams::default(),
+            boosted: LabelBoostParams::default(),
         }
     }
 }
@@ -83,7 +112,13 @@ impl RegionsConfig {
         }
         within("regions.near", self.near as f64, 0.0, 100.0)?;
         within("regions.samples", self.samples as f64, 100.0, 5e7)?;
-        self.forest.check().map_err(|e| DetectError::config("regions.forest", e.to_string()))
+        let wrong = |table: &str, e: TrainError| DetectError::config(table, e.to_string());
+        self.boosted.check().map_err(|e| wrong("regions.boosted", e))?;
+        if self.forest.vote == Vote::Scores {
+            let what = "`scores` are those of boosted trees (choose mean or majority)";
+            return Err(DetectError::config("regions.forest.vote", what));
+        }
+        self.forest.check().map_err(|e| wrong("regions.forest", e))
     }
 
     /// Standard deviations of the filters on a grid of this spacing, mm.

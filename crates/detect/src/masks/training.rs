@@ -20,7 +20,7 @@ use crate::masks::training_frames::Frame;
 use crate::model::Model;
 use crate::random::{Seeds, Stream};
 use crate::segment::data::RegionName;
-use crate::segment::matrix::{Sampled, matrix};
+use crate::segment::matrix::{InMemory, Sampled, matrix};
 use crate::train::observer::{Observer, StageFigure};
 use pbt_evaluate::BoxError;
 use pbt_features::{BoxMeanFeature, BoxMeanPool, Filter, MeanBox};
@@ -239,18 +239,17 @@ impl<B: LabelBackend, D: TrainingData> Training<'_, B, D> {
         let prior = |frame: &Frame| of.prior.without(self.instances[frame.instance].subject);
         let layers: Vec<Vec<&Volume<u16>>> =
             frames.iter().map(|frame| layers(&frame.before, prior(frame))).collect();
-        let sampled: Vec<Sampled<'_>> = frames
+        let sampled: Vec<Sampled<'_>> =
+            drawn.iter().map(|(voxels, classes)| Sampled { voxels, classes }).collect();
+        let images: Vec<Layered<'_>> = frames
             .iter()
             .zip(&layers)
-            .zip(&drawn)
-            .map(|((frame, layers), (voxels, classes))| Sampled {
-                image: Layered { image: &frame.image, layers },
-                voxels,
-                classes,
-            })
+            .map(|(frame, layers)| Layered { image: &frame.image, layers })
             .collect();
-        let matrix =
-            matrix(self.backend, &sampled, &bank, &features, of.classes, |_| self.interrupted())?;
+        let lent = InMemory(&images);
+        let matrix = matrix(self.backend, (&sampled, &lent), &bank, &features, of.classes, |_| {
+            self.interrupted()
+        })?;
         let subject_of: Vec<usize> = frames
             .iter()
             .zip(&drawn)
@@ -267,7 +266,7 @@ impl<B: LabelBackend, D: TrainingData> Training<'_, B, D> {
             let kept: Vec<u32> = (0..subject_of.len() as u32).filter(keeps).collect();
             without.push(self.forest(of, params, &features, &matrix.of_samples(&kept))?);
         }
-        drop((sampled, matrix));
+        drop((sampled, images, matrix));
         let fold_of = |frame: &Frame| {
             let subject = self.instances[frame.instance].subject;
             (0..parts).find(|&part| self.folds.holds_out(part, subject))

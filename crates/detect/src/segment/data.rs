@@ -37,6 +37,11 @@ pub trait RegionData: Sync {
     /// The regions, in the order of their classes.
     fn regions(&self) -> &[RegionName];
 
+    /// The region that a region is in a mirrored image: its partner, by default itself.
+    fn partner(&self, region: usize) -> usize {
+        region
+    }
+
     /// Reads a case.
     ///
     /// # Errors

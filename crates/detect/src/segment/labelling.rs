@@ -2,6 +2,8 @@
 
 use crate::DetectError;
 use crate::segment::blocks::blocks;
+use crate::segment::components::{FoundComponent, components_of};
+use crate::segment::leaves;
 use crate::segment::probability::LabelProbability;
 use crate::segment::region_forest::{RegionForest, working_grid, working_image};
 use crate::working::spec::working_bytes;
@@ -25,6 +27,19 @@ pub struct FoundRegion {
     pub voxels: u64,
     /// Their volume, millilitres.
     pub volume_ml: f64,
+    /// Number of its connected components, 26 neighbours.
+    pub components: usize,
+    /// The largest of them, the largest first.
+    pub largest: Vec<FoundComponent>,
+}
+
+/// What is wanted of the voxels beside their labels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LabelOutput {
+    /// How probable each region is.
+    pub probabilities: bool,
+    /// Of so many trees, the first ones, the leaf that a voxel arrives at.
+    pub leaves_of_trees: usize,
 }
 
 /// An image's labels.
@@ -36,13 +51,15 @@ pub struct Labelling {
     pub regions: Vec<FoundRegion>,
     /// By rising value; empty where it is not wanted.
     pub probabilities: Vec<LabelProbability>,
+    /// The number of the leaf that each voxel arrives at, of each tree for which it is wanted; on
+    /// the image's grid, of the nearest voxel of the working grid.
+    pub leaves: Vec<Volume<u32>>,
     /// Milliseconds of each stage.
     pub timing_ms: Vec<(String, f64)>,
 }
 
 impl RegionForest {
-    /// Labels every voxel of an image, and where `probabilities` are wanted says how probable each
-    /// region is there.
+    /// Labels every voxel of an image, and says what else is wanted of it.
     ///
     /// # Errors
     /// [`DetectError::Image`] when the image cannot be used, [`DetectError::Device`] when the device
@@ -51,10 +68,10 @@ impl RegionForest {
         &self,
         backend: &B,
         image: &Volume<f32>,
-        probabilities: bool,
+        output: LabelOutput,
     ) -> Result<Labelling, DetectError> {
         let edge = backend.block_edge(&self.bank, self.forest.classes);
-        self.label_in_blocks(backend, image, edge, probabilities)
+        self.label_in_blocks(backend, image, edge, output)
     }
 
     fn label_in_blocks<B: LabelBackend>(
@@ -62,16 +79,20 @@ impl RegionForest {
         backend: &B,
         image: &Volume<f32>,
         edge: usize,
-        probabilities: bool,
+        output: LabelOutput,
     ) -> Result<Labelling, DetectError> {
         let started = Instant::now();
         let working = working_image(image, &self.intensity, self.bank.spacing_mm)?;
         let prepared = started.elapsed().as_secs_f64() * 1e3;
         let started = Instant::now();
         let places = Places::new(image.geometry(), working.geometry());
+        let trees = output.leaves_of_trees.min(self.forest.trees.len());
+        let mut leaves = leaves::of_nothing(image.geometry(), trees)?;
         let mut labels = vec![0; image.data().len()];
+        // How probable the label of each voxel is.
+        let mut posteriors = vec![0.0; image.data().len()];
         let mut tally = Tally::new(self.forest.classes);
-        let wanted = self.regions.iter().filter(|_| probabilities);
+        let wanted = self.regions.iter().filter(|_| output.probabilities);
         let mut probabilities = LabelProbability::of_nothing(image.geometry(), wanted)?;
         for block in blocks(working.shape(), edge) {
             // Voxels of the image lie between those of the block and their next ones.
@@ -83,22 +104,40 @@ impl RegionForest {
             let mut sums = backend.distributions(&channels, &self.forest)?;
             self.forest.shares(&mut sums);
             let sums = Sums { block: needed, classes: self.forest.classes, sums: &sums };
-            tally = tally.plus(&label_block(&places, &block, &sums, image.shape(), &mut labels));
+            let one = self.forest.one();
+            let voxels = (&mut labels[..], &mut posteriors[..]);
+            tally = tally.plus(&label_block(&places, &block, (&sums, one), image.shape(), voxels));
             for of in &mut probabilities {
                 let class = self.regions.iter().position(|region| region.value == of.value);
                 let class = class.map_or(0, |n| n + 1);
-                let one = self.forest.one();
                 probabilities_in_block(&places, &block, &sums, (class, one), &mut of.voxels);
+            }
+            if trees > 0 {
+                self.leaves_in_block(
+                    backend,
+                    (&channels, &places),
+                    [&block, &needed],
+                    &mut leaves,
+                )?;
             }
         }
         let values: Vec<u16> =
             std::iter::once(0).chain(self.regions.iter().map(|region| region.value)).collect();
         let labels = labels.into_iter().map(|class: u8| values[usize::from(class)]).collect();
+        let labels = Volume::new(image.geometry().clone(), labels);
+        let posteriors = Volume::new(image.geometry().clone(), posteriors);
         let voxel_ml = image.geometry().matrix().determinant().abs() / 1000.0;
+        let mut regions = self.found(&tally, voxel_ml);
+        for (region, (components, largest)) in
+            regions.iter_mut().zip(components_of(&labels, &posteriors, &values[1..])?)
+        {
+            (region.components, region.largest) = (components, largest);
+        }
         Ok(Labelling {
-            labels: Volume::new(image.geometry().clone(), labels),
-            regions: self.found(&tally, voxel_ml),
+            labels,
+            regions,
             probabilities,
+            leaves,
             timing_ms: vec![
                 ("prepare".to_owned(), prepared),
                 ("label".to_owned(), started.elapsed().as_secs_f64() * 1e3),
@@ -118,9 +157,55 @@ impl RegionForest {
                 score: (tally.weights[n + 1] as f64 / one / voxels.max(1) as f64).min(1.0),
                 voxels,
                 volume_ml: voxels as f64 * voxel_ml,
+                components: 0,
+                largest: Vec::new(),
             }
         };
         self.regions.iter().enumerate().map(of).collect()
+    }
+
+    /// Writes the leaves of the image's voxels that lie in a block; its channels are for the block
+    /// `needed`, with the voxels after its last ones.
+    fn leaves_in_block<B: LabelBackend>(
+        &self,
+        backend: &B,
+        (channels, places): (&B::Channels, &Places),
+        [block, needed]: [&Block; 2],
+        out: &mut [Volume<u32>],
+    ) -> Result<(), DetectError> {
+        // Voxels of the image by plane of the grid, so that one plane of leaves is in memory.
+        let inside = [0, 1, 2].map(|a| places.within(a, block));
+        let across = places.axes.iter().position(|&t| t == 2).unwrap_or(2);
+        let [nx, ..] = needed.shape();
+        for k in needed.min[2]..needed.max[2] {
+            let voxels: Vec<[usize; 3]> = (needed.min[1]..needed.max[1])
+                .flat_map(|j| (needed.min[0]..needed.max[0]).map(move |i| [i, j, k]))
+                .collect();
+            let mut wanted = inside.clone();
+            wanted[across].retain(|&n| places.nearest(across, n) == k);
+            if wanted[across].is_empty() {
+                continue;
+            }
+            let trees = out.len();
+            let found = leaves::leaves(backend, channels, (&self.forest, trees), &voxels)?;
+            let of_tree = |(tree, out): (usize, &mut Volume<u32>)| {
+                let [row, plane] = [out.shape()[0], out.shape()[0] * out.shape()[1]];
+                for &z in &wanted[2] {
+                    for &y in &wanted[1] {
+                        for &x in &wanted[0] {
+                            let mut at = [0; 3];
+                            for (a, n) in [x, y, z].into_iter().enumerate() {
+                                at[places.axes[a]] = places.nearest(a, n);
+                            }
+                            let place = (at[1] - needed.min[1]) * nx + at[0] - needed.min[0];
+                            out.data_mut()[z * plane + y * row + x] = found[place * trees + tree];
+                        }
+                    }
+                }
+            };
+            out.par_iter_mut().enumerate().for_each(of_tree);
+        }
+        Ok(())
     }
 
     /// The most bytes that [`RegionForest::label`] holds at a time, the image itself with 4 bytes a
@@ -138,7 +223,7 @@ impl RegionForest {
         let channels = block.saturating_mul(8 * self.bank.filters.len() as u64);
         // A device may take larger blocks.
         let sums = of_voxels(block).max(of_voxels(grid.len() as u64).min(MOST_SUM_BYTES as u64));
-        let labels = 3 * image.len() as u64 + 2 * grid.len() as u64;
+        let labels = 7 * image.len() as u64 + 2 * grid.len() as u64;
         let preparing = working_bytes(image.len(), grid.shape());
         Ok((4 * image.len() as u64).saturating_add(preparing.max(channels + sums + labels)))
     }
@@ -190,6 +275,11 @@ impl Places {
         Self { axes: axes.map(|(t, ..)| t), along }
     }
 
+    /// The voxel of the grid that is nearest to the image's voxel `n` along its axis `a`.
+    fn nearest(&self, a: usize, n: usize) -> usize {
+        ((self.along[a][n] + (1 << (PLACE_BITS - 1))) >> PLACE_BITS) as usize
+    }
+
     /// The voxels of the image along its axis `a` that lie in a block.
     fn within(&self, a: usize, block: &Block) -> Vec<usize> {
         let t = self.axes[a];
@@ -231,20 +321,24 @@ impl Sums<'_> {
     }
 }
 
-/// Writes the most probable class, of equals the lowest, of the image's voxels that lie in a block.
+/// Writes the most probable class, of equals the lowest, of the image's voxels that lie in a block,
+/// and how probable it is; `one` is the sum of a distribution.
 fn label_block(
     places: &Places,
     block: &Block,
-    sums: &Sums<'_>,
+    (sums, one): (&Sums<'_>, u32),
     shape: [usize; 3],
-    labels: &mut [u8],
+    (labels, posteriors): (&mut [u8], &mut [f32]),
 ) -> Tally {
-    let planes = labels.par_chunks_mut(shape[0] * shape[1]);
+    let plane = shape[0] * shape[1];
+    let planes = labels.par_chunks_mut(plane).zip(posteriors.par_chunks_mut(plane));
     let planes = planes.map(|plane| (plane, Tally::new(sums.classes)));
+    let one = f64::from(one) * WEIGHT_ONE as f64;
     let done = at_voxels(places, block, sums, shape[0], planes, |(plane, tally), n, weights| {
         let best = (1..sums.classes)
             .fold(0, |best, class| if weights[class] > weights[best] { class } else { best });
-        plane[n] = best as u8;
+        plane.0[n] = best as u8;
+        plane.1[n] = (weights[best] as f64 / one) as f32;
         tally.voxels[best] += 1;
         tally.weights[best] += u128::from(weights[best]);
     });
@@ -302,71 +396,43 @@ fn at_voxels<'a, P: Send + 'a>(
 mod tests {
     use super::*;
     use crate::config::TrainConfig;
-    use crate::data::case_list::CaseList;
-    use crate::segment::data::{LabelledImage, RegionData, RegionName};
+    use crate::segment::data::RegionData;
+    use crate::segment::test_data::{Balls, Silent};
     use crate::segment::training::train_regions;
-    use crate::train::observer::Observer;
-    use nalgebra::{Matrix3, Vector3};
     use pbt_cpu::Cpu;
-    use pbt_volume::{PointLps, Random};
 
-    /// Bright balls in noise, of one grid.
-    struct Balls {
-        list: CaseList,
-        regions: Vec<RegionName>,
-    }
-
-    impl Balls {
-        fn new(count: usize) -> Self {
-            let matrix = Matrix3::from_diagonal(&Vector3::new(-1.0, 1.0, 1.6));
-            let origin = PointLps::new(9.0, 0.0, -4.0);
-            let geometry = Geometry::new([24, 22, 15], matrix, origin).unwrap();
-            Self {
-                list: CaseList::made("MR", std::iter::repeat_n(geometry, count)),
-                regions: vec![RegionName { name: "ball".into(), value: 300 }],
+    /// What is wrong with the leaves of trees, where the grid of the forest is that of the image: a
+    /// voxel's probabilities are the mean of its leaves.
+    fn check_leaves(forest: &RegionForest, labelling: &Labelling) {
+        let tree_count = forest.forest.trees.len();
+        assert_eq!(labelling.leaves.len(), tree_count);
+        for (n, &label) in labelling.labels.data().iter().enumerate() {
+            let mut sums = vec![0; forest.forest.classes];
+            for (tree, leaves) in forest.forest.trees.iter().zip(&labelling.leaves) {
+                let leaf = leaves.data()[n] as usize;
+                forest.forest.add(&tree.leaves[leaf * sums.len()..][..sums.len()], &mut sums);
             }
+            assert_eq!(label, if sums[1] > sums[0] { 300 } else { 0 }, "{n}");
         }
     }
 
-    impl RegionData for Balls {
-        type Error = DetectError;
-
-        fn list(&self) -> &CaseList {
-            &self.list
-        }
-
-        fn regions(&self) -> &[RegionName] {
-            &self.regions
-        }
-
-        fn load(&self, case: usize) -> Result<LabelledImage, DetectError> {
-            let mut random = Random::from_seed(case as u64);
-            let middle = [12.0, 11.0, 11.0].map(|m| m + random.between(-3.0, 3.0));
-            let inside = |i: usize, j: usize, k: usize| {
-                let at = [i as f64, j as f64, k as f64 * 1.6];
-                (0..3).map(|a| (at[a] - middle[a]).powi(2)).sum::<f64>() < 30.0
-            };
-            let classes = Volume::from_fn(self.list.geometry(case).clone(), |i, j, k| {
-                u8::from(inside(i, j, k))
-            });
-            let image = Volume::from_fn(self.list.geometry(case).clone(), |i, j, k| {
-                (100.0 * f64::from(classes.at(i, j, k)) + 40.0 * random.normal()) as f32
-            });
-            Ok(LabelledImage { image, classes })
-        }
-    }
-
-    struct Silent;
-
-    impl Observer for Silent {
-        fn stage(&self, _structure: &str, _stage: &str, _done: f64) {}
-
-        fn interrupted(&self) -> bool {
-            false
-        }
-
-        fn checkpoint(&self, _bytes: &[u8]) -> Result<(), DetectError> {
-            Ok(())
+    /// As tables of a forest, so for leaves: on a grid that is the image's own.
+    #[test]
+    fn leaves_add_up_to_the_labels() {
+        let mut new = Balls::new(8).load(7).unwrap();
+        let geometry = Geometry::isotropic(new.image.shape(), 1.0).unwrap();
+        new.image = Volume::new(geometry, new.image.data().to_vec());
+        let forest = trained(1.0);
+        let output = LabelOutput { leaves_of_trees: usize::MAX, ..LabelOutput::default() };
+        let found = forest.label_in_blocks(&Cpu, &new.image, 8, output).unwrap();
+        check_leaves(&forest, &found);
+        let first = LabelOutput { leaves_of_trees: 1, ..LabelOutput::default() };
+        let first = forest.label(&Cpu, &new.image, first).unwrap();
+        assert!(first.leaves[..] == found.leaves[..1] && first.labels == found.labels);
+        assert_eq!(first.regions, found.regions);
+        let components: u64 = found.regions[0].largest.iter().map(|c| c.voxels).sum();
+        if found.regions[0].components <= 10 {
+            assert_eq!(components, found.regions[0].voxels);
         }
     }
 
@@ -388,12 +454,14 @@ mod tests {
         let new = Balls::new(8).load(7).unwrap();
         for spacing_mm in [1.0, 1.25, 2.3] {
             let forest = trained(spacing_mm);
-            let whole = forest.label_in_blocks(&Cpu, &new.image, 96, true).unwrap();
+            let all = LabelOutput { probabilities: true, leaves_of_trees: usize::MAX };
+            let whole = forest.label_in_blocks(&Cpu, &new.image, 96, all).unwrap();
             for edge in [1, 5, 8] {
-                let parts = forest.label_in_blocks(&Cpu, &new.image, edge, true).unwrap();
+                let parts = forest.label_in_blocks(&Cpu, &new.image, edge, all).unwrap();
                 assert_eq!(parts.labels, whole.labels, "{spacing_mm} {edge}");
                 assert_eq!(parts.regions, whole.regions);
                 assert_eq!(parts.probabilities, whole.probabilities);
+                assert!(parts.leaves == whole.leaves, "{spacing_mm} {edge}");
             }
             // With one region, a voxel has it where it is more likely than not.
             let probable = &whole.probabilities[0].voxels;

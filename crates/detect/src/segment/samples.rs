@@ -114,6 +114,27 @@ impl CaseSamples {
     }
 }
 
+impl CaseSamples {
+    /// The same voxels in the mirrored image of `nx` columns, where each class is the one that
+    /// `partner_of` says.
+    pub(crate) fn mirrored(&self, nx: usize, partner_of: impl Fn(u8) -> u8) -> Self {
+        let partner_stratum = |stratum: u8| match stratum {
+            background @ 0..=1 => background,
+            region => partner_of(region - 1) + 1,
+        };
+        let mut voxels_by_stratum = self.voxels_by_stratum.clone();
+        for (stratum, &voxels) in (0..).zip(&self.voxels_by_stratum) {
+            voxels_by_stratum[usize::from(partner_stratum(stratum))] = voxels;
+        }
+        Self {
+            voxels: self.voxels.iter().map(|&[i, j, k]| [nx - 1 - i, j, k]).collect(),
+            classes: self.classes.iter().map(|&class| partner_of(class)).collect(),
+            strata: self.strata.iter().map(|&stratum| partner_stratum(stratum)).collect(),
+            voxels_by_stratum,
+        }
+    }
+}
+
 /// In what proportion strata give samples.
 fn parts(class_count: usize) -> Vec<u64> {
     let regions = class_count as u64 - 1;
@@ -202,6 +223,34 @@ mod tests {
         }
         let all = draw(1 << 20, Sampling::ClassUniform);
         assert_eq!(all.voxels.len() as u64, total(0) + total(1));
+    }
+
+    #[test]
+    fn mirrored_samples_are_of_the_partner() {
+        let geometry = Geometry::isotropic([9, 5, 4], 1.0).unwrap();
+        // Two regions on either side, the first larger, and a third in the middle.
+        let classes = Volume::from_fn(geometry.clone(), |i, _, _| [1, 1, 0, 0, 3, 0, 0, 0, 2][i]);
+        let turned =
+            Volume::from_fn(geometry, |i, j, k| [0, 2, 1, 3][usize::from(classes.at(8 - i, j, k))]);
+        let partner_of = |class: u8| [0, 2, 1, 3][usize::from(class)];
+        let drawn =
+            CaseSamples::draw(&classes, 4, (100, 2), Sampling::ClassUniform, &mut test_random(5));
+        let twins = drawn.mirrored(9, partner_of);
+        for (&[i, j, k], &class) in twins.voxels.iter().zip(&twins.classes) {
+            assert_eq!(turned.at(i, j, k), class);
+        }
+        let all = |classes: &Volume<u8>| {
+            let sampling = Sampling::ClassUniform;
+            CaseSamples::draw(classes, 4, (10_000, 2), sampling, &mut test_random(5))
+        };
+        assert_eq!(all(&turned).voxels_by_stratum, twins.voxels_by_stratum);
+        let strata = |samples: &CaseSamples| {
+            let mut all: Vec<([usize; 3], u8)> =
+                samples.voxels.iter().copied().zip(samples.strata.iter().copied()).collect();
+            all.sort();
+            all
+        };
+        assert_eq!(strata(&all(&classes).mirrored(9, partner_of)), strata(&all(&turned)));
     }
 
     #[test]

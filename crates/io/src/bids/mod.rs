@@ -80,6 +80,7 @@ pub(crate) fn load(path: &Path, root: &Node) -> Result<Dataset, IoError> {
                 subject: image.subject(),
                 annotations: markups.is_file().then_some(markups).into_iter().collect(),
                 labels: Some(map.path.clone()),
+                not_drawn: Vec::new(),
             };
             if let Some(CaseSpec { labels: Some(other), .. }) =
                 cases.insert(image.stem.clone(), case)

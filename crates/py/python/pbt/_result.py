@@ -46,6 +46,8 @@ class Detection:
     #: Each of these labels, as the result has it; none without ``labels=True`` and a model that has
     #: learned them.
     labels: list[dict[str, Any]]
+    #: Number of its connected components.
+    components: int | None
     #: Up to which distance a position counts as right.
     tolerance_mm: float | None
     #: The distance within which 90 of 100 such positions are right.
@@ -76,6 +78,7 @@ class Detection:
             volume_ml=record.get("volume_ml"),
             predicted_dice=record.get("predicted_dice"),
             labels=record.get("labels", []),
+            components=record.get("components"),
             tolerance_mm=record.get("tolerance_mm"),
             radius_90_mm=record.get("radius_90_mm"),
             corner_radius_90_mm=record.get("corner_radius_90_mm"),

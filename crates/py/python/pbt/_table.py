@@ -33,6 +33,7 @@ COLUMNS = {
     "visible": True,
     "volume_ml": True,
     "predicted_dice": True,
+    "components": True,
     "input_sha256": False,
     "model_sha256": False,
     "reason": False,

@@ -106,6 +106,20 @@ pub fn boost_labels(
     Ok(trees)
 }
 
+/// Moves the score of each class but the background, by so many nats, wherever a sample arrives.
+/// Trees that learned from other shares of the classes than there are in images need the logarithms
+/// of the ratios.
+pub fn shift_scores(trees: &mut [LabelTree], nats: &[f64]) {
+    // The first tree takes a shift as it takes the scores before all trees.
+    let Some(first) = trees.first_mut() else { return };
+    let most = i32::from(u16::MAX);
+    for leaf in first.leaves.chunks_exact_mut(nats.len() + 1) {
+        for (score, &nats) in leaf[1..].iter_mut().zip(nats) {
+            *score = (i32::from(*score) + fixed(nats)).clamp(0, most) as u16;
+        }
+    }
+}
+
 struct Boosting<'a> {
     matrix: &'a LabelMatrix,
     params: &'a LabelBoostParams,
@@ -184,7 +198,11 @@ impl<'a> Boosting<'a> {
         let n = self.matrix.labels().len();
         let mut random = stream(self.seed, number, 0);
         let features = subset(self.matrix.features(), self.params.features_per_tree, &mut random);
-        let samples = subset(n, self.params.samples_per_tree, &mut random);
+        let pairs = n / self.matrix.copies();
+        let drawn = subset(pairs, self.params.samples_per_tree, &mut random);
+        let copies = 0..self.matrix.copies() as u32;
+        let samples = copies.flat_map(|copy| drawn.iter().map(move |&s| copy * pairs as u32 + s));
+        let samples = samples.collect();
         let unsettled = LabelNode { feature: LEAF, next: 0, low: 0, high: 0 };
         let mut growing = Growing {
             tree: LabelTree { nodes: vec![unsettled], leaves: Vec::new() },

@@ -2,6 +2,7 @@
 
 use crate::fixed::{LN_BITS, ln};
 use crate::label::edges::LABEL_BINS;
+use serde::{Deserialize, Serialize};
 use std::sync::LazyLock;
 
 /// Most samples of a tree: x·ln x in units of 2⁻³² nats then fits 63 bits.
@@ -9,6 +10,56 @@ pub const MOST_LABEL_SAMPLES: usize = 1 << 26;
 
 /// A gain of less than this a sample is within the error of the logarithm's table and counts as none, nats·2³².
 pub const LEAST_GAIN: i64 = 1 << (LN_BITS - 20);
+
+/// What tests are judged by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Gain {
+    /// Information gain I.
+    #[default]
+    Information,
+    /// 2·I / (Hs + Hc), of the entropies of the sides and of the classes (Geurts, Ernst and Wehenkel,
+    /// Machine Learning 63, 2006): tests that part evenly have no advantage. CURFIL's code has it.
+    Normalised,
+}
+
+impl Gain {
+    /// What a test is worth; more is better. Of normalised gain in units of 2⁻³².
+    pub(crate) fn worth(self, of: &TestGain) -> i64 {
+        match self {
+            Self::Information => of.information,
+            Self::Normalised => {
+                let entropies = i128::from(of.sides) + i128::from(of.classes);
+                ((i128::from(of.information) << (LN_BITS + 1)) / entropies.max(1)) as i64
+            }
+        }
+    }
+}
+
+/// How splits are chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SplitRule {
+    /// Fewest samples on either side.
+    pub min_leaf: u32,
+    /// What tests are judged by.
+    pub gain: Gain,
+}
+
+/// Of a test: its information gain and two entropies, each times the number of samples, nats·2³².
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct TestGain {
+    pub(crate) information: i64,
+    /// Entropy of the sides: which of them a sample is on.
+    pub(crate) sides: i64,
+    /// Entropy of the classes in the node.
+    pub(crate) classes: i64,
+}
+
+/// Bins at which a test may end, a bit each.
+pub type Ends = u64;
+
+/// Every bin.
+pub const ALL_ENDS: Ends = Ends::MAX;
 
 /// x·ln x of small numbers, in units of 2⁻³² nats.
 static SMALL: LazyLock<Vec<i64>> =
@@ -37,7 +88,8 @@ pub struct Histogram<'a> {
 /// A test on one feature: the samples in the bins `first..=last` go left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BinTest {
-    /// Information gain times the number of samples, nats·2³².
+    /// What it is worth: information gain times the number of samples, nats·2³², or the normalised
+    /// gain.
     pub gain: i64,
     /// First bin of the left side.
     pub first: u8,
@@ -46,18 +98,60 @@ pub struct BinTest {
 }
 
 impl Histogram<'_> {
-    /// The test that begins at the bin `first` and has the highest gain; of equals the one that ends
-    /// lowest. `None` where none leaves `min_leaf` samples on both sides and gains anything.
+    /// The test that begins at the bin `first` and has the highest information gain; of equals the
+    /// one that ends lowest. `None` where none leaves `min_leaf` samples on both sides and gains
+    /// anything.
     ///
     /// `left` is scratch with a place for each class.
     pub fn best_from(&self, first: usize, min_leaf: u32, left: &mut [u32]) -> Option<BinTest> {
-        let small: &[i64] = &SMALL;
-        let n: u32 = self.totals.iter().sum();
-        let order = |n: i64, x: i64| x - n;
-        let own: i64 = self.totals.iter().map(|&c| x_ln_x(small, c)).sum();
-        let before = order(x_ln_x(small, n), own);
+        let rule = SplitRule { min_leaf, gain: Gain::Information };
+        self.best((first, ALL_ENDS), &rule, left)
+    }
+
+    /// As [`Histogram::best_from`] by any rule, among tests with some of the ends.
+    pub(crate) fn best(
+        &self,
+        (first, ends): (usize, Ends),
+        rule: &SplitRule,
+        left: &mut [u32],
+    ) -> Option<BinTest> {
+        let least = LEAST_GAIN * i64::from(self.samples());
         let mut best: Option<BinTest> = None;
-        let mut least = LEAST_GAIN * i64::from(n);
+        self.each_test((first, ends), rule.min_leaf, left, |last, of| {
+            let gain = rule.gain.worth(&of);
+            if of.information > least && best.is_none_or(|best| gain > best.gain) {
+                best = Some(BinTest { gain, first: first as u8, last: last as u8 });
+            }
+        });
+        best
+    }
+
+    /// Number of samples.
+    pub(crate) fn samples(&self) -> u32 {
+        self.totals.iter().sum()
+    }
+
+    /// Entropy of the classes times the number of samples, nats·2³².
+    pub(crate) fn class_entropy(&self) -> i64 {
+        let small: &[i64] = &SMALL;
+        let own: i64 = self.totals.iter().map(|&c| x_ln_x(small, c)).sum();
+        x_ln_x(small, self.samples()) - own
+    }
+
+    /// Hands out every test that begins at the bin `first`, ends at one of the `ends` and leaves
+    /// `min_leaf` samples on both sides, by rising last bin.
+    pub(crate) fn each_test(
+        &self,
+        (first, ends): (usize, Ends),
+        min_leaf: u32,
+        left: &mut [u32],
+        mut take: impl FnMut(usize, TestGain),
+    ) {
+        let small: &[i64] = &SMALL;
+        let n = self.samples();
+        let order = |n: i64, x: i64| x - n;
+        let all_n = x_ln_x(small, n);
+        let before = -self.class_entropy();
         left.fill(0);
         let mut count = 0;
         let mut all = [0; LABEL_BINS];
@@ -65,8 +159,8 @@ impl Histogram<'_> {
             all.iter_mut().zip(class).for_each(|(all, &here)| *all += here);
         }
         for (last, &here) in all.iter().enumerate().take(self.bins).skip(first) {
-            // The same samples as one bin before.
-            if here == 0 {
+            // The same samples as one bin before, where a test may have ended, too.
+            if here == 0 && ends == ALL_ENDS {
                 continue;
             }
             count += here;
@@ -77,18 +171,17 @@ impl Histogram<'_> {
             if n - count < min_leaf {
                 break;
             }
+            if ends >> last & 1 == 0 {
+                continue;
+            }
             let mut sides = 0;
             for (&left, &all) in left.iter().zip(self.totals) {
                 sides += x_ln_x(small, left) + x_ln_x(small, all - left);
             }
-            let after = order(x_ln_x(small, count) + x_ln_x(small, n - count), sides);
-            let gain = after - before;
-            if gain > least {
-                least = gain;
-                best = Some(BinTest { gain, first: first as u8, last: last as u8 });
-            }
+            let numbers = x_ln_x(small, count) + x_ln_x(small, n - count);
+            let information = order(numbers, sides) - before;
+            take(last, TestGain { information, sides: all_n - numbers, classes: -before });
         }
-        best
     }
 }
 
@@ -138,6 +231,27 @@ mod tests {
                     prop_assert!((test.gain as f64 / 2f64.powi(32) - exact).abs() < 4e-6 * n);
                 }
                 None => prop_assert!(highest < 1e-5 * n, "{highest}"),
+            }
+            // Of drawn thresholds, by normalised gain, from its definition.
+            let ends = u64::from(counts[0][0]).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1 << first;
+            let rule = SplitRule { min_leaf, gain: Gain::Normalised };
+            let found = histogram.best((first, ends), &rule, &mut vec![0; classes]);
+            let entropy = |counts: &[u32]| {
+                let n = counts.iter().map(|&c| f64::from(c)).sum::<f64>();
+                let term = |&c: &u32| if c > 0 { -f64::from(c) * (f64::from(c) / n).ln() } else { 0.0 };
+                counts.iter().map(term).sum::<f64>()
+            };
+            let normalised = |last: usize| {
+                let left: u32 = side(&|b| (first..=last).contains(&b)).iter().sum();
+                let sides = [left, totals.iter().sum::<u32>() - left];
+                if of(last) < 1e-4 * n { 0.0 } else { 2.0 * of(last) / (entropy(&sides) + entropy(&totals)) }
+            };
+            let ends = (first..bins).filter(|last| ends >> last & 1 == 1);
+            let highest = ends.map(normalised).fold(0.0, f64::max);
+            if let Some(test) = found {
+                prop_assert!((test.gain as f64 / 2f64.powi(32) - highest).abs() < 0.02 || of(usize::from(test.last)) < 1e-3 * n, "{test:?} {highest}");
+            } else {
+                prop_assert_eq!(highest, 0.0);
             }
         }
     }

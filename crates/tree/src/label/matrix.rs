@@ -14,6 +14,8 @@ pub struct LabelMatrix {
     edges: Vec<Edges>,
     /// Bin of each feature at each sample, `[feature][sample]`.
     bins: Vec<u8>,
+    /// How often each sample is there, under other geometries: all first copies, then all second.
+    copies: usize,
 }
 
 impl LabelMatrix {
@@ -34,7 +36,7 @@ impl LabelMatrix {
             edges.iter().zip(bins.chunks_exact(labels.len().max(1))).all(known),
             "a bin that its feature does not have"
         );
-        Self { classes, labels, edges, bins }
+        Self { classes, labels, edges, bins, copies: 1 }
     }
 
     /// The matrix of some of the samples, in this order.
@@ -47,7 +49,22 @@ impl LabelMatrix {
             labels: samples.iter().map(|&s| self.labels[s as usize]).collect(),
             edges: self.edges.clone(),
             bins: rows.concat(),
+            copies: 1,
         }
+    }
+
+    /// The same, whose second half are the mirrored twins of the first: trees draw both or none.
+    ///
+    /// # Panics
+    /// When the number of samples is odd: a programming error.
+    pub fn with_twins(self) -> Self {
+        assert!(self.labels.len().is_multiple_of(2), "a sample without a twin");
+        Self { copies: 2, ..self }
+    }
+
+    /// How often each sample is there: 2 where there are mirrored twins, else 1.
+    pub(crate) fn copies(&self) -> usize {
+        self.copies
     }
 
     /// Number of classes.

@@ -13,3 +13,4 @@ pub(crate) mod growth;
 pub(crate) mod leaves;
 pub(crate) mod matrix;
 pub(crate) mod part;
+pub(crate) mod splits;

@@ -1,7 +1,7 @@
 //! Which images a batch goes through: those of a manifest, or those that lie in a folder.
 
 use crate::Failure;
-use crate::session::Input;
+use crate::session::{Input, LeafFile};
 use pbt_io::{FileKind, ReadOptions, case_name, is_dicom_path, is_image_path, read_file};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -75,6 +75,15 @@ pub(crate) fn images_below(folder: &Path) -> Result<Vec<BatchCase>, Failure> {
     Ok(cases)
 }
 
+/// How names of files end that were made with Slicer or by a batch into the same folder.
+const OF_VOXELS: [&str; 5] = [
+    ".seg.nrrd",
+    ".labels.nii.gz",
+    ".probabilities.nii.gz",
+    LeafFile::All.ending(),
+    LeafFile::First.ending(),
+];
+
 /// What a folder itself holds.
 #[derive(Default)]
 struct Found {
@@ -93,11 +102,8 @@ fn look_into(folder: &Path) -> std::io::Result<Found> {
         }
         if entry.file_type()?.is_dir() {
             found.within.push(path);
-        } else if [".seg.nrrd", ".labels.nii.gz", ".probabilities.nii.gz"]
-            .iter()
-            .any(|end| path.to_string_lossy().ends_with(end))
-        {
-            // A segmentation, made with Slicer or by a batch into the same folder.
+        } else if OF_VOXELS.iter().any(|end| path.to_string_lossy().ends_with(end)) {
+            // A result, not an image.
         } else if path.extension().is_some_and(|e| e.eq_ignore_ascii_case("zip"))
             || is_image_path(&path)
         {

@@ -143,7 +143,7 @@ fn detect_one(
         if work.no_paths {
             found.result = found.result.without_paths();
         }
-        write_results(work.output, &found, work.voxels.labels())?;
+        write_results(work.output, &found, work.voxels)?;
         Ok(found.result)
     });
     let state = match result {

@@ -3,7 +3,8 @@
 use super::cases::BatchCase;
 use super::state::FailedCase;
 use crate::session::{
-    LoadedModel, VoxelOutput, chosen, label_map_path, probabilities_path, region_labels_path,
+    LeafFile, LoadedModel, VoxelOutput, chosen, label_map_path, leaves_path, probabilities_path,
+    region_labels_path,
 };
 use pbt_io::{FileKind, ModelRecord, OpenImage, ResultFile, read_file, read_result};
 use serde::Deserialize;
@@ -23,7 +24,9 @@ pub(super) fn earlier_result(
     let complete = folder.join(format!("{}.mrk.json", case.id)).is_file()
         && (!(output.labels() || regions) || label_map_path(folder, &case.id).is_file())
         && (!(labels || regions) || region_labels_path(folder, &case.id).is_file())
-        && (!output.probabilities() || probabilities_path(folder, &case.id).is_file());
+        && (!output.probabilities() || probabilities_path(folder, &case.id).is_file())
+        && (!output.leaves() || leaves_path(folder, &case.id, LeafFile::All).is_file())
+        && (!output.first_tree_leaf() || leaves_path(folder, &case.id, LeafFile::First).is_file());
     (usable && complete).then_some(result)
 }
 

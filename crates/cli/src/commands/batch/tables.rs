@@ -32,7 +32,7 @@ enum Cell {
 pub(super) struct Row(Vec<Cell>);
 
 /// Name of each column, and whether it holds numbers. Positions are LPS mm, sizes full edges in mm.
-const COLUMNS: [(&str, bool); 25] = [
+const COLUMNS: [(&str, bool); 26] = [
     ("case_id", false),
     ("status", false),
     ("name", false),
@@ -55,6 +55,7 @@ const COLUMNS: [(&str, bool); 25] = [
     ("visible", true),
     ("volume_ml", true),
     ("predicted_dice", true),
+    ("components", true),
     ("input_sha256", false),
     ("model_sha256", false),
     ("reason", false),
@@ -88,6 +89,7 @@ pub(super) fn rows_of_result(result: &ResultFile) -> Vec<Row> {
             Cell::Number(d.visible),
             Cell::Number(d.volume_ml),
             Cell::Number(d.predicted_dice),
+            Cell::Number(d.components.map(|n| n as f64)),
         ]);
         cells.extend([text(&result.input.sha256), text(&result.model.sha256), Cell::Text(None)]);
         Row(cells)

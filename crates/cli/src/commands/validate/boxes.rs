@@ -79,6 +79,7 @@ pub(super) mod made {
             subject: None,
             annotations: vec![PathBuf::from(format!("c{n}.mrk.json"))],
             labels: None,
+            not_drawn: Vec::new(),
         }
     }
 

@@ -68,6 +68,8 @@ pub fn train<B: Backend + LabelBackend, D: TrainingData>(
     let mut figures = Vec::new();
     let copies = match config.augmentation.copies {
         Some(copies) => copies,
+        // What occurs in many places is shown often enough.
+        None if structures.iter().any(|(name, _)| data.is_many(name)) => 0,
         None => {
             observer.stage(&structures[0].0, "trying mirrored copies", 0.0);
             let started = Instant::now();
@@ -148,7 +150,9 @@ fn train_on<B: Backend, D: TrainingData>(
         };
         training.run(&mut checkpoints)?;
     }
-    let network = network(data, config, &structures, &checkpoints);
+    let many = structures.iter().any(|(name, _)| data.is_many(name));
+    let network =
+        if many { None } else { network(data, config, &structures, &checkpoints) };
     let level_shifts = match &network {
         Some(network) if config.network.level_shift => level_shift_training::train(
             backend,

@@ -25,6 +25,7 @@ use crate::model::unfinished::StructureCheckpoint;
 use crate::model::{Model, Provenance};
 use crate::network::graph::Network;
 use crate::network::level_shift_training;
+use crate::network::row::Row;
 use crate::pose::prior::Prior;
 use crate::random::Seeds;
 use pbt_tree::{Backend, LabelBackend};
@@ -153,6 +154,16 @@ fn train_on<B: Backend, D: TrainingData>(
     let many = structures.iter().any(|(name, _)| data.is_many(name));
     let network =
         if many { None } else { network(data, config, &structures, &checkpoints) };
+    let row = match (&structures[..], &checkpoints[..]) {
+        ([(_, annotated)], [checkpoint]) if many => {
+            let images: Vec<Vec<Pose>> = annotated
+                .chunk_by(|a, b| a.0 == b.0)
+                .map(|of_case| of_case.iter().map(|&(_, pose)| pose).collect())
+                .collect();
+            Row::train(&images, checkpoint.prior.mean_size_mm)
+        }
+        _ => None,
+    };
     let level_shifts = match &network {
         Some(network) if config.network.level_shift => level_shift_training::train(
             backend,
@@ -171,6 +182,7 @@ fn train_on<B: Backend, D: TrainingData>(
             provenance,
             structures,
             network,
+            row,
             level_shifts,
             certainty: Vec::new(),
             masks: Vec::new(),

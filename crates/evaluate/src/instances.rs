@@ -88,7 +88,7 @@ pub fn is_unknown(ends: &[Pose], center: PointLps) -> bool {
 }
 
 /// The instances from one end of their row to the other, if they stand in one.
-fn row(instances: &[Pose]) -> Option<Vec<&Pose>> {
+pub fn row(instances: &[Pose]) -> Option<Vec<&Pose>> {
     if instances.len() < FEWEST_OF_A_ROW {
         return None;
     }

@@ -34,7 +34,7 @@ pub use case_errors::{
 pub use confidence::{Bin, Confidence, Judged};
 pub use figures::{Coverage, Figures, Identification, SuccessRates, Summaries};
 pub use instance_figures::{FrocPoint, InstanceFigures};
-pub use instances::{instance_tolerance_mm, is_same_instance, is_unknown, matched, row_ends};
+pub use instances::{instance_tolerance_mm, is_same_instance, is_unknown, matched, row, row_ends};
 pub use loose_end::has_loose_end;
 pub use outlook::{Outlook, Verdict};
 pub use overlap::Overlap;

@@ -65,7 +65,11 @@ pub(crate) fn certainties(
                 loose_ends: loose_ends[s],
                 landmarks: Vec::new(),
             };
-            let found = |b: &HeldOutBox| !b.out && certainty.score(&b.evidence) >= found_from;
+            let score = |b: &HeldOutBox| match b.instance {
+                true => certainty.score_of_instance(&b.evidence),
+                false => certainty.score(&b.evidence),
+            };
+            let found = |b: &HeldOutBox| !b.out && score(b) >= found_from;
             let near: Vec<Near> = own
                 .iter()
                 .map(|b| Near {

@@ -314,7 +314,7 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
 
     /// Hands a checkpoint to the observer.
     pub(super) fn keep(&self, checkpoints: &[StructureCheckpoint]) -> Result<(), D::Error> {
-        let bytes = file_bytes(self.provenance, checkpoints, None, &[], &[], &[])?;
+        let bytes = file_bytes(self.provenance, checkpoints, (None, None), &[], &[], &[])?;
         Ok(self.observer.checkpoint(&bytes)?)
     }
 

@@ -413,8 +413,7 @@ impl StructureModel {
         clock: &mut Clock,
     ) -> Result<Trace, DetectError> {
         let level = &on.levels[self.position.spec.level];
-        let candidates =
-            self.position.detect(backend, &on.image, level, self.prior.scale_mm)?;
+        let candidates = self.position.detect(backend, &on.image, level, self.prior.scale_mm)?;
         clock.stop("position");
         let modes = match self.most_instances() {
             None => {

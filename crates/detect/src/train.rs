@@ -152,8 +152,7 @@ fn train_on<B: Backend, D: TrainingData>(
         training.run(&mut checkpoints)?;
     }
     let many = structures.iter().any(|(name, _)| data.is_many(name));
-    let network =
-        if many { None } else { network(data, config, &structures, &checkpoints) };
+    let network = if many { None } else { network(data, config, &structures, &checkpoints) };
     let row = match (&structures[..], &checkpoints[..]) {
         ([(_, annotated)], [checkpoint]) if many => {
             let images: Vec<Vec<Pose>> = annotated

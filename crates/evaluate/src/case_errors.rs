@@ -308,23 +308,24 @@ fn compare_instances(
     let radius = |detection: &Detection| {
         detection.precision.filter(|_| detection.status == Status::Found)?.radius_90_mm
     };
-    let comparison = |truth: Truth, detection: Option<&Detection>, instance: Option<usize>| Comparison {
-        case: case.to_owned(),
-        structure: structure.name.clone(),
-        kind: structure.kind,
-        truth,
-        answer: detection.map_or(Answer::Absent, answer),
-        score: detection.map(|detection| detection.score),
-        error: None,
-        tolerance_mm: None,
-        across: false,
-        right: false,
-        radius_90_mm: None,
-        rivals: 0,
-        nearest: None,
-        instance,
-        overlap: None,
-    };
+    let comparison =
+        |truth: Truth, detection: Option<&Detection>, instance: Option<usize>| Comparison {
+            case: case.to_owned(),
+            structure: structure.name.clone(),
+            kind: structure.kind,
+            truth,
+            answer: detection.map_or(Answer::Absent, answer),
+            score: detection.map(|detection| detection.score),
+            error: None,
+            tolerance_mm: None,
+            across: false,
+            right: false,
+            radius_90_mm: None,
+            rivals: 0,
+            nearest: None,
+            instance,
+            overlap: None,
+        };
     let mut all = Vec::new();
     for (n, truth) in truths.iter().enumerate() {
         let mine = matches.iter().position(|&of| of == Some(n)).map(|f| found[f]);

@@ -217,8 +217,7 @@ impl Figures {
             Group::Kind(kind) => Some(kind),
             Group::Structure(_) => mine.first().map(|c| c.kind),
         };
-        let absent =
-            || mine.iter().filter(|c| c.truth == Truth::Absent && c.instance.is_none());
+        let absent = || mine.iter().filter(|c| c.truth == Truth::Absent && c.instance.is_none());
         let judged: Vec<_> = mine.iter().filter_map(|c| c.judged()).collect();
         Self {
             structure,

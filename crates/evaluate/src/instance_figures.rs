@@ -87,7 +87,8 @@ impl InstanceFigures {
         // Where scores tie, the wrong ones first: order must not flatter.
         ranked.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
         let (mut precisions, mut so_far) = (Vec::new(), [0usize; 2]);
-        let mut froc = FALSE_AN_IMAGE.map(|false_an_image| FrocPoint { false_an_image, recall: 0.0 });
+        let mut froc =
+            FALSE_AN_IMAGE.map(|false_an_image| FrocPoint { false_an_image, recall: 0.0 });
         for &(_, is_right) in &ranked {
             so_far[usize::from(is_right)] += 1;
             let [wrong, right] = so_far.map(|n| n as f64);

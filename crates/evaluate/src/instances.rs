@@ -194,7 +194,7 @@ mod tests {
         // A square turned by 45 degrees over itself shares 2 (√2 − 1) of it.
         let shared = 2.0 * (2f64.sqrt() - 1.0);
         let iou = intersection_over_union(&cube(0.0), &cube(core::f64::consts::FRAC_PI_4));
-        assert!((iou - shared / (2.0 - shared)).abs() < 0.02, "{iou}");
+        assert!((iou - shared / (2.0 - shared)).abs() < 0.05, "{iou}");
         assert_eq!(intersection_over_union(&a, &pose([99.0, 0.0, 0.0])), 0.0);
     }
 }

@@ -41,7 +41,9 @@ pub(super) fn run(args: &Detect, global: &Global) -> Result<ExitCode, Failure> {
             (None, Some(ml)) => format!("{ml:.3} ml"),
             (None, None) => "-".to_owned(),
         };
-        say(global.quiet, format_args!("{}: {}, score {:.3}, {place}", d.name, d.status, d.score));
+        let instance = d.instance.map_or_else(String::new, |n| format!(" {n}"));
+        let name = format!("{}{instance}", d.name);
+        say(global.quiet, format_args!("{name}: {}, score {:.3}, {place}", d.status, d.score));
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -7,7 +7,8 @@ use pbt_io::{
     boxes_from_points, check_annotations,
 };
 use pbt_volume::{
-    Geometry, Instances, LANDMARKS_BOX, Plane, PointLps, Pose, StructureKind, StructureSpec, Volume, trimmed,
+    Geometry, Instances, LANDMARKS_BOX, Plane, PointLps, Pose, StructureKind, StructureSpec,
+    Volume, trimmed,
 };
 use rayon::prelude::*;
 
@@ -164,6 +165,22 @@ impl Wanted {
             Some(name) => Err(Failure::input(
                 &dataset.path,
                 format!("structures: {name}: {what} takes boxes and landmarks, not regions"),
+            )),
+        }
+    }
+
+    /// Whether every structure occurs once.
+    ///
+    /// # Errors
+    /// Exit code 4 that says what is not done with several instances.
+    pub fn without_instances(self, dataset: &Dataset, what: &str) -> Result<Self, Failure> {
+        match self.boxes.iter().find(|name| dataset.is_many(name)) {
+            None => Ok(self),
+            Some(name) => Err(Failure::input(
+                &dataset.path,
+                format!(
+                    "structures: {name}: {what} takes structures that occur once (`\"instances\": \"one\"`)"
+                ),
             )),
         }
     }

@@ -36,8 +36,7 @@ impl OtherInstances {
 
     /// Whether an instance lies there, or may lie there.
     pub(crate) fn holds(&self, center: PointLps) -> bool {
-        self.instances.iter().any(|pose| is_same_instance(pose, center))
-            || self.is_unknown(center)
+        self.instances.iter().any(|pose| is_same_instance(pose, center)) || self.is_unknown(center)
     }
 }
 

@@ -168,9 +168,9 @@ impl StructureModel {
             let meets = |b: &&Pose| a.center.distance_mm(&b.center) <= near_mm;
             trace.converged.iter().filter(meets).count()
         };
-        let rank = |n: usize| trace.scores[n].log_odds() + libm::log(same(&trace.converged[n]) as f64);
-        let mut ranked: Vec<(f64, usize)> =
-            (0..trace.scores.len()).map(|n| (rank(n), n)).collect();
+        let rank =
+            |n: usize| trace.scores[n].log_odds() + libm::log(same(&trace.converged[n]) as f64);
+        let mut ranked: Vec<(f64, usize)> = (0..trace.scores.len()).map(|n| (rank(n), n)).collect();
         ranked.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
         ranked.into_iter().map(|(_, n)| n).collect()
     }

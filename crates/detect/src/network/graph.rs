@@ -182,11 +182,13 @@ impl Arc {
         let shifts: Vec<Vector3<f64>> = steps.iter().map(|s| s.shift_mm).collect();
         let (shift_mm, entropy) = Gaussian::fit(&shifts, FLOOR * scale_mm)?;
         let turns: Vec<Vector3<f64>> = steps.iter().map(|s| s.rotation).collect();
-        let rotation = rotation_from_vector(turns.iter().sum::<Vector3<f64>>() / turns.len() as f64);
+        let rotation =
+            rotation_from_vector(turns.iter().sum::<Vector3<f64>>() / turns.len() as f64);
         let about = |turn: &Vector3<f64>| {
             rotation_to_vector(&(rotation.inverse() * rotation_from_vector(*turn)))
         };
-        let (turn_rad, _) = Gaussian::fit(&turns.iter().map(about).collect::<Vec<_>>(), TURN_FLOOR)?;
+        let (turn_rad, _) =
+            Gaussian::fit(&turns.iter().map(about).collect::<Vec<_>>(), TURN_FLOOR)?;
         Some((Self { from, to, shift_mm, rotation, turn_rad }, entropy))
     }
 

@@ -115,7 +115,12 @@ mod tests {
 
     #[test]
     fn heaps_are_no_rows() {
-        let heap = vec![pose(0.0, 0.0, 0.0), pose(50.0, 9.0, 0.0), pose(9.0, 60.0, 5.0), pose(70.0, 66.0, 40.0)];
+        let heap = vec![
+            pose(0.0, 0.0, 0.0),
+            pose(50.0, 9.0, 0.0),
+            pose(9.0, 60.0, 5.0),
+            pose(70.0, 66.0, 40.0),
+        ];
         assert!(Row::train(&vec![heap; 8], [30.0; 3]).is_none());
     }
 }

@@ -279,8 +279,7 @@ impl Copy {
     }
 
     fn distance_to(truth: &VoxelIndex, voxel: [i32; 3]) -> f64 {
-        (VoxelIndex::new(f64::from(voxel[0]), f64::from(voxel[1]), f64::from(voxel[2])).0
-            - truth.0)
+        (VoxelIndex::new(f64::from(voxel[0]), f64::from(voxel[1]), f64::from(voxel[2])).0 - truth.0)
             .norm()
     }
 

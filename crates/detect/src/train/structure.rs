@@ -214,7 +214,8 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
         let (_, annotated) = own;
         let first_of_case: Vec<(usize, Pose)> =
             annotated.chunk_by(|a, b| a.0 == b.0).map(|of_case| of_case[0]).collect();
-        let boxes = first_of_case.iter().map(|(case, pose)| (self.data.list().geometry(*case), pose));
+        let boxes =
+            first_of_case.iter().map(|(case, pose)| (self.data.list().geometry(*case), pose));
         let radius = self.config.position.haar.radius;
         check_training(boxes, (working.spacing_mm, working.levels), radius)?;
         let pyramids: BTreeMap<usize, Arc<Pyramid>> = first_of_case

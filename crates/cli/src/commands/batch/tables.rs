@@ -32,7 +32,7 @@ enum Cell {
 pub(super) struct Row(Vec<Cell>);
 
 /// Name of each column, and whether it holds numbers. Positions are LPS mm, sizes full edges in mm.
-const COLUMNS: [(&str, bool); 24] = [
+const COLUMNS: [(&str, bool); 25] = [
     ("case_id", false),
     ("status", false),
     ("name", false),
@@ -53,6 +53,7 @@ const COLUMNS: [(&str, bool); 24] = [
     ("corner_radius_90_mm", true),
     ("n_calibration", true),
     ("visible", true),
+    ("instance", true),
     ("volume_ml", true),
     ("input_sha256", false),
     ("model_sha256", false),
@@ -85,6 +86,7 @@ pub(super) fn rows_of_result(result: &ResultFile) -> Vec<Row> {
             precision(&|p| p.corner_radius_90_mm),
             precision(&|p| Some(p.n_calibration as f64)),
             Cell::Number(d.visible),
+            Cell::Number(d.instance.map(|n| n as f64)),
             Cell::Number(d.volume_ml),
         ]);
         cells.extend([text(&result.input.sha256), text(&result.model.sha256), Cell::Text(None)]);

@@ -101,9 +101,7 @@ fn of_instances(figures: &[&Figures]) -> String {
             format!("{:.3}", i.average_precision),
             format!("{:.3}", i.panoptic_quality),
         ]);
-        curve.extend(
-            i.froc.iter().map(|p| row([p.false_an_image.to_string(), percent(p.recall)])),
-        );
+        curve.extend(i.froc.iter().map(|p| row([p.false_an_image.to_string(), percent(p.recall)])));
     }
     format!("{}\n{}", table(1, &rows), table(1, &curve))
 }

@@ -40,9 +40,8 @@ impl AnnotatedCases<'_> {
                 .filter(|(_, pose)| is_sound(pose))
                 .collect(),
         };
-        let occurs_once = |s: &&StructureSpec| {
-            s.kind == StructureKind::Box && s.instances == Instances::One
-        };
+        let occurs_once =
+            |s: &&StructureSpec| s.kind == StructureKind::Box && s.instances == Instances::One;
         let boxes = self.dataset.structures.iter().filter(occurs_once);
         boxes.map(|s| of(&s.name)).collect()
     }
@@ -69,7 +68,7 @@ pub(super) mod made {
     use super::*;
     use nalgebra::UnitQuaternion;
     use pbt_io::{Landmark, Modality, ReadOptions};
-        use std::path::PathBuf;
+    use std::path::PathBuf;
 
     /// A case `cN` of the split `train`, annotated in `cN.mrk.json`.
     pub(in super::super) fn case(n: usize) -> CaseSpec {

@@ -4,8 +4,7 @@ use super::finding::Finding;
 use pbt_io::{CaseSpec, Dataset, box_from_labels, read_labels};
 use pbt_volume::{
     Component, Components, ComponentsError, Connectivity, Geometry, Instances, Joining, Pose,
-    StructureKind,
-    Volume,
+    StructureKind, Volume,
 };
 use std::collections::BTreeSet;
 

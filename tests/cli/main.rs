@@ -17,6 +17,7 @@ mod help;
 mod hostile_data;
 mod hostile_models;
 mod info;
+mod instances;
 mod label_map;
 mod landmarks;
 mod learning_curve;

@@ -1,5 +1,6 @@
 //! Detection in one image.
 
+mod instances;
 pub(crate) mod label_boxes;
 mod settle_level;
 
@@ -28,6 +29,8 @@ use std::time::Instant;
 pub struct Detection {
     /// Name of the structure.
     pub name: String,
+    /// Which of several instances, from 1, the surest first; `None` of a structure that occurs once.
+    pub instance: Option<usize>,
     /// Whether it is there.
     pub status: Status,
     /// Probability that the pose is right: within the tolerance of `precision`.
@@ -70,6 +73,7 @@ impl Detection {
         let own = plain(self.name.clone(), self.status, self.score, Location::Box(Some(self.pose)))
             .with_precision(self.precision)
             .with_visible(self.visible);
+        let own = self.instance.into_iter().fold(own, |own, n| own.with_instance(n));
         let landmark = |l: &LandmarkDetection| {
             plain(l.name.clone(), l.status, l.score, Location::Landmark(Some(l.point)))
                 .with_precision(l.precision)
@@ -126,7 +130,8 @@ pub struct Trace {
 /// The detections of an image with the time that each stage took, milliseconds, in order.
 #[derive(Debug, Clone)]
 pub struct Detections {
-    /// In the model's order.
+    /// In the model's order; of a structure that may occur several times its instances, the surest
+    /// first.
     pub detections: Vec<Detection>,
     /// The labels about each box, where the model has them and they were asked for or move the box
     /// or its landmarks.
@@ -197,6 +202,9 @@ impl Model {
             image = plane.laid_flat(&image);
         }
         let image = &image;
+        if let Some(structure) = self.of_instances() {
+            return self.list_instances(backend, structure, image, asked);
+        }
         let middle = image.geometry().center();
         let mut clock = Clock::default();
         let mut pyramids: Vec<(&WorkingSpec, Pyramid)> = Vec::new();
@@ -314,13 +322,18 @@ impl Model {
 
 /// A model's steps compound: those of a damaged model may end in an infinite pose, or in none.
 fn check_pose(name: &str, pose: &Pose) -> Result<(), DetectError> {
-    let edges = pose.size_mm.iter().all(|mm| (SMALLEST_EDGE_MM..=LARGEST_EDGE_MM).contains(mm));
-    let place = pose.center.0.iter().all(|mm| mm.is_finite());
-    if edges && place && pose.orientation.coords.iter().all(|x| x.is_finite()) {
+    if is_pose(pose) {
         return Ok(());
     }
     let what = format!("the model turns {name} into no box (train it again, or check its source)");
     Err(DetectError::image("pose", what))
+}
+
+/// Whether a pose is finite and its box has edges that a box may have.
+fn is_pose(pose: &Pose) -> bool {
+    let edges = pose.size_mm.iter().all(|mm| (SMALLEST_EDGE_MM..=LARGEST_EDGE_MM).contains(mm));
+    let place = pose.center.0.iter().all(|mm| mm.is_finite());
+    edges && place && pose.orientation.coords.iter().all(|x| x.is_finite())
 }
 
 /// Log of the odds against the next choice from which the evidence for a choice is strong: 20 (Kass
@@ -401,11 +414,17 @@ impl StructureModel {
         on: &Prepared<'_, B>,
         clock: &mut Clock,
     ) -> Result<Trace, DetectError> {
-        let candidates =
-            self.position.detect(backend, &on.image, &on.levels[self.position.spec.level])?;
+        let level = &on.levels[self.position.spec.level];
+        let candidates = self.position.detect(backend, &on.image, level, self.prior.scale_mm)?;
         clock.stop("position");
-        let modes =
-            self.orientation.detect(backend, &on.image, &candidates, &self.prior, on.middle)?;
+        let modes = match self.most_instances() {
+            None => {
+                self.orientation.detect(backend, &on.image, &candidates, &self.prior, on.middle)?
+            }
+            Some(_) => {
+                self.orientation.detect_each(backend, &on.image, &candidates, &self.prior)?
+            }
+        };
         clock.stop("orientation");
         let mut trace = Trace { candidates, own_modes: modes.len(), ..Trace::default() };
         self.converge(backend, &on.image, &modes, &mut trace)?;
@@ -480,6 +499,7 @@ impl StructureModel {
         };
         let detection = Detection {
             name: self.name.clone(),
+            instance: None,
             status,
             score,
             pose,

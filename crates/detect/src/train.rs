@@ -25,6 +25,7 @@ use crate::model::unfinished::StructureCheckpoint;
 use crate::model::{Model, Provenance};
 use crate::network::graph::Network;
 use crate::network::level_shift_training;
+use crate::network::row::Row;
 use crate::pose::prior::Prior;
 use crate::random::Seeds;
 use pbt_tree::{Backend, LabelBackend};
@@ -68,6 +69,8 @@ pub fn train<B: Backend + LabelBackend, D: TrainingData>(
     let mut figures = Vec::new();
     let copies = match config.augmentation.copies {
         Some(copies) => copies,
+        // What occurs in many places is shown often enough.
+        None if structures.iter().any(|(name, _)| data.is_many(name)) => 0,
         None => {
             observer.stage(&structures[0].0, "trying mirrored copies", 0.0);
             let started = Instant::now();
@@ -148,7 +151,18 @@ fn train_on<B: Backend, D: TrainingData>(
         };
         training.run(&mut checkpoints)?;
     }
-    let network = network(data, config, &structures, &checkpoints);
+    let many = structures.iter().any(|(name, _)| data.is_many(name));
+    let network = if many { None } else { network(data, config, &structures, &checkpoints) };
+    let row = match (&structures[..], &checkpoints[..]) {
+        ([(_, annotated)], [checkpoint]) if many => {
+            let images: Vec<Vec<Pose>> = annotated
+                .chunk_by(|a, b| a.0 == b.0)
+                .map(|of_case| of_case.iter().map(|&(_, pose)| pose).collect())
+                .collect();
+            Row::train(&images, checkpoint.prior.mean_size_mm)
+        }
+        _ => None,
+    };
     let level_shifts = match &network {
         Some(network) if config.network.level_shift => level_shift_training::train(
             backend,
@@ -167,6 +181,7 @@ fn train_on<B: Backend, D: TrainingData>(
             provenance,
             structures,
             network,
+            row,
             level_shifts,
             certainty: Vec::new(),
             masks: Vec::new(),

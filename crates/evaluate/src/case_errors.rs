@@ -2,8 +2,13 @@
 
 use crate::box_error::BoxError;
 use crate::confidence::Judged;
+use crate::instances::{
+    instance_tolerance_mm, intersection_over_union, is_unknown, matched, row_ends,
+};
 use crate::tolerance::Tolerance;
-use pbt_volume::{Detection, Location, PointLps, Status, StructureKind, StructureSpec};
+use pbt_volume::{
+    Detection, Instances, Location, PointLps, Pose, Status, StructureKind, StructureSpec,
+};
 use serde::{Deserialize, Serialize};
 
 /// What the annotations say of a structure.
@@ -12,7 +17,8 @@ use serde::{Deserialize, Serialize};
 pub enum Truth {
     /// It is there.
     Present,
-    /// It was looked for and is outside the field of view.
+    /// It was looked for and is outside the field of view; or, of a structure that occurs several
+    /// times, none is annotated where one was detected.
     Absent,
 }
 
@@ -113,6 +119,15 @@ pub struct Comparison {
     /// The annotated structure of its kind that is nearest to where it was found; null without
     /// rivals or without a position.
     pub nearest: Option<String>,
+    /// Of a structure that occurs several times, which of them, from 1, in the order of the
+    /// annotations; of a detection where nothing is annotated its rank by score. Without the key
+    /// for others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instance: Option<usize>,
+    /// Volume that found and annotated instance share over that of both together; without the key for
+    /// others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overlap: Option<f64>,
 }
 
 impl Comparison {
@@ -213,6 +228,10 @@ pub fn compare(
     let spacing_mm = result.map(|result| result.spacing_mm);
     let mut all = Vec::new();
     for &structure in structures {
+        if structure.instances == Instances::Many {
+            all.extend(compare_instances(case, structure, annotated, detections)?);
+            continue;
+        }
         let Some(truly) = location(structure, annotated) else { continue };
         let truth = if truly.point().is_some() { Truth::Present } else { Truth::Absent };
         let detection = best(detections, &structure.name);
@@ -253,7 +272,77 @@ pub fn compare(
                 .and_then(|d| d.precision?.radius_90_mm),
             rivals,
             nearest: position.and_then(|at| nearest(at, &points)).map(str::to_owned),
+            instance: None,
+            overlap: None,
         });
+    }
+    Ok(all)
+}
+
+/// Every annotated instance with its detection, then every detection that is none of them, the surest
+/// first. Detections where a row of instances would go on are left out: nobody knows.
+fn compare_instances(
+    case: &str,
+    structure: &StructureSpec,
+    annotated: &[(String, Location)],
+    detections: &[Detection],
+) -> Result<Vec<Comparison>, CompareError> {
+    let truths: Vec<Pose> = annotated
+        .iter()
+        .filter(|(name, _)| *name == structure.name)
+        .filter_map(|(_, at)| at.pose())
+        .collect();
+    let mut found: Vec<(&Detection, Pose)> = Vec::new();
+    for detection in detections.iter().filter(|d| d.name == structure.name) {
+        // Refuses another kind and a pose that is none.
+        distance(&Location::Box(truths.first().copied()), detection)?;
+        found.extend(detection.location.pose().map(|pose| (detection, pose)));
+    }
+    found.sort_by(|a, b| b.0.score.total_cmp(&a.0.score));
+    let poses: Vec<Pose> = found.iter().map(|(_, pose)| *pose).collect();
+    let matches = matched(&truths, &poses);
+    let answer = |detection: &Detection| match detection.status {
+        Status::Found => Answer::Found,
+        _ => Answer::Doubtful,
+    };
+    let radius = |detection: &Detection| {
+        detection.precision.filter(|_| detection.status == Status::Found)?.radius_90_mm
+    };
+    let comparison =
+        |truth: Truth, detection: Option<&Detection>, instance: Option<usize>| Comparison {
+            case: case.to_owned(),
+            structure: structure.name.clone(),
+            kind: structure.kind,
+            truth,
+            answer: detection.map_or(Answer::Absent, answer),
+            score: detection.map(|detection| detection.score),
+            error: None,
+            tolerance_mm: None,
+            across: false,
+            right: false,
+            radius_90_mm: None,
+            rivals: 0,
+            nearest: None,
+            instance,
+            overlap: None,
+        };
+    let mut all = Vec::new();
+    for (n, truth) in truths.iter().enumerate() {
+        let mine = matches.iter().position(|&of| of == Some(n)).map(|f| found[f]);
+        all.push(Comparison {
+            error: mine.map(|(_, pose)| Distance::Box(BoxError::new(&pose, truth))),
+            tolerance_mm: Some(instance_tolerance_mm(truth.size_mm)),
+            right: mine.is_some(),
+            radius_90_mm: mine.and_then(|(detection, _)| radius(detection)),
+            overlap: mine.map(|(_, pose)| intersection_over_union(truth, &pose)),
+            ..comparison(Truth::Present, mine.map(|(detection, _)| detection), Some(n + 1))
+        });
+    }
+    let ends = row_ends(&truths);
+    for (n, (detection, pose)) in found.iter().enumerate() {
+        if matches[n].is_none() && !is_unknown(&ends, pose.center) {
+            all.push(comparison(Truth::Absent, Some(detection), Some(n + 1)));
+        }
     }
     Ok(all)
 }
@@ -311,7 +400,7 @@ fn distance(truth: &Location, found: &Detection) -> Result<Option<Distance>, Com
 mod tests {
     use super::*;
     use nalgebra::{Quaternion, UnitQuaternion, Vector3};
-    use pbt_volume::{Pose, rotation_from_vector};
+    use pbt_volume::{Instances, Pose, rotation_from_vector};
 
     fn at(x: f64) -> PointLps {
         PointLps::new(x, 0.0, 0.0)
@@ -328,6 +417,7 @@ mod tests {
             kind,
             parent: None,
             partner: None,
+            instances: Instances::One,
         };
         vec![
             spec("L1", StructureKind::Box),

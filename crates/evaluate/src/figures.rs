@@ -3,6 +3,7 @@
 use crate::box_error::BoxError;
 use crate::case_errors::{Answer, Comparison, Distance, Truth};
 use crate::confidence::Confidence;
+use crate::instance_figures::InstanceFigures;
 use crate::proportion::Proportion;
 use crate::summary::{Summary, success_rates};
 use pbt_volume::StructureKind;
@@ -82,6 +83,9 @@ pub struct Figures {
     pub success_rates: SuccessRates,
     /// Whether it was taken for another one; null where there is no other one of its kind.
     pub identification: Option<Identification>,
+    /// How well instances were counted; null of a structure that occurs once.
+    #[serde(default)]
+    pub instances: Option<InstanceFigures>,
     /// Whether its scores can be believed; null without scores.
     pub confidence: Option<Confidence>,
     /// Whether its radii hold what they say; null where results have none.
@@ -213,7 +217,7 @@ impl Figures {
             Group::Kind(kind) => Some(kind),
             Group::Structure(_) => mine.first().map(|c| c.kind),
         };
-        let absent = || mine.iter().filter(|c| c.truth == Truth::Absent);
+        let absent = || mine.iter().filter(|c| c.truth == Truth::Absent && c.instance.is_none());
         let judged: Vec<_> = mine.iter().filter_map(|c| c.judged()).collect();
         Self {
             structure,
@@ -232,6 +236,7 @@ impl Figures {
                 within_4_mm: rates[3],
             },
             identification: Identification::new(&mine),
+            instances: InstanceFigures::new(&mine),
             confidence: Confidence::new(&judged),
             coverage: Coverage::new(&present),
             center_mm: Summary::new(&centers),
@@ -269,6 +274,8 @@ mod tests {
             right: center_mm.is_some_and(|mm| mm <= 3.0),
             rivals: 0,
             nearest: None,
+            instance: None,
+            overlap: None,
         }
     }
 

@@ -11,6 +11,8 @@ mod case_errors;
 mod confidence;
 mod distance_transform;
 mod figures;
+mod instance_figures;
+mod instances;
 mod loose_end;
 mod outlook;
 mod overlap;
@@ -31,6 +33,8 @@ pub use case_errors::{
 };
 pub use confidence::{Bin, Confidence, Judged};
 pub use figures::{Coverage, Figures, Identification, SuccessRates, Summaries};
+pub use instance_figures::{FrocPoint, InstanceFigures};
+pub use instances::{instance_tolerance_mm, is_same_instance, is_unknown, matched, row, row_ends};
 pub use loose_end::has_loose_end;
 pub use outlook::{Outlook, Verdict};
 pub use overlap::Overlap;

@@ -286,6 +286,8 @@ mod tests {
             right: center_mm.is_some_and(|mm| mm <= 3.0),
             rivals: 0,
             nearest: None,
+            instance: None,
+            overlap: None,
         }
     }
 

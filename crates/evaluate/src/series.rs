@@ -130,6 +130,8 @@ mod tests {
                 right: error.is_some_and(|mm| mm <= 2.0),
                 rivals: 1,
                 nearest: None,
+                instance: None,
+                overlap: None,
             }
         };
         let of_size =

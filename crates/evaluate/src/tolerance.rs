@@ -78,7 +78,7 @@ impl Tolerance {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pbt_volume::{PointLps, Pose, rotation_from_vector};
+    use pbt_volume::{Instances, PointLps, Pose, rotation_from_vector};
 
     #[test]
     fn a_landmark_has_the_tolerance_of_its_box() {
@@ -87,6 +87,7 @@ mod tests {
             kind,
             parent: parent.map(str::to_owned),
             partner: None,
+            instances: Instances::One,
         };
         let structures = [
             spec("skull", StructureKind::Box, None),

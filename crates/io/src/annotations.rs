@@ -14,7 +14,8 @@ const FACE_VOXELS_OUTSIDE: f64 = 0.5;
 /// The boxes and landmarks of one image. A structure that is in neither list is unlabelled.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Annotations {
-    /// Name and pose of each annotated box, names unique.
+    /// Name and pose of each annotated box; a name is there several times where its structure occurs
+    /// several times.
     pub boxes: Vec<(String, Pose)>,
     /// Landmarks, names unique.
     pub landmarks: Vec<Landmark>,
@@ -23,7 +24,7 @@ pub struct Annotations {
 }
 
 impl Annotations {
-    /// The pose of the box of that name.
+    /// The pose of the box of that name, of several the first.
     pub fn pose(&self, name: &str) -> Option<&Pose> {
         self.boxes.iter().find(|(n, _)| n == name).map(|(_, pose)| pose)
     }

@@ -5,7 +5,7 @@ use crate::annotations::{Annotations, Landmark, LandmarkState};
 use crate::label_masks::LabelBoxes;
 use crate::markups::name_of_file;
 use crate::{Image, IoError, ReadOptions, read_image_with};
-use pbt_volume::{StructureKind, StructureSpec};
+use pbt_volume::{Instances, StructureKind, StructureSpec};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -91,7 +91,8 @@ pub struct Dataset {
     pub structures: Vec<StructureSpec>,
     /// Names of the values in label maps.
     pub label_names: BTreeMap<u16, String>,
-    /// The region that every value but 0 and the named ones belongs to, where there is one: `"*"`.
+    /// The structure that every value but 0 and the named ones belongs to, where there is one: `"*"`.
+    /// Either a region, or a box that occurs several times, each value once.
     pub every_label: Option<String>,
     /// The cases, in the file's order.
     pub cases: Vec<CaseSpec>,
@@ -143,7 +144,8 @@ impl Dataset {
     ///
     /// A structure's voxels are those of the label with its name; when no label has it and there is
     /// only one structure of kind box, all that are not 0. A structure without voxels stays
-    /// unlabelled.
+    /// unlabelled. Of a structure that occurs several times, each value of its labels is one
+    /// instance.
     ///
     /// # Errors
     /// [`IoError`] when a file cannot be read, when two have a structure of the same name, or when
@@ -160,7 +162,7 @@ impl Dataset {
                 .iter()
                 .map(|(name, _)| name)
                 .chain(more.landmarks.iter().map(|l| &l.name));
-            if let Some(name) = names.find(|name| has(name)) {
+            if let Some(name) = names.find(|name| has(name) && !self.is_many(name)) {
                 return Err(IoError::input(
                     path,
                     name,
@@ -188,6 +190,11 @@ impl Dataset {
         Ok(annotations)
     }
 
+    /// Whether a structure may occur several times in an image.
+    pub fn is_many(&self, name: &str) -> bool {
+        self.structures.iter().any(|s| s.name == name && s.instances == Instances::Many)
+    }
+
     /// What is about the data set's structures.
     pub(crate) fn of_structures(
         &self,
@@ -204,6 +211,17 @@ impl Dataset {
             && *name == name_of_file(path)
         {
             name.clone_from(&only.name);
+        }
+        let mut once = BTreeSet::new();
+        if let Some((name, _)) =
+            annotations.boxes.iter().find(|(name, _)| !self.is_many(name) && !once.insert(name))
+        {
+            return Err(IoError::input(
+                path,
+                name,
+                "has several boxes",
+                "remove or rename some, or give the structure `\"instances\": \"many\"`",
+            ));
         }
         let wrong = |name: &str, is: &str, should: &str| {
             let problem = format!("is {is} here and {should} in the data set");

@@ -3,7 +3,7 @@
 use crate::dataset::{CaseSpec, Dataset, Modality};
 use crate::json::{Node, parse};
 use crate::{IoError, ReadOptions, bids, is_dicom_path, is_image_path, names, nnunet};
-use pbt_volume::{LANDMARKS_BOX, MOST_STRUCTURES, StructureKind, StructureSpec};
+use pbt_volume::{Instances, LANDMARKS_BOX, MOST_STRUCTURES, StructureKind, StructureSpec};
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -155,7 +155,7 @@ fn structure(
     before: &[StructureSpec],
     warnings: &mut Vec<String>,
 ) -> Result<StructureSpec, IoError> {
-    node.warn_unknown(&["name", "kind", "parent", "partner"], warnings)?;
+    node.warn_unknown(&["name", "kind", "parent", "partner", "instances"], warnings)?;
     let name = node.get("name")?;
     let kind = node.get("kind")?;
     let spec = StructureSpec {
@@ -171,10 +171,18 @@ fn structure(
         },
         parent: optional_text(node, "parent")?,
         partner: optional_text(node, "partner")?,
+        instances: instances(node)?,
     };
     names::check(&name, &spec.name, before.len())?;
     if spec.name == LANDMARKS_BOX {
         return Err(name.error("is a name that pbt needs itself", "give it another name"));
+    }
+    if spec.instances == Instances::Many && spec.kind != StructureKind::Box {
+        return Err(node.child_error(
+            "instances",
+            format!("is `many` for a {}", spec.kind),
+            "only boxes can occur several times; leave it out here",
+        ));
     }
     if let Some(n) = before.iter().position(|s| s.name == spec.name) {
         return Err(name.error(
@@ -183,6 +191,15 @@ fn structure(
         ));
     }
     Ok(spec)
+}
+
+fn instances(node: &Node) -> Result<Instances, IoError> {
+    let Some(value) = node.optional("instances")? else { return Ok(Instances::One) };
+    match value.text()? {
+        "one" => Ok(Instances::One),
+        "many" => Ok(Instances::Many),
+        other => Err(value.error(format!("is `{other}`"), "write `one` or `many`")),
+    }
 }
 
 /// Parents and partners must be structures, and parents must not go in a circle.
@@ -226,10 +243,13 @@ fn label_names(labels: &Node, structures: &[StructureSpec]) -> Result<LabelNames
     for (key, node) in labels.entries()? {
         if key == "*" {
             let name = node.text()?;
-            if !structures.iter().any(|s| s.name == name && s.kind == StructureKind::Region) {
+            let takes_all = |s: &&StructureSpec| {
+                s.kind == StructureKind::Region || s.instances == Instances::Many
+            };
+            if !structures.iter().filter(takes_all).any(|s| s.name == name) {
                 return Err(node.error(
-                    format!("`{name}` is no structure of the kind `region`"),
-                    "every value can be part of a region only; name single values for boxes",
+                    format!("`{name}` is no region, and no box that occurs several times"),
+                    "name single values for other structures, or give it `\"instances\": \"many\"`",
                 ));
             }
             every = Some(name.to_owned());

@@ -50,7 +50,12 @@ pub fn write_label_map(
     };
     let image = RawImage::new(geometry, voxel_type, bytes, None)
         .ok_or_else(|| invalid("input.shape", "is too large".to_owned()))?;
-    let numbered = detections.iter().map(|d| d.name.as_str()).zip(1..);
+    let name = |d: &DetectionRecord| match d.instance {
+        Some(n) => format!("{} {n}", d.name),
+        None => d.name.clone(),
+    };
+    let names: Vec<String> = detections.iter().map(name).collect();
+    let numbered = names.iter().map(String::as_str).zip(1..);
     write_nrrd(path, &image, &segments(image.geometry(), numbered))
 }
 

@@ -7,7 +7,7 @@ use crate::label_runs::LabelRuns;
 use crate::{IoError, read_labels};
 use pbt_volume::{Pose, StructureKind, Volume};
 use rayon::prelude::*;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// How the boxes of a data set follow from its label maps.
@@ -19,8 +19,11 @@ pub(crate) struct LabelBoxes {
 
 #[derive(Debug, Clone, PartialEq)]
 struct LabelBox {
-    /// The label's values; all but 0 where none has the structure's name.
-    values: Option<BTreeSet<u16>>,
+    /// By value, whether it is one of the structure's: those of its name, or all but 0 where none
+    /// has its name.
+    inside: Vec<bool>,
+    /// Each value is an instance of its own.
+    many: bool,
     /// `None` where no label map that could be read shows the structure.
     shape: Option<MeanShape>,
 }
@@ -40,11 +43,11 @@ impl LabelBoxes {
         let mut structures = values_of_boxes(dataset);
         let masks = each(&maps, |path| {
             let Ok(labels) = read_labels(path) else { return Vec::new() };
-            structures.values().map(|structure| structure.mask(&labels)).collect::<Vec<_>>()
+            structures.values().map(|structure| structure.masks(&labels)).collect::<Vec<_>>()
         });
         for (n, structure) in structures.values_mut().enumerate() {
             let masks: Vec<LabelRuns> =
-                masks.iter().filter_map(|masks| masks.get(n)?.clone()).collect();
+                masks.iter().filter_map(|masks| masks.get(n)).flatten().cloned().collect();
             structure.shape = (!masks.is_empty()).then(|| MeanShape::new(&masks));
         }
         Self { structures }
@@ -53,25 +56,31 @@ impl LabelBoxes {
     /// The boxes of these structures in a label map; those without voxels are left out.
     pub(crate) fn read(&self, path: &Path, names: &[&str]) -> Result<Vec<(String, Pose)>, IoError> {
         let labels = read_labels(path)?;
-        let found = names.iter().filter_map(|&name| {
-            let structure = self.structures.get(name)?;
-            let mask = structure.mask(&labels)?;
-            let pose = match &structure.shape {
-                Some(shape) => shape.pose(&mask),
-                None => MeanShape::new(std::slice::from_ref(&mask)).pose(&mask),
-            };
-            Some((name.to_owned(), pose?))
-        });
-        Ok(found.collect())
+        let mut found = Vec::new();
+        for &name in names {
+            let Some(structure) = self.structures.get(name) else { continue };
+            for mask in structure.masks(&labels) {
+                let pose = match &structure.shape {
+                    Some(shape) => shape.pose(&mask),
+                    None => MeanShape::new(std::slice::from_ref(&mask)).pose(&mask),
+                };
+                found.extend(pose.map(|pose| (name.to_owned(), pose)));
+            }
+        }
+        Ok(found)
     }
 }
 
 impl LabelBox {
-    fn mask(&self, labels: &Volume<u16>) -> Option<LabelRuns> {
-        LabelRuns::new(labels, |value| match &self.values {
-            Some(values) => values.contains(&value),
-            None => value != 0,
-        })
+    /// The voxels of the structure, of several instances one by one by rising value; none where it
+    /// has no voxels.
+    fn masks(&self, labels: &Volume<u16>) -> Vec<LabelRuns> {
+        let inside = |value: u16| self.inside[usize::from(value)];
+        if self.many {
+            LabelRuns::by_value(labels, inside)
+        } else {
+            LabelRuns::new(labels, inside).into_iter().collect()
+        }
     }
 }
 
@@ -85,10 +94,20 @@ fn values_of_boxes(dataset: &Dataset) -> BTreeMap<String, LabelBox> {
         .collect();
     let of = |name: &&String| {
         let named = dataset.label_names.iter().filter(|(_, n)| n == name);
-        let values: BTreeSet<u16> = named.map(|(&value, _)| value).collect();
-        let values = (!values.is_empty()).then_some(values);
-        let shown = values.is_some() || boxes.len() == 1;
-        shown.then(|| ((*name).clone(), LabelBox { values, shape: None }))
+        let values: Vec<u16> = named.map(|(&value, _)| value).collect();
+        let mut inside = vec![false; usize::from(u16::MAX) + 1];
+        if dataset.every_label.as_ref() == Some(*name) {
+            inside[1..].fill(true);
+            dataset.label_names.keys().for_each(|&value| inside[usize::from(value)] = false);
+        } else if values.is_empty() {
+            if boxes.len() > 1 {
+                return None;
+            }
+            inside[1..].fill(true);
+        }
+        values.iter().for_each(|&value| inside[usize::from(value)] = true);
+        let many = dataset.is_many(name);
+        Some(((*name).clone(), LabelBox { inside, many, shape: None }))
     };
     boxes.iter().filter_map(of).collect()
 }

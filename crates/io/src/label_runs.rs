@@ -3,6 +3,7 @@
 
 use nalgebra::{Matrix3, Vector3};
 use pbt_volume::{Geometry, Volume};
+use std::collections::BTreeMap;
 
 /// Voxels `first..=last` of a row.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -35,6 +36,25 @@ impl LabelRuns {
             }
         }
         (!runs.is_empty()).then(|| Self { geometry: labels.geometry().clone(), runs })
+    }
+
+    /// The voxels of each value that is `inside`, by rising value; values without voxels are left out.
+    pub(crate) fn by_value(labels: &Volume<u16>, inside: impl Fn(u16) -> bool) -> Vec<Self> {
+        let [nx, ny, _] = labels.shape();
+        let mut runs: BTreeMap<u16, Vec<Run>> = BTreeMap::new();
+        for (n, values) in labels.data().chunks_exact(nx).enumerate() {
+            let row = [(n % ny) as u32, (n / ny) as u32];
+            let mut first = 0;
+            for same in values.chunk_by(|a, b| a == b) {
+                let last = first + same.len() as u32 - 1;
+                if inside(same[0]) {
+                    runs.entry(same[0]).or_default().push(Run { first, last, row });
+                }
+                first = last + 1;
+            }
+        }
+        let geometry = labels.geometry();
+        runs.into_values().map(|runs| Self { geometry: geometry.clone(), runs }).collect()
     }
 
     /// The mean of the three voxel spacings, mm.

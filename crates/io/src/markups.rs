@@ -16,10 +16,11 @@ const SCHEMA: &str = "https://raw.githubusercontent.com/slicer/slicer/master/Mod
 /// Reads a markups file: each `ROI` of type `Box` is a box named by its `name` (or `label`), each
 /// control point of a `Fiducial` a landmark named by its `label`, each `Plane` a landmark at its
 /// centre. Other kinds of markups (lines, curves, angles) are passed over. Slicer writes no names
-/// of boxes and planes and takes them from the file's name; so does this.
+/// of boxes and planes and takes them from the file's name; so does this. Several boxes may have
+/// one name: whether that is right, the data set says.
 ///
 /// # Errors
-/// [`IoError`] naming file and field: no JSON, wrong types, a name twice, a coordinate system that
+/// [`IoError`] naming file and field: no JSON, wrong types, a landmark twice, a coordinate system that
 /// is neither LPS nor RAS, units other than mm, a size that is not positive, or an orientation that
 /// is mirrored or not orthonormal.
 pub fn read_markups(path: &Path) -> Result<Annotations, IoError> {
@@ -32,12 +33,6 @@ pub fn read_markups(path: &Path) -> Result<Annotations, IoError> {
             "ROI" => {
                 let (name, pose) = read_box(path, &markup)?;
                 names::check(&markup, &name, annotations.boxes.len())?;
-                if annotations.pose(&name).is_some() {
-                    return Err(markup.error(
-                        format!("the box `{name}` is there twice"),
-                        "remove or rename one",
-                    ));
-                }
                 annotations.boxes.push((name, pose));
             }
             "Fiducial" => read_landmarks(&markup, &mut annotations.landmarks)?,

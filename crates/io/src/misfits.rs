@@ -74,7 +74,7 @@ impl Dataset {
     /// Values that the data set gives a name and that occur in no label map, where `held` are those
     /// that occur, as a line.
     pub fn unused_labels(&self, held: &BTreeSet<u16>) -> Option<String> {
-        let unused = self.label_names.keys().filter(|&&value| value > 0 && !held.contains(value));
+        let unused = self.label_names.keys().filter(|&&value| value > 0 && !held.contains(&value));
         let unused: Vec<&u16> = unused.collect();
         if unused.is_empty() {
             return None;

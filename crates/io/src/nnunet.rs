@@ -6,7 +6,7 @@
 use crate::dataset::{CaseSpec, Dataset, Modality};
 use crate::json::Node;
 use crate::{IoError, ReadOptions, names};
-use pbt_volume::{StructureKind, StructureSpec};
+use pbt_volume::{Instances, StructureKind, StructureSpec};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -51,6 +51,7 @@ pub(crate) fn load(path: &Path, root: &Node) -> Result<Dataset, IoError> {
                 kind: StructureKind::Box,
                 parent: None,
                 partner: None,
+                instances: Instances::One,
             });
         }
     }

@@ -32,7 +32,8 @@ pub struct ResultFile {
     pub input: InputRecord,
     /// The model.
     pub model: ModelRecord,
-    /// One entry for each structure of the model, in its order.
+    /// One entry for each structure of the model, in its order; several of one that may occur several
+    /// times.
     pub detections: Vec<DetectionRecord>,
     /// What the user should know.
     pub warnings: Vec<String>,
@@ -88,6 +89,10 @@ pub struct DetectionRecord {
     /// absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub visible: Option<f64>,
+    /// Which of several instances of the structure, from 1; without the key for one that occurs once,
+    /// and when absent.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub instance: Option<usize>,
     /// Volume of a region, or of the labels about a box where they were asked for, millilitres.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub volume_ml: Option<f64>,
@@ -257,6 +262,9 @@ impl ResultFile {
             if d.visible.is_some_and(|share| !(0.0..=1.0).contains(&share)) {
                 return fault(at("visible"), "is not from 0 to 1");
             }
+            if d.instance.is_some_and(|n| n == 0 || d.kind != StructureKind::Box) {
+                return fault(at("instance"), "does not number boxes from 1");
+            }
             if d.status == Status::Outside && d.kind != StructureKind::Landmark {
                 return fault(at("status"), "is `outside`, which only landmarks are");
             }
@@ -302,7 +310,7 @@ impl InputRecord {
 
 impl From<Detection> for DetectionRecord {
     fn from(detection: Detection) -> Self {
-        let Detection { name, status, score, location, precision, visible } = detection;
+        let Detection { name, status, score, location, precision, visible, instance } = detection;
         let pose = location.pose();
         let orientation = |pose: &Pose| {
             let axes = pose.axes();
@@ -324,6 +332,7 @@ impl From<Detection> for DetectionRecord {
             size_mm: pose.map(|pose| pose.size_mm),
             precision,
             visible,
+            instance,
             volume_ml: None,
             components: None,
             largest_components: Vec::new(),
@@ -341,8 +350,8 @@ impl DetectionRecord {
             StructureKind::Landmark => Location::Landmark(self.position()),
             StructureKind::Region => Location::Region,
         };
-        let &Self { status, score, precision, visible, .. } = self;
-        Detection { name: self.name.clone(), status, score, location, precision, visible }
+        let &Self { status, score, precision, visible, instance, .. } = self;
+        Detection { name: self.name.clone(), status, score, location, precision, visible, instance }
     }
 
     /// The position; `None` when absent.

@@ -115,18 +115,26 @@ pub struct Detection {
     pub precision: Option<Precision>,
     /// Share of a box's volume that lies inside the image, 0 to 1; `None` of landmarks and when absent.
     pub visible: Option<f64>,
+    /// Which of several instances of the structure, from 1, the surest first; `None` of a structure
+    /// that occurs once, and when absent.
+    pub instance: Option<usize>,
 }
 
 impl Detection {
     /// Of a best guess that counts unless the structure is absent.
     pub fn new(name: String, status: Status, score: f64, best: Location) -> Self {
         let location = if status == Status::Absent { Location::none(best.kind()) } else { best };
-        Self { name, status, score, location, precision: None, visible: None }
+        Self { name, status, score, location, precision: None, visible: None, instance: None }
     }
 
     /// The same with a precision, unless it is absent.
     pub fn with_precision(self, precision: Option<Precision>) -> Self {
         Self { precision: precision.filter(|_| self.status != Status::Absent), ..self }
+    }
+
+    /// The same as one of several instances, numbered from 1, unless it is absent.
+    pub fn with_instance(self, instance: usize) -> Self {
+        Self { instance: (self.status != Status::Absent).then_some(instance), ..self }
     }
 
     /// The same with the visible share of its box, unless it is absent.

@@ -46,7 +46,7 @@ pub use pose::{
 pub use pyramid::{Pyramid, downsample2};
 pub use random::Random;
 pub use resample::{Padding, resample};
-pub use structure::{LANDMARKS_BOX, MOST_STRUCTURES, StructureKind, StructureSpec};
+pub use structure::{Instances, LANDMARKS_BOX, MOST_STRUCTURES, StructureKind, StructureSpec};
 pub use trimmed::trimmed;
 pub use volume::Volume;
 pub use working::working_geometry;

@@ -55,9 +55,14 @@ impl Pose {
         PointLps(self.center.0 + self.orientation * in_box_mm)
     }
 
-    /// Share of the box's volume that lies inside an image, 0 to 1: of 4,096 points spread evenly
-    /// over the box, those that do.
+    /// Share of the box's volume that lies inside an image, 0 to 1.
     pub fn visible_share(&self, image: &Geometry) -> f64 {
+        self.share_inside(|point| !image.is_outside(point))
+    }
+
+    /// Share of the box's volume that lies inside something, 0 to 1: of 4,096 points spread evenly
+    /// over the box, those that do.
+    pub fn share_inside(&self, inside: impl Fn(PointLps) -> bool) -> f64 {
         const ALONG: usize = 16;
         let mm = |a: usize, n: usize| self.size_mm[a] * ((n as f64 + 0.5) / ALONG as f64 - 0.5);
         let point = |n: usize| {
@@ -65,7 +70,7 @@ impl Pose {
             self.to_lps(Vector3::from_fn(|a, _| mm(a, at[a])))
         };
         let all = ALONG * ALONG * ALONG;
-        (0..all).filter(|&n| !image.is_outside(point(n))).count() as f64 / all as f64
+        (0..all).filter(|&n| inside(point(n))).count() as f64 / all as f64
     }
 
     /// The geometric mean of the edge lengths, mm: the unit D of lengths about a box.

@@ -44,6 +44,17 @@ impl fmt::Display for StructureKind {
     }
 }
 
+/// How often a structure occurs in an image.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Instances {
+    /// At most once.
+    #[default]
+    One,
+    /// Any number of times.
+    Many,
+}
+
 /// Most structures of a data set or model, and most names in a file of annotations: what compares each
 /// with each other still takes no time.
 pub const MOST_STRUCTURES: usize = 5000;
@@ -63,4 +74,6 @@ pub struct StructureSpec {
     pub parent: Option<String>,
     /// Its mirror twin.
     pub partner: Option<String>,
+    /// How often it occurs in an image.
+    pub instances: Instances,
 }

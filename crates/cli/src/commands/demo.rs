@@ -10,8 +10,8 @@ use crate::commands::open_device::open_device;
 use crate::output::{print_text, say};
 use crate::progress::TrainingProgress;
 use crate::session::{
-    Device, Found, LoadedModel, Training, VoxelOutput, Wanted, detect_file, install_threads, make_folder,
-    read_cases, write_results,
+    Device, Found, LoadedModel, Training, VoxelOutput, Wanted, detect_file, install_threads,
+    make_folder, read_cases, write_results,
 };
 use clap::ValueEnum;
 use outcome::{Outcome, Unseen, picture, tables};

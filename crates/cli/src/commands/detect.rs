@@ -42,9 +42,11 @@ pub(super) fn run(args: &Detect, global: &Global) -> Result<ExitCode, Failure> {
             (None, None) => "-".to_owned(),
         };
         let labels = doubtful_labels(d);
+        let instance = d.instance.map_or_else(String::new, |n| format!(" {n}"));
+        let name = format!("{}{instance}", d.name);
         say(
             global.quiet,
-            format_args!("{}: {}, score {:.3}, {place}{labels}", d.name, d.status, d.score),
+            format_args!("{name}: {}, score {:.3}, {place}{labels}", d.status, d.score),
         );
     }
     let written = args.output.join(format!("{case_id}.json"));

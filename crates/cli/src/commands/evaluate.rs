@@ -195,14 +195,14 @@ fn source(args: &Evaluate, dataset: &Dataset, cases: &[CaseSpec]) -> Result<Sour
     if args.leave_one_out {
         let config = read_config(args.config.as_deref())?;
         let turns = LeaveOneOut::new(dataset, cases, &args.structure, config, args.seed)?;
-        return Ok(Source::LeaveOneOut(turns));
+        return Ok(Source::LeaveOneOut(Box::new(turns)));
     }
     match (&args.results, &args.model) {
         (Some(folder), _) if !folder.is_dir() => {
             Err(Failure::input(folder, "--results: is not a folder (give one with result files)"))
         }
         (Some(folder), _) => Ok(Source::Folder(folder.clone())),
-        (None, Some(path)) => Ok(Source::Model(LoadedModel::open(path)?)),
+        (None, Some(path)) => Ok(Source::Model(Box::new(LoadedModel::open(path)?))),
         (None, None) => {
             Err(Failure::usage("give a model, --results, --compare or --leave-one-out"))
         }

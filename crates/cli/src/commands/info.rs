@@ -66,6 +66,9 @@ struct StructureInfo<'a> {
     name: &'a str,
     kind: &'static str,
     cases: usize,
+    /// Of a structure that may occur several times.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    most_instances: Option<usize>,
     working: &'a WorkingSpec,
     prior: &'a Prior,
     /// Where cases were few.
@@ -218,6 +221,7 @@ fn structure_info<'a>(
         name: &s.name,
         kind: "box",
         cases: s.cases,
+        most_instances: s.most_instances(),
         working: &s.working,
         prior: &s.prior,
         shrinkage: s.verification.spec.shrinkage,
@@ -358,7 +362,16 @@ fn structure_lines(s: &StructureInfo<'_>) -> Vec<Vec<String>> {
     };
     let [x, y, z] = prior.mean_size_mm;
     let mut lines = vec![
-        row(["structure".to_owned(), format!("{} ({}), {} cases", s.name, s.kind, s.cases)]),
+        row([
+            "structure".to_owned(),
+            match s.most_instances {
+                None => format!("{} ({}), {} cases", s.name, s.kind, s.cases),
+                Some(most) => format!(
+                    "{} ({}, many instances, up to {most} in a training image), {} cases",
+                    s.name, s.kind, s.cases
+                ),
+            },
+        ]),
         row([
             "working grid".to_owned(),
             format!("{:.3} mm, {} levels, {intensity}", w.spacing_mm, w.levels),

@@ -75,6 +75,7 @@ pub(super) fn run(args: &LearningCurve, global: &Global) -> Result<ExitCode, Fai
     dataset.warnings.iter().for_each(|w| say(global.quiet, format_args!("warning: {w}")));
     let wanted =
         Wanted::new(&dataset, &args.structure)?.without_regions(&dataset, "a learning curve")?;
+    let wanted = wanted.without_instances(&dataset, "a learning curve")?;
     let (training, mut tested) = divide(&dataset, args.split.as_deref())?;
     let sizes = sizes(&args.sizes, training.len(), &dataset)?;
     let largest = sizes.last().copied().unwrap_or(0);
@@ -101,7 +102,8 @@ pub(super) fn run(args: &LearningCurve, global: &Global) -> Result<ExitCode, Fai
         }
         .run(&device, &*progress.training(&what))?;
         let (model_sha256, seconds) = (trained.sha256.clone(), began.elapsed().as_secs_f64());
-        let source = Source::Model(trained.loaded(PathBuf::from(format!("trained on {what}"))));
+        let model = trained.loaded(PathBuf::from(format!("trained on {what}")));
+        let source = Source::Model(Box::new(model));
         let evaluated = evaluate_cases(
             &dataset,
             &args.structure,

@@ -172,7 +172,7 @@ impl Work<'_> {
         let trained = train_regions(dataset, training, config, args.seed, device, &*observer)?;
         drop(observer);
         let model: LoadedModel = trained.loaded(PathBuf::from(&what));
-        let (source, cases) = (Source::Model(model), tested.to_vec());
+        let (source, cases) = (Source::Model(Box::new(model)), tested.to_vec());
         let names = &wanted.regions;
         let found = evaluate_regions(dataset, names, &source, cases, device, &progress)?;
         for case in tested {

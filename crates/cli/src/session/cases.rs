@@ -7,7 +7,8 @@ use pbt_io::{
     boxes_from_points, check_annotations, read_labels,
 };
 use pbt_volume::{
-    Geometry, LANDMARKS_BOX, Plane, PointLps, Pose, StructureKind, StructureSpec, Volume, trimmed,
+    Geometry, Instances, LANDMARKS_BOX, Plane, PointLps, Pose, StructureKind, StructureSpec,
+    Volume, trimmed,
 };
 use rayon::prelude::*;
 use std::collections::BTreeSet;
@@ -76,8 +77,8 @@ impl Wanted {
     /// The structures of these names with the parents of landmarks, or all of the data set.
     ///
     /// # Errors
-    /// A name that the data set does not have, a landmark whose parent is no box, or regions beside
-    /// others.
+    /// A name that the data set does not have, a landmark whose parent is no box, regions beside
+    /// others, or a structure that occurs several times beside others.
     pub fn new(dataset: &Dataset, named: &[String]) -> Result<Self, Failure> {
         let find = |name: &String| dataset.structures.iter().find(|s| &s.name == name);
         if let Some(name) = named.iter().find(|name| find(name).is_none()) {
@@ -88,6 +89,7 @@ impl Wanted {
             ));
         }
         let is_box = |s: &&StructureSpec| s.kind == StructureKind::Box;
+        let is_many = |s: &&StructureSpec| s.instances == Instances::Many;
         let wanted = |s: &&StructureSpec| named.is_empty() || named.contains(&s.name);
         let is_region = |s: &&StructureSpec| s.kind == StructureKind::Region;
         let all: Vec<&StructureSpec> = dataset.structures.iter().filter(wanted).collect();
@@ -100,13 +102,21 @@ impl Wanted {
             let regions = all.iter().map(|s| s.name.clone()).collect();
             return Ok(Self { regions, ..Self::default() });
         }
+        if let Some(many) = all.iter().find(|s| is_many(s)).filter(|_| all.len() > 1) {
+            let what = format!(
+                "structures: {}: occurs several times and is not trained together with others (name it, \
+                 or all others, with --structure)",
+                many.name
+            );
+            return Err(Failure::input(&dataset.path, what));
+        }
         let Some(first) = dataset.structures.iter().find(is_box) else {
             return Self::of_points(dataset, &all);
         };
         let mut landmarks = Vec::new();
         for landmark in all.iter().copied().filter(|s| !is_box(s)) {
             let parent = landmark.parent.as_ref().map_or(Some(first), find);
-            let Some(parent) = parent.filter(is_box) else {
+            let Some(parent) = parent.filter(is_box).filter(|s| !is_many(s)) else {
                 return Err(no_box_as_parent(dataset, &landmark.name));
             };
             landmarks.push((landmark.name.clone(), parent.name.clone()));
@@ -160,6 +170,22 @@ impl Wanted {
         }
     }
 
+    /// Whether every structure occurs once.
+    ///
+    /// # Errors
+    /// Exit code 4 that says what is not done with several instances.
+    pub fn without_instances(self, dataset: &Dataset, what: &str) -> Result<Self, Failure> {
+        match self.boxes.iter().find(|name| dataset.is_many(name)) {
+            None => Ok(self),
+            Some(name) => Err(Failure::input(
+                &dataset.path,
+                format!(
+                    "structures: {name}: {what} takes structures that occur once (`\"instances\": \"one\"`)"
+                ),
+            )),
+        }
+    }
+
     /// All names, boxes first.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         let landmarks = self.landmarks.iter().map(|(name, _)| name);
@@ -169,7 +195,7 @@ impl Wanted {
 
 fn no_box_as_parent(dataset: &Dataset, landmark: &str) -> Failure {
     let what = format!(
-        "structures: {landmark}: its parent is not of the kind `box` (name a box as its parent)"
+        "structures: {landmark}: its parent is no box that occurs once (name such a box as its parent)"
     );
     Failure::input(&dataset.path, what)
 }
@@ -297,6 +323,8 @@ pub(super) fn case_list(dataset: &Dataset, cases: impl Iterator<Item = ListedCas
 pub struct TrainingCases {
     list: CaseList,
     wanted: Wanted,
+    /// Whether the wanted box may occur several times.
+    many: bool,
     /// Names of the structures that name a mirror twin, and of the twin.
     partners: Vec<(String, String)>,
     cases: Vec<AnnotatedCase>,
@@ -319,7 +347,8 @@ impl TrainingCases {
         if faults.is_empty() && wanted.is_of_points() {
             faults = add_boxes_of_points(dataset, &mut cases);
         }
-        let labels = dataset.labels_of(&wanted.boxes);
+        let many = wanted.boxes.iter().any(|name| dataset.is_many(name));
+        let labels = dataset.labels_of(&wanted.boxes).filter(|_| !many);
         let label =
             |(name, value): &(String, u16)| RegionName { name: name.clone(), value: *value };
         let label_names = labels.iter().flat_map(|labels| labels.regions.iter().map(label));
@@ -334,6 +363,7 @@ impl TrainingCases {
                     geometry: case.geometry.clone(),
                 }),
             ),
+            many,
             wanted,
             partners: dataset
                 .structures
@@ -363,23 +393,18 @@ impl TrainingData for TrainingCases {
     }
 
     fn structures(&self) -> Vec<(String, Vec<(usize, Pose)>)> {
-        let pose = |case: &AnnotatedCase, name: &str| {
-            case.boxes.iter().find(|(n, _)| n == name).map(|&(_, pose)| pose)
+        let of_case = |n: usize, name: &str| -> Vec<(usize, Pose)> {
+            let own = self.cases[n].boxes.iter().filter(|(other, _)| other == name);
+            own.map(|&(_, pose)| (n, pose)).collect()
         };
-        self.wanted
-            .boxes
-            .iter()
-            .map(|name| {
-                (
-                    name.clone(),
-                    self.cases
-                        .iter()
-                        .enumerate()
-                        .filter_map(|(n, c)| Some((n, pose(c, name)?)))
-                        .collect(),
-                )
-            })
-            .collect()
+        let of = |name: &String| {
+            (name.clone(), (0..self.cases.len()).flat_map(|n| of_case(n, name)).collect())
+        };
+        self.wanted.boxes.iter().map(of).collect()
+    }
+
+    fn is_many(&self, _structure: &str) -> bool {
+        self.many
     }
 
     fn landmarks(&self, structure: &str) -> Vec<(String, Vec<(usize, PointLps)>)> {

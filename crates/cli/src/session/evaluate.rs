@@ -232,7 +232,8 @@ fn loose_ends(dataset: &Dataset, cases: &[AnnotatedCase]) -> Vec<String> {
         cases.iter().filter_map(|(_, annotations)| annotations.clone().ok()).collect()
     };
     let loose = |name: &String| {
-        has_loose_end(&read.iter().filter_map(|a| a.pose(name)).copied().collect::<Vec<_>>())
+        !dataset.is_many(name)
+            && has_loose_end(&read.iter().filter_map(|a| a.pose(name)).copied().collect::<Vec<_>>())
     };
     dataset.structures.iter().map(|s| s.name.clone()).filter(loose).collect()
 }

@@ -70,6 +70,21 @@ impl Known<'_> {
     }
 }
 
+impl Known<'_> {
+    /// The evidence for one of several instances: others are no rivals, and of the starts only those
+    /// nearby tell. `modes` are these starts.
+    pub(crate) fn evidence_for_instance(&self, modes: &[Pose], prior: &Prior) -> Evidence {
+        let at = &self.converged[self.chosen];
+        let reach_mm = ELSEWHERE * prior.scale_mm;
+        let here = |pose: &Pose| pose.center.distance_mm(&at.center) <= reach_mm;
+        let near = || modes.iter().zip(self.converged).filter(|(mode, _)| here(mode));
+        let stayed = near().filter(|(_, end)| here(end)).count() as f64;
+        let share = if near().count() == 0 { 0.0 } else { stayed / near().count() as f64 };
+        let [detector, _, network, neighbours, _, size] = self.evidence(prior);
+        [detector, 0.0, network, neighbours, 4.0 * share - 2.0, size]
+    }
+}
+
 /// What the score of a box says about its landmarks, as log-odds.
 pub(crate) fn landmark_evidence(box_score: f64) -> f64 {
     libm::log(box_score.max(1e-3) / (1.0 - box_score).max(1e-3))

@@ -19,6 +19,8 @@ pub(crate) struct HeldOutBox {
     pub(crate) center_mm: f64,
     pub(crate) corner_mm: f64,
     pub(crate) landmarks: Vec<HeldOutLandmark>,
+    /// One of several instances, or taken for one.
+    pub(crate) instance: bool,
 }
 
 /// A landmark of its frame.
@@ -63,7 +65,11 @@ pub(crate) fn certainties(
                 loose_ends: loose_ends[s],
                 landmarks: Vec::new(),
             };
-            let found = |b: &HeldOutBox| !b.out && certainty.score(&b.evidence) >= found_from;
+            let score = |b: &HeldOutBox| match b.instance {
+                true => certainty.score_of_instance(&b.evidence),
+                false => certainty.score(&b.evidence),
+            };
+            let found = |b: &HeldOutBox| !b.out && score(b) >= found_from;
             let near: Vec<Near> = own
                 .iter()
                 .map(|b| Near {
@@ -71,6 +77,7 @@ pub(crate) fn certainties(
                     right: b.right,
                     found: found(b),
                     errors_mm: [b.center_mm, b.corner_mm],
+                    instance: b.instance,
                 })
                 .collect();
             certainty.held_out = errors(&near, true);
@@ -116,6 +123,7 @@ fn landmark_certainties(
                     right: l.right,
                     found: !b.out && landmark.score(&evidence(b, l)) >= found_from,
                     errors_mm: [l.error_mm; 2],
+                    instance: false,
                 })
                 .collect();
             landmark.held_out = errors(&near, false);
@@ -130,10 +138,36 @@ struct Near {
     right: bool,
     found: bool,
     errors_mm: [f64; 2],
+    instance: bool,
+}
+
+/// Fewest subjects whose instances tell a radius.
+const FEWEST_SUBJECTS: usize = 9;
+
+/// Of a structure that occurs several times. What was found and is no instance has no place to be
+/// away from: radii are those of the others, all instances together.
+fn errors_of_instances(near: &[Near]) -> HeldOutErrors {
+    let found = || near.iter().filter(|n| n.found);
+    let wrong: BTreeSet<usize> = found().filter(|n| !n.right).map(|n| n.subject).collect();
+    let with_found: BTreeSet<usize> = found().map(|n| n.subject).collect();
+    let radius = |k: usize| {
+        let errors: Vec<f64> = found().filter(|n| n.right).map(|n| n.errors_mm[k]).collect();
+        radius_90(&errors).filter(|_| with_found.len() >= FEWEST_SUBJECTS)
+    };
+    HeldOutErrors {
+        subjects: subjects(near.iter().map(|n| n.subject)),
+        right: with_found.difference(&wrong).count(),
+        found: with_found.len(),
+        radius_90_mm: radius(0),
+        corner_radius_90_mm: radius(1),
+    }
 }
 
 /// The unit is the subject: of several cases the worst counts.
 fn errors(near: &[Near], corners: bool) -> HeldOutErrors {
+    if near.iter().any(|n| n.instance) {
+        return errors_of_instances(near);
+    }
     let mut right: BTreeMap<usize, bool> = BTreeMap::new();
     let mut found: BTreeMap<usize, [f64; 2]> = BTreeMap::new();
     for n in near {
@@ -181,6 +215,7 @@ mod tests {
                 right,
                 error_mm: 0.5 * center_mm,
             }],
+            instance: false,
         }
     }
 

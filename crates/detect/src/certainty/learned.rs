@@ -90,6 +90,13 @@ impl Certainty {
         self.held_out.capped(self.intercept + weighed)
     }
 
+    /// The same of one of several instances. Scores also rank instances of one image, so the highest
+    /// score is approached and not cut at.
+    pub(crate) fn score_of_instance(&self, evidence: &Evidence) -> f64 {
+        let weighed = (0..KINDS).map(|k| self.weights[k] * evidence[k]).sum::<f64>();
+        logistic(self.intercept + weighed) * self.held_out.highest_score()
+    }
+
     /// How near a box of this size, mm, lies in an image of this spacing, mm.
     pub(crate) fn precision(&self, size_mm: [f64; 3], spacing_mm: [f64; 3]) -> Precision {
         self.held_out.precision(tolerance_mm(size_mm, spacing_mm))

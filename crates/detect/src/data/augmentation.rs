@@ -152,11 +152,8 @@ impl<'a, D: TrainingData> Augmented<'a, D> {
                 let Some(from) = (if copy.mirrored { mirror.twin } else { Some(n) }) else {
                     continue;
                 };
-                if let Some((_, pose)) =
-                    own_structures[from].1.iter().find(|(c, _)| *c == copy.origin)
-                {
-                    structures[n].1.push((case, copy.pose(pose, mirror)));
-                }
+                let of_case = own_structures[from].1.iter().filter(|(c, _)| *c == copy.origin);
+                structures[n].1.extend(of_case.map(|(_, pose)| (case, copy.pose(pose, mirror))));
                 for (l, (_, points)) in landmarks[n].iter_mut().enumerate() {
                     let source = if copy.mirrored { mirror.landmarks[l] } else { Some(l) };
                     let source = source.map(|source| &own_landmarks[from][source].1);
@@ -209,6 +206,10 @@ impl<D: TrainingData> TrainingData for Augmented<'_, D> {
     fn landmarks(&self, structure: &str) -> Vec<Points> {
         let place = self.structures.iter().position(|(name, _)| name == structure);
         place.map_or_else(Vec::new, |n| self.landmarks[n].clone())
+    }
+
+    fn is_many(&self, structure: &str) -> bool {
+        self.data.is_many(structure)
     }
 
     fn partner(&self, structure: &str) -> Option<String> {

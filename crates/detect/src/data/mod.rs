@@ -6,6 +6,7 @@ pub(crate) mod case_list;
 pub(crate) mod folds;
 pub(crate) mod look_alikes;
 pub(crate) mod mirror_twins;
+pub(crate) mod other_instances;
 pub(crate) mod part;
 pub(crate) mod point_pairs;
 pub(crate) mod pyramids;

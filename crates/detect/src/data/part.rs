@@ -47,6 +47,10 @@ impl<D: TrainingData> TrainingData for Part<'_, D> {
         all.map(|(name, annotated)| (name, self.of(annotated))).collect()
     }
 
+    fn is_many(&self, structure: &str) -> bool {
+        self.data.is_many(structure)
+    }
+
     fn partner(&self, structure: &str) -> Option<String> {
         self.data.partner(structure)
     }

@@ -32,6 +32,11 @@ pub trait TrainingData: Sync {
         Vec::new()
     }
 
+    /// Whether a structure may occur several times in an image. Its cases then come once an instance.
+    fn is_many(&self, _structure: &str) -> bool {
+        false
+    }
+
     /// The mirror twin of a structure or landmark, where the data name one.
     fn partner(&self, _structure: &str) -> Option<String> {
         None

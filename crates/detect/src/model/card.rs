@@ -7,6 +7,7 @@ use crate::model::mask_tables::MaskCard;
 use crate::model::region_tables::RegionCard;
 use crate::network::graph::Network;
 use crate::network::level_shift::LevelShiftSpec;
+use crate::network::row::Row;
 use crate::pose::prior::Prior;
 use crate::refine::classification::PassSpec;
 use crate::refine::regressor::RegressorSpec;
@@ -31,6 +32,8 @@ pub(super) struct Card {
     pub(super) structures: Vec<StructureCard>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(super) network: Option<Network>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(super) row: Option<Row>,
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub(super) level_shifts: Vec<LevelShiftSpec>,
     #[serde(skip_serializing_if = "Vec::is_empty", default)]

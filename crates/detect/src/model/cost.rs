@@ -35,7 +35,10 @@ pub(super) fn check_cost(model: &Model) -> Result<(), DetectError> {
 fn steps(structure: &StructureModel) -> f64 {
     let StructureModel { position, orientation, refinement, verification, .. } = structure;
     let poses = (position.spec.keep as f64) * orientation.rotations.len() as f64;
-    let modes = orientation.spec.modes as f64;
+    let modes = match position.spec.most_instances {
+        None => orientation.spec.modes,
+        Some(_) => position.spec.keep,
+    } as f64;
     let refining: f64 = match refinement {
         Refinement::Regression(cascade) => {
             let all = cascade.regressors.iter();

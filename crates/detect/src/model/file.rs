@@ -19,6 +19,7 @@ use crate::model::unfinished::StructureCheckpoint;
 use crate::model::{Model, Provenance, StructureModel};
 use crate::network::graph::Network;
 use crate::network::level_shift::LevelShiftTest;
+use crate::network::row::Row;
 use crate::segment::region_forest::RegionForest;
 use pbt_volume::MOST_STRUCTURES;
 use serde::Deserialize;
@@ -33,7 +34,7 @@ const MOST_BYTES: usize = 1 << 30;
 pub(crate) fn file_bytes(
     provenance: &Provenance,
     checkpoints: &[StructureCheckpoint],
-    network: Option<&Network>,
+    (network, row): (Option<&Network>, Option<&Row>),
     level_shifts: &[LevelShiftTest],
     certainty: &[Certainty],
     masks: &[MaskStage],
@@ -57,6 +58,7 @@ pub(crate) fn file_bytes(
     let card = Card {
         structures,
         network: network.cloned(),
+        row: row.cloned(),
         level_shifts,
         certainty: certainty.to_vec(),
         masks,
@@ -73,6 +75,7 @@ fn blank_card(provenance: &Provenance) -> Card {
         provenance: provenance.clone(),
         structures: Vec::new(),
         network: None,
+        row: None,
         level_shifts: Vec::new(),
         certainty: Vec::new(),
         masks: Vec::new(),
@@ -103,7 +106,7 @@ impl Model {
         file_bytes(
             &self.provenance,
             &checkpoints,
-            self.network.as_ref(),
+            (self.network.as_ref(), self.row.as_ref()),
             &self.level_shifts,
             &self.certainty,
             &self.masks,
@@ -116,8 +119,16 @@ impl Model {
     /// # Errors
     /// [`DetectError::Model`] naming the part that is wrong.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, DetectError> {
-        let Contents { provenance, checkpoints, network, level_shifts, certainty, masks, regions } =
-            read(bytes)?;
+        let Contents {
+            provenance,
+            checkpoints,
+            network,
+            row,
+            level_shifts,
+            certainty,
+            masks,
+            regions,
+        } = read(bytes)?;
         let structures = checkpoints
             .into_iter()
             .map(|checkpoint| {
@@ -140,6 +151,10 @@ impl Model {
         }
         if network.as_ref().is_some_and(|n| !n.is_valid(structures.len())) {
             return Err(DetectError::model("network", "does not fit the structures"));
+        }
+        let of_many = matches!(&structures[..], [only] if only.most_instances().is_some());
+        if row.as_ref().is_some_and(|row| !of_many || !row.is_valid()) {
+            return Err(DetectError::model("row", "does not fit the structures"));
         }
         // Its members are scored in one image, so they must agree on how it is made ready.
         let fits = |test: &LevelShiftTest| {
@@ -165,7 +180,7 @@ impl Model {
             check_calibration("level_shifts", &test.spec.calibration)?;
         }
         let model =
-            Self { provenance, structures, network, level_shifts, certainty, masks, regions };
+            Self { provenance, structures, network, row, level_shifts, certainty, masks, regions };
         check_cost(&model)?;
         Ok(model)
     }
@@ -191,6 +206,7 @@ pub(super) struct Contents {
     pub(super) provenance: Provenance,
     pub(super) checkpoints: Vec<StructureCheckpoint>,
     network: Option<Network>,
+    row: Option<Row>,
     level_shifts: Vec<LevelShiftTest>,
     certainty: Vec<Certainty>,
     masks: Vec<MaskStage>,
@@ -257,6 +273,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Contents, DetectError> {
         provenance: card.provenance,
         checkpoints,
         network: card.network,
+        row: card.row,
         level_shifts,
         certainty: card.certainty,
         masks,

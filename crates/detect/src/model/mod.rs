@@ -23,6 +23,7 @@ use crate::landmarks::stage::LandmarkStage;
 use crate::masks::stage::MaskStage;
 use crate::network::graph::Network;
 use crate::network::level_shift::LevelShiftTest;
+use crate::network::row::Row;
 use crate::pose::prior::Prior;
 use crate::refine::refinement::Refinement;
 use crate::segment::region_forest::RegionForest;
@@ -42,6 +43,8 @@ pub struct Model {
     /// What the structures say about each other; none where there is one structure or they share
     /// too few cases.
     pub network: Option<Network>,
+    /// Where the next instance is expected, of a structure whose instances stand in a row.
+    pub row: Option<Row>,
     /// Which level chains of look-alikes stand at.
     pub level_shifts: Vec<LevelShiftTest>,
     /// How sure and how near each structure is; empty where there were too few cases to tell.
@@ -168,6 +171,7 @@ impl Model {
             provenance,
             structures: Vec::new(),
             network: None,
+            row: None,
             level_shifts: Vec::new(),
             certainty: Vec::new(),
             masks: Vec::new(),

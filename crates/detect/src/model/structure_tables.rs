@@ -137,6 +137,8 @@ pub(super) fn read_structure(
             within(&part, "level", spec.level as f64, (0.0, (levels - 1) as f64))?;
             within(&part, "radius", spec.radius as f64, (1.0, 127.0))?;
             within(&part, "keep", spec.keep as f64, (1.0, 1e4))?;
+            let most = spec.most_instances.unwrap_or(1);
+            within(&part, "most_instances", most as f64, (1.0, 1e4))?;
             let classifier =
                 take_haar(tables, &format!("{prefix}.position"), &classifier, spec.radius)?;
             Some(PositionStage { spec, classifier })

@@ -140,7 +140,7 @@ impl Network {
 }
 
 /// Edge of the cube, in D, in which a structure may lie by chance.
-const ANYWHERE: f64 = 4.0;
+pub(super) const ANYWHERE: f64 = 4.0;
 
 /// Farther than this from the chosen one, in D, a candidate is another place.
 const APART: f64 = 0.4;

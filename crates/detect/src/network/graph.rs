@@ -54,22 +54,9 @@ impl Network {
     ) -> Option<Self> {
         let count = poses.len();
         let pair = |a: usize, b: usize| -> Option<(Arc, f64)> {
-            let steps: Vec<Step> = poses[a]
-                .iter()
-                .zip(&poses[b])
-                .filter_map(|(a, b)| Some(Step::between(a.as_ref()?, b.as_ref()?)))
-                .collect();
-            let shifts: Vec<Vector3<f64>> = steps.iter().map(|s| s.shift_mm).collect();
-            let (shift, entropy) = Gaussian::fit(&shifts, FLOOR * priors[a].scale_mm)?;
-            let turns: Vec<Vector3<f64>> = steps.iter().map(|s| s.rotation).collect();
-            let rotation =
-                rotation_from_vector(turns.iter().sum::<Vector3<f64>>() / turns.len() as f64);
-            let about = |turn: &Vector3<f64>| {
-                rotation_to_vector(&(rotation.inverse() * rotation_from_vector(*turn)))
-            };
-            let (turn, _) =
-                Gaussian::fit(&turns.iter().map(about).collect::<Vec<_>>(), TURN_FLOOR)?;
-            Some((Arc { from: a, to: b, shift_mm: shift, rotation, turn_rad: turn }, entropy))
+            let both = poses[a].iter().zip(&poses[b]);
+            let both = both.filter_map(|(a, b)| Some((a.as_ref()?, b.as_ref()?)));
+            Arc::train([a, b], both, priors[a].scale_mm)
         };
         let pairs: Vec<Vec<Option<(Arc, f64)>>> = (0..count)
             .map(|a| (0..count).map(|b| if a == b { None } else { pair(a, b) }).collect())
@@ -184,6 +171,27 @@ const PROPOSERS: usize = 4;
 pub(crate) const BROKEN: f64 = -6.0;
 
 impl Arc {
+    /// Learns from pairs of poses that belong together; `scale_mm` is the mean size of the first. Also
+    /// the entropy of the relative position. `None` of too few.
+    pub(super) fn train<'a>(
+        [from, to]: [usize; 2],
+        pairs: impl Iterator<Item = (&'a Pose, &'a Pose)>,
+        scale_mm: f64,
+    ) -> Option<(Self, f64)> {
+        let steps: Vec<Step> = pairs.map(|(a, b)| Step::between(a, b)).collect();
+        let shifts: Vec<Vector3<f64>> = steps.iter().map(|s| s.shift_mm).collect();
+        let (shift_mm, entropy) = Gaussian::fit(&shifts, FLOOR * scale_mm)?;
+        let turns: Vec<Vector3<f64>> = steps.iter().map(|s| s.rotation).collect();
+        let rotation =
+            rotation_from_vector(turns.iter().sum::<Vector3<f64>>() / turns.len() as f64);
+        let about = |turn: &Vector3<f64>| {
+            rotation_to_vector(&(rotation.inverse() * rotation_from_vector(*turn)))
+        };
+        let (turn_rad, _) =
+            Gaussian::fit(&turns.iter().map(about).collect::<Vec<_>>(), TURN_FLOOR)?;
+        Some((Self { from, to, shift_mm, rotation, turn_rad }, entropy))
+    }
+
     /// The position's alone.
     pub(crate) fn log_density(&self, from: &Pose, to: &Pose) -> f64 {
         self.shift_mm.log_density(&Step::between(from, to).shift_mm)

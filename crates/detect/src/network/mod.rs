@@ -7,3 +7,4 @@ pub(crate) mod gaussian;
 pub(crate) mod graph;
 pub(crate) mod level_shift;
 pub(crate) mod level_shift_training;
+pub(crate) mod row;

@@ -6,7 +6,7 @@
 //! which frames landmarks will be sought.
 
 use crate::DetectError;
-use crate::data::case::{TrainingCase, originals};
+use crate::data::case::{TrainingCase, images, originals};
 use crate::data::folds::Folds;
 use crate::pose::error::PoseError;
 use crate::pose::shrinkage::{Shrinkage, end_at, upper_median};
@@ -160,7 +160,7 @@ impl HeldOutPass {
 /// Structures that were annotated, without copies of cases.
 fn annotated(cases: &[TrainingCase]) -> usize {
     let all: usize = cases.iter().map(|case| case.all().count()).sum();
-    all * originals(cases) / cases.len().max(1)
+    all * originals(cases) / images(cases).max(1)
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //! classifier.
 
 use crate::DetectError;
+use crate::data::case::TrainingCase;
 use crate::pose::modes::{ModeRule, modes};
 use crate::pose::prior::Prior;
 use crate::random::Stream;
@@ -69,9 +70,10 @@ impl Limits {
         }
     }
 
-    fn is_negative(&self, truth: &Pose, pose: &Pose) -> bool {
-        truth.angle_to(pose) > self.negative_angle_rad
-            || truth.center.distance_mm(&pose.center) > self.negative_mm
+    fn is_negative(&self, case: &TrainingCase, pose: &Pose) -> bool {
+        let wrong = case.pose.angle_to(pose) > self.negative_angle_rad
+            || case.pose.center.distance_mm(&pose.center) > self.negative_mm;
+        wrong && !case.is_other(pose.center)
     }
 }
 
@@ -126,7 +128,7 @@ impl OrientationStage {
                 let scores = stage.classifier.score(backend, images[n], &hypotheses)?;
                 let wrong = best_indices(&scores, config.keep)
                     .into_iter()
-                    .filter(|&h| limits.is_negative(&case.pose, &hypotheses[h]));
+                    .filter(|&h| limits.is_negative(case, &hypotheses[h]));
                 for h in wrong.take((6000 / cases.len()).clamp(10, 200)) {
                     samples.push(PoseSite { image: n as u32, pose: hypotheses[h] }, false, n);
                 }
@@ -172,6 +174,29 @@ impl OrientationStage {
     }
 }
 
+impl OrientationStage {
+    /// For each candidate the rotation that looks best there, as a pose: of a structure that occurs
+    /// several times.
+    ///
+    /// # Errors
+    /// [`DetectError::Device`] when the device fails.
+    pub(crate) fn detect_each<B: Backend>(
+        &self,
+        backend: &B,
+        image: &B::Image,
+        candidates: &[Candidate],
+        prior: &Prior,
+    ) -> Result<Vec<Pose>, DetectError> {
+        let hypotheses = self.hypotheses(candidates, prior);
+        let scores = self.classifier.score(backend, image, &hypotheses)?;
+        let rotations = self.rotations.len();
+        let each = hypotheses.chunks(rotations).zip(scores.chunks(rotations));
+        Ok(each
+            .filter_map(|(poses, scores)| Some(poses[*best_indices(scores, 1).first()?]))
+            .collect())
+    }
+}
+
 /// |ln| of the sizes of positives relative to the mean size.
 const SIZE_JITTER: f64 = 0.1;
 
@@ -184,7 +209,8 @@ fn draw<B: Backend>(
     limits: &Limits,
     rotations: &[UnitQuaternion<f64>],
 ) -> Labelled<PoseSite> {
-    let (truth, prior) = (&input.cases[n].pose, input.prior);
+    let (case, prior) = (&input.cases[n], input.prior);
+    let truth = &case.pose;
     let mut random = input.seeds.random(Stream::OrientationHypotheses, n);
     let mut samples = Labelled::new();
     let mut push = |pose: Pose, label| samples.push(PoseSite { image: n as u32, pose }, label, n);
@@ -235,7 +261,7 @@ fn draw<B: Backend>(
             }
         };
         let pose = Pose { center, orientation, size_mm: prior.mean_size_mm };
-        if limits.is_negative(truth, &pose) {
+        if limits.is_negative(case, &pose) {
             push(pose, false);
         }
     }

@@ -4,6 +4,7 @@
 use crate::DetectError;
 use crate::config::PositionConfig;
 use crate::data::case::{TrainingCase, originals};
+use crate::data::other_instances::OtherInstances;
 use crate::pose::prior::Prior;
 use crate::random::{Seeds, Stream};
 use crate::stages::classifier::{HaarClassifier, Labelled};
@@ -28,6 +29,9 @@ pub struct PositionSpec {
     pub radius: usize,
     /// Hypotheses that go on.
     pub keep: usize,
+    /// Most instances in an image of the training, of a structure that occurs several times.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub most_instances: Option<usize>,
 }
 
 /// The trained stage.
@@ -61,22 +65,27 @@ impl PositionStage {
     ) -> Result<Self, DetectError> {
         let level = level_for(prior.scale_mm, working.spacing_mm, config.voxels_across)
             .min(working.levels - 1);
-        let spec = PositionSpec { level, radius: config.haar.radius, keep: config.keep };
+        let most_instances =
+            cases.iter().filter_map(|case| Some(case.others.as_ref()?.instances.len() + 1)).max();
+        let enough = most_instances.map_or(0, |most| SPARE + EACH * most);
+        let keep = config.keep.max(enough.min(MOST));
+        let spec = PositionSpec { level, radius: config.haar.radius, keep, most_instances };
         let layout = spec.layout(working);
+        let shown: Vec<usize> = (0..cases.len()).filter(|&n| cases[n].shows_image()).collect();
         // Many cases need fewer copies each: about 600 in all show every orientation often enough.
-        let copies = (config.copies * originals(cases) / cases.len())
-            .min(600 / cases.len())
-            .min(COPIED_VOXELS / voxels_of(cases, level))
+        let copies = (config.copies * originals(cases) / shown.len())
+            .min(600 / shown.len())
+            .min(COPIED_VOXELS / voxels_of(cases, &shown, level))
             .max(1);
         let (mut copied, mut images) = (Vec::new(), Vec::new());
         // A few at a time, since the tables of a copy are kept and its voxels are not.
-        let all: Vec<usize> = (0..cases.len() * copies).collect();
+        let all: Vec<usize> = (0..shown.len() * copies).collect();
         for some in all.chunks(16) {
             let resampled: Vec<(Copy, Volume<u16>)> = some
                 .par_iter()
                 .map(|&n| {
                     let mut random = seeds.random(Stream::PositionCopies, n);
-                    let (case, number) = (n / copies, n % copies);
+                    let (case, number) = (shown[n / copies], n % copies);
                     let volume = copy(&cases[case], number, level, working, prior, &mut random);
                     (Copy::new(&cases[case], case, &volume), volume)
                 })
@@ -114,7 +123,8 @@ impl PositionStage {
     }
 
     /// The candidates of an image, best first: half of them the best voxels, the others the best
-    /// that keep two voxels apart.
+    /// that keep two voxels apart. Of a structure of the mean size `scale_mm` that occurs several
+    /// times, all of them keep 0.3 of that apart.
     ///
     /// # Errors
     /// [`DetectError::Device`] when the device fails.
@@ -123,17 +133,25 @@ impl PositionStage {
         backend: &B,
         image: &B::Image,
         level: &Geometry,
+        scale_mm: f64,
     ) -> Result<Vec<Candidate>, DetectError> {
+        let keep = self.spec.keep;
         // Only the best few can be chosen: each candidate excludes at most the 33 voxels within two
-        // voxels of it.
-        let count = self.spec.keep * 34;
-        let order = best_voxels(&self.classifier, backend, image, level.shape(), count)?;
-        let mut chosen: Vec<([i32; 3], Score)> =
-            order.iter().copied().take(self.spec.keep / 2).collect();
-        let apart =
-            |a: [i32; 3], b: [i32; 3]| (0..3).map(|n| (a[n] - b[n]).pow(2)).sum::<i32>() > 4;
+        // voxels of it, or those within the larger distance that instances keep.
+        let (best, apart, excluded) = match self.spec.most_instances {
+            None => (keep / 2, 2, 34),
+            Some(_) => {
+                let apart = (APART * scale_mm / level.spacing_mm()[0]).clamp(1.0, 8.0) as i32;
+                (0, apart, (2 * apart as usize + 1).pow(3))
+            }
+        };
+        let order = best_voxels(&self.classifier, backend, image, level.shape(), keep * excluded)?;
+        let mut chosen: Vec<([i32; 3], Score)> = order.iter().copied().take(best).collect();
+        let apart = |a: [i32; 3], b: [i32; 3]| {
+            (0..3).map(|n| (a[n] - b[n]).pow(2)).sum::<i32>() > apart * apart
+        };
         for &(voxel, score) in &order {
-            if chosen.len() >= self.spec.keep {
+            if chosen.len() >= keep {
                 break;
             }
             if chosen.iter().all(|&(other, _)| apart(other, voxel)) {
@@ -155,9 +173,22 @@ const COPIED_VOXELS: usize = 1 << 27;
 /// the structure, a fraction of what many copies of large images have.
 const SEARCHED_VOXELS: usize = 1 << 22;
 
-/// Voxels of all cases at a level.
-fn voxels_of(cases: &[TrainingCase], level: usize) -> usize {
-    cases.iter().map(|case| case.pyramid.levels()[level].data().len()).sum()
+/// Candidates of a structure that occurs several times: so many, and
+const SPARE: usize = 20;
+
+/// so many for each instance that an image may show.
+const EACH: usize = 4;
+
+/// As many as a model may have.
+const MOST: usize = 10_000;
+
+/// Candidates of such a structure keep this distance, in D: near enough for the refinement to reach
+/// whatever lies between two of them.
+const APART: f64 = 0.3;
+
+/// Voxels of these cases at a level.
+fn voxels_of(cases: &[TrainingCase], these: &[usize], level: usize) -> usize {
+    these.iter().map(|&n| cases[n].pyramid.levels()[level].data().len()).sum()
 }
 
 /// At most about so many voxels of an image, on a lattice that begins anywhere.
@@ -230,20 +261,34 @@ fn copy(
 /// What is drawn from a resampled case; the truth stays where it is in LPS.
 struct Copy {
     case: usize,
+    geometry: Geometry,
     shape: [usize; 3],
-    truth: VoxelIndex,
+    /// Where the structure is; every instance of it, where there are several.
+    truths: Vec<VoxelIndex>,
+    others: Option<OtherInstances>,
 }
 
 impl Copy {
     fn new(case: &TrainingCase, number: usize, volume: &Volume<u16>) -> Self {
-        let truth = volume.geometry().to_index(case.pose.center);
-        Self { case: number, shape: volume.shape(), truth }
+        let geometry = volume.geometry().clone();
+        let others = case.others.clone();
+        let instances = others.iter().flat_map(|others| &others.instances);
+        let centers = std::iter::once(&case.pose).chain(instances).map(|pose| pose.center);
+        let truths = centers.map(|center| geometry.to_index(center)).collect();
+        Self { case: number, shape: volume.shape(), truths, geometry, others }
     }
 
-    fn distance(&self, voxel: [i32; 3]) -> f64 {
-        (VoxelIndex::new(f64::from(voxel[0]), f64::from(voxel[1]), f64::from(voxel[2])).0
-            - self.truth.0)
+    fn distance_to(truth: &VoxelIndex, voxel: [i32; 3]) -> f64 {
+        (VoxelIndex::new(f64::from(voxel[0]), f64::from(voxel[1]), f64::from(voxel[2])).0 - truth.0)
             .norm()
+    }
+
+    /// Whether a voxel is an example of what the structure does not look like.
+    fn is_negative(&self, voxel: [i32; 3], beyond: f64) -> bool {
+        let [i, j, k] = voxel.map(f64::from);
+        let point = || self.geometry.to_lps(VoxelIndex::new(i, j, k));
+        self.truths.iter().all(|truth| Self::distance_to(truth, voxel) > beyond)
+            && !self.others.as_ref().is_some_and(|others| others.is_unknown(point()))
     }
 
     fn inside(&self, voxel: [i32; 3]) -> bool {
@@ -256,13 +301,16 @@ impl Copy {
         let mut samples = Labelled::new();
         let site = |voxel| VoxelSite { image: image as u32, voxel };
         let reach = config.positive_within.ceil() as i32 + 1;
-        let middle: [i32; 3] = std::array::from_fn(|a| libm::round(self.truth.0[a]) as i32);
-        for k in -reach..=reach {
-            for j in -reach..=reach {
-                for i in -reach..=reach {
-                    let voxel = [middle[0] + i, middle[1] + j, middle[2] + k];
-                    if self.inside(voxel) && self.distance(voxel) <= config.positive_within {
-                        samples.push(site(voxel), true, self.case);
+        for truth in &self.truths {
+            let middle: [i32; 3] = std::array::from_fn(|a| libm::round(truth.0[a]) as i32);
+            for k in -reach..=reach {
+                for j in -reach..=reach {
+                    for i in -reach..=reach {
+                        let voxel = [middle[0] + i, middle[1] + j, middle[2] + k];
+                        let off = Self::distance_to(truth, voxel);
+                        if self.inside(voxel) && off <= config.positive_within {
+                            samples.push(site(voxel), true, self.case);
+                        }
                     }
                 }
             }
@@ -274,9 +322,13 @@ impl Copy {
                 std::array::from_fn(|a| random.below(shape[a]) as i32)
             } else {
                 let beside = random.in_ball(6.0);
-                std::array::from_fn(|a| libm::round(self.truth.0[a] + beside[a]) as i32)
+                let truth = match self.truths.len() {
+                    1 => &self.truths[0],
+                    several => &self.truths[random.below(several)],
+                };
+                std::array::from_fn(|a| libm::round(truth.0[a] + beside[a]) as i32)
             };
-            if self.inside(voxel) && self.distance(voxel) > config.negative_beyond {
+            if self.inside(voxel) && self.is_negative(voxel, config.negative_beyond) {
                 samples.push(site(voxel), false, self.case);
             }
         }
@@ -293,7 +345,7 @@ impl Copy {
         let mut samples = Labelled::new();
         for &(voxel, _) in best {
             if samples.sites.len() < config.negatives / 3
-                && self.distance(voxel) > config.negative_beyond
+                && self.is_negative(voxel, config.negative_beyond)
             {
                 samples.push(VoxelSite { image: image as u32, voxel }, false, self.case);
             }

@@ -90,7 +90,7 @@ impl<'a, B: Backend> VerificationTraining<'a, B> {
                 })
                 .collect();
             for pose in ends.into_iter().chain(near).chain(far) {
-                if !wrong.holds(&case.pose, &pose) {
+                if !wrong.holds(&case.pose, &pose) && !case.is_other(pose.center) {
                     samples.push(site(pose), false, n);
                 }
             }

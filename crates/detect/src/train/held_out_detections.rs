@@ -19,7 +19,9 @@ use crate::masks;
 use crate::masks::held_out::HeldOutPose;
 use crate::model::{Model, Provenance, StructureModel};
 use crate::refine::refinement::Refinement;
-use pbt_evaluate::{BoxError, Distance, has_loose_end, tolerance_mm};
+use pbt_evaluate::{
+    BoxError, Distance, has_loose_end, is_unknown, matched, row_ends, tolerance_mm,
+};
 use pbt_tree::{Backend, LabelBackend};
 use pbt_volume::{PointLps, Pose, Status};
 
@@ -66,7 +68,10 @@ pub(super) fn held_out_detections<B: Backend + LabelBackend, D: TrainingData>(
     }
     let loose_ends: Vec<bool> = structures
         .iter()
-        .map(|(_, annotated)| has_loose_end(&annotated.iter().map(|a| a.1).collect::<Vec<_>>()))
+        .map(|(name, annotated)| {
+            let poses: Vec<Pose> = annotated.iter().map(|a| a.1).collect();
+            !data.is_many(name) && has_loose_end(&poses)
+        })
         .collect();
     let (mut found, mut far) = (Vec::new(), Vec::new());
     let (mut poses, mut truths) = (Vec::new(), Vec::new());
@@ -82,6 +87,15 @@ pub(super) fn held_out_detections<B: Backend + LabelBackend, D: TrainingData>(
                 return Err(DetectError::Interrupted.into());
             }
             let image = data.image(case)?;
+            if let Some(structure) = model.of_instances() {
+                let (_, annotated) = &structures[0];
+                let truths: Vec<Pose> =
+                    annotated.iter().filter(|a| a.0 == case).map(|a| a.1).collect();
+                let detections = model.every_instance(backend, structure, &image)?;
+                let subject = subjects.subject(case);
+                found.extend(judge_instances(&detections, &truths, subject, &mut last_stages[0]));
+                continue;
+            }
             let detections = model.detect(backend, &image)?.detections;
             let spacing_mm = image.geometry().spacing_mm();
             for (s, (name, annotated)) in structures.iter().enumerate() {
@@ -232,6 +246,40 @@ struct Truth {
     points: Vec<Option<PointLps>>,
 }
 
+/// Detections of a structure that occurs several times in a case of a subject; without those of which
+/// nobody knows.
+fn judge_instances(
+    detections: &[Detection],
+    truths: &[Pose],
+    subject: usize,
+    last_stages: &mut LastStages,
+) -> Vec<HeldOutBox> {
+    let poses: Vec<Pose> = detections.iter().map(|detection| detection.pose).collect();
+    let ends = row_ends(truths);
+    let mut judged = Vec::new();
+    for (detection, of) in detections.iter().zip(matched(truths, &poses)) {
+        if of.is_none() && is_unknown(&ends, detection.pose.center) {
+            continue;
+        }
+        let error = of.map(|n| BoxError::new(&detection.pose, &truths[n]));
+        if let Some(n) = of {
+            last_stages.add(detection, &truths[n]);
+        }
+        judged.push(HeldOutBox {
+            structure: 0,
+            subject,
+            evidence: detection.trace.evidence,
+            out: false,
+            right: of.is_some(),
+            center_mm: error.map_or(f64::INFINITY, |error| error.center_mm),
+            corner_mm: error.map_or(f64::INFINITY, |error| error.corner_mm),
+            landmarks: Vec::new(),
+            instance: true,
+        });
+    }
+    judged
+}
+
 fn judge(
     detection: &Detection,
     truth: &Truth,
@@ -265,5 +313,6 @@ fn judge(
             .enumerate()
             .filter_map(landmark)
             .collect(),
+        instance: false,
     }
 }

@@ -91,6 +91,7 @@ fn try_structure<B: Backend, D: TrainingData>(
                 origin: subjects.origin(n),
                 copy: mirrored.origin(case) != case,
                 look_alikes: look_alikes(&structures, structure, case),
+                others: None,
             })
         })
         .collect::<Result<Vec<_>, D::Error>>()?;

@@ -59,7 +59,8 @@ pub fn refusals<D: TrainingData>(data: &D, config: &TrainConfig) -> Vec<Refusal>
     let structures = data.structures();
     let mut refusals = too_few_cases(data, &structures);
     for (demand, (_, annotated)) in demands(data, config, &structures) {
-        refusals.extend(annotated.iter().filter_map(|&(case, _)| {
+        let images = annotated.chunk_by(|a, b| a.0 == b.0).map(|of_case| of_case[0].0);
+        refusals.extend(images.filter_map(|case| {
             let error = demand.check(data.list().geometry(case)).err()?;
             let field = format!("case {}", data.list().id(case));
             Some(Refusal {

@@ -5,6 +5,7 @@ use crate::DetectError;
 use crate::config::{RefinementKind, TrainConfig};
 use crate::data::case::TrainingCase;
 use crate::data::look_alikes::look_alikes;
+use crate::data::other_instances::{OtherInstances, divided};
 use crate::data::pyramids::Pyramids;
 use crate::data::training_data::{Annotated, Subjects, TrainingData, is_flat};
 use crate::memory_need::check_training;
@@ -17,14 +18,16 @@ use crate::refine::held_out_refinement::{HeldOutOnce, HeldOutPass};
 use crate::refine::refinement::{Refinement, RefinementTrainer};
 use crate::stages::input::StageInput;
 use crate::stages::orientation::OrientationStage;
-use crate::stages::position::PositionStage;
+use crate::stages::position::{Candidate, PositionStage};
 use crate::stages::verification::VerificationStage;
 use crate::working::choice::working_spec;
 use crate::working::spec::{WorkingSpec, check_window};
 use pbt_evaluate::BoxError;
 use pbt_tree::{Backend, ImageLayout};
-use pbt_volume::{PointLps, Pose};
+use pbt_volume::{PointLps, Pose, Pyramid};
 use rayon::prelude::*;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Instant;
 
 /// The training of one structure among those of a data set.
@@ -90,21 +93,26 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
             channels: (0..working.levels).collect(),
             ..position.spec.layout(&working)
         };
-        let images: Vec<B::Image> = cases
+        let shown: Vec<usize> = (0..cases.len()).filter(|&n| cases[n].shows_image()).collect();
+        let uploaded: Vec<B::Image> = shown
             .iter()
-            .map(|c| Ok(self.backend.upload(c.pyramid.levels(), &layout)?))
+            .map(|&n| Ok(self.backend.upload(cases[n].pyramid.levels(), &layout)?))
             .collect::<Result<_, DetectError>>()?;
-        let images: Vec<&B::Image> = images.iter().collect();
-        let candidates: Vec<_> = cases
+        // By case, which of the images shows it: those of one image follow each other.
+        let image_of: Vec<usize> = (0..cases.len())
+            .map(|n| shown.iter().filter(|&&first| first <= n).count() - 1)
+            .collect();
+        let images: Vec<&B::Image> = image_of.iter().map(|&image| &uploaded[image]).collect();
+        let candidates: Vec<Vec<Candidate>> = shown
             .iter()
-            .zip(&images)
-            .map(|(case, image)| {
-                let level = case.pyramid.levels()[position.spec.level].geometry();
-                position.detect(self.backend, image, level)
+            .zip(&uploaded)
+            .map(|(&n, image)| {
+                let level = cases[n].pyramid.levels()[position.spec.level].geometry();
+                position.detect(self.backend, image, level, prior.scale_mm)
             })
             .collect::<Result<_, _>>()?;
-        let nearest = cases.iter().zip(&candidates).map(|(case, found)| {
-            found
+        let nearest = cases.iter().zip(&image_of).map(|(case, &image)| {
+            candidates[image]
                 .iter()
                 .map(|c| c.point.distance_mm(&case.pose.center))
                 .fold(f64::INFINITY, f64::min)
@@ -120,22 +128,25 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
             config,
             seeds,
         };
+        let by_case = instances_of_images(&cases, &image_of, &candidates, |c| c.point);
         let started = Instant::now();
         let orientation = self.get_or_train(
             checkpoints,
             ("orientation", 0.45),
             |checkpoint| &mut checkpoint.orientation,
-            || OrientationStage::train(&input, &candidates),
+            || OrientationStage::train(&input, &by_case),
         )?;
         self.begin("detecting modes in all cases", 0.6)?;
-        let modes: Vec<Vec<Pose>> = images
+        let modes: Vec<Vec<Pose>> = uploaded
             .iter()
             .zip(&candidates)
-            .zip(&cases)
-            .map(|((image, found), case)| {
-                orientation.detect(self.backend, image, found, &prior, case.middle)
+            .zip(&shown)
+            .map(|((image, found), &n)| match position.spec.most_instances {
+                None => orientation.detect(self.backend, image, found, &prior, cases[n].middle),
+                Some(_) => orientation.detect_each(self.backend, image, found, &prior),
             })
             .collect::<Result<_, _>>()?;
+        let modes = instances_of_images(&cases, &image_of, &modes, |pose| pose.center);
         let turned = nearest_pose(&cases, &modes, |e| e.angle_deg);
         self.figure("orientation", started, "nearest mode, degrees", turned);
 
@@ -199,14 +210,17 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
         subjects: &Subjects,
         working: &WorkingSpec,
     ) -> Result<Vec<TrainingCase>, D::Error> {
-        let (_, annotated) = &self.structures[self.index];
-        let boxes = annotated.iter().map(|(case, pose)| (self.data.list().geometry(*case), pose));
+        let own = &self.structures[self.index];
+        let (_, annotated) = own;
+        let first_of_case: Vec<(usize, Pose)> =
+            annotated.chunk_by(|a, b| a.0 == b.0).map(|of_case| of_case[0]).collect();
+        let boxes =
+            first_of_case.iter().map(|(case, pose)| (self.data.list().geometry(*case), pose));
         let radius = self.config.position.haar.radius;
         check_training(boxes, (working.spacing_mm, working.levels), radius)?;
-        annotated
+        let pyramids: BTreeMap<usize, Arc<Pyramid>> = first_of_case
             .par_iter()
-            .enumerate()
-            .map(|(n, &(case, pose))| {
+            .map(|&(case, _)| {
                 if self.observer.interrupted() {
                     return Err(DetectError::Interrupted.into());
                 }
@@ -217,17 +231,21 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
                 let level = pyramid.levels()[working.levels - 1].geometry();
                 check_window(level.shape(), (radius, is_flat(self.data)), level.spacing_mm()[0])
                     .map_err(unusable)?;
-                Ok(TrainingCase {
-                    pyramid,
-                    middle: self.data.list().geometry(case).center(),
-                    pose,
-                    subject: subjects.subject(n),
-                    origin: subjects.origin(n),
-                    copy: self.data.origin(case) != case,
-                    look_alikes: look_alikes(self.structures, self.index, case),
-                })
+                Ok((case, pyramid))
             })
-            .collect()
+            .collect::<Result<_, D::Error>>()?;
+        let many = self.data.is_many(&own.0);
+        let case = |(n, &(case, pose)): (usize, &(usize, Pose))| TrainingCase {
+            pyramid: pyramids[&case].clone(),
+            middle: self.data.list().geometry(case).center(),
+            pose,
+            subject: subjects.subject(n),
+            origin: subjects.origin(n),
+            copy: self.data.origin(case) != case,
+            look_alikes: look_alikes(self.structures, self.index, case),
+            others: many.then(|| OtherInstances::of(own, n)),
+        };
+        Ok(annotated.iter().enumerate().map(case).collect())
     }
 
     fn verification(
@@ -297,7 +315,7 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
 
     /// Hands a checkpoint to the observer.
     pub(super) fn keep(&self, checkpoints: &[StructureCheckpoint]) -> Result<(), D::Error> {
-        let bytes = file_bytes(self.provenance, checkpoints, None, &[], &[], &[])?;
+        let bytes = file_bytes(self.provenance, checkpoints, (None, None), &[], &[], &[])?;
         Ok(self.observer.checkpoint(&bytes)?)
     }
 
@@ -305,6 +323,26 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
         let stage = format!("{}: {stage}", self.structures[self.index].0);
         self.figures.push(StageFigure::new(stage, started, what, &values));
     }
+}
+
+/// What was found in images, by case: of a structure that occurs several times each is of the nearest
+/// instance.
+fn instances_of_images<T: Clone>(
+    cases: &[TrainingCase],
+    image_of: &[usize],
+    found: &[Vec<T>],
+    place: impl Fn(&T) -> PointLps,
+) -> Vec<Vec<T>> {
+    let of_image = |image: usize| {
+        let centers: Vec<PointLps> = cases
+            .iter()
+            .zip(image_of)
+            .filter(|(_, of)| **of == image)
+            .map(|(case, _)| case.pose.center)
+            .collect();
+        divided(&found[image], &place, &centers)
+    };
+    (0..found.len()).flat_map(of_image).collect()
 }
 
 /// By case, the smallest error among the poses that were found.

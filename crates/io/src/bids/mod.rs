@@ -6,7 +6,7 @@
 use crate::dataset::{CaseSpec, Dataset, Modality};
 use crate::json::{Node, parse};
 use crate::{IoError, ReadOptions};
-use pbt_volume::{StructureKind, StructureSpec};
+use pbt_volume::{Instances, StructureKind, StructureSpec};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -126,6 +126,7 @@ pub(crate) fn load(path: &Path, root: &Node) -> Result<Dataset, IoError> {
         kind: StructureKind::Box,
         parent: None,
         partner: None,
+        instances: Instances::One,
     };
     let structures = in_order.into_iter().map(structure).collect();
     let modality = match modality.as_str() {

@@ -39,6 +39,8 @@ class Detection:
     size_mm: npt.NDArray[np.float64] | None
     #: Share of the box that lies in the image, 0 to 1.
     visible: float | None
+    #: Which of several instances of a structure, from 1, the surest first.
+    instance: int | None
     #: Volume of a region, or of all labels about a box, millilitres.
     volume_ml: float | None
     #: The Dice coefficient to expect of the labels about a box.
@@ -75,6 +77,7 @@ class Detection:
             quaternion_wxyz=numbers(orientation.get("quaternion_wxyz")),
             size_mm=numbers(record["size_mm"]),
             visible=record.get("visible"),
+            instance=record.get("instance"),
             volume_ml=record.get("volume_ml"),
             predicted_dice=record.get("predicted_dice"),
             labels=record.get("labels", []),

@@ -31,6 +31,7 @@ COLUMNS = {
     "corner_radius_90_mm": True,
     "n_calibration": True,
     "visible": True,
+    "instance": True,
     "volume_ml": True,
     "predicted_dice": True,
     "components": True,

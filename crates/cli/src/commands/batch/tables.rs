@@ -32,7 +32,7 @@ enum Cell {
 pub(super) struct Row(Vec<Cell>);
 
 /// Name of each column, and whether it holds numbers. Positions are LPS mm, sizes full edges in mm.
-const COLUMNS: [(&str, bool); 26] = [
+const COLUMNS: [(&str, bool); 27] = [
     ("case_id", false),
     ("status", false),
     ("name", false),
@@ -53,6 +53,7 @@ const COLUMNS: [(&str, bool); 26] = [
     ("corner_radius_90_mm", true),
     ("n_calibration", true),
     ("visible", true),
+    ("instance", true),
     ("volume_ml", true),
     ("predicted_dice", true),
     ("components", true),
@@ -87,6 +88,7 @@ pub(super) fn rows_of_result(result: &ResultFile) -> Vec<Row> {
             precision(&|p| p.corner_radius_90_mm),
             precision(&|p| Some(p.n_calibration as f64)),
             Cell::Number(d.visible),
+            Cell::Number(d.instance.map(|n| n as f64)),
             Cell::Number(d.volume_ml),
             Cell::Number(d.predicted_dice),
             Cell::Number(d.components.map(|n| n as f64)),

@@ -177,7 +177,13 @@ pub(super) fn write(
     detections: &[Detection],
     explanations: &[Explanation],
 ) -> Result<(), Failure> {
-    let explained = about.model.structures.iter().zip(detections.iter().zip(explanations));
+    // Instances are all of one structure.
+    let structure = |n: usize| match about.model.of_instances() {
+        Some(only) => only,
+        None => &about.model.structures[n],
+    };
+    let explained = detections.iter().zip(explanations).enumerate();
+    let explained = explained.map(|(n, both)| (structure(n), both));
     let network = about.model.network.is_some();
     let file = ExplanationFile {
         schema: "pbt-explanation/1",

@@ -14,6 +14,10 @@ pub(crate) fn tables(summaries: &Summaries) -> String {
         figures.push(&summaries.overall);
     }
     let mut text = of_figures(&figures);
+    if figures.iter().any(|f| f.instances.is_some()) {
+        text.push('\n');
+        text.push_str(&of_instances(&figures));
+    }
     if let Some(confidence) = &summaries.overall.confidence {
         text.push('\n');
         text.push_str(&of_scores(confidence, summaries.tolerances_mm));
@@ -74,6 +78,32 @@ fn of_figures(figures: &[&Figures]) -> String {
         counts.push(cells);
     }
     format!("{}\n{}", table(2, &errors), table(1, &counts))
+}
+
+/// How well instances were counted.
+fn of_instances(figures: &[&Figures]) -> String {
+    let mut head = row(["instances", "annotated", "counted", "recall", "precision", "F1"]);
+    head.extend(row(["false an image", "count error", "average precision", "panoptic quality"]));
+    let mut rows = vec![head];
+    let mut curve = vec![row(["false an image, at most", "recall"])];
+    for f in figures {
+        let Some(i) = &f.instances else { continue };
+        let some = |share: Option<f64>| share.map_or("-".to_owned(), percent);
+        rows.push(vec![
+            title(f),
+            i.annotated.to_string(),
+            i.counted.to_string(),
+            percent(i.recall),
+            some(i.precision),
+            format!("{:.3}", i.f1),
+            format!("{:.2}", i.false_an_image),
+            some(i.count_error_percent.map(|percent| percent / 100.0)),
+            format!("{:.3}", i.average_precision),
+            format!("{:.3}", i.panoptic_quality),
+        ]);
+        curve.extend(i.froc.iter().map(|p| row([p.false_an_image.to_string(), percent(p.recall)])));
+    }
+    format!("{}\n{}", table(1, &rows), table(1, &curve))
 }
 
 /// The structure, or which ones are summed up.
@@ -188,6 +218,8 @@ mod tests {
             right: center_mm.is_some_and(|mm| mm <= 3.0),
             rivals: 0,
             nearest: None,
+            instance: None,
+            overlap: None,
         }
     }
 

@@ -40,6 +40,12 @@ pub(super) fn run(
     global: &Global,
 ) -> Result<ExitCode, Failure> {
     check_names(dataset, &args.structure)?;
+    let wanted = |name: &String| args.structure.is_empty() || args.structure.contains(name);
+    let mut structures = dataset.structures.iter().map(|s| &s.name).filter(|name| wanted(name));
+    if let Some(name) = structures.find(|name| dataset.is_many(name)) {
+        let what = format!("structures: {name}: --compare takes structures that occur once");
+        return Err(Failure::input(&dataset.path, what));
+    }
     let [a, b] = paths.map(|path| Side::open(path, args, dataset, cases, device, global));
     let (a, b) = (a?, b?);
     let names = dataset.structures.iter().map(|s| s.name.as_str());

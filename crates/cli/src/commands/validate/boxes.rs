@@ -1,7 +1,7 @@
 //! The boxes of a data set, structure by structure.
 
 use pbt_io::{Annotations, CaseSpec, Dataset, LandmarkState};
-use pbt_volume::{PointLps, Pose, StructureKind};
+use pbt_volume::{Instances, PointLps, Pose, StructureKind, StructureSpec};
 
 /// The cases whose annotations could be read.
 pub(super) struct AnnotatedCases<'a> {
@@ -40,7 +40,9 @@ impl AnnotatedCases<'_> {
                 .filter(|(_, pose)| is_sound(pose))
                 .collect(),
         };
-        let boxes = self.dataset.structures.iter().filter(|s| s.kind == StructureKind::Box);
+        let occurs_once =
+            |s: &&StructureSpec| s.kind == StructureKind::Box && s.instances == Instances::One;
+        let boxes = self.dataset.structures.iter().filter(occurs_once);
         boxes.map(|s| of(&s.name)).collect()
     }
 
@@ -66,7 +68,6 @@ pub(super) mod made {
     use super::*;
     use nalgebra::UnitQuaternion;
     use pbt_io::{Landmark, Modality, ReadOptions};
-    use pbt_volume::StructureSpec;
     use std::path::PathBuf;
 
     /// A case `cN` of the split `train`, annotated in `cN.mrk.json`.
@@ -90,6 +91,7 @@ pub(super) mod made {
             kind,
             parent: None,
             partner: None,
+            instances: Instances::One,
         };
         let structures = structures.iter().map(spec).collect();
         let cases = (0..cases).map(case).collect();

@@ -12,7 +12,7 @@ use crate::session::{Device, HeldOut, LoadedModel, Watcher, detect_file};
 use pbt_detect::Suspicion;
 use pbt_evaluate::has_loose_end;
 use pbt_io::{Annotations, CaseSpec, Dataset, DetectionRecord};
-use pbt_volume::{Pose, Status, StructureKind};
+use pbt_volume::{Instances, Pose, Status, StructureKind, StructureSpec};
 use std::path::Path;
 
 /// A model that is asked where the structures of a data set are.
@@ -110,7 +110,8 @@ impl AskedModel {
     ) -> Result<Vec<Shared<'_>>, Failure> {
         let model = &self.model.model;
         let is_box = |name: &str| {
-            dataset.structures.iter().any(|s| s.name == name && s.kind == StructureKind::Box)
+            let is_it = |s: &&StructureSpec| s.name == name && s.kind == StructureKind::Box;
+            dataset.structures.iter().find(is_it).is_some_and(|s| s.instances == Instances::One)
         };
         let (mut shared, mut lacking) = (Vec::new(), Vec::new());
         for (number, structure) in model.structures.iter().enumerate() {
@@ -131,7 +132,7 @@ impl AskedModel {
         let lacking = lacking.join(", ");
         if shared.is_empty() {
             let what = format!(
-                "structures: none of the model's is a box of the data set: {lacking} (give a model of its structures)"
+                "structures: none of the model's is a box of the data set that occurs once: {lacking} (give a model of its structures)"
             );
             return Err(Failure::input(&dataset.path, what));
         }

@@ -3,8 +3,8 @@
 use super::finding::Finding;
 use pbt_io::{CaseSpec, Dataset, box_from_labels, read_labels};
 use pbt_volume::{
-    Component, Components, ComponentsError, Connectivity, Geometry, Joining, Pose, StructureKind,
-    Volume,
+    Component, Components, ComponentsError, Connectivity, Geometry, Instances, Joining, Pose,
+    StructureKind, Volume,
 };
 use std::collections::BTreeSet;
 
@@ -59,7 +59,8 @@ pub(super) fn look_at_masks(
     let boxes: Vec<&str> = dataset
         .structures
         .iter()
-        .filter(|s| s.kind == StructureKind::Box)
+        // The voxels of several instances are in pieces by right.
+        .filter(|s| s.kind == StructureKind::Box && s.instances == Instances::One)
         .map(|s| s.name.as_str())
         .collect();
     let broken_mask = |name: &&str| {

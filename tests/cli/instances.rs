@@ -1,0 +1,261 @@
+//! Structures that occur several times in an image: cells, and vertebrae without names.
+
+use crate::column::{MEMBERS, column};
+use crate::support::{lasting, pbt, read_json, refused, scratch, text};
+use nalgebra::Matrix3;
+use pbt_io::{RawImage, VoxelType, read_markups, write_image, write_markups};
+use pbt_volume::{Geometry, PointLps};
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use tempfile::TempDir;
+
+const TRAINING: usize = 6;
+const TEST: usize = 2;
+const SIDE: usize = 44;
+
+/// Settings of a training in seconds.
+const SETTINGS: &str = "\
+[position]
+copies = 2
+negatives = 80
+haar.features = 200
+[classifier.pbt]
+depth = 2
+rounds_by_level = [15, 15]
+[orientation]
+rotations = 10
+points_across = 4.0
+[refinement]
+points_across = 5.0
+perturbations = 30
+border = 0.1
+ridge = 1.0
+";
+
+/// Cells as bright balls, each with a value of its own in the label map, and a model of them.
+struct Cells {
+    folder: TempDir,
+}
+
+impl Cells {
+    fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    fn model(&self) -> PathBuf {
+        self.folder().join("cells.pbt")
+    }
+
+    fn train(&self, model: &Path, more: &[&str]) {
+        let config = self.folder().join("small.toml");
+        let arguments = [
+            "train",
+            "-q",
+            "-i",
+            text(self.folder()),
+            "-o",
+            text(model),
+            "--config",
+            text(&config),
+        ];
+        pbt(arguments.iter().chain(more)).exits_with(0);
+    }
+}
+
+fn cells() -> &'static Cells {
+    static CELLS: OnceLock<Cells> = OnceLock::new();
+    CELLS.get_or_init(|| {
+        let cells = Cells { folder: lasting() };
+        std::fs::write(cells.folder().join("small.toml"), SETTINGS).unwrap();
+        let cases: Vec<Value> = (0..TRAINING + TEST)
+            .map(|n| {
+                let id = format!("c{n}");
+                write_cells(cells.folder(), &id, n as u64, 3 + n % 4);
+                json!({ "id": id, "image": format!("{id}.nii.gz"), "labels": format!("{id}.labels.nii.gz"),
+                        "split": if n < TRAINING { "train" } else { "test" } })
+            })
+            .collect();
+        // No cell at all.
+        write_cells(cells.folder(), "none", 99, 0);
+        let dataset = json!({
+            "schema": "pbt-dataset/1", "name": "cells", "modality": "fluorescence",
+            "structures": [{ "name": "cell", "kind": "box", "instances": "many" }],
+            "labels": { "*": "cell" }, "cases": cases,
+        });
+        std::fs::write(cells.folder().join("dataset.json"), dataset.to_string()).unwrap();
+        cells.train(&cells.model(), &["--threads", "2"]);
+        cells
+    })
+}
+
+/// Balls of 9 to 12 mm across that keep apart, in noise.
+fn write_cells(folder: &Path, id: &str, seed: u64, count: usize) {
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    let mut draw = move || f64::from(random.next_u32()) / f64::from(u32::MAX);
+    let mut balls: Vec<([f64; 3], f64)> = Vec::new();
+    while balls.len() < count {
+        let center: [f64; 3] = std::array::from_fn(|_| 8.0 + draw() * (SIDE as f64 - 16.0));
+        let radius = 4.5 + 1.5 * draw();
+        let apart = |(other, r): &([f64; 3], f64)| {
+            let off = (0..3).map(|a| (center[a] - other[a]).powi(2)).sum::<f64>().sqrt();
+            off > radius + r + 1.0
+        };
+        if balls.iter().all(apart) {
+            balls.push((center, radius));
+        }
+    }
+    let (mut image, mut labels) = (Vec::new(), Vec::new());
+    for n in 0..SIDE * SIDE * SIDE {
+        let at = [n % SIDE, n / SIDE % SIDE, n / SIDE / SIDE].map(|v| v as f64);
+        let inside = |(center, radius): &([f64; 3], f64)| {
+            (0..3).map(|a| (at[a] - center[a]).powi(2)).sum::<f64>().sqrt() <= *radius
+        };
+        let cell = balls.iter().position(inside);
+        let value = if cell.is_some() { 170.0 } else { 60.0 } + 30.0 * draw();
+        image.push(value as u8);
+        labels.push(cell.map_or(0, |n| n as u8 + 1));
+    }
+    let geometry =
+        Geometry::new([SIDE; 3], Matrix3::identity(), PointLps::new(0.0, 0.0, 0.0)).unwrap();
+    for (end, bytes) in [("", image), (".labels", labels)] {
+        let volume = RawImage::new(geometry.clone(), VoxelType::U8, bytes, None).unwrap();
+        write_image(&folder.join(format!("{id}{end}.nii.gz")), &volume).unwrap();
+    }
+}
+
+#[test]
+fn every_cell_is_found_counted_and_listed() {
+    let (cells, out) = (cells(), scratch());
+    pbt(["validate", text(cells.folder())]).exits_with(0);
+    let report = out.path().join("report.json");
+    let [model, folder] = [cells.model(), cells.folder().to_owned()];
+    let shown = pbt(["evaluate", "-m", text(&model), "-i", text(&folder), "-o", text(&report)]);
+    assert!(shown.exits_with(0).stdout.contains("panoptic quality"));
+    let report = read_json(&report);
+    let figures = &report["summary"]["structures"][0]["instances"];
+    // Cases 6 and 7 have five and six cells.
+    assert_eq!(figures["annotated"], 11);
+    assert!(figures["f1"].as_f64().unwrap() >= 0.9, "{figures}");
+    assert!(figures["average_precision"].as_f64().unwrap() >= 0.9, "{figures}");
+    assert!(figures["panoptic_quality"].as_f64().unwrap() > 0.6, "{figures}");
+
+    let list = out.path().join("list.csv");
+    let rows: String = ["c6", "c7", "none"]
+        .map(|id| format!("{id},{}\n", folder.join(format!("{id}.nii.gz")).display()))
+        .concat();
+    std::fs::write(&list, format!("case_id,path\n{rows}")).unwrap();
+    let found = out.path().join("found");
+    let batch = ["batch", "-m", text(&model), "-i", text(&list), "-o", text(&found), "--labels"];
+    pbt(batch).exits_with(0);
+    let detections = |id: &str| -> Vec<Value> {
+        read_json(&found.join(format!("{id}.json")))["detections"].as_array().unwrap().clone()
+    };
+    let six = detections("c6");
+    let numbers: Vec<u64> = six.iter().map(|d| d["instance"].as_u64().unwrap()).collect();
+    assert_eq!(numbers, (1..=six.len() as u64).collect::<Vec<_>>());
+    let scores: Vec<f64> = six.iter().map(|d| d["score"].as_f64().unwrap()).collect();
+    assert!(scores.is_sorted_by(|a, b| a >= b), "{scores:?}");
+    // Six subjects earn no score above 7/8.
+    assert!(scores[0] <= 7.0 / 8.0 && six[0]["name"] == "cell", "{:?}", six[0]);
+    let none = detections("none");
+    // Of an image without cells the best guess is no more than that.
+    assert!(
+        none.iter().all(|d| d["status"] != "found" && d["score"].as_f64() < Some(0.5)),
+        "{none:?}"
+    );
+    let table = std::fs::read_to_string(found.join("detections.csv")).unwrap();
+    assert_eq!(table.lines().count(), 1 + six.len() + detections("c7").len() + none.len());
+    let boxes = read_markups(&found.join("c6.mrk.json")).unwrap().boxes;
+    assert!(boxes.len() == six.len() && boxes.iter().all(|(name, _)| name == "cell"));
+    pbt(["info", text(&model)]).exits_with(0);
+    let image = folder.join("c6.nii.gz");
+    let explain = ["detect", "-m", text(&model), "-i", text(&image), "--explain"];
+    pbt(explain.into_iter().chain(["-o", text(&found)])).exits_with(0);
+    let explained = read_json(&found.join("c6.explain.json"));
+    assert_eq!(explained["detections"].as_array().unwrap().len(), six.len());
+}
+
+#[test]
+fn models_of_instances_are_the_same_with_one_thread() {
+    let (cells, out) = (cells(), scratch());
+    let model = out.path().join("one.pbt");
+    cells.train(&model, &["--threads", "1"]);
+    assert!(std::fs::read(&model).unwrap() == std::fs::read(cells.model()).unwrap());
+    let image = cells.folder().join("c7.nii.gz");
+    let result = |threads: &str| {
+        let folder = out.path().join(threads);
+        let detect = ["detect", "-m", text(&model), "-i", text(&image), "--threads", threads, "-o"];
+        pbt(detect.into_iter().chain([text(&folder)])).exits_with(0);
+        read_json(&folder.join("c7.json"))["detections"].clone()
+    };
+    assert_eq!(result("1"), result("2"));
+}
+
+/// The column's members, all of one name: a row, in which neighbours are looked for.
+#[test]
+fn a_row_is_found_without_names() {
+    let (column, out) = (column(), scratch());
+    let mut dataset = read_json(&column.folder().join("dataset.json"));
+    dataset["structures"] = json!([{ "name": "vertebra", "kind": "box", "instances": "many" }]);
+    for case in dataset["cases"].as_array_mut().unwrap() {
+        let markups = column.folder().join(case["annotations"].as_str().unwrap());
+        let boxes = read_markups(&markups).unwrap().boxes;
+        let boxes: Vec<_> =
+            boxes.into_iter().map(|(_, pose)| ("vertebra".to_owned(), pose)).collect();
+        let renamed = out.path().join(markups.file_name().unwrap());
+        write_markups(&renamed, &boxes, &[], |_| String::new()).unwrap();
+        case["annotations"] = json!(renamed);
+        case["image"] = json!(column.folder().join(case["image"].as_str().unwrap()));
+    }
+    let file = out.path().join("dataset.json");
+    std::fs::write(&file, dataset.to_string()).unwrap();
+    let (model, report) = (out.path().join("m.pbt"), out.path().join("report.json"));
+    let config = column.config();
+    let train = ["train", "-q", "-i", text(&file), "-o", text(&model), "--config", text(&config)];
+    pbt(train).exits_with(0);
+    pbt(["evaluate", "-q", "-m", text(&model), "-i", text(&file), "-o", text(&report)])
+        .exits_with(0);
+    let report = read_json(&report);
+    let figures = &report["summary"]["structures"][0]["instances"];
+    assert_eq!(figures["annotated"], 2 * MEMBERS.len());
+    assert!(figures["recall"].as_f64().unwrap() >= 0.75, "{figures}");
+    assert!(figures["false_an_image"].as_f64().unwrap() <= 0.5, "{figures}");
+}
+
+#[test]
+fn what_does_not_fit_several_instances_is_said() {
+    let (column, out) = (column(), scratch());
+    let original = read_json(&column.folder().join("dataset.json"));
+    let file = out.path().join("dataset.json");
+    let with = |change: &dyn Fn(&mut Value)| {
+        let mut dataset = original.clone();
+        for case in dataset["cases"].as_array_mut().unwrap() {
+            for key in ["image", "annotations"] {
+                case[key] = json!(column.folder().join(case[key].as_str().unwrap()));
+            }
+        }
+        change(&mut dataset);
+        std::fs::write(&file, dataset.to_string()).unwrap();
+        let model = out.path().join("m.pbt");
+        pbt(["train", "-i", text(&file), "-o", text(&model)])
+    };
+    // Two boxes of one name where one is expected.
+    let markups = out.path().join("c0.mrk.json");
+    let boxes = read_markups(&column.folder().join("c0.mrk.json")).unwrap().boxes;
+    let twice = [boxes[0].clone(), (boxes[0].0.clone(), boxes[1].1)];
+    write_markups(&markups, &twice, &[], |_| String::new()).unwrap();
+    let same = with(&|set| set["cases"][0]["annotations"] = json!(markups));
+    refused(same, 4, &["c0.mrk.json: v1: has several boxes", "\"instances\": \"many\""]);
+    let mixed = with(&|set| set["structures"][0]["instances"] = json!("many"));
+    refused(mixed, 4, &["structures: v1: occurs several times", "--structure"]);
+    let landmark = with(&|set| set["structures"][4]["instances"] = json!("many"));
+    refused(landmark, 4, &["structures[4].instances: is `many` for a landmark"]);
+    let word = with(&|set| set["structures"][0]["instances"] = json!("several"));
+    refused(word, 4, &["structures[0].instances: is `several`", "`one` or `many`"]);
+    let cells = cells().folder();
+    let curve = pbt(["learning-curve", "-i", text(cells)]);
+    refused(curve, 4, &["cell: a learning curve takes structures that occur once"]);
+}

@@ -415,7 +415,7 @@ mod tests {
     impl Splitter for NoDevice {
         type Matrix<'a> = ();
 
-        fn matrix<'a>(&self, _: &'a LabelMatrix) -> Result<(), crate::DeviceError> {
+        fn matrix(&self, _: &LabelMatrix) -> Result<(), crate::DeviceError> {
             unreachable!("the host finds these splits")
         }
 

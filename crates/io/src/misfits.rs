@@ -2,6 +2,7 @@
 //! that a structure is annotated nowhere.
 
 use crate::dataset::{CaseSpec, Dataset};
+use crate::region_labels::IGNORE;
 use crate::{Annotations, read_annotations};
 use pbt_volume::StructureKind;
 use std::collections::BTreeSet;
@@ -74,8 +75,9 @@ impl Dataset {
     /// Values that the data set gives a name and that occur in no label map, where `held` are those
     /// that occur, as a line.
     pub fn unused_labels(&self, held: &BTreeSet<u16>) -> Option<String> {
-        let unused = self.label_names.keys().filter(|&&value| value > 0 && !held.contains(&value));
-        let unused: Vec<&u16> = unused.collect();
+        let named = self.label_names.iter().filter(|(_, name)| *name != IGNORE);
+        let values = named.map(|(&value, _)| value).filter(|&value| value > 0);
+        let unused: Vec<u16> = values.filter(|value| !held.contains(value)).collect();
         if unused.is_empty() {
             return None;
         }
@@ -89,7 +91,7 @@ impl Dataset {
             "{}: labels: {} {verb} in no label map; they hold {hold} (give every structure the value that \
              its voxels have)",
             self.path.display(),
-            listed(unused.into_iter().map(u16::to_string)),
+            listed(unused.iter().map(u16::to_string)),
         ))
     }
 }
@@ -129,7 +131,7 @@ mod tests {
         let made = json!({
             "schema": "pbt-dataset/1", "name": "set", "modality": "CT",
             "structures": structures.collect::<Vec<_>>(), "cases": cases.collect::<Vec<_>>(),
-            "labels": { "0": "air", "5": "liver" },
+            "labels": { "0": "air", "5": "liver", "9": "ignore" },
         });
         std::fs::write(folder.path().join("dataset.json"), made.to_string()).unwrap();
         let dataset = Dataset::load(folder.path()).unwrap();

@@ -6,7 +6,7 @@ use pbt_volume::{Geometry, StructureKind, Volume};
 use std::path::Path;
 
 /// The name of a label whose voxels are neither trained nor scored.
-const IGNORE: &str = "ignore";
+pub(crate) const IGNORE: &str = "ignore";
 
 /// The class of such a voxel.
 pub const IGNORED_CLASS: u8 = u8::MAX;

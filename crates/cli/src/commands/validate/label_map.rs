@@ -9,9 +9,9 @@ const MOST_VALUES: usize = 256;
 /// At least this share of the voxels of a label map is background, …
 const BACKGROUND: f64 = 0.5;
 
-/// … and of neighbours that are both not background, at least this share is alike. Images have noise:
-/// those of few grey values reach a third.
-const ALIKE: f64 = 0.8;
+/// … and of neighbours that are both not background, at least this share is alike. Of the sets in
+/// `data/README.md`, label maps have 0.96 to 1, images with their noise at most 0.66.
+const ALIKE: f64 = 0.9;
 
 /// The values of a volume that looks like a label map: integers from 0 on, few of them, most voxels 0
 /// and the others in patches of one value.
@@ -65,7 +65,7 @@ mod tests {
     #[test]
     fn patches_of_few_values_are_a_label_map_and_grey_values_are_an_image() {
         let parts =
-            |index: [usize; 3]| if inside(index) { 1.0 + (index[0] / 9) as f32 } else { 0.0 };
+            |index: [usize; 3]| if inside(index) { 1.0 + (index[1] / 9) as f32 } else { 0.0 };
         assert_eq!(volume(parts), Some(4));
         assert_eq!(volume(|index| 0.5 * parts(index)), None, "no integers");
         assert_eq!(volume(|index| parts(index) - 1.0), None, "below 0");

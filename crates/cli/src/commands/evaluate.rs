@@ -193,7 +193,7 @@ fn source(args: &Evaluate, dataset: &Dataset, cases: &[CaseSpec]) -> Result<Sour
             Err(Failure::input(folder, "--results: is not a folder (give one with result files)"))
         }
         (Some(folder), _) => Ok(Source::Folder(folder.clone())),
-        (None, Some(path)) => Ok(Source::Model(LoadedModel::open(path)?)),
+        (None, Some(path)) => Ok(Source::Model(Box::new(LoadedModel::open(path)?))),
         (None, None) => {
             Err(Failure::usage("give a model, --results, --compare or --leave-one-out"))
         }

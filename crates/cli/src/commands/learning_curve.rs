@@ -101,7 +101,8 @@ pub(super) fn run(args: &LearningCurve, global: &Global) -> Result<ExitCode, Fai
         }
         .run(&device, &*progress.training(&what))?;
         let (model_sha256, seconds) = (trained.sha256.clone(), began.elapsed().as_secs_f64());
-        let source = Source::Model(trained.loaded(PathBuf::from(format!("trained on {what}"))));
+        let model = trained.loaded(PathBuf::from(format!("trained on {what}")));
+        let source = Source::Model(Box::new(model));
         let evaluated = evaluate_cases(
             &dataset,
             &args.structure,

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 /// Where results come from.
 pub enum Source {
     /// Detection with a model.
-    Model(LoadedModel),
+    Model(Box<LoadedModel>),
     /// Files `FOLDER/<case>.json`.
     Folder(PathBuf),
     /// Detection with a model trained on all cases of other subjects.
@@ -24,7 +24,7 @@ impl Source {
         if path.is_dir() {
             Ok(Self::Folder(path.to_path_buf()))
         } else {
-            Ok(Self::Model(LoadedModel::open(path)?))
+            Ok(Self::Model(Box::new(LoadedModel::open(path)?)))
         }
     }
 

@@ -1,6 +1,8 @@
 //! Models by name, their cards, and the phantom models of the program.
 
-use crate::support::{contents, pbt, program, read_json, refused, scratch, text, tiny};
+use crate::support::{
+    Outcome, contents, numbers, pbt, program, read_json, refused, scratch, text, tiny,
+};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,8 +12,9 @@ fn models() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("models")
 }
 
-/// Runs `pbt` in a folder (that of the tests has the folder `models`), with folders of models in `PBT_MODELS` if some are given.
-fn pbt_in(folder: &Path, models: Option<&str>, arguments: &[&str]) -> crate::support::Outcome {
+/// Runs `pbt` in a folder (that of the tests has the folder `models`), with folders of models in
+/// `PBT_MODELS` if some are given.
+fn pbt_in(folder: &Path, models: Option<&str>, arguments: &[&str]) -> Outcome {
     let mut command = Command::new(program("pbt"));
     command.args(arguments).current_dir(folder).env_remove("PBT_MODELS");
     if let Some(models) = models {
@@ -19,7 +22,7 @@ fn pbt_in(folder: &Path, models: Option<&str>, arguments: &[&str]) -> crate::sup
     }
     let output = command.output().expect("the program starts");
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
-    crate::support::Outcome {
+    Outcome {
         code: output.status.code().expect("the program ends by itself"),
         stdout: text(output.stdout),
         stderr: text(output.stderr),
@@ -44,9 +47,10 @@ fn two_commands_detect_without_any_data() {
         assert_eq!(result["run"]["model_path"], json!(model));
         let truth =
             folder.path().join(format!("try/{modality}/annotations/{modality}-test-02.mrk.json"));
-        let center = |value: &Value| crate::support::numbers(value);
-        let (a, b) =
-            (center(&found["position_lps_mm"]), center(&read_json(&truth)["markups"][0]["center"]));
+        let (a, b) = (
+            numbers(&found["position_lps_mm"]),
+            numbers(&read_json(&truth)["markups"][0]["center"]),
+        );
         let off_mm = (0..3).map(|n| (a[n] - b[n]).powi(2)).sum::<f64>().sqrt();
         assert!(off_mm < 3.0, "{model}: {off_mm} mm");
     }

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import warnings
 import zipfile
 from pathlib import Path
 
@@ -277,7 +278,10 @@ def test_series_of_scanners(result, tmp_path):
         found = [box, landmark("tip", "found", list(middle[:3]))]
         record = edited(result, found, input=image)
         out = tmp_path / f"{case}.sr.dcm"
-        pbt.dicom.write_sr(record, out, folder)
+        with warnings.catch_warnings():
+            # Libraries would show the patient's name.
+            warnings.simplefilter("error")
+            pbt.dicom.write_sr(record, out, folder)
         accepted(out)
         report = highdicom.sr.srread(out)
         (series,) = report.CurrentRequestedProcedureEvidenceSequence[0].ReferencedSeriesSequence

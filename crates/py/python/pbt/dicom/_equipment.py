@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import warnings
 from pathlib import Path
-from typing import Any
+from typing import Any, Callable, TypeVar
 
 from pydicom.dataset import Dataset
 
@@ -12,6 +14,21 @@ from .._errors import Error
 from ._source import PathLike
 
 MANUFACTURER = "pbt"
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def quietly(function: _F) -> _F:
+    """Keeps warnings of the libraries about the images to ourselves: they show values of the images, such
+    as the patient's name, and nobody here can mend them."""
+
+    @functools.wraps(function)
+    def quiet(*arguments: Any, **options: Any) -> Any:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return function(*arguments, **options)
+
+    return quiet  # type: ignore[return-value]
 
 
 def parameters(record: dict[str, Any]) -> dict[str, str]:

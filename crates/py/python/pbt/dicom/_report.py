@@ -14,7 +14,7 @@ from pydicom.uid import generate_uid
 from .._result import Detection
 from . import _codes as code
 from ._codes import Codes
-from ._equipment import MANUFACTURER, parameters, save
+from ._equipment import MANUFACTURER, parameters, quietly, save
 from ._source import PathLike, ResultLike, SourceLike, images_of, record_of
 
 #: The corners around each face of a box: lower and upper end of the first, second and third axis. Rows
@@ -22,6 +22,7 @@ from ._source import PathLike, ResultLike, SourceLike, images_of, record_of
 _FACES = [(0, 1, 3, 2), (4, 5, 7, 6), (0, 1, 5, 4), (2, 3, 7, 6), (0, 2, 6, 4), (1, 3, 7, 5)]
 
 
+@quietly
 def write_sr(
     result: ResultLike,
     out: PathLike,

@@ -22,10 +22,11 @@ from .._images import read_image
 from .._result import Result
 from . import _codes as code
 from ._codes import Codes
-from ._equipment import MANUFACTURER, parameters, save
+from ._equipment import MANUFACTURER, parameters, quietly, save
 from ._source import PathLike, ResultLike, SourceLike, images_of, record_of
 
 
+@quietly
 def write_seg(
     result: ResultLike,
     out: PathLike,

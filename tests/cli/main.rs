@@ -6,9 +6,11 @@ mod bids;
 mod column;
 mod components;
 mod convert;
+mod crop;
 mod demo;
 mod determinism;
 mod dicom;
+mod doctor;
 mod evaluate;
 mod explain;
 mod geometry;
@@ -17,6 +19,7 @@ mod help;
 mod hostile_data;
 mod hostile_models;
 mod info;
+mod init;
 mod label_map;
 mod landmarks;
 mod learning_curve;
@@ -32,6 +35,7 @@ mod segmentation;
 #[path = "../sets.rs"]
 mod sets;
 mod support;
+mod train;
 #[path = "../trivial.rs"]
 mod trivial;
 mod unwritable;

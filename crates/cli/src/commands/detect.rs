@@ -7,7 +7,7 @@ use crate::args::{Detect, Global};
 use crate::commands::open_device::open_device;
 use crate::output::say;
 use crate::session::{
-    Device, Explained, Found, Input, LoadedModel, VoxelOutput, explain_file, label_file,
+    Crops, Device, Explained, Found, Input, LoadedModel, VoxelOutput, explain_file, label_file,
     write_results,
 };
 use pbt_io::{ResultFile, case_name};
@@ -21,15 +21,19 @@ pub(super) fn run(args: &Detect, global: &Global) -> Result<ExitCode, Failure> {
     if args.explain && model.model.regions.is_some() {
         return Err(Failure::usage("--explain: explains boxes and landmarks, not regions"));
     }
-    let result = if args.explain {
+    let crops = Crops::from(&args.crop);
+    crops.check(&model)?;
+    let found = if args.explain {
         explained(&model, input, args, &device)?
     } else {
         let output = VoxelOutput::new(args.labels, args.probabilities);
         let mut found = label_file(&model, input, &device, output)?;
         found.result = named(found.result, args);
         write_results(&args.output, &found, output.labels())?;
-        found.result
+        found
     };
+    let notes = crops.write(&args.output, input, &found)?;
+    let result = found.result;
     result
         .warnings
         .iter()
@@ -43,6 +47,7 @@ pub(super) fn run(args: &Detect, global: &Global) -> Result<ExitCode, Failure> {
         };
         say(global.quiet, format_args!("{}: {}, score {:.3}, {place}", d.name, d.status, d.score));
     }
+    notes.iter().for_each(|note| say(global.quiet, format_args!("warning: --crop: {note}")));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -57,18 +62,17 @@ fn explained(
     input: Input<'_>,
     args: &Detect,
     device: &Device,
-) -> Result<ResultFile, Failure> {
+) -> Result<Found, Failure> {
     let Explained { result, image, found, explanations } = explain_file(model, input, device)?;
     let written = Found::from(named(result, args));
     write_results(&args.output, &written, args.labels)?;
-    let result = written.result;
     let about = explain::About {
         case_id: input.case_id,
-        input: &result.input,
-        record: &result.model,
+        input: &written.result.input,
+        record: &written.result.model,
         model: &model.model,
         image: &image.volume,
     };
     explain::write(&args.output, &about, &found.detections, &explanations)?;
-    Ok(result)
+    Ok(written)
 }

@@ -5,14 +5,13 @@ use crate::args::{Global, Train};
 use crate::commands::open_device::open_device;
 use crate::interrupt::catch_interrupts;
 use crate::output::{check_output, say};
-use crate::progress::TrainingProgress;
+use crate::progress::{TrainingProgress, span};
 use crate::session::{
-    Device, RegionCases, Resume, TrainedModel, Training, TrainingReport, Wanted, beside,
-    checkpoint_of, read_cases, read_config, train_regions, write_json,
+    Device, RegionCases, Resume, TrainedModel, Training, TrainingNeeds, TrainingReport, Wanted,
+    beside, checkpoint_of, no_case_of_split, read_cases, read_config, train_regions, write_json,
 };
 use pbt_detect::TrainConfig;
 use pbt_io::{CaseSpec, Dataset, DeviceRecord, FileKind, read_file};
-use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -26,19 +25,14 @@ pub(super) fn run(args: &Train, global: &Global) -> Result<ExitCode, Failure> {
     let wanted = Wanted::new(&dataset, &args.structure)?;
     let mut cases: Vec<_> = dataset.split("train").cloned().collect();
     if cases.is_empty() {
-        let splits: BTreeSet<&str> = dataset.cases.iter().map(|case| &case.split[..]).collect();
-        let splits: Vec<String> = splits.into_iter().map(|split| format!("`{split}`")).collect();
-        let what = format!(
-            "cases: none has the split `train`, they have {} (name those to learn from `train`)",
-            splits.join(", ")
-        );
-        return Err(Failure::input(&dataset.path, what));
+        return Err(no_case_of_split(&dataset, "train", "name those to learn from `train`"));
     }
     cases.truncate(args.cases.unwrap_or(usize::MAX));
     say(
         global.quiet,
         format_args!(
-            "training {} on {} of {} cases with {} ({} threads)",
+            "training {}{} on {} of {} cases with {} ({} threads)",
+            if args.quick { "quickly " } else { "" },
             summary(&wanted),
             cases.len(),
             dataset.cases.len(),
@@ -81,6 +75,9 @@ pub(super) fn run(args: &Train, global: &Global) -> Result<ExitCode, Failure> {
         seed: args.seed,
         resume: resume.as_ref(),
     };
+    if let Some(needs) = training.needs(device.record.threads) {
+        say(global.quiet, needs_line(&needs, &device));
+    }
     let trained = training.run(&device, &progress);
     drop(progress);
     let trained = trained.map_err(|failure| {
@@ -158,6 +155,17 @@ impl Run<'_> {
     }
 }
 
+/// How long it will take, and how much memory. How much faster a GPU is depends on the GPU.
+fn needs_line(needs: &TrainingNeeds, device: &Device) -> String {
+    let [least, most] = needs.memory_bytes.map(|bytes| bytes / 1e9);
+    let memory = format!("{least:.1} to {most:.1} GB of memory");
+    if device.is_gpu() {
+        return format!("this will take about {memory}");
+    }
+    let [least, most] = needs.seconds.map(span);
+    format!("this will take about {least} to {most} and {memory}")
+}
+
 /// The boxes or regions by name, the landmarks by number.
 fn summary(wanted: &Wanted) -> String {
     match wanted.landmarks.len() {
@@ -176,5 +184,5 @@ fn wanted_config(args: &Train) -> Result<TrainConfig, Failure> {
     if let Some(kind) = args.classifier {
         config.classifier.kind = kind.into();
     }
-    Ok(config)
+    Ok(if args.quick { config.quick() } else { config })
 }

@@ -1,7 +1,7 @@
 //! Cases of a data set, each held against its annotations.
 
 use crate::session::cases::PIXELS_IN_MM;
-use crate::session::{Device, Failure, Source, Watcher};
+use crate::session::{Device, Failure, Source, Watcher, check_names};
 use nalgebra::Matrix4;
 use pbt_detect::DetectError;
 use pbt_evaluate::{CaseResult, Comparison, Tolerance, compare, has_loose_end, is_annotated};
@@ -161,19 +161,6 @@ fn wanted_structures<'a>(
         return Err(Failure::input(&dataset.path, what));
     }
     Ok(structures)
-}
-
-/// Whether all names are structures of the data set.
-///
-/// # Errors
-/// Exit code 4 for the first that is none.
-pub fn check_names(dataset: &Dataset, named: &[String]) -> Result<(), Failure> {
-    match named.iter().find(|name| dataset.structures.iter().all(|s| s.name != **name)) {
-        Some(name) => {
-            Err(Failure::input(&dataset.path, format!("structures: there is no `{name}`")))
-        }
-        None => Ok(()),
-    }
 }
 
 /// A case with its annotations, or why they cannot be read.

@@ -2,10 +2,10 @@
 
 use crate::session::{Failure, Found};
 use pbt_io::{
-    IoError, Landmark, LandmarkState, ResultFile, write_atomically, write_label_map, write_markups,
-    write_probabilities, write_result,
+    IoError, Landmark, LandmarkState, Look, ResultFile, Shown, write_atomically, write_label_map,
+    write_markups, write_probabilities, write_result,
 };
-use pbt_volume::StructureKind;
+use pbt_volume::{Status, StructureKind};
 use serde::Serialize;
 use std::fs::Metadata;
 use std::io::{ErrorKind, Write};
@@ -76,7 +76,7 @@ pub fn write_results(
     }
     let boxes: Vec<_> =
         result.detections.iter().filter_map(|d| Some((d.name.clone(), d.pose()?))).collect();
-    write_markups(&markups, &boxes, &landmarks(result), |name| description(result, name))?;
+    write_markups(&markups, &boxes, &landmarks(result), |name| shown(result, name))?;
     write_result(&json, result)?;
     Ok(())
 }
@@ -89,14 +89,16 @@ fn remove_earlier(path: &Path) -> Result<(), IoError> {
     Ok(())
 }
 
-/// What Slicer shows beside a structure: how sure it is, and how near.
-fn description(result: &ResultFile, name: &str) -> String {
+/// How Slicer shows a structure, and, beside it, how sure it is, and how near.
+fn shown(result: &ResultFile, name: &str) -> Shown {
     let Some(found) = result.detections.iter().find(|d| d.name == name) else {
-        return String::new();
+        return Shown::default();
     };
     let radius = found.precision.and_then(|precision| precision.radius_90_mm);
     let near = radius.map_or_else(String::new, |mm| format!(", 90 % within {mm:.1} mm"));
-    format!("{}, score {:.2}{near}", found.status, found.score)
+    let description = format!("{}, score {:.2}{near}", found.status, found.score);
+    let look = if found.status == Status::Found { Look::Sure } else { Look::Doubtful };
+    Shown { description, look }
 }
 
 /// Whether there is something to replace, or nothing, under a name that the system takes.

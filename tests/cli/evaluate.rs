@@ -476,6 +476,53 @@ fn leaving_one_out_tests_every_case_once() {
 }
 
 #[test]
+fn folds_test_every_training_case_once() {
+    let (out, data) = (scratch(), tiny_copy());
+    let path = data.path().join("dataset.json");
+    let mut dataset = read_json(&path);
+    for n in [0, 3] {
+        dataset["cases"][n]["subject"] = json!("twice");
+    }
+    std::fs::write(&path, dataset.to_string()).unwrap();
+    let (report, config) = (out.path().join("report.json"), tiny().config());
+    let set = text(data.path());
+    let arguments = ["--folds", "2", "-i", set, "--config", text(&config)];
+    let outcome = evaluate(&arguments, &report).exits_with(0);
+    assert!(outcome.stdout.contains("split train in 2 folds"), "{}", outcome.stdout);
+    let written = read_json(&report);
+    assert_eq!((&written["mode"], &written["folds"]), (&json!("folds"), &json!(2)));
+    assert_eq!((&written["split"], &written["seed"]), (&json!("train"), &json!(0)));
+    let cases: Vec<&str> = written["records"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|r| r["case"].as_str().unwrap())
+        .collect();
+    // In the order of the file, training cases alone.
+    assert_eq!(cases, ["c0", "c1", "c2", "c3", "c4", "c5"]);
+    assert_eq!(written["models"].as_array().unwrap().len(), 2);
+    // Subjects are {c0, c3}, c1, c2, c4, c5: the first fold holds out c0, c3, c2 and c5.
+    let kept = [1, 4].map(|n| dataset["cases"][n].clone());
+    dataset["cases"] = json!(kept);
+    std::fs::write(&path, dataset.to_string()).unwrap();
+    let model = data.path().join("others.pbt");
+    pbt(["train", "-i", set, "-o", text(&model), "--config", text(&config)]).exits_with(0);
+    let info = pbt(["info", "--json", text(&model)]).exits_with(0);
+    let info: Value = serde_json::from_str(&info.stdout).unwrap();
+    assert_eq!(written["models"][0]["sha256"], info["model"]["sha256"]);
+
+    let refused = |arguments: &[&str], code, part: &str| {
+        let outcome = evaluate(arguments, &report).exits_with(code);
+        assert!(outcome.error_line().contains(part), "{}", outcome.stderr);
+    };
+    refused(&["--folds", "3", "-i", set], 4, "2 subject(s) cannot be divided into 3 folds");
+    refused(&["--folds", "1", "-i", set], 2, "1");
+    refused(&["--folds", "2", "--split", "test", "-i", set], 2, "--split");
+    refused(&["--folds", "2", "--leave-one-out", "-i", set], 2, "--leave-one-out");
+    assert_eq!(read_json(&report), written, "an older report stays");
+}
+
+#[test]
 fn leaving_one_out_leaves_out_all_of_its_subject() {
     let (out, data) = (scratch(), tiny_copy());
     let path = data.path().join("dataset.json");

@@ -3,8 +3,9 @@
 use crate::support::{pbt, program, scratch, text, tiny};
 use std::process::Command;
 
-const COMMANDS: [&str; 14] = [
+const COMMANDS: [&str; 16] = [
     "demo",
+    "init",
     "train",
     "detect",
     "batch",
@@ -12,6 +13,7 @@ const COMMANDS: [&str; 14] = [
     "evaluate",
     "learning-curve",
     "info",
+    "doctor",
     "validate",
     "convert",
     "components",
@@ -101,7 +103,10 @@ fn wrong_arguments_are_one_line() {
             &["demo", "-q", "-v"],
             "the argument '--quiet' cannot be used with '--verbose' (see --help)",
         ),
-        (&["-q"], "requires a subcommand but one was not provided [subcommands: demo, train, "),
+        (
+            &["-q"],
+            "requires a subcommand but one was not provided [subcommands: demo, init, train, ",
+        ),
     ] {
         let outcome = pbt(arguments).exits_with(2);
         assert!(

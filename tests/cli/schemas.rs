@@ -153,6 +153,8 @@ fn markups_keep_the_rules_of_slicer() {
         ("/markups/0/center", json!([1, 2])),
         ("/markups/0/orientation", json!([1, 0, 0])),
         ("/markups/0/size/0", json!(0)),
+        ("/markups/0/display/selectedColor", json!([1, 0])),
+        ("/markups/0/display/color/0", json!(255)),
         ("/markups/0/controlPoints", json!([])),
     ];
     assert_refused(&validator, &good, &changes);

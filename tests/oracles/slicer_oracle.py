@@ -72,7 +72,9 @@ def read_markups(path):
     for node in nodes(scene, "vtkMRMLMarkupsROINode"):
         size = [0.0] * 3
         node.GetSizeWorld(size)
-        boxes.append({"name": node.GetName(), "to_ras": rows(node.GetObjectToWorldMatrix()), "size_mm": size})
+        display = node.GetDisplayNode()
+        look = {"color": display.GetSelectedColor(), "opacity": display.GetOpacity(), "visible": bool(display.GetVisibility())}
+        boxes.append({"name": node.GetName(), "to_ras": rows(node.GetObjectToWorldMatrix()), "size_mm": size, "look": look})
     for node in nodes(scene, "vtkMRMLMarkupsFiducialNode"):
         for n in range(node.GetNumberOfControlPoints()):
             points.append({

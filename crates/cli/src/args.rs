@@ -1,8 +1,14 @@
 //! What a user may type.
 
+mod crop;
+mod doctor;
+mod init;
 mod merge;
 mod tune;
 
+pub use crop::CropChoice;
+pub use doctor::Doctor;
+pub use init::Init;
 pub use merge::Merge;
 pub use tune::Tune;
 
@@ -89,6 +95,8 @@ pub enum Command {
     /// Make phantoms, train on some and find the structures in the others: see what pbt does,
     /// without data
     Demo(Demo),
+    /// Write dataset.json for a folder of images with masks or annotations
+    Init(Init),
     /// Train a model on the cases of a data set whose split is `train`
     Train(Train),
     /// Find the structures of a model in one image
@@ -105,6 +113,8 @@ pub enum Command {
     LearningCurve(LearningCurve),
     /// Show what a model holds, or which devices can compute
     Info(Info),
+    /// Look at this machine: threads, GPU, memory, and what is in the way
+    Doctor(Doctor),
     /// Check a data set, an image or another file and say all that is wrong with it
     Validate(Validate),
     /// Write an image in another format, voxels and affine exact
@@ -154,6 +164,10 @@ pub struct Train {
     /// Learn boxes and landmarks only, although cases have label maps
     #[arg(long)]
     pub no_segmentation: bool,
+    /// A first model in about a quarter of the time: no masks, no calibrated scores and radii, no
+    /// mirrored copies, less to learn from
+    #[arg(long)]
+    pub quick: bool,
 }
 
 /// Which classifier.
@@ -222,6 +236,9 @@ pub struct Detect {
     /// Write why each structure was found where it was, too: FOLDER/CASE.explain.json and .svg
     #[arg(long)]
     pub explain: bool,
+    /// What is cut out.
+    #[command(flatten)]
+    pub crop: CropChoice,
 }
 
 impl Detect {
@@ -329,6 +346,9 @@ pub struct Batch {
     /// list calls it remains
     #[arg(long)]
     pub no_paths: bool,
+    /// What is cut out.
+    #[command(flatten)]
+    pub crop: CropChoice,
 }
 
 /// `pbt evaluate`
@@ -336,6 +356,7 @@ pub struct Batch {
 #[command(after_help = "Examples:
   pbt evaluate -m liver.pbt -i my_scans --split test -o report.json
   pbt evaluate --results found -i my_scans --split test -o report.json
+  pbt evaluate --folds 5 -i my_scans -o report.json
   pbt evaluate --leave-one-out -i my_scans --structure liver -o report.json
   pbt evaluate --compare old.pbt new.pbt -i my_scans --split test -o comparison.json
 
@@ -344,7 +365,7 @@ within 1, 2, 3 and 4 mm are of all annotated ones, so that a missed structure co
 the centre within the tolerance, a box less than 45 degrees off.")]
 pub struct Evaluate {
     /// Model: a file, or the name of one in the folder `models` or in the program
-    #[arg(short, long, value_name = "MODEL.pbt", required_unless_present_any = ["results", "leave_one_out", "compare"])]
+    #[arg(short, long, value_name = "MODEL.pbt", required_unless_present_any = ["results", "leave_one_out", "folds", "compare"])]
     pub model: Option<PathBuf>,
     /// Data set with annotations
     #[arg(short, long, value_name = "DATASET")]
@@ -357,17 +378,21 @@ pub struct Evaluate {
     pub output: Option<PathBuf>,
     /// Compare results made earlier: a folder with FOLDER/CASE.json; a case without a file counts
     /// as missed
-    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["model", "leave_one_out"])]
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["model", "leave_one_out", "folds"])]
     pub results: Option<PathBuf>,
     /// Test two on the same cases: each a model, a folder with results or a report of an evaluation
-    #[arg(long, value_names = ["A", "B"], num_args = 2, conflicts_with_all = ["model", "results", "leave_one_out"])]
+    #[arg(long, value_names = ["A", "B"], num_args = 2, conflicts_with_all = ["model", "results", "leave_one_out", "folds"])]
     pub compare: Vec<PathBuf>,
     /// Train on all cases but one and test on that one, by turns, with the cases of all splits;
     /// other cases of its subject are left out, too
-    #[arg(long, conflicts_with_all = ["model", "split"])]
+    #[arg(long, group = "trains", conflicts_with_all = ["model", "split"])]
     pub leave_one_out: bool,
+    /// Divide the cases of the split `train` into N folds by subject, and test each on a model
+    /// trained on the others
+    #[arg(long, value_name = "N", group = "trains", conflicts_with_all = ["model", "split"], value_parser = clap::value_parser!(u16).range(2..=1000))]
+    pub folds: Option<u16>,
     /// Compare the labels of voxels, not boxes and landmarks
-    #[arg(long, conflicts_with_all = ["leave_one_out", "compare"])]
+    #[arg(long, conflicts_with_all = ["leave_one_out", "folds", "compare"])]
     pub labels: bool,
     /// Only this structure (may be given several times) [default: all that are found and annotated]
     #[arg(long, value_name = "NAME")]
@@ -380,11 +405,14 @@ pub struct Evaluate {
     #[arg(long, value_name = "MM", value_parser = positive_mm, allow_negative_numbers = true)]
     pub tolerance: Option<f64>,
     /// Settings of the trainings (TOML), as for `pbt train`
-    #[arg(long, value_name = "FILE.toml", requires = "leave_one_out")]
+    #[arg(long, value_name = "FILE.toml", requires = "trains")]
     pub config: Option<PathBuf>,
     /// Seed of the trainings
-    #[arg(long, value_name = "S", default_value_t = 0, requires = "leave_one_out", value_parser = seed, allow_negative_numbers = true)]
+    #[arg(long, value_name = "S", default_value_t = 0, requires = "trains", value_parser = seed, allow_negative_numbers = true)]
     pub seed: u64,
+    /// Train quickly, as `pbt train --quick` does
+    #[arg(long, requires = "trains")]
+    pub quick: bool,
 }
 
 /// `pbt learning-curve`

@@ -1,5 +1,5 @@
-//! Progress: a bar with the time left on a terminal, nothing elsewhere, and what a host is told;
-//! checkpoints.
+//! Progress: a bar with the time left on a terminal, a line now and then elsewhere, and what a host is
+//! told; checkpoints.
 
 use crate::args::Global;
 use crate::host::Host;
@@ -12,7 +12,55 @@ use pbt_io::write_atomically;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// Lines of progress for who reads stderr later: a file, the log of a batch system.
+struct Lines {
+    started: Instant,
+    /// Where there is a terminal, a host, or nobody who wants to read, there are none.
+    wanted: bool,
+    last: Mutex<Instant>,
+}
+
+impl Lines {
+    fn new(quiet: bool, host: bool) -> Self {
+        let started = Instant::now();
+        let wanted = !quiet && !host && !std::io::stderr().is_terminal();
+        Self { started, wanted, last: Mutex::new(started) }
+    }
+
+    /// Says how far the work is, `done` from 0 to 1, unless a line was written less than `pause` ago.
+    fn say(&self, what: &str, done: f64, pause: Duration) {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if !self.wanted || last.elapsed() < pause {
+            return;
+        }
+        *last = Instant::now();
+        let gone = self.started.elapsed().as_secs_f64();
+        // The first per cent tells nothing about the rest.
+        let left = if done > 0.02 {
+            format!(", about {} left", span(gone * (1.0 - done) / done))
+        } else {
+            String::new()
+        };
+        tell(format_args!("{:3.0} %  {what} ({} gone{left})", 100.0 * done, span(gone)));
+    }
+}
+
+/// A time for people: `45 s`, `12 min`, `3.5 h`.
+pub(crate) fn span(seconds: f64) -> String {
+    match seconds {
+        s if s < 100.0 => format!("{s:.0} s"),
+        s if s < 5700.0 => format!("{:.0} min", s / 60.0),
+        s => format!("{:.1} h", s / 3600.0),
+    }
+}
+
+/// A training says a line when a stage begins, but not more often.
+const STAGE_PAUSE: Duration = Duration::from_secs(5);
+
+/// Where there are many cases, or trainings within other work.
+const LONG_PAUSE: Duration = Duration::from_secs(30);
 
 /// A bar that counts cases on a terminal unless `quiet`, and counts unseen elsewhere.
 fn count_bar(quiet: bool, cases: usize) -> ProgressBar {
@@ -34,13 +82,15 @@ pub(crate) struct CaseProgress {
     quiet: bool,
     host: Option<Arc<dyn Host>>,
     bar: Mutex<ProgressBar>,
+    lines: Mutex<Lines>,
 }
 
 impl CaseProgress {
     /// Shows nothing but failures where that is wanted.
     pub(crate) fn new(global: &Global) -> Self {
         let (quiet, host) = (global.quiet, global.host.clone());
-        Self { quiet, host, bar: Mutex::new(ProgressBar::hidden()) }
+        let lines = Mutex::new(Lines::new(quiet, host.is_some()));
+        Self { quiet, host, bar: Mutex::new(ProgressBar::hidden()), lines }
     }
 
     fn bar(&self) -> MutexGuard<'_, ProgressBar> {
@@ -62,6 +112,8 @@ impl Watcher for CaseProgress {
 
     fn begin(&self, cases: usize) {
         *self.bar() = count_bar(self.quiet, cases);
+        let lines = Lines::new(self.quiet, self.host.is_some());
+        *self.lines.lock().unwrap_or_else(PoisonError::into_inner) = lines;
     }
 
     fn case(&self, id: &str) {
@@ -77,7 +129,14 @@ impl Watcher for CaseProgress {
     }
 
     fn done(&self) {
-        self.bar().inc(1);
+        let (count, all) = {
+            let bar = self.bar();
+            bar.inc(1);
+            (bar.position(), bar.length().unwrap_or(0).max(1))
+        };
+        let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        lines.say(&format!("{count} of {all} cases"), count as f64 / all as f64, LONG_PAUSE);
+        drop(lines);
         self.tell_host();
     }
 
@@ -100,6 +159,7 @@ pub(crate) struct TrainingProgress {
     host: Option<Arc<dyn Host>>,
     checkpoint: Option<PathBuf>,
     what: String,
+    lines: Lines,
 }
 
 impl TrainingProgress {
@@ -131,7 +191,8 @@ impl TrainingProgress {
         if !bar.is_hidden() && rayon::current_num_threads() > 1 {
             bar.enable_steady_tick(Duration::from_millis(200));
         }
-        Self { bar, host, checkpoint: None, what: what.to_owned() }
+        let lines = Lines::new(quiet, host.is_some());
+        Self { bar, host, checkpoint: None, what: what.to_owned(), lines }
     }
 }
 
@@ -150,6 +211,8 @@ impl Observer for TrainingProgress {
         if let Some(host) = &self.host {
             host.progress(&what, done);
         }
+        let pause = if self.what.is_empty() { STAGE_PAUSE } else { LONG_PAUSE };
+        self.lines.say(&what, done, pause);
         self.bar.set_message(what);
     }
 
@@ -161,5 +224,16 @@ impl Observer for TrainingProgress {
         let Some(path) = &self.checkpoint else { return Ok(()) };
         write_atomically(path, |writer| writer.write_all(bytes))
             .map_err(|e| DetectError::Output(e.to_string()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_for_people() {
+        let spans = [0.4, 45.0, 99.4, 130.0, 3600.0, 9000.0].map(span);
+        assert_eq!(spans, ["0 s", "45 s", "99 s", "2 min", "60 min", "2.5 h"]);
     }
 }

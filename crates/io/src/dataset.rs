@@ -11,6 +11,9 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+/// The schema of `dataset.json`.
+pub(crate) const SCHEMA: &str = "pbt-dataset/1";
+
 /// What made the images; it chooses the default intensity policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Modality {

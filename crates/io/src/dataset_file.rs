@@ -1,15 +1,21 @@
 //! Reads data sets: `dataset.json`, schema `pbt-dataset/1`, and the folders of nnU-Net and BIDS.
 
-use crate::dataset::{CaseSpec, Dataset, Modality};
+use crate::dataset::{CaseSpec, Dataset, Modality, SCHEMA};
 use crate::json::{Node, parse};
 use crate::{IoError, ReadOptions, bids, is_dicom_path, is_image_path, names, nnunet};
-use pbt_volume::{Instances, LANDMARKS_BOX, MOST_STRUCTURES, StructureKind, StructureSpec};
+use pbt_volume::{
+    Instances, LANDMARKS_BOX, MOST_STRUCTURES, StructureKind, StructureSpec, did_you_mean,
+};
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-const SCHEMA: &str = "pbt-dataset/1";
+/// Keys of the file, of a structure and of a case.
+const KEYS: &[&str] = &["$schema", "schema", "name", "modality", "structures", "labels", "cases"];
+const STRUCTURE_KEYS: &[&str] = &["name", "kind", "parent", "partner", "instances"];
+const CASE_KEYS: &[&str] =
+    &["id", "image", "series", "frame", "split", "subject", "annotations", "labels", "not_drawn"];
 
 impl Dataset {
     /// Reads a data set from a folder with `dataset.json`, or from such a file under any name. The
@@ -58,37 +64,45 @@ impl Dataset {
         if bids::is_bids(&value) {
             return Ok((bids::load(&path, &root)?, Vec::new()));
         }
-        let schema = root.get("schema")?;
-        if schema.text()? != SCHEMA {
-            let found = schema.text()?;
-            return Err(schema.error(
-                format!("is `{found}`, not `{SCHEMA}`"),
-                "convert the data set, or use a pbt that knows this schema",
-            ));
-        }
         let (mut warnings, mut faults) = (Vec::new(), Vec::new());
-        root.warn_unknown(
-            &["$schema", "schema", "name", "modality", "structures", "labels", "cases"],
-            &mut warnings,
-        )?;
-        let name = kept(root.get("name").and_then(|name| name.text()), &mut faults)
-            .unwrap_or_default()
-            .to_owned();
-        let structures = structures(&root.get("structures")?, &mut warnings, &mut faults)?;
+        match check_schema(&root) {
+            // Some other file.
+            Err(fault) if !["structures", "cases"].iter().any(|key| value.get(key).is_some()) => {
+                return Err(fault);
+            }
+            checked => kept(checked, &mut faults),
+        };
+        root.warn_unknown(KEYS, &mut warnings)?;
+        let text = |key| root.get_among(key, KEYS).and_then(|value| value.text());
+        let name = kept(text("name"), &mut faults).unwrap_or_default().to_owned();
+        let modality = kept(text("modality"), &mut faults).unwrap_or_default();
+        let list = kept(root.get_among("structures", KEYS), &mut faults);
+        let structures = list
+            .and_then(|list| {
+                let read = structures(&list, &mut warnings, &mut faults);
+                kept(read, &mut faults)
+            })
+            .unwrap_or_default();
         let (label_names, every_label) = match root.optional("labels")? {
             Some(labels) => {
                 kept(label_names(&labels, &structures), &mut faults).unwrap_or_default()
             }
             None => Default::default(),
         };
-        let modality = match root.get("modality")?.text()? {
+        let modality = match modality {
             "CT" => Modality::Ct,
             "MR" => Modality::Mr,
             "US" => Modality::Us,
             other => Modality::Other(other.to_owned()),
         };
         let folder = path.parent().unwrap_or(Path::new("")).to_path_buf();
-        let cases = cases(&root.get("cases")?, (&folder, &structures), &mut warnings, &mut faults)?;
+        let list = kept(root.get_among("cases", KEYS), &mut faults);
+        let cases = list
+            .and_then(|list| {
+                let read = cases(&list, (&folder, &structures), &mut warnings, &mut faults);
+                kept(read, &mut faults)
+            })
+            .unwrap_or_default();
         let label_boxes = OnceLock::new();
         Ok((
             Self {
@@ -117,6 +131,17 @@ impl Dataset {
             .map(|name| folder.join(name))
             .into_iter()
             .find(|file| file.is_file())
+    }
+}
+
+fn check_schema(root: &Node) -> Result<(), IoError> {
+    let schema = root.get_among("schema", KEYS)?;
+    match schema.text()? {
+        SCHEMA => Ok(()),
+        other => Err(schema.error(
+            format!("is `{other}`, not `{SCHEMA}`"),
+            "convert the data set, or use a pbt that knows this schema",
+        )),
     }
 }
 
@@ -155,9 +180,9 @@ fn structure(
     before: &[StructureSpec],
     warnings: &mut Vec<String>,
 ) -> Result<StructureSpec, IoError> {
-    node.warn_unknown(&["name", "kind", "parent", "partner", "instances"], warnings)?;
-    let name = node.get("name")?;
-    let kind = node.get("kind")?;
+    node.warn_unknown(STRUCTURE_KEYS, warnings)?;
+    let name = node.get_among("name", STRUCTURE_KEYS)?;
+    let kind = node.get_among("kind", STRUCTURE_KEYS)?;
     let spec = StructureSpec {
         name: name.text()?.to_owned(),
         kind: match kind.text()? {
@@ -165,7 +190,8 @@ fn structure(
             "landmark" => StructureKind::Landmark,
             "region" => StructureKind::Region,
             other => {
-                let problem = format!("is `{other}`");
+                let meant = did_you_mean(other, ["box", "landmark", "region"]);
+                let problem = format!("is `{other}`{meant}");
                 return Err(kind.error(problem, "write `box`, `landmark` or `region`"));
             }
         },
@@ -212,9 +238,11 @@ fn check_relations(
     for (key, other) in [("parent", &spec.parent), ("partner", &spec.partner)] {
         let Some(other) = other else { continue };
         if *other == spec.name || !places.contains_key(other.as_str()) {
+            let names = structures.iter().map(|s| s.name.as_str()).filter(|n| *n != spec.name);
+            let meant = did_you_mean(other, names);
             return Err(node.child_error(
                 key,
-                format!("`{other}` is no other structure of the data set"),
+                format!("`{other}` is no other structure of the data set{meant}"),
                 "name one of the structures",
             ));
         }
@@ -288,21 +316,9 @@ fn case(
     seen: &mut BTreeMap<String, usize>,
     warnings: &mut Vec<String>,
 ) -> Result<CaseSpec, IoError> {
-    node.warn_unknown(
-        &[
-            "id",
-            "image",
-            "series",
-            "frame",
-            "split",
-            "subject",
-            "annotations",
-            "labels",
-            "not_drawn",
-        ],
-        warnings,
-    )?;
-    let id = node.get("id")?;
+    node.warn_unknown(CASE_KEYS, warnings)?;
+    let get = |key| node.get_among(key, CASE_KEYS);
+    let id = get("id")?;
     let name = id.text()?;
     // The name of a case becomes the name of its result files.
     if name.contains(['/', '\\']) || name.contains(char::is_control) || name == "." || name == ".."
@@ -322,12 +338,12 @@ fn case(
         |key| node.optional(key)?.map(|value| existing_file(&value, folder)).transpose();
     Ok(CaseSpec {
         id: name.to_owned(),
-        image: existing_image(&node.get("image")?, folder)?,
+        image: existing_image(&get("image")?, folder)?,
         options: ReadOptions {
             series: optional_text(node, "series")?,
             frame: optional_frame(node)?,
         },
-        split: node.get("split")?.text()?.to_owned(),
+        split: get("split")?.text()?.to_owned(),
         subject: optional_text(node, "subject")?,
         annotations: existing_files(node, "annotations", folder)?,
         labels: optional_file("labels")?,
@@ -575,5 +591,45 @@ mod tests {
         .unwrap();
         assert_eq!(set.warnings.len(), 1);
         assert!(set.warnings[0].contains("cases[1].anotations"), "{:?}", set.warnings);
+        assert!(set.warnings[0].ends_with("; did you mean `annotations`?"), "{:?}", set.warnings);
+    }
+
+    #[test]
+    fn all_that_is_wrong_is_told_at_once() {
+        let text = [
+            ("\"modality\"", "\"modalty\""),
+            ("dataset/1", "dataset/7"),
+            ("\"kind\": \"landmark\"", "\"kind\": \"landmrk\""),
+            (
+                "\"image\": \"a.nii\", \"split\": \"test\"",
+                "\"imgae\": \"a.nii\", \"split\": \"test\"",
+            ),
+        ]
+        .iter()
+        .fold(GOOD.to_owned(), |text, (from, to)| {
+            assert!(text.contains(from), "{from}");
+            text.replacen(from, to, 1)
+        });
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("a.nii"), "").unwrap();
+        std::fs::write(folder.path().join("dataset.json"), &text).unwrap();
+        let (set, faults) = Dataset::load_with_faults(folder.path()).unwrap();
+        let fields: Vec<&str> = faults.iter().map(IoError::field).collect();
+        assert_eq!(fields, ["schema", "modality", "structures[1].kind", "cases[1].image"]);
+        let told =
+            |n: usize, part: &str| assert!(faults[n].to_string().contains(part), "{}", faults[n]);
+        told(1, "is missing (`modalty` is there; write `modality`)");
+        told(2, "is `landmrk`; did you mean `landmark`?");
+        told(3, "`imgae` is there");
+        // What is right is there.
+        assert_eq!((set.name.as_str(), set.structures.len(), set.cases.len()), ("set", 1, 1));
+        // Other files are none.
+        std::fs::write(folder.path().join("dataset.json"), r#"{"name": "x"}"#).unwrap();
+        assert_eq!(Dataset::load_with_faults(folder.path()).unwrap_err().field(), "schema");
+        let headless = r#"{"schema": "pbt-dataset/1", "caess": []}"#;
+        std::fs::write(folder.path().join("dataset.json"), headless).unwrap();
+        let (_, faults) = Dataset::load_with_faults(folder.path()).unwrap();
+        let fields: Vec<&str> = faults.iter().map(IoError::field).collect();
+        assert_eq!(fields, ["name", "modality", "structures", "cases"]);
     }
 }

@@ -3,6 +3,7 @@
 
 use crate::IoError;
 use crate::regular_file::{FileKind, read_file};
+use pbt_volume::{did_you_mean, nearest};
 use serde_json::{Map, Value};
 use std::path::Path;
 
@@ -72,6 +73,22 @@ impl<'a> Node<'a> {
             .ok_or_else(|| self.child_error(key, "is missing", "see the format's description"))
     }
 
+    /// As [`Node::get`] for an object of which all keys are known: names the key that is there in place
+    /// of a missing one.
+    pub(crate) fn get_among(&self, key: &str, known: &[&str]) -> Result<Self, IoError> {
+        if let Some(value) = self.optional(key)? {
+            return Ok(value);
+        }
+        let strangers = self.object()?.keys().map(String::as_str).filter(|k| !known.contains(k));
+        Err(match nearest(key, strangers) {
+            Some(slip) => {
+                let advice = format!("`{slip}` is there; write `{key}`");
+                self.child_error(key, "is missing", advice)
+            }
+            None => self.child_error(key, "is missing", "see the format's description"),
+        })
+    }
+
     /// The value of a key that may be missing or null.
     pub(crate) fn optional(&self, key: &str) -> Result<Option<Self>, IoError> {
         Ok(self
@@ -79,6 +96,10 @@ impl<'a> Node<'a> {
             .get(key)
             .filter(|value| !value.is_null())
             .map(|value| self.child(key, value)))
+    }
+
+    fn has(&self, key: &str) -> bool {
+        self.value.get(key).is_some()
     }
 
     /// Keys and values.
@@ -126,10 +147,12 @@ impl<'a> Node<'a> {
     ) -> Result<(), IoError> {
         for (key, node) in self.entries()? {
             if !known.contains(&key) {
+                let missing = known.iter().copied().filter(|known| !self.has(known));
                 warnings.push(format!(
-                    "{}: {}: is not a known key and is ignored",
+                    "{}: {}: is not a known key and is ignored{}",
                     self.file.display(),
-                    node.path
+                    node.path,
+                    did_you_mean(key, missing)
                 ));
             }
         }

@@ -172,20 +172,78 @@ fn read_landmarks(markup: &Node, landmarks: &mut Vec<Landmark>) -> Result<(), Io
     Ok(())
 }
 
+/// How Slicer shows a structure.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Shown {
+    /// A text beside its point.
+    pub description: String,
+    /// How a box looks.
+    pub look: Look,
+}
+
+/// How a box looks in Slicer.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Look {
+    /// As Slicer has it.
+    #[default]
+    Plain,
+    /// Green: it was found.
+    Sure,
+    /// Orange, and half transparent: a person should look at it.
+    Doubtful,
+}
+
+impl From<String> for Shown {
+    fn from(description: String) -> Self {
+        Self { description, look: Look::Plain }
+    }
+}
+
+impl Look {
+    /// What Slicer keeps in a display node; none leaves it as Slicer has it. Its points count as selected, so
+    /// that both colours are one.
+    fn display(self) -> Option<Value> {
+        let (color, opacity) = match self {
+            Self::Plain => return None,
+            Self::Sure => ([0.3, 0.85, 0.4], 1.0),
+            Self::Doubtful => ([1.0, 0.6, 0.0], 0.6),
+        };
+        let (color, selected) = (json!(color), json!(color));
+        Some(json!({
+            "visibility": true, "opacity": opacity, "color": color, "selectedColor": selected
+        }))
+    }
+}
+
 /// Writes boxes and landmarks for Slicer, in LPS millimetres: one `ROI` each, and one `Fiducial`
-/// list when there are landmarks. `describe` says what Slicer shows beside the point of a name.
+/// list when there are landmarks. `show` says how Slicer shows the structure of a name.
 ///
 /// # Errors
 /// [`IoError`] (an output error) when the file cannot be written; an older file of that name is
 /// then untouched.
-pub fn write_markups(
+pub fn write_markups<S: Into<Shown>>(
     path: &Path,
     boxes: &[(String, Pose)],
     landmarks: &[Landmark],
+    show: impl Fn(&str) -> S,
+) -> Result<(), IoError> {
+    let shown: Vec<Shown> = boxes.iter().map(|(name, _)| show(name).into()).collect();
+    write_markups_as(path, boxes, &shown, landmarks, |name| show(name).into().description)
+}
+
+/// As [`write_markups`], where boxes of one name look different: `shown` is of each box.
+///
+/// # Errors
+/// Those of [`write_markups`].
+pub fn write_markups_as(
+    path: &Path,
+    boxes: &[(String, Pose)],
+    shown: &[Shown],
+    landmarks: &[Landmark],
     describe: impl Fn(&str) -> String,
 ) -> Result<(), IoError> {
-    let mut markups: Vec<Value> =
-        boxes.iter().map(|(name, pose)| roi(name, pose, &describe(name))).collect();
+    let rois = boxes.iter().zip(shown).map(|((name, pose), shown)| roi(name, pose, shown));
+    let mut markups: Vec<Value> = rois.collect();
     if !landmarks.is_empty() {
         markups.push(fiducials(landmarks, describe));
     }
@@ -198,19 +256,23 @@ pub fn write_markups(
 
 /// A box. Its centre is a control point, too, as Slicer writes it: without one Slicer loads the box
 /// with no size, whatever `size` says.
-fn roi(name: &str, pose: &Pose, description: &str) -> Value {
+fn roi(name: &str, pose: &Pose, shown: &Shown) -> Value {
     let center = pose.center.0.coords;
     // The transpose of a matrix stored by columns, read on, is the matrix by rows.
     let by_rows: Vec<f64> = pose.axes().transpose().iter().copied().collect();
-    json!({
+    let mut markup = json!({
         "type": "ROI", "coordinateSystem": "LPS", "coordinateUnits": "mm", "locked": false, "labelFormat": "%N-%d",
         "name": name, "label": name, "roiType": "Box", "insideOut": false,
         "center": center.as_slice(), "orientation": by_rows, "size": pose.size_mm,
         "controlPoints": [{
-            "id": "1", "label": format!("{name}-1"), "description": description,
+            "id": "1", "label": format!("{name}-1"), "description": shown.description,
             "position": center.as_slice(), "positionStatus": "defined"
         }]
-    })
+    });
+    if let Some(display) = shown.look.display() {
+        markup["display"] = display;
+    }
+    markup
 }
 
 fn fiducials(landmarks: &[Landmark], describe: impl Fn(&str) -> String) -> Value {
@@ -329,6 +391,37 @@ mod tests {
         ] {
             assert_eq!(read_text(text).unwrap_err().field(), field, "{text}");
         }
+    }
+
+    #[test]
+    fn doubtful_boxes_look_otherwise() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("case.mrk.json");
+        let center = PointLps::new(1.0, 2.0, 3.0);
+        let pose = Pose {
+            center,
+            orientation: rotation_from_vector(Vector3::zeros()),
+            size_mm: [4.0, 5.0, 6.0],
+        };
+        let boxes = ["sure", "unsure", "plain"].map(|name| (name.to_owned(), pose));
+        let show = |name: &str| Shown {
+            description: format!("it is {name}"),
+            look: match name {
+                "sure" => Look::Sure,
+                "unsure" => Look::Doubtful,
+                _ => Look::Plain,
+            },
+        };
+        write_markups(&path, &boxes, &[], show).unwrap();
+        let file = parse(&path).unwrap();
+        let display = |n: usize| &file["markups"][n]["display"];
+        assert_ne!(display(0)["selectedColor"], display(1)["selectedColor"]);
+        for n in 0..2 {
+            assert_eq!(display(n)["color"], display(n)["selectedColor"]);
+        }
+        assert_eq!(*display(2), Value::Null);
+        assert_eq!(file["markups"][1]["controlPoints"][0]["description"], "it is unsure");
+        assert_eq!(read_markups(&path).unwrap().boxes.len(), 3);
     }
 
     proptest! {

@@ -84,7 +84,7 @@ pub fn read_points(path: &Path) -> Result<Annotations, IoError> {
 }
 
 /// Signs that turn coordinates into LPS.
-fn signs(path: &Path, code: &str) -> Result<[f64; 3], IoError> {
+pub(crate) fn signs(path: &Path, code: &str) -> Result<[f64; 3], IoError> {
     match code.to_ascii_uppercase().as_str() {
         "LPS" | "1" => Ok(LPS),
         "RAS" | "0" => Ok(RAS),

@@ -129,6 +129,22 @@ impl RawImage {
         self.scaling
     }
 
+    /// A block of the voxels, bits as they are: `shape` of them from the voxel `first` on. A block that
+    /// reaches beyond the image panics.
+    pub fn part(&self, first: [usize; 3], shape: [usize; 3]) -> Self {
+        let [width, height, _] = self.geometry.shape();
+        let size = self.voxel_type.size();
+        let mut bytes = Vec::with_capacity(shape.iter().product::<usize>() * size);
+        for k in first[2]..first[2] + shape[2] {
+            for j in first[1]..first[1] + shape[1] {
+                let row = ((k * height + j) * width + first[0]) * size;
+                bytes.extend_from_slice(&self.bytes[row..][..shape[0] * size]);
+            }
+        }
+        let geometry = self.geometry.part(first, shape);
+        Self { geometry, voxel_type: self.voxel_type, bytes, scaling: self.scaling }
+    }
+
     /// The real values as `f32`. Scaling and wide types go through `f64` voxel by voxel, so that
     /// each value is rounded once.
     ///

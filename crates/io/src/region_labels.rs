@@ -12,7 +12,7 @@ pub(crate) const IGNORE: &str = "ignore";
 pub const IGNORED_CLASS: u8 = u8::MAX;
 
 /// Most regions of a data set.
-const MOST_REGIONS: usize = 63;
+pub(crate) const MOST_REGIONS: usize = 63;
 
 /// Which values of label maps belong to which region.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,8 +8,8 @@ mod support;
 
 use nalgebra::{Matrix3, Vector3};
 use pbt_io::{
-    DetectionRecord, InputRecord, Landmark, LandmarkState, RawImage, VoxelType, read_labels,
-    read_markups, write_image, write_label_map, write_markups,
+    DetectionRecord, InputRecord, Landmark, LandmarkState, Look, RawImage, Shown, VoxelType,
+    read_labels, read_markups, write_image, write_label_map, write_markups,
 };
 use pbt_volume::{
     Detection, Geometry, Location, PointLps, Pose, Status, VoxelIndex, rotation_from_vector,
@@ -97,7 +97,10 @@ fn slicer_reads_what_is_written_where_it_lies() {
             &markups,
             &[("box".into(), case.pose), ("again".into(), case.pose)],
             &case.landmarks,
-            |name| format!("about {name}"),
+            |name| Shown {
+                description: format!("about {name}"),
+                look: if name == "box" { Look::Sure } else { Look::Doubtful },
+            },
         )
         .unwrap();
         for format in ["nii", "nii.gz", "mha", "mhd", "nrrd", "nhdr"] {
@@ -120,6 +123,11 @@ fn slicer_reads_what_is_written_where_it_lies() {
         );
         assert_box(&held["boxes"][0], &case.pose);
         assert_box(&held["boxes"][1], &case.pose);
+        let look = |n: usize| &held["boxes"][n]["look"];
+        assert_ne!(look(0)["color"], look(1)["color"]);
+        assert!(look(0)["visible"] == json!(true) && look(1)["visible"] == json!(true));
+        assert_eq!((&look(0)["opacity"], &look(1)["opacity"]), (&json!(1.0), &json!(0.6)));
+        assert_eq!(look(1)["color"], json!([1.0, 0.6, 0.0]));
         let (tip, gone) = (&held["points"][0], &held["points"][1]);
         assert_eq!((&tip["label"], &tip["status"]), (&json!("tip"), &json!("defined")));
         assert_eq!((&gone["label"], &gone["status"]), (&json!("gone"), &json!("missing")));

@@ -13,6 +13,7 @@ mod geometry;
 mod integral;
 mod intensity;
 mod memory;
+mod nearest;
 mod plane;
 mod pose;
 mod pyramid;
@@ -36,8 +37,10 @@ pub use geometry::{Geometry, GeometryError, PointLps, VoxelIndex};
 pub use integral::IntegralVolume;
 pub use intensity::{IntensityError, IntensityPolicy, IntensityRange, MAX_INTENSITY};
 pub use memory::{
-    NotEnoughMemory, check_memory, check_memory_limit, memory_limit, set_memory_limit, try_zeroed,
+    NotEnoughMemory, check_memory, check_memory_limit, memory_limit, memory_seen, set_memory_limit,
+    try_zeroed,
 };
+pub use nearest::{did_you_mean, nearest};
 pub use plane::Plane;
 pub use pose::{
     LARGEST_EDGE_MM, Pose, SMALLEST_EDGE_MM, angle_between, positive, rotation_from_vector,
@@ -47,6 +50,7 @@ pub use pyramid::{Pyramid, downsample2};
 pub use random::Random;
 pub use resample::{Padding, resample};
 pub use structure::{Instances, LANDMARKS_BOX, MOST_STRUCTURES, StructureKind, StructureSpec};
+pub use system_memory::MemorySeen;
 pub use trimmed::trimmed;
 pub use volume::Volume;
 pub use working::working_geometry;

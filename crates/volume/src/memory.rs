@@ -3,7 +3,7 @@
 //! The need of an image follows from its header, so it is compared with one limit before anything
 //! large is asked for: an allocation that fails later ends the process and, with it, a whole batch.
 
-use crate::system_memory::available;
+use crate::system_memory::{MemorySeen, available};
 use std::path::Path;
 use std::sync::OnceLock;
 
@@ -29,6 +29,11 @@ pub fn set_memory_limit(bytes: u64) {
 /// the process's own limits had left at the first call; `u64::MAX` where none of them is known.
 pub fn memory_limit() -> u64 {
     *LIMIT.get_or_init(|| available(Path::new("/")).unwrap_or(u64::MAX))
+}
+
+/// What leaves how much of it at this moment.
+pub fn memory_seen() -> MemorySeen {
+    MemorySeen::at(Path::new("/"))
 }
 
 /// Whether so many bytes may be taken by themselves, whatever is in use.

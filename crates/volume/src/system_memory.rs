@@ -1,15 +1,43 @@
 //! What Linux says of the memory that a process can still take: the machine, its control group
 //! (containers and batch systems set that), and the limits of the process itself.
 
+use serde::Serialize;
 use std::path::Path;
 
 /// This part is left to the rest of the process: threads, tables, the allocator.
 const SPARE: u64 = 16;
 
+/// Bytes of memory, each `None` where the system does not say it or sets no limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct MemorySeen {
+    /// Of the machine.
+    pub machine_total: Option<u64>,
+    /// What is left of that.
+    pub machine_left: Option<u64>,
+    /// What the control group leaves: containers and batch systems set it.
+    pub control_group_left: Option<u64>,
+    /// What `ulimit -v` and `ulimit -d` leave.
+    pub own_limits_left: Option<u64>,
+}
+
+impl MemorySeen {
+    /// What the system below `root` says, which is `/` but for tests.
+    pub(crate) fn at(root: &Path) -> Self {
+        let meminfo = text(root, "proc/meminfo");
+        Self {
+            machine_total: meminfo.and_then(|text| kilobytes(&text, "MemTotal:")),
+            machine_left: machine(root),
+            control_group_left: control_groups(root),
+            own_limits_left: own_limits(root),
+        }
+    }
+}
+
 /// Bytes that this process can take, `None` where nothing is known, as on other systems. `root` is
 /// `/` but for tests.
 pub(crate) fn available(root: &Path) -> Option<u64> {
-    let least = [machine(root), control_groups(root), own_limits(root)].into_iter().flatten().min();
+    let MemorySeen { machine_left, control_group_left, own_limits_left, .. } = MemorySeen::at(root);
+    let least = [machine_left, control_group_left, own_limits_left].into_iter().flatten().min();
     least.map(|bytes| bytes - bytes / SPARE)
 }
 
@@ -103,6 +131,9 @@ mod tests {
     fn the_machine_alone() {
         assert_eq!(left(&[]), None);
         assert_eq!(left(&[MEMINFO]), Some(1600 * 1024 / 16 * 15));
+        let seen = MemorySeen::at(system(&[MEMINFO]).path());
+        assert_eq!((seen.machine_total, seen.machine_left), (Some(2000 * 1024), Some(1600 * 1024)));
+        assert_eq!((seen.control_group_left, seen.own_limits_left), (None, None));
     }
 
     #[test]

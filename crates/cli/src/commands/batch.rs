@@ -15,7 +15,7 @@ use crate::exit;
 use crate::interrupt::catch_interrupts;
 use crate::output::say;
 use crate::progress::CaseProgress;
-use crate::session::{LoadedModel, VoxelOutput, Watcher, make_folder, write_json};
+use crate::session::{Crops, LoadedModel, VoxelOutput, Watcher, make_folder, write_json};
 use detection::{Work, detect_all};
 use earlier::{earlier_failures, earlier_result, is_of_this_image};
 use pbt_io::{DeviceRecord, ModelRecord, check_writable, remove_leftovers};
@@ -86,6 +86,8 @@ pub(super) fn run(args: &Batch, global: &Global) -> Result<ExitCode, Failure> {
     let model = LoadedModel::open(&args.model)?;
     let output = args.voxels();
     model.check_output(output)?;
+    let crops = Crops::from(&args.crop);
+    crops.check(&model)?;
     let cases = batch_cases(&args.input)?;
     make_folder(&args.output)?;
     remove_leftovers(&args.output);
@@ -126,6 +128,7 @@ pub(super) fn run(args: &Batch, global: &Global) -> Result<ExitCode, Failure> {
             output: &args.output,
             voxels: output,
             no_paths: args.no_paths,
+            crops: &crops,
         },
         &progress,
         |done| {

@@ -7,7 +7,8 @@ use crate::args::{Detect, Global};
 use crate::commands::open_device::open_device;
 use crate::output::say;
 use crate::session::{
-    Device, Explained, Input, LoadedModel, VoxelOutput, explain_file, label_file, write_results,
+    Crops, Device, Explained, Found, Input, LoadedModel, VoxelOutput, explain_file, label_file,
+    write_results,
 };
 use pbt_io::{DetectionRecord, LabelRecord, ResultFile, case_name};
 use pbt_volume::Status;
@@ -22,14 +23,18 @@ pub(super) fn run(args: &Detect, global: &Global) -> Result<ExitCode, Failure> {
         return Err(Failure::usage("--explain: explains boxes and landmarks, not regions"));
     }
     let output = args.voxels();
-    let result = if args.explain {
+    let crops = Crops::from(&args.crop);
+    crops.check(&model)?;
+    let found = if args.explain {
         explained(&model, input, args, (&device, output))?
     } else {
         let mut found = label_file(&model, input, &device, output)?;
         found.result = named(found.result, args);
         write_results(&args.output, &found, output)?;
-        found.result
+        found
     };
+    let notes = crops.write(&args.output, input, &found)?;
+    let result = found.result;
     result
         .warnings
         .iter()
@@ -49,6 +54,7 @@ pub(super) fn run(args: &Detect, global: &Global) -> Result<ExitCode, Failure> {
             format_args!("{name}: {}, score {:.3}, {place}{labels}", d.status, d.score),
         );
     }
+    notes.iter().for_each(|note| say(global.quiet, format_args!("warning: --crop: {note}")));
     let written = args.output.join(format!("{case_id}.json"));
     say(global.quiet, format_args!("result: {}", written.display()));
     Ok(ExitCode::SUCCESS)
@@ -80,21 +86,20 @@ fn explained(
     input: Input<'_>,
     args: &Detect,
     (device, output): (&Device, VoxelOutput),
-) -> Result<ResultFile, Failure> {
+) -> Result<Found, Failure> {
     let explained = explain_file(model, input, device, output)?;
-    let Explained { mut found, image, detections, explanations } = explained;
-    found.result = named(found.result, args);
-    write_results(&args.output, &found, output)?;
-    let result = found.result;
+    let Explained { found: mut written, image, detections, explanations } = explained;
+    written.result = named(written.result, args);
+    write_results(&args.output, &written, output)?;
     let about = explain::About {
         case_id: input.case_id,
-        input: &result.input,
-        record: &result.model,
+        input: &written.result.input,
+        record: &written.result.model,
         model: &model.model,
         image: &image.volume,
     };
     explain::write(&args.output, &about, &detections, &explanations)?;
-    Ok(result)
+    Ok(written)
 }
 
 #[cfg(test)]

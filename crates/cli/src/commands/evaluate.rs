@@ -13,8 +13,8 @@ use crate::exit;
 use crate::output::{check_output, print_text, say};
 use crate::progress::CaseProgress;
 use crate::session::{
-    FailedCase, LeaveOneOut, LoadedModel, Source, StageTime, check_names, evaluate_cases,
-    read_config, split_names,
+    CrossValidation, FailedCase, Folds, LoadedModel, Source, StageTime, check_names,
+    evaluate_cases, no_case_of_split, read_config, there_is_no,
 };
 use pbt_evaluate::{Comparison, Summaries, Tolerance};
 use pbt_io::{CaseSpec, Dataset, DeviceRecord, ModelRecord};
@@ -31,9 +31,11 @@ struct Report {
     dataset: String,
     /// Null when cases of all splits were tested by turns.
     split: Option<String>,
-    /// `model`, `results` or `leave-one-out`.
+    /// `model`, `results`, `leave-one-out` or `folds`.
     mode: &'static str,
-    /// Seed of the trainings of leaving one out, else null.
+    /// How many there are, else null.
+    folds: Option<usize>,
+    /// Seed of the trainings of a cross-validation, else null.
     seed: Option<u64>,
     /// The models that made the results, each once, in the order of the cases.
     models: Vec<ModelRecord>,
@@ -50,8 +52,9 @@ struct Report {
 
 pub(super) fn run(args: &Evaluate, global: &Global) -> Result<ExitCode, Failure> {
     let started = Instant::now();
-    if args.config.is_some() && !args.leave_one_out {
-        return Err(Failure::usage("--config: says how to train, and only --leave-one-out trains"));
+    if args.config.is_some() && folds(args).is_none() {
+        let what = "--config: says how to train, and only --leave-one-out and --folds train";
+        return Err(Failure::usage(what));
     }
     if let Some(path) = &args.output {
         check_output(path)?;
@@ -88,13 +91,17 @@ pub(super) fn run(args: &Evaluate, global: &Global) -> Result<ExitCode, Failure>
         schema: EVALUATION_SCHEMA,
         pbt_version: env!("CARGO_PKG_VERSION"),
         dataset: dataset.name.clone(),
-        split: (!args.leave_one_out).then(|| args.split.clone()),
-        mode: match source {
+        split: split(args).map(str::to_owned),
+        mode: match &source {
             Source::Model(_) => "model",
             Source::Folder(_) => "results",
-            Source::LeaveOneOut(_) => "leave-one-out",
+            Source::CrossValidation(turns) => match turns.folds() {
+                Folds::LeaveOneOut => "leave-one-out",
+                Folds::Of(_) => "folds",
+            },
         },
-        seed: args.leave_one_out.then_some(args.seed),
+        folds: args.folds.map(usize::from),
+        seed: folds(args).map(|_| args.seed),
         models: evaluated.models(),
         device: device.record,
         seconds: started.elapsed().as_secs_f64(),
@@ -148,7 +155,8 @@ fn label_names(
     };
     let all: Vec<String> = labels.regions.into_iter().map(|(name, _)| name).collect();
     if let Some(name) = named.iter().find(|name| !all.contains(name)) {
-        let what = format!("labels: there is no `{name}` (there are: {})", all.join(", "));
+        let all: Vec<&str> = all.iter().map(String::as_str).collect();
+        let what = format!("labels: {}", there_is_no(name, &all));
         return Err(Failure::input(&dataset.path, what));
     }
     let wanted = |name: &String| (named.is_empty() || named.contains(name)) && known(name);
@@ -163,27 +171,36 @@ fn label_names(
     }
 }
 
-/// The cases of the split, or all of them for leaving one out.
+/// How a cross-validation divides the cases, if one is wanted.
+fn folds(args: &Evaluate) -> Option<Folds> {
+    let counted = args.folds.map(|count| Folds::Of(count.into()));
+    if args.leave_one_out { Some(Folds::LeaveOneOut) } else { counted }
+}
+
+/// The split whose cases are tested; none where it is all cases.
+fn split(args: &Evaluate) -> Option<&str> {
+    match folds(args) {
+        Some(Folds::LeaveOneOut) => None,
+        Some(Folds::Of(_)) => Some("train"),
+        None => Some(&args.split),
+    }
+}
+
+/// The cases of the split, or all of them.
 fn wanted_cases(dataset: &Dataset, args: &Evaluate) -> Result<Vec<CaseSpec>, Failure> {
-    let mut cases: Vec<CaseSpec> = if args.leave_one_out {
-        dataset.cases.clone()
-    } else {
-        dataset.split(&args.split).cloned().collect()
-    };
-    if args.leave_one_out && args.cases.is_some_and(|cases| cases < 3) {
+    let is_wanted = |case: &&CaseSpec| split(args).is_none_or(|split| case.split == split);
+    let mut cases: Vec<CaseSpec> = dataset.cases.iter().filter(is_wanted).cloned().collect();
+    if folds(args).is_some() && args.cases.is_some_and(|cases| cases < 3) {
         let what =
             "--cases: two or more are learned from and another one is tested (give 3 or more)";
         return Err(Failure::usage(what));
     }
     cases.truncate(args.cases.unwrap_or(usize::MAX));
     if cases.is_empty() {
-        return Err(Failure::input(
-            &dataset.path,
-            format!(
-                "cases: none has the split `{}`, they have {} (choose one with --split)",
-                args.split,
-                split_names(dataset)
-            ),
+        return Err(no_case_of_split(
+            dataset,
+            split(args).unwrap_or_default(),
+            "choose another with --split",
         ));
     }
     Ok(cases)
@@ -192,10 +209,12 @@ fn wanted_cases(dataset: &Dataset, args: &Evaluate) -> Result<Vec<CaseSpec>, Fai
 /// Where the results come from that the arguments ask for; `cases` are those that will be
 /// evaluated.
 fn source(args: &Evaluate, dataset: &Dataset, cases: &[CaseSpec]) -> Result<Source, Failure> {
-    if args.leave_one_out {
+    if let Some(folds) = folds(args) {
         let config = read_config(args.config.as_deref())?;
-        let turns = LeaveOneOut::new(dataset, cases, &args.structure, config, args.seed)?;
-        return Ok(Source::LeaveOneOut(Box::new(turns)));
+        let config = if args.quick { config.quick() } else { config };
+        let turns =
+            CrossValidation::new(dataset, cases, &args.structure, folds, config, args.seed)?;
+        return Ok(Source::CrossValidation(Box::new(turns)));
     }
     match (&args.results, &args.model) {
         (Some(folder), _) if !folder.is_dir() => {
@@ -204,16 +223,17 @@ fn source(args: &Evaluate, dataset: &Dataset, cases: &[CaseSpec]) -> Result<Sour
         (Some(folder), _) => Ok(Source::Folder(folder.clone())),
         (None, Some(path)) => Ok(Source::Model(Box::new(LoadedModel::open(path)?))),
         (None, None) => {
-            Err(Failure::usage("give a model, --results, --compare or --leave-one-out"))
+            Err(Failure::usage("give a model, --results, --compare, --leave-one-out or --folds"))
         }
     }
 }
 
 impl Report {
     fn shown(&self, cases: usize) -> String {
-        let what = match &self.split {
-            Some(split) => format!("split {split}"),
-            None => "one left out by turns".to_owned(),
+        let what = match (&self.split, self.folds) {
+            (Some(split), None) => format!("split {split}"),
+            (Some(split), Some(count)) => format!("split {split} in {count} folds"),
+            (None, _) => "one left out by turns".to_owned(),
         };
         let mut text = format!(
             "{}, {what}: {} of {cases} cases evaluated\n\n",

@@ -11,8 +11,8 @@ use crate::interrupt::catch_interrupts;
 use crate::output::{check_output, print_text, say};
 use crate::progress::CaseProgress;
 use crate::session::{
-    Evaluated, Source, Training, Wanted, Watcher, evaluate_cases, hold_back, read_cases,
-    read_config, split_names,
+    Evaluated, Source, Training, Wanted, Watcher, evaluate_cases, hold_back, no_case_of_split,
+    read_cases, read_config,
 };
 use pbt_detect::FEWEST_CASES;
 use pbt_evaluate::{Comparison, Series, Summaries, Tolerance};
@@ -182,18 +182,15 @@ fn divide(
         None => hold_back(all, HELD_BACK),
     };
     if tested.is_empty() {
-        let what = match split {
-            Some(split) => {
-                let splits = split_names(dataset);
-                format!(
-                    "cases: none has the split `{split}`, they have {splits} (choose one with --split)"
-                )
-            }
-            None => format!(
+        let too_few = || {
+            let what = format!(
                 "cases: fewer than {HELD_BACK} have the split `train`, so that none can be held back (annotate more, or use --split)"
-            ),
+            );
+            Failure::input(&dataset.path, what)
         };
-        return Err(Failure::input(&dataset.path, what));
+        return Err(split.map_or_else(too_few, |split| {
+            no_case_of_split(dataset, split, "choose another with --split")
+        }));
     }
     Ok((training, tested))
 }

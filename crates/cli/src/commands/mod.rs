@@ -5,9 +5,11 @@ mod components;
 mod convert;
 mod demo;
 mod detect;
+mod doctor;
 mod evaluate;
 mod image_output;
 mod info;
+mod init;
 mod learning_curve;
 mod open_device;
 mod report;
@@ -35,6 +37,7 @@ pub fn run(cli: &Cli) -> Result<ExitCode, Failure> {
     install_threads(cli.global.threads);
     match &cli.command {
         Command::Demo(args) => demo::run(args, &cli.global),
+        Command::Init(args) => init::run(args, &cli.global),
         Command::Train(args) => train::run(args, &cli.global),
         Command::Detect(args) => detect::run(args, &cli.global),
         Command::Batch(args) => batch::run(args, &cli.global),
@@ -43,6 +46,7 @@ pub fn run(cli: &Cli) -> Result<ExitCode, Failure> {
         Command::Tune(args) => tune::run(args, &cli.global),
         Command::LearningCurve(args) => learning_curve::run(args, &cli.global),
         Command::Info(args) => info::run(args, &cli.global),
+        Command::Doctor(args) => doctor::run(args, &cli.global),
         Command::Validate(args) => validate::run(args, &cli.global),
         Command::Convert(args) => convert::run(args, &cli.global),
         Command::Components(args) => components::run(args, &cli.global),

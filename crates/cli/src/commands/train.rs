@@ -5,10 +5,11 @@ use crate::args::{Global, Train};
 use crate::commands::open_device::open_device;
 use crate::interrupt::catch_interrupts;
 use crate::output::{check_output, say};
-use crate::progress::TrainingProgress;
+use crate::progress::{TrainingProgress, span};
 use crate::session::{
-    Device, RegionCases, Resume, TrainedModel, Training, TrainingReport, Wanted, beside,
-    checkpoint_of, misfits, read_cases, read_config, split_names, train_regions, write_json,
+    Device, RegionCases, Resume, TrainedModel, Training, TrainingNeeds, TrainingReport, Wanted,
+    beside, checkpoint_of, misfits, no_case_of_split, read_cases, read_config, train_regions,
+    write_json,
 };
 use pbt_detect::TrainConfig;
 use pbt_io::{CaseSpec, Dataset, DeviceRecord, FileKind, read_file};
@@ -25,11 +26,7 @@ pub(super) fn run(args: &Train, global: &Global) -> Result<ExitCode, Failure> {
     let wanted = Wanted::new(&dataset, &args.structure)?;
     let mut cases: Vec<_> = dataset.split("train").cloned().collect();
     if cases.is_empty() {
-        let what = format!(
-            "cases: none has the split `train`, they have {} (name those to learn from `train`)",
-            split_names(&dataset)
-        );
-        return Err(Failure::input(&dataset.path, what));
+        return Err(no_case_of_split(&dataset, "train", "name those to learn from `train`"));
     }
     if args.cases == Some(1) && wanted.regions.is_empty() {
         let what = "--cases: 1 is too few to learn boxes or landmarks from (give 2 or more)";
@@ -40,7 +37,8 @@ pub(super) fn run(args: &Train, global: &Global) -> Result<ExitCode, Failure> {
     say(
         global.quiet,
         format_args!(
-            "training {} on {} of {training_cases} training cases with {} ({} threads)",
+            "training {}{} on {} of {training_cases} training cases with {} ({} threads)",
+            if args.quick { "quickly " } else { "" },
             summary(&wanted),
             cases.len(),
             device.record.name,
@@ -94,6 +92,9 @@ pub(super) fn run(args: &Train, global: &Global) -> Result<ExitCode, Failure> {
         seed: args.seed,
         resume: resume.as_ref(),
     };
+    if let Some(needs) = training.needs(device.record.threads) {
+        say(global.quiet, needs_line(&needs, &device));
+    }
     let trained = training.run(&device, &progress);
     drop(progress);
     let trained = trained.map_err(|failure| {
@@ -171,6 +172,17 @@ impl Run<'_> {
     }
 }
 
+/// How long it will take, and how much memory. How much faster a GPU is depends on the GPU.
+fn needs_line(needs: &TrainingNeeds, device: &Device) -> String {
+    let [least, most] = needs.memory_bytes.map(|bytes| bytes / 1e9);
+    let memory = format!("{least:.1} to {most:.1} GB of memory");
+    if device.is_gpu() {
+        return format!("this will take about {memory}");
+    }
+    let [least, most] = needs.seconds.map(span);
+    format!("this will take about {least} to {most} and {memory}")
+}
+
 /// The boxes or regions by name, the landmarks by number.
 fn summary(wanted: &Wanted) -> String {
     match wanted.landmarks.len() {
@@ -189,5 +201,5 @@ fn wanted_config(args: &Train) -> Result<TrainConfig, Failure> {
     if let Some(kind) = args.classifier {
         config.classifier.kind = kind.into();
     }
-    Ok(config)
+    Ok(if args.quick { config.quick() } else { config })
 }

@@ -1,6 +1,6 @@
 //! The cases of a data set as training uses them.
 
-use crate::session::Failure;
+use crate::session::{Failure, check_names};
 use pbt_detect::{CaseList, ListedCase, RegionName, TrainingData};
 use pbt_io::{
     Annotations, CaseSpec, Dataset, Landmark, LandmarkState, PointsOfCase, RegionLabels,
@@ -80,14 +80,8 @@ impl Wanted {
     /// A name that the data set does not have, a landmark whose parent is no box, regions beside
     /// others, or a structure that occurs several times beside others.
     pub fn new(dataset: &Dataset, named: &[String]) -> Result<Self, Failure> {
+        check_names(dataset, named)?;
         let find = |name: &String| dataset.structures.iter().find(|s| &s.name == name);
-        if let Some(name) = named.iter().find(|name| find(name).is_none()) {
-            let known: Vec<&str> = dataset.structures.iter().map(|s| s.name.as_str()).collect();
-            return Err(Failure::input(
-                &dataset.path,
-                format!("structures: there is no `{name}` (there are: {})", known.join(", ")),
-            ));
-        }
         let is_box = |s: &&StructureSpec| s.kind == StructureKind::Box;
         let is_many = |s: &&StructureSpec| s.instances == Instances::Many;
         let wanted = |s: &&StructureSpec| named.is_empty() || named.contains(&s.name);
@@ -301,13 +295,6 @@ pub fn misfits(dataset: &Dataset, cases: &[AnnotatedCase], wanted: &Wanted) -> V
         lines.extend(dataset.unused_labels(&held.collect()));
     }
     lines
-}
-
-/// The splits of a data set, for messages.
-pub fn split_names(dataset: &Dataset) -> String {
-    let splits: BTreeSet<&str> = dataset.cases.iter().map(|case| &case.split[..]).collect();
-    let splits: Vec<String> = splits.into_iter().map(|split| format!("`{split}`")).collect();
-    splits.join(", ")
 }
 
 /// Cases of a data set for a training.

@@ -2,7 +2,7 @@
 
 use crate::session::cases::PIXELS_IN_MM;
 use crate::session::result_source::result_path;
-use crate::session::{Device, Failure, Source, Watcher};
+use crate::session::{Device, Failure, Source, Watcher, check_names};
 use nalgebra::Matrix4;
 use pbt_detect::DetectError;
 use pbt_evaluate::{CaseResult, Comparison, Tolerance, compare, has_loose_end, is_annotated};
@@ -171,22 +171,6 @@ fn wanted_structures<'a>(
         return Err(Failure::input(&dataset.path, what));
     }
     Ok(structures)
-}
-
-/// Whether all names are structures of the data set.
-///
-/// # Errors
-/// Exit code 4 for the first that is none.
-pub fn check_names(dataset: &Dataset, named: &[String]) -> Result<(), Failure> {
-    match named.iter().find(|name| dataset.structures.iter().all(|s| s.name != **name)) {
-        Some(name) => {
-            let known: Vec<&str> = dataset.structures.iter().map(|s| s.name.as_str()).collect();
-            let what =
-                format!("structures: there is no `{name}` (there are: {})", known.join(", "));
-            Err(Failure::input(&dataset.path, what))
-        }
-        None => Ok(()),
-    }
 }
 
 /// A case with its annotations, or why they cannot be read.

@@ -7,14 +7,16 @@
 
 mod built_in_models;
 mod cases;
+mod crop;
+mod cross_validation;
 mod detect;
 mod device;
 mod evaluate;
 mod failure;
 mod find_model;
-mod leave_one_out;
 mod model;
 mod model_card;
+mod names;
 mod processor;
 mod region_cases;
 mod region_evaluation;
@@ -23,23 +25,26 @@ mod results;
 mod subjects;
 mod threads;
 mod train;
+mod training_needs;
 mod training_report;
 mod voxel_output;
 mod watcher;
 
 pub use built_in_models::{BUILT_IN_MODELS, BuiltInModel};
-pub use cases::{AnnotatedCase, TrainingCases, Wanted, misfits, read_cases, split_names};
+pub use cases::{AnnotatedCase, TrainingCases, Wanted, misfits, read_cases};
+pub use crop::Crops;
+pub use cross_validation::{CrossValidation, Folds};
 pub use detect::{
     Admitted, Explained, Found, Input, admit, chosen, detect_file, detect_image, explain_file,
     label_file, label_image,
 };
 pub use device::{Device, DeviceChoice, ListedDevice, list_devices};
-pub use evaluate::{Evaluated, FailedCase, StageTime, check_names, evaluate_cases};
+pub use evaluate::{Evaluated, FailedCase, StageTime, evaluate_cases};
 pub use failure::Failure;
 pub use find_model::{ModelPlace, find_model};
-pub use leave_one_out::LeaveOneOut;
 pub use model::LoadedModel;
 pub use model_card::{CARD_SCHEMA, ModelCard};
+pub use names::{check_names, no_case_of_split, there_is_no};
 pub use region_cases::{RegionCases, train_regions};
 pub use region_evaluation::{EvaluatedRegions, evaluate_regions};
 pub use result_source::Source;
@@ -50,6 +55,7 @@ pub use results::{
 pub use subjects::{divide_subjects, hold_back};
 pub use threads::install_threads;
 pub use train::{Resume, TrainedModel, Training, beside, checkpoint_of, read_config};
+pub use training_needs::TrainingNeeds;
 pub use training_report::{HeldOut, SuspicionRecord, TrainedOn, TrainingReport};
 pub use voxel_output::{VoxelFile, VoxelOutput};
 pub use watcher::{Silent, Watcher};

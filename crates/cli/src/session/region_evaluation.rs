@@ -3,6 +3,7 @@
 use crate::session::result_source::result_name;
 use crate::session::{
     Device, FailedCase, Failure, Source, VoxelOutput, Watcher, label_file, region_labels_path,
+    there_is_no,
 };
 use pbt_detect::DetectError;
 use pbt_evaluate::{RegionRecord, RegionSummary, compare_regions};
@@ -43,7 +44,8 @@ pub fn evaluate_regions(
     if let Source::Model(model) = source {
         let has = |name: &&String| model.model.label_names().any(|label| label == name.as_str());
         if let Some(name) = names.iter().find(|name| !has(name)) {
-            let what = format!("structures: there is no `{name}` in the model");
+            let known: Vec<&str> = model.model.label_names().collect();
+            let what = format!("structures: in the model {}", there_is_no(name, &known));
             return Err(Failure::input(&model.path, what));
         }
     }
@@ -112,8 +114,8 @@ fn of_case(
             let geometry = case.read_image()?.volume.geometry().clone();
             labels.read_file(&region_labels_path(folder, &result_name(folder, case)), &geometry)?
         }
-        Source::LeaveOneOut(_) => {
-            let what = "--leave-one-out: takes boxes and landmarks, not regions";
+        Source::CrossValidation(_) => {
+            let what = "cross-validation takes boxes and landmarks, not regions";
             return Err(Failure::usage(what));
         }
     };

@@ -1,6 +1,6 @@
 //! Where the results that are evaluated come from.
 
-use crate::session::{Device, Failure, LeaveOneOut, LoadedModel, Watcher, detect_file};
+use crate::session::{CrossValidation, Device, Failure, LoadedModel, Watcher, detect_file};
 use pbt_io::{CaseSpec, Dataset, ResultFile, case_name, read_result};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -11,8 +11,8 @@ pub enum Source {
     Model(Box<LoadedModel>),
     /// Files `FOLDER/<case>.json`, or `FOLDER/<case>_0000.json` of nnU-Net's images.
     Folder(PathBuf),
-    /// Detection with a model trained on all cases of other subjects.
-    LeaveOneOut(Box<LeaveOneOut>),
+    /// Detection with a model trained on cases of other subjects.
+    CrossValidation(Box<CrossValidation>),
 }
 
 impl Source {
@@ -44,7 +44,7 @@ impl Source {
                     cases.iter().filter_map(|case| read_result(&result_path(folder, case)).ok());
                 read.flat_map(|result| result.detections).map(|d| d.name).collect()
             }
-            Self::LeaveOneOut(turns) => turns.structures().map(str::to_owned).collect(),
+            Self::CrossValidation(turns) => turns.structures().map(str::to_owned).collect(),
         }
     }
 
@@ -65,7 +65,7 @@ impl Source {
                 let path = result_path(folder, case);
                 if path.exists() { Ok(Some(read_result(&path)?)) } else { Ok(None) }
             }
-            Self::LeaveOneOut(turns) => turns.result(dataset, case, device, watcher).map(Some),
+            Self::CrossValidation(turns) => turns.result(dataset, case, device, watcher).map(Some),
         }
     }
 }

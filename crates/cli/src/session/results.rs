@@ -2,10 +2,10 @@
 
 use crate::session::{Failure, Found, VoxelOutput};
 use pbt_io::{
-    IoError, Landmark, LandmarkState, ResultFile, write_atomically, write_label_map, write_leaves,
-    write_markups, write_probabilities, write_result,
+    DetectionRecord, IoError, Landmark, LandmarkState, Look, ResultFile, Shown, write_atomically,
+    write_label_map, write_leaves, write_markups_as, write_probabilities, write_result,
 };
-use pbt_volume::StructureKind;
+use pbt_volume::{Status, StructureKind};
 use serde::Serialize;
 use std::fs::Metadata;
 use std::io::{ErrorKind, Write};
@@ -116,9 +116,14 @@ pub fn write_results(
             remove_earlier(path)?;
         }
     }
-    let boxes: Vec<_> =
-        result.detections.iter().filter_map(|d| Some((d.name.clone(), d.pose()?))).collect();
-    write_markups(&markups, &boxes, &landmarks(result), |name| description(result, name))?;
+    let with_box = result.detections.iter().filter_map(|d| Some((d, d.pose()?)));
+    let (boxes, looks): (Vec<_>, Vec<_>) =
+        with_box.map(|(d, pose)| ((d.name.clone(), pose), shown(d))).unzip();
+    let describe = |name: &str| {
+        let found = result.detections.iter().find(|d| d.name == name);
+        found.map_or_else(String::new, |d| shown(d).description)
+    };
+    write_markups_as(&markups, &boxes, &looks, &landmarks(result), describe)?;
     write_result(&json, result)?;
     Ok(())
 }
@@ -131,14 +136,13 @@ fn remove_earlier(path: &Path) -> Result<(), IoError> {
     Ok(())
 }
 
-/// What Slicer shows beside a structure: how sure it is, and how near.
-fn description(result: &ResultFile, name: &str) -> String {
-    let Some(found) = result.detections.iter().find(|d| d.name == name) else {
-        return String::new();
-    };
+/// How Slicer shows a structure, and, beside it, how sure it is, and how near.
+fn shown(found: &DetectionRecord) -> Shown {
     let radius = found.precision.and_then(|precision| precision.radius_90_mm);
     let near = radius.map_or_else(String::new, |mm| format!(", 90 % within {mm:.1} mm"));
-    format!("{}, score {:.2}{near}", found.status, found.score)
+    let description = format!("{}, score {:.2}{near}", found.status, found.score);
+    let look = if found.status == Status::Found { Look::Sure } else { Look::Doubtful };
+    Shown { description, look }
 }
 
 /// Whether there is something to replace, or nothing, under a name that the system takes.

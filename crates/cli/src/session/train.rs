@@ -1,7 +1,7 @@
 //! Training once: on cases of a data set, to a model and its files.
 
 use crate::session::{
-    AnnotatedCase, Device, Failure, LoadedModel, TrainedOn, TrainingCases, Wanted,
+    AnnotatedCase, Device, Failure, LoadedModel, TrainedOn, TrainingCases, TrainingNeeds, Wanted,
 };
 use pbt_detect::{Model, Observer, StageFigure, Suspicion, TrainConfig, Trained};
 use pbt_io::{Dataset, FileKind, IoError, read_file, write_atomically};
@@ -65,6 +65,12 @@ pub struct TrainedModel {
 }
 
 impl Training<'_> {
+    /// What it will take on so many threads of the CPU, where that can be told.
+    pub fn needs(&self, threads: usize) -> Option<TrainingNeeds> {
+        let (data, _) = TrainingCases::new(self.dataset, self.cases.clone(), self.wanted.clone());
+        TrainingNeeds::of(&data, self.config, threads)
+    }
+
     /// Trains. `observer` is told of every stage.
     ///
     /// # Errors

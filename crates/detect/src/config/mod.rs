@@ -3,6 +3,7 @@
 
 pub(crate) mod augmentation;
 pub(crate) mod landmarks;
+mod quick;
 pub(crate) mod range;
 pub(crate) mod regions;
 pub(crate) mod segmentation;
@@ -510,6 +511,12 @@ mod tests {
                 "orientation.rotations times position.keep: 81000000 is not between",
             ),
             ("[position", "line 1: unclosed table"),
+            ("[postion]\nkeep = 3", "line 1: postion: unknown key; did you mean `position`?"),
+            (
+                "[position]\nhaar = { feature = 5 }",
+                "line 2: position.haar.feature: unknown key; did you mean `features`?",
+            ),
+            ("[position]\nxyz = 3", "line 2: position.xyz: unknown field `xyz`, expected one of"),
         ] {
             let error = TrainConfig::from_toml(text).unwrap_err().to_string();
             assert!(error.starts_with(expected), "{text}: {error}");

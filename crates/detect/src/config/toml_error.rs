@@ -1,5 +1,6 @@
 //! Errors of the TOML reader in words that name the key.
 
+use pbt_volume::nearest;
 use toml::Spanned;
 use toml::de::DeValue;
 
@@ -26,9 +27,22 @@ pub(super) fn key_at(value: &DeValue<'_>, at: usize) -> Option<String> {
     }
 }
 
+/// An unknown key with the one that was probably meant, or, where there is none, with all that are known.
+fn unknown_key(message: &str) -> Option<String> {
+    let mut words = message.strip_prefix("unknown field `")?.split('`');
+    let slip = words.next()?;
+    // Every second piece is between backticks: ", expected one of `", "a", "`, `", "b".
+    let known: Vec<&str> = words.skip(1).step_by(2).collect();
+    let meant = nearest(slip, known.iter().copied())?;
+    Some(format!("unknown key; did you mean `{meant}`?"))
+}
+
 /// An error of the TOML reader on one line, with the type that it expects in words.
 pub(super) fn in_words(message: &str) -> String {
     let message = message.replace('\n', " ");
+    if let Some(better) = unknown_key(&message) {
+        return better;
+    }
     let Some((found, expected)) = message.rsplit_once("expected ") else { return message };
     let expected = match expected {
         "usize" | "u64" | "u32" => "a whole number from 0 on",

@@ -7,7 +7,7 @@ use super::tables::rows_of_result;
 use crate::Failure;
 use crate::progress::CaseProgress;
 use crate::session::{
-    Device, LoadedModel, VoxelOutput, Watcher, admit, label_image, write_results,
+    Crops, Device, LoadedModel, VoxelOutput, Watcher, admit, label_image, write_results,
 };
 use pbt_detect::DetectError;
 use pbt_io::Image;
@@ -35,6 +35,7 @@ pub(super) struct Work<'a> {
     pub(super) output: &'a Path,
     pub(super) voxels: VoxelOutput,
     pub(super) no_paths: bool,
+    pub(super) crops: &'a Crops,
 }
 
 /// How a case went.
@@ -144,6 +145,9 @@ fn detect_one(
             found.result = found.result.without_paths();
         }
         write_results(work.output, &found, work.voxels)?;
+        for note in work.crops.write(work.output, input, &found)? {
+            progress.note(&format!("warning: {}: --crop: {note}", case.id));
+        }
         Ok(found.result)
     });
     let state = match result {

@@ -52,13 +52,16 @@ pub(super) fn examine(path: &Path, model: Option<&AskedModel>) -> Result<Examina
     findings.extend(dataset.warnings.iter().map(Finding::warning));
     findings.extend(looked.iter().flat_map(|l| l.findings.iter().cloned()));
     findings.extend(odd_splits(&dataset));
-    findings.extend(missing(&dataset, &looked));
-    findings.extend(dataset.unknown_names(dataset.cases.iter()).iter().map(Finding::warning));
-    let masks: Vec<Option<&MaskFacts>> = looked.iter().map(|l| l.masks.as_ref()).collect();
-    findings.extend(unused_labels(&dataset, &masks));
-    findings.extend(partners(&dataset, &looked));
     findings.extend(divided_subjects(&dataset));
-    findings.extend(trainable(&dataset, &looked));
+    // Where one of the lists could not be read, the rest would follow from that alone.
+    if !(dataset.structures.is_empty() || dataset.cases.is_empty()) {
+        findings.extend(missing(&dataset, &looked));
+        findings.extend(dataset.unknown_names(dataset.cases.iter()).iter().map(Finding::warning));
+        let masks: Vec<Option<&MaskFacts>> = looked.iter().map(|l| l.masks.as_ref()).collect();
+        findings.extend(unused_labels(&dataset, &masks));
+        findings.extend(partners(&dataset, &looked));
+        findings.extend(trainable(&dataset, &looked));
+    }
     let (odd, unlike_others, spreads) = boxes(&dataset, &looked);
     findings.extend(odd);
     let mut contradicted = Vec::new();

@@ -68,30 +68,8 @@ fn meant(split: &str) -> Option<&'static str> {
     }
     // Short words are near to many.
     let reach = |word: &str| if word.len() < 5 { 1 } else { 2 };
-    let distances = USUAL.map(|word| (distance(&plain, word), word));
+    let distances = USUAL.map(|word| (strsim::osa_distance(&plain, word), word));
     distances.into_iter().filter(|&(d, word)| d <= reach(word)).min().map(|(_, word)| word)
-}
-
-/// How many letters must be inserted, left out, replaced or exchanged with the next one (optimal
-/// string alignment).
-fn distance(a: &str, b: &str) -> usize {
-    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
-    let mut table = vec![vec![0; b.len() + 1]; a.len() + 1];
-    for i in 0..=a.len() {
-        for j in 0..=b.len() {
-            table[i][j] = if i == 0 || j == 0 {
-                i + j
-            } else {
-                let replaced = table[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
-                let mut least = replaced.min(table[i - 1][j] + 1).min(table[i][j - 1] + 1);
-                if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
-                    least = least.min(table[i - 2][j - 2] + 1);
-                }
-                least
-            };
-        }
-    }
-    table[a.len()][b.len()]
 }
 
 #[cfg(test)]

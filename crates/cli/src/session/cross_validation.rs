@@ -1,0 +1,189 @@
+//! Cross-validation: each case is tested by a model that has seen no case of its subject.
+
+use crate::session::{
+    AnnotatedCase, Device, Failure, LoadedModel, Training, Wanted, Watcher, read_cases,
+};
+use pbt_detect::TrainConfig;
+use pbt_io::{CaseSpec, Dataset, ResultFile};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::rc::Rc;
+
+/// How cases are divided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Folds {
+    /// One fold a subject.
+    LeaveOneOut,
+    /// So many folds, as equal in subjects as can be.
+    Of(usize),
+}
+
+/// The trainings of a cross-validation and what they need.
+pub struct CrossValidation {
+    folds: Folds,
+    config: TrainConfig,
+    seed: u64,
+    wanted: Wanted,
+    cases: Vec<AnnotatedCase>,
+    /// The fold of each case, by its name.
+    fold_of: BTreeMap<String, usize>,
+    /// Models by the fold that they have not seen; of single subjects only the last one.
+    models: RefCell<BTreeMap<usize, Rc<LoadedModel>>>,
+}
+
+impl CrossValidation {
+    /// With these cases; `structures` are the names of those wanted, all where it is empty. A case
+    /// that cannot be read is reported when its turn comes, and no training uses it.
+    ///
+    /// # Errors
+    /// A structure that cannot be used, or fewer subjects than folds.
+    pub fn new(
+        dataset: &Dataset,
+        cases: &[CaseSpec],
+        structures: &[String],
+        folds: Folds,
+        config: TrainConfig,
+        seed: u64,
+    ) -> Result<Self, Failure> {
+        let wanted = Wanted::new(dataset, structures)?.without_regions(dataset, folds.option())?;
+        let (fold_of, subjects) = folds_of(cases, folds);
+        if let Folds::Of(count) = folds
+            && subjects < count
+        {
+            let what = format!(
+                "cases: {subjects} subject(s) cannot be divided into {count} folds (choose fewer)"
+            );
+            return Err(Failure::input(&dataset.path, what));
+        }
+        let read = |case: &CaseSpec| read_cases(dataset, std::slice::from_ref(case), &wanted).ok();
+        let cases = cases.iter().filter_map(read).flatten().collect();
+        let models = RefCell::default();
+        Ok(Self { folds, config, seed, wanted, cases, fold_of, models })
+    }
+
+    /// How cases are divided.
+    pub fn folds(&self) -> Folds {
+        self.folds
+    }
+
+    /// Names of the structures.
+    pub fn structures(&self) -> impl Iterator<Item = &str> {
+        self.wanted.names()
+    }
+
+    /// The result of a case by a model that has seen no case of its fold.
+    ///
+    /// # Errors
+    /// Whatever ends a training, and those of [`crate::session::detect_file`].
+    pub fn result(
+        &self,
+        dataset: &Dataset,
+        case: &CaseSpec,
+        device: &Device,
+        watcher: &dyn Watcher,
+    ) -> Result<ResultFile, Failure> {
+        let model = self.model_without(dataset, case, device, watcher)?;
+        crate::session::detect_file(&model, case.into(), device)
+    }
+
+    fn fold(&self, case: &str) -> Option<usize> {
+        self.fold_of.get(case).copied()
+    }
+
+    fn model_without(
+        &self,
+        dataset: &Dataset,
+        case: &CaseSpec,
+        device: &Device,
+        watcher: &dyn Watcher,
+    ) -> Result<Rc<LoadedModel>, Failure> {
+        let fold = self.fold(&case.id);
+        if let Some(model) = fold.and_then(|fold| self.models.borrow().get(&fold).cloned()) {
+            return Ok(model);
+        }
+        let others = self.cases.iter().filter(|c| self.fold(&c.spec.id) != fold).cloned();
+        let what = match (self.folds, fold) {
+            (Folds::Of(count), Some(fold)) => format!("without fold {} of {count}", fold + 1),
+            _ => format!("without {}", case.subject.as_ref().unwrap_or(&case.id)),
+        };
+        let training = Training {
+            dataset,
+            cases: others.collect(),
+            wanted: &self.wanted,
+            config: &self.config,
+            seed: self.seed,
+            resume: None,
+        };
+        let trained = training.run(device, &*watcher.training(&what))?;
+        let model = Rc::new(trained.loaded(PathBuf::from(format!("trained {what}"))));
+        let mut models = self.models.borrow_mut();
+        if self.folds == Folds::LeaveOneOut {
+            models.clear();
+        }
+        if let Some(fold) = fold {
+            models.insert(fold, Rc::clone(&model));
+        }
+        Ok(model)
+    }
+}
+
+impl Folds {
+    /// What the command line calls it.
+    fn option(self) -> &'static str {
+        match self {
+            Self::LeaveOneOut => "--leave-one-out",
+            Self::Of(_) => "--folds",
+        }
+    }
+}
+
+/// The fold of each case by its name, and the number of subjects. Subjects are dealt to the folds by turns
+/// in the order of their first cases; a case without a subject is its own.
+fn folds_of(cases: &[CaseSpec], folds: Folds) -> (BTreeMap<String, usize>, usize) {
+    let mut firsts: Vec<&CaseSpec> = Vec::new();
+    let mut fold_of = BTreeMap::new();
+    for case in cases {
+        let subject = firsts.iter().position(|first| first.has_subject_of(case));
+        let subject = subject.unwrap_or_else(|| {
+            firsts.push(case);
+            firsts.len() - 1
+        });
+        let fold = match folds {
+            Folds::LeaveOneOut => subject,
+            Folds::Of(count) => subject % count,
+        };
+        fold_of.insert(case.id.clone(), fold);
+    }
+    (fold_of, firsts.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pbt_io::ReadOptions;
+
+    #[test]
+    fn subjects_are_dealt_to_folds_by_turns() {
+        let case = |(n, subject): (usize, &Option<&str>)| CaseSpec {
+            id: n.to_string(),
+            image: "a.nii".into(),
+            options: ReadOptions::default(),
+            split: "train".into(),
+            subject: subject.map(str::to_owned),
+            annotations: Vec::new(),
+            labels: None,
+            not_drawn: Vec::new(),
+        };
+        let (a, b) = (Some("a"), Some("b"));
+        let cases: Vec<CaseSpec> =
+            [a, b, a, None, None, b, None].iter().enumerate().map(case).collect();
+        let folds = |folds| {
+            let (fold_of, subjects) = folds_of(&cases, folds);
+            assert_eq!(subjects, 5);
+            fold_of.into_values().collect::<Vec<_>>()
+        };
+        assert_eq!(folds(Folds::Of(2)), [0, 1, 0, 0, 1, 1, 0]);
+        assert_eq!(folds(Folds::LeaveOneOut), [0, 1, 0, 2, 3, 1, 4]);
+    }
+}

@@ -1,0 +1,102 @@
+//! How long a training will take, and how much memory: an estimate before it begins.
+//!
+//! The constants were fitted to trainings of the sets that docs/reference/training-needs.md lists with what
+//! each took; the ranges hold all of them.
+
+use pbt_detect::{TrainConfig, TrainingData, grid_demands};
+
+/// CPU seconds of one chain for a box with eight cases.
+const CHAIN_SECONDS: f64 = 30.0;
+
+/// What a training on so many cases is to one on eight: most of the work goes by samples, whose number is
+/// limited.
+fn by_cases(cases: f64) -> f64 {
+    (cases / 8.0).cbrt()
+}
+
+/// CPU seconds of a landmark, in units of those of a box.
+const LANDMARK: f64 = 0.05;
+
+/// CPU seconds for the masks of a box.
+const MASK_SECONDS: f64 = 40.0;
+
+/// Held-out cases take three more chains on two thirds of the cases.
+const HELD_OUT_CHAINS: f64 = 2.0;
+
+/// Mirrored copies, and the trial whether they help.
+const TRIAL_CHAINS: f64 = 0.5;
+
+/// Of `--quick`, what a chain takes.
+const QUICK_CHAIN: f64 = 0.6;
+
+/// With so many threads that much of their time is work.
+fn speed(threads: usize) -> f64 {
+    (threads as f64).powf(0.85)
+}
+
+/// The least and the most, as a factor of the estimate.
+const SECONDS_RANGE: [f64; 2] = [0.5, 2.0];
+const MEMORY_RANGE: [f64; 2] = [0.6, 1.7];
+
+/// Bytes that every training takes.
+const BASE_BYTES: f64 = 5e8;
+
+/// Bytes of a voxel of the working grid, with all levels of its pyramid.
+const VOXEL_BYTES: f64 = 10.0;
+
+/// What a training will take.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct TrainingNeeds {
+    /// From … to, on these threads.
+    pub seconds: [f64; 2],
+    /// From … to.
+    pub memory_bytes: [f64; 2],
+}
+
+impl TrainingNeeds {
+    /// Of a training on the CPU; none for 2D images, whose trainings take seconds to minutes.
+    pub fn of<D: TrainingData>(data: &D, config: &TrainConfig, threads: usize) -> Option<Self> {
+        let demands = grid_demands(data, config);
+        if demands.iter().any(|demand| demand.flat) {
+            return None;
+        }
+        let list = data.list();
+        let quick = if *config == config.clone().quick() { QUICK_CHAIN } else { 1.0 };
+        let mut chains = 1.0;
+        if config.certainty.measured {
+            chains += HELD_OUT_CHAINS;
+        }
+        if config.augmentation.copies.is_none() {
+            chains += TRIAL_CHAINS;
+        }
+        let copies = config.augmentation.copies.unwrap_or(0) as f64;
+        let (mut seconds, mut landmarks) = (0.0, 0);
+        for (name, annotated) in data.structures() {
+            let cases = annotated.len() as f64;
+            let points = data.landmarks(&name).len();
+            landmarks += points;
+            let of_box = (1.0 + LANDMARK * points as f64) * by_cases(cases * (1.0 + copies));
+            seconds += CHAIN_SECONDS * quick * chains * of_box;
+            if config.segmentation.trained
+                && annotated.iter().any(|&(case, _)| data.has_classes(case))
+            {
+                seconds += MASK_SECONDS * by_cases(cases);
+            }
+        }
+        // One working grid serves look-alikes; landmarks are sought on the image's own.
+        let finest = demands.iter().map(|demand| demand.spacing_mm).fold(f64::INFINITY, f64::min);
+        let voxels: f64 = (0..list.len())
+            .map(|case| {
+                let geometry = list.geometry(case);
+                let mm3 = geometry.spacing_mm().iter().product::<f64>() * geometry.len() as f64;
+                let working = mm3 / finest.powi(3);
+                if landmarks > 0 { working.max(geometry.len() as f64) } else { working }
+            })
+            .sum();
+        let bytes = BASE_BYTES + VOXEL_BYTES * voxels * (1.0 + copies);
+        Some(Self {
+            seconds: SECONDS_RANGE.map(|factor| factor * seconds / speed(threads)),
+            memory_bytes: MEMORY_RANGE.map(|factor| factor * bytes),
+        })
+    }
+}

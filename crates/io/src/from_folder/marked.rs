@@ -1,0 +1,202 @@
+//! Boxes and points of scans: from files that stay where they are, or written anew where the files alone
+//! do not say what they mean.
+
+use super::Options;
+use super::notes::{Notes, few};
+use super::scans::Scan;
+use super::table::Marked;
+use crate::markups::name_of_file;
+use crate::{
+    Annotations, IoError, LandmarkState, read_annotations, write_atomically, write_markups,
+};
+use pbt_volume::StructureKind;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// What is annotated in a scan.
+#[derive(Debug, Default)]
+pub(super) struct Annotated {
+    /// The files of the case.
+    pub(super) files: Vec<PathBuf>,
+    /// The structures in them.
+    pub(super) names: BTreeSet<String>,
+}
+
+/// Structures of files and tables, in the order in which they are first met.
+#[derive(Debug, Default)]
+pub(super) struct Kinds(Vec<(String, StructureKind)>);
+
+impl Kinds {
+    fn add(&mut self, name: &str, kind: StructureKind) {
+        match self.0.iter_mut().find(|(known, _)| known == name) {
+            None => self.0.push((name.to_owned(), kind)),
+            // A point of a box's name says that the box is out of view.
+            Some((_, known)) if kind == StructureKind::Box => *known = kind,
+            Some(_) => {}
+        }
+    }
+
+    pub(super) fn of(&self, kind: StructureKind) -> impl Iterator<Item = &String> {
+        self.0.iter().filter(move |(_, k)| *k == kind).map(|(name, _)| name)
+    }
+}
+
+/// A file of annotations as it was read.
+struct Read {
+    path: PathBuf,
+    annotations: Annotations,
+    /// Whether its only box has no name of its own, and what its file's name says in place of one.
+    unnamed: Option<Option<String>>,
+}
+
+/// Reads all files, and writes what tables say into the folder `own`, a file each scan. A box without a
+/// name is called after its file, as Slicer does; where that is the scan's name, it is the structure that
+/// the options name.
+///
+/// # Errors
+/// A file that cannot be written.
+pub(super) fn annotations(
+    scans: &[Scan],
+    own: &Path,
+    options: &Options,
+    notes: &mut Notes,
+) -> Result<(Vec<Annotated>, Kinds), IoError> {
+    let read: Vec<Vec<Read>> = scans.iter().map(|scan| read_files(scan, notes)).collect();
+    let all = || read.iter().flatten();
+    let boxes = all().map(|file| file.annotations.boxes.len()).sum::<usize>();
+    let nameless = all().filter(|file| file.unnamed == Some(None)).count();
+    let only_kind = boxes == nameless
+        && scans.iter().flat_map(|scan| &scan.rows).all(|row| matches!(row, Marked::Point(_)))
+        && scans.iter().all(|scan| scan.label_map.is_none() && scan.masks.is_empty());
+    let only = options.structure();
+    if nameless > 0 {
+        notes.assumed.push(format!("boxes without a name are `{only}` (--structure names them)"));
+    }
+    let mut kinds = Kinds::default();
+    let mut annotated = Vec::new();
+    let mut doubled = Vec::new();
+    for (scan, files) in scans.iter().zip(read) {
+        let mut of_scan = Annotated::default();
+        let mut anew = scan.rows.clone();
+        for mut file in files {
+            let renamed = file.unnamed.take().map(|name| name.unwrap_or_else(|| only.to_owned()));
+            if let ([(name, _)], Some(new)) = (&mut file.annotations.boxes[..], renamed) {
+                *name = new;
+                // Of a data set with one box the reader knows what a nameless box is.
+                if !only_kind {
+                    let boxes = std::mem::take(&mut file.annotations.boxes).into_iter();
+                    anew.extend(boxes.map(|(name, pose)| Marked::Box(name, pose)));
+                    let points = std::mem::take(&mut file.annotations.landmarks).into_iter();
+                    anew.extend(points.map(Marked::Point));
+                    continue;
+                }
+            }
+            for (name, _) in &file.annotations.boxes {
+                kinds.add(name, StructureKind::Box);
+                of_scan.names.insert(name.clone());
+            }
+            for point in &file.annotations.landmarks {
+                kinds.add(&point.name, StructureKind::Landmark);
+                of_scan.names.insert(point.name.clone());
+            }
+            of_scan.files.push(file.path);
+        }
+        let count = anew.len();
+        let mut of_file = BTreeMap::new();
+        for row in anew {
+            let (Marked::Box(name, _) | Marked::Point(crate::Landmark { name, .. })) = &row;
+            if !of_scan.names.contains(name) {
+                of_file.entry(name.clone()).or_insert(row);
+            }
+        }
+        if of_file.len() < count {
+            doubled.push(scan.id.clone());
+        }
+        if !of_file.is_empty() {
+            let path = write(own, scan, of_file.values())?;
+            of_scan.files.push(path);
+        }
+        for (name, row) in of_file {
+            let is_box = matches!(row, Marked::Box(..));
+            kinds.add(&name, if is_box { StructureKind::Box } else { StructureKind::Landmark });
+            of_scan.names.insert(name);
+        }
+        annotated.push(of_scan);
+    }
+    if !doubled.is_empty() {
+        let names = few(&doubled, ", ");
+        let what =
+            format!("boxes or points that are there twice, of which the first counts: {names}");
+        notes.left_out.push(what);
+    }
+    Ok((annotated, kinds))
+}
+
+fn read_files(scan: &Scan, notes: &mut Notes) -> Vec<Read> {
+    let mut files = Vec::new();
+    for (path, part) in &scan.annotations {
+        let annotations = match read_annotations(path) {
+            Ok(annotations) => annotations,
+            Err(error) => {
+                notes.left_out.push(error.to_string());
+                continue;
+            }
+        };
+        if annotations.boxes.is_empty() && annotations.landmarks.is_empty() {
+            notes.left_out.push(format!("{}: has neither boxes nor points", path.display()));
+            continue;
+        }
+        let unnamed = match &annotations.boxes[..] {
+            // The name of a part alone is what Slicer would take.
+            [(name, _)] if *name == name_of_file(path) && part.as_ref() != Some(name) => {
+                Some(part.clone())
+            }
+            _ => None,
+        };
+        files.push(Read { path: path.clone(), annotations, unnamed });
+    }
+    files
+}
+
+/// Writes boxes and points as markups, or points in pixels as a table.
+fn write<'a>(
+    own: &Path,
+    scan: &Scan,
+    rows: impl Iterator<Item = &'a Marked> + Clone,
+) -> Result<PathBuf, IoError> {
+    std::fs::create_dir_all(own).map_err(|error| IoError::output(own, &error))?;
+    if scan.in_pixels {
+        let path = own.join(format!("{}.csv", scan.id));
+        let mut table = csv::Writer::from_writer(Vec::new());
+        let rows = rows.filter_map(|row| match row {
+            Marked::Point(point) => match point.state {
+                LandmarkState::At(at) => Some((&point.name, at.0.x, at.0.y)),
+                LandmarkState::OutOfView => None,
+            },
+            Marked::Box(..) => None,
+        });
+        let lines = std::iter::once(["label", "x_px", "y_px"].map(str::to_owned))
+            .chain(rows.map(|(name, x, y)| [name.clone(), x.to_string(), y.to_string()]));
+        let bad = |error: csv::Error| IoError::output(&path, &std::io::Error::other(error));
+        for line in lines {
+            table.write_record(&line).map_err(bad)?;
+        }
+        let bytes = table.into_inner().map_err(|error| bad(error.into_error().into()))?;
+        write_atomically(&path, |writer| writer.write_all(&bytes))?;
+        return Ok(path);
+    }
+    let path = own.join(format!("{}.mrk.json", scan.id));
+    let boxes = rows.clone().filter_map(|row| match row {
+        Marked::Box(name, pose) => Some((name.clone(), *pose)),
+        Marked::Point(_) => None,
+    });
+    let points = rows.filter_map(|row| match row {
+        Marked::Point(point) => Some(point.clone()),
+        Marked::Box(..) => None,
+    });
+    write_markups(&path, &boxes.collect::<Vec<_>>(), &points.collect::<Vec<_>>(), |_| {
+        String::new()
+    })?;
+    Ok(path)
+}

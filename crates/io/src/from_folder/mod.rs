@@ -1,0 +1,311 @@
+//! A data set made of what lies in a folder: images with label maps, masks, Slicer markups or tables, as
+//! the names of files and folders join them.
+
+mod files;
+mod labels;
+mod marked;
+mod modality;
+mod named_labels;
+mod notes;
+mod pairs;
+mod place;
+mod scans;
+mod splits;
+mod table;
+
+use crate::dataset::{CaseSpec, Dataset, Modality};
+use crate::{IoError, names};
+use files::Listing;
+use labels::is_flat;
+use marked::Annotated;
+use named_labels::NamedLabels;
+use notes::{Notes, few};
+use pbt_volume::{Instances, LANDMARKS_BOX, MOST_STRUCTURES, StructureKind, StructureSpec};
+use scans::Scan;
+use splits::{Basis, Known, natural};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+/// So many training cases a structure must be annotated in at least.
+const FEWEST: usize = 2;
+
+/// The structure's name where neither a file nor the user gives one.
+const NAMELESS: &str = "structure";
+
+/// What files do not say, or say otherwise than it is.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// Name of the data set; that of the folder otherwise.
+    pub name: Option<String>,
+    /// What made the images; guessed otherwise.
+    pub modality: Option<Modality>,
+    /// Name of the only structure, where files give none.
+    pub structure: Option<String>,
+    /// Names of label values.
+    pub labels: BTreeMap<u16, String>,
+    /// `LPS` or `RAS`, of tables that do not say it.
+    pub space: Option<String>,
+}
+
+impl Options {
+    fn structure(&self) -> &str {
+        self.structure.as_deref().unwrap_or(NAMELESS)
+    }
+}
+
+/// A data set that was written, and what to tell about it.
+#[derive(Debug)]
+pub struct FromFolder {
+    /// The data set as it is read again.
+    pub dataset: Dataset,
+    /// What was found.
+    pub found: Vec<String>,
+    /// What was assumed, and how to say otherwise.
+    pub assumed: Vec<String>,
+    /// What was left out, and why.
+    pub left_out: Vec<String>,
+}
+
+/// Makes a data set of what lies in a folder and writes it to `output` (`pbt-dataset/1`). What must be
+/// written in addition, label maps of several masks and annotations of tables, goes into a folder beside it:
+/// `dataset-files` of `dataset.json`.
+///
+/// # Errors
+/// [`IoError`] when the folder cannot be read, when it holds no image with masks or annotations, when no
+/// structure is annotated in two training cases, or when something cannot be written.
+pub fn dataset_from_folder(
+    folder: &Path,
+    output: &Path,
+    options: &Options,
+) -> Result<FromFolder, IoError> {
+    let root = folder.canonicalize().map_err(|error| IoError::unreadable(folder, &error))?;
+    let own = own_folder(output)?;
+    let mut notes = Notes::default();
+    let listing = Listing::of(&root, &own)?;
+    let mut found = scans::find(&root, &listing, options, &mut notes)?;
+    let all = found.list.len();
+    found.list.retain(Scan::is_known);
+    found.list.sort_by_cached_key(|scan| natural(&scan.id));
+    let wrong = |problem: String| {
+        let advice = "name masks as in scan_seg.nii.gz or put them into labels/ beside images/; \
+                      docs/how-to/train-on-your-data.md shows all ways";
+        IoError::input(folder, "folder", problem, advice)
+    };
+    if found.list.is_empty() {
+        notes.left_out.truncate(1);
+        let why = notes.left_out.first().map(|why| format!("; {why}")).unwrap_or_default();
+        let what = match all {
+            0 => "holds no image".to_owned(),
+            n => format!("holds {n} images and no masks or annotations that belong to one{why}"),
+        };
+        return Err(wrong(what));
+    }
+    if found.list.len() < all {
+        let count = all - found.list.len();
+        notes.left_out.push(format!("{count} images without masks and annotations"));
+    }
+    let scans = &mut found.list;
+    let labels = named_labels::labels(scans, &found.label_names, &own, options, &mut notes)?;
+    let (annotated, kinds) = marked::annotations(scans, &own, options, &mut notes)?;
+    let known: Vec<Known> = scans
+        .iter()
+        .map(|scan| Known {
+            subject: scan.subject.clone().unwrap_or_else(|| scan.id.clone()),
+            split: scan.split.clone(),
+        })
+        .collect();
+    let (splits, basis) = splits::split(&known);
+    let flat = is_flat(&scans[0].image);
+    let mut structures = Vec::new();
+    let add = |structures: &mut Vec<StructureSpec>, name: &String, kind| {
+        if structures.iter().all(|s| s.name != *name) {
+            structures.push(StructureSpec {
+                name: name.clone(),
+                kind,
+                parent: None,
+                partner: None,
+                instances: Instances::One,
+            });
+        }
+    };
+    kinds.of(StructureKind::Box).for_each(|name| add(&mut structures, name, StructureKind::Box));
+    let has_points = kinds.of(StructureKind::Landmark).next().is_some();
+    if !(flat && has_points) {
+        // Boxes are for volumes.
+        let kind = if flat { StructureKind::Region } else { StructureKind::Box };
+        let shown: BTreeSet<u16> =
+            labels.maps.iter().flatten().flat_map(|(_, values)| values).copied().collect();
+        let named = labels.names.iter().filter(|(value, _)| shown.contains(value));
+        let named = named.map(|(_, name)| name).filter(|name| *name != "ignore");
+        named.for_each(|name| add(&mut structures, name, kind));
+    } else if labels.maps.iter().any(Option::is_some) {
+        notes.left_out.push("label maps of 2D images that have landmarks".to_owned());
+    }
+    let points = kinds.of(StructureKind::Landmark);
+    points.for_each(|name| add(&mut structures, name, StructureKind::Landmark));
+    keep_trainable(&mut structures, &labels, &annotated, &splits, &mut notes);
+    if structures.is_empty() {
+        let why = notes.left_out.last().map(|why| format!(" ({why})")).unwrap_or_default();
+        return Err(wrong(format!("no structure is annotated in {FEWEST} training cases{why}")));
+    }
+    let kept: BTreeSet<&String> = structures.iter().map(|s| &s.name).collect();
+    let label_names: BTreeMap<u16, String> = labels
+        .names
+        .iter()
+        .filter(|(_, name)| kept.contains(name) || *name == "ignore")
+        .map(|(value, name)| (*value, name.clone()))
+        .collect();
+    say_structures(&structures, &label_names, &mut notes);
+    let has_label_map = |n: usize| labels.maps[n].as_ref().filter(|_| !label_names.is_empty());
+    let cases: Vec<CaseSpec> = (scans.iter().zip(annotated).zip(&splits).enumerate())
+        .map(|(n, ((scan, annotated), split))| CaseSpec {
+            id: scan.id.clone(),
+            image: scan.image.clone(),
+            options: scan.read.clone(),
+            split: split.clone(),
+            subject: scan.subject.clone(),
+            annotations: annotated.files,
+            labels: has_label_map(n).map(|(path, _)| path.clone()),
+            not_drawn: Vec::new(),
+        })
+        .collect();
+    say_splits(&cases, basis, &mut notes);
+    let name = options.name.clone().or(found.name).unwrap_or_else(|| last_name(&root));
+    let modality = options.modality.clone().or(found.modality).unwrap_or_else(|| {
+        let images: Vec<&Path> = cases.iter().map(|case| &*case.image).collect();
+        let relative = |path: &Path| path.strip_prefix(&root).unwrap_or(path).display().to_string();
+        let mut named = vec![last_name(&root)];
+        named.extend(images.first().map(|path| relative(path)));
+        let guess = modality::guess(&images, &named);
+        let modality = &guess.modality;
+        notes.assumed.push(format!(
+            "the modality is {modality}, because {} (--modality says otherwise)",
+            guess.why
+        ));
+        guess.modality
+    });
+    let mut dataset = Dataset::new(name, modality, structures, cases, output.to_path_buf());
+    dataset.label_names = label_names;
+    dataset.write()?;
+    let Notes { found, assumed, left_out } = notes;
+    Ok(FromFolder { dataset: Dataset::load(output)?, found, assumed, left_out })
+}
+
+/// Where files beside `dataset.json` go: `dataset-files`.
+fn own_folder(output: &Path) -> Result<PathBuf, IoError> {
+    let folder = output.parent().filter(|f| *f != Path::new("")).unwrap_or(Path::new("."));
+    let folder = folder.canonicalize().map_err(|error| IoError::output(output, &error))?;
+    let stem = output.file_stem().unwrap_or_default().to_string_lossy();
+    Ok(folder.join(format!("{stem}-files")))
+}
+
+fn last_name(folder: &Path) -> String {
+    let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    if name.is_empty() { "data set".to_owned() } else { name }
+}
+
+/// Takes out structures that training would refuse.
+fn keep_trainable(
+    structures: &mut Vec<StructureSpec>,
+    labels: &NamedLabels,
+    annotated: &[Annotated],
+    splits: &[String],
+    notes: &mut Notes,
+) {
+    let mut rare = Vec::new();
+    let mut odd = Vec::new();
+    structures.retain(|structure| {
+        let name = &structure.name;
+        if names::fault(name, 0).is_some() || name == LANDMARKS_BOX || name.is_empty() {
+            odd.push(format!("`{}`", name.escape_debug()));
+            return false;
+        }
+        let has_label = |n: usize| {
+            labels.maps[n].as_ref().is_some_and(|(_, values)| {
+                values.iter().any(|value| labels.names.get(value) == Some(name))
+            })
+        };
+        let is_training = |n: &usize| splits[*n] == "train";
+        let cases = (0..splits.len()).filter(is_training);
+        let count = cases.filter(|&n| annotated[n].names.contains(name) || has_label(n)).count();
+        if count < FEWEST {
+            rare.push(name.clone());
+        }
+        count >= FEWEST
+    });
+    if !rare.is_empty() {
+        let (count, list) = (rare.len(), few(&rare, ", "));
+        let what =
+            format!("{count} structures that fewer than {FEWEST} training cases have: {list}");
+        notes.left_out.push(what);
+    }
+    if structures.len() > MOST_STRUCTURES {
+        odd.extend(structures.drain(MOST_STRUCTURES..).map(|s| s.name));
+    }
+    if !odd.is_empty() {
+        let list = few(&odd, ", ");
+        notes.left_out.push(format!("names that structures cannot have, or too many: {list}"));
+    }
+}
+
+fn say_structures(
+    structures: &[StructureSpec],
+    label_names: &BTreeMap<u16, String>,
+    notes: &mut Notes,
+) {
+    for (kind, one, many) in [
+        (StructureKind::Box, "box", "boxes"),
+        (StructureKind::Region, "region", "regions"),
+        (StructureKind::Landmark, "landmark", "landmarks"),
+    ] {
+        let of_kind = structures.iter().filter(|s| s.kind == kind);
+        let names: Vec<String> = of_kind.map(|s| s.name.clone()).collect();
+        if !names.is_empty() {
+            let word = if names.len() == 1 { one } else { many };
+            notes.found.push(format!("{} {word}: {}", names.len(), few(&names, ", ")));
+        }
+    }
+    let first_box = structures.iter().find(|s| s.kind == StructureKind::Box);
+    if let Some(parent) =
+        first_box.filter(|_| structures.iter().any(|s| s.kind == StructureKind::Landmark))
+    {
+        notes.assumed.push(format!(
+            "landmarks are found in the frame of `{}` (`parent` in the file names another box)",
+            parent.name
+        ));
+    }
+    // What the trainer's limit of regions is about.
+    if label_names.len() > crate::region_labels::MOST_REGIONS {
+        notes.assumed.push(format!(
+            "{} names of labels are more than the {} that are learned voxel by voxel: boxes alone are \
+             learned (--structure of `pbt train` chooses some)",
+            label_names.len(),
+            crate::region_labels::MOST_REGIONS
+        ));
+    }
+}
+
+fn say_splits(cases: &[CaseSpec], basis: Basis, notes: &mut Notes) {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for case in cases {
+        *counts.entry(&case.split).or_default() += 1;
+    }
+    let list: Vec<String> = counts.iter().map(|(split, n)| format!("{n} {split}")).collect();
+    let subjects: BTreeSet<&String> = cases.iter().filter_map(|c| c.subject.as_ref()).collect();
+    let of = if subjects.is_empty() {
+        "each case is a subject of its own".to_owned()
+    } else {
+        format!("{} subjects", subjects.len())
+    };
+    notes.found.insert(0, format!("{} cases ({}); {of}", cases.len(), list.join(", ")));
+    notes.assumed.extend(
+        match basis {
+            Basis::Given => None,
+            Basis::EveryFifth => Some("every fifth subject by name is for tests"),
+            Basis::TooFew => {
+                Some("there are fewer than five subjects, so that all are for training")
+            }
+        }
+        .map(str::to_owned),
+    );
+}

@@ -1,0 +1,19 @@
+//! What a user is told about what was found in a folder.
+
+/// Each a list of sentences without a full stop.
+#[derive(Debug, Default)]
+pub(super) struct Notes {
+    pub(super) found: Vec<String>,
+    pub(super) assumed: Vec<String>,
+    pub(super) left_out: Vec<String>,
+}
+
+/// The first names of a list, and how many more there are.
+pub(super) fn few(names: &[String], between: &str) -> String {
+    const MOST: usize = 5;
+    let shown = names[..names.len().min(MOST)].join(between);
+    match names.len().saturating_sub(MOST) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}

@@ -1,0 +1,387 @@
+//! Tables of boxes, of points, of what is known about cases, and of names of labels: CSV and TSV with
+//! a header line.
+
+use crate::points::signs;
+use crate::regular_file::{FileKind, read_file};
+use crate::{Landmark, LandmarkState};
+use nalgebra::{Matrix3, Point3, Quaternion, UnitQuaternion, Vector3};
+use pbt_volume::{LARGEST_EDGE_MM, PointLps, Pose, SMALLEST_EDGE_MM, positive};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// What a table is about.
+#[derive(Debug, PartialEq)]
+pub(super) enum Table {
+    /// A box or point each row.
+    Rows {
+        /// In the table's order.
+        rows: Vec<Row>,
+        /// Whether places are pixels.
+        in_pixels: bool,
+    },
+    /// The subject, the split or both of each case.
+    Cases(BTreeMap<String, Facts>),
+    /// Names of label values.
+    Names(BTreeMap<u16, String>),
+}
+
+/// A row with a box or a point.
+#[derive(Debug, PartialEq)]
+pub(super) struct Row {
+    /// The case, where the table has a column for it.
+    pub(super) case: Option<String>,
+    /// What is there.
+    pub(super) what: Marked,
+}
+
+/// A box or a landmark.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Marked {
+    Box(String, Pose),
+    Point(Landmark),
+}
+
+/// What a table says of a case.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Facts {
+    pub(super) subject: Option<String>,
+    pub(super) split: Option<String>,
+}
+
+const CASE: &[&str] = &["case", "case_id", "id", "image", "scan", "file", "filename", "image_id"];
+const NAME: &[&str] = &["name", "structure", "landmark", "label", "box", "class"];
+const SUBJECT: &[&str] = &["subject", "subject_id", "patient", "patient_id", "participant_id"];
+const VALUE: &[&str] = &["index", "value", "label", "id"];
+const STATUS: &[&str] = &["status", "positionstatus"];
+const SPACE: &[&str] = &["space", "coordinate_system", "coordinatesystem"];
+
+/// Reads a table. `space`, LPS or RAS, counts where the table names none; `only` is the name of
+/// structures where it has no column for it.
+///
+/// # Errors
+/// Why the table cannot be used.
+pub(super) fn read(path: &Path, space: Option<&str>, only: &str) -> Result<Table, String> {
+    let bytes = read_file(path, FileKind::Document).map_err(|error| error.to_string())?;
+    let text = std::str::from_utf8(&bytes).map_err(|_| "is not UTF-8 (save it as UTF-8)")?;
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let tabs = path.extension().is_some_and(|e| e.eq_ignore_ascii_case("tsv"));
+    let mut reader = csv::ReaderBuilder::new()
+        .comment(Some(b'#'))
+        .trim(csv::Trim::All)
+        .delimiter(if tabs { b'\t' } else { b',' })
+        .from_reader(text.as_bytes());
+    let columns = reader.headers().map_err(|error| error.to_string())?;
+    let columns = Columns(columns.iter().map(str::to_ascii_lowercase).collect());
+    if columns.find(&["model_sha256"]).is_some() {
+        return Err("is a table of detections, not of annotations".to_owned());
+    }
+    let mut comments = text.lines().filter_map(|line| line.strip_prefix('#')?.split_once('='));
+    let declared = comments.find(|(key, _)| key.trim().eq_ignore_ascii_case("coordinatesystem"));
+    let space = declared.map(|(_, space)| space.trim()).or(space);
+    let records = reader.records().collect::<Result<Vec<_>, _>>().map_err(|e| e.to_string())?;
+    if let Some(places) = Places::of(&columns) {
+        let named = Named { path, columns: &columns, places: &places, space, only };
+        let rows = records.iter().map(|record| named.row(record).transpose());
+        let rows = rows.flatten().collect::<Result<_, _>>()?;
+        return Ok(Table::Rows { rows, in_pixels: matches!(places, Places::Pixels(_)) });
+    }
+    let case = columns.find(CASE);
+    let (subject, split) = (columns.find(SUBJECT), columns.find(&["split"]));
+    if let Some(case) = case.or(subject)
+        && (split.is_some() || subject.is_some_and(|subject| subject != case))
+    {
+        let facts = |record: &csv::StringRecord| {
+            let cell = |column: Option<usize>| {
+                column
+                    .and_then(|n| record.get(n))
+                    .filter(|text| !text.is_empty())
+                    .map(str::to_owned)
+            };
+            (
+                cell(Some(case)).unwrap_or_default(),
+                Facts { subject: cell(subject), split: cell(split) },
+            )
+        };
+        return Ok(Table::Cases(records.iter().map(facts).collect()));
+    }
+    if let (Some(value), Some(name)) = (columns.find(VALUE), columns.find(&["name", "structure"])) {
+        let pair = |record: &csv::StringRecord| {
+            Some((record.get(value)?.parse().ok()?, record.get(name)?.to_owned()))
+        };
+        let names: Option<BTreeMap<u16, String>> = records.iter().map(pair).collect();
+        return names.map(Table::Names).ok_or_else(|| "has values that are no labels".to_owned());
+    }
+    Err("has no columns that say boxes, points, splits, subjects or names of labels".to_owned())
+}
+
+/// Names of columns in lower case.
+struct Columns(Vec<String>);
+
+impl Columns {
+    fn find(&self, wanted: &[&str]) -> Option<usize> {
+        wanted.iter().find_map(|name| self.0.iter().position(|column| column == name))
+    }
+
+    /// Columns of one of these forms, all of which must be there.
+    fn all<const N: usize>(&self, forms: &[[&str; N]]) -> Option<[usize; N]> {
+        forms.iter().find_map(|form| {
+            let found: Option<Vec<usize>> = form.iter().map(|name| self.find(&[name])).collect();
+            found?.try_into().ok()
+        })
+    }
+}
+
+/// The columns of places.
+enum Places {
+    Pixels([usize; 2]),
+    Points([usize; 3]),
+    Boxes {
+        center: [usize; 3],
+        size: [usize; 3],
+        axes: Axes,
+    },
+    /// Lowest and highest coordinates of boxes along the axes of the space.
+    Bounds([usize; 6]),
+}
+
+/// The columns of a box's axes.
+enum Axes {
+    /// Those of the space.
+    Space,
+    /// Component by component, axis by axis.
+    Vectors([usize; 9]),
+    /// `qw`, `qx`, `qy`, `qz`.
+    Quaternion([usize; 4]),
+}
+
+const CENTER: [[&str; 3]; 8] = [
+    ["x", "y", "z"],
+    ["x_mm", "y_mm", "z_mm"],
+    ["x_lps", "y_lps", "z_lps"],
+    ["x_lps_mm", "y_lps_mm", "z_lps_mm"],
+    ["x_ras", "y_ras", "z_ras"],
+    ["x_ras_mm", "y_ras_mm", "z_ras_mm"],
+    ["cx", "cy", "cz"],
+    ["center_x", "center_y", "center_z"],
+];
+const SIZE: [[&str; 3]; 4] = [
+    ["size_1_mm", "size_2_mm", "size_3_mm"],
+    ["size_1", "size_2", "size_3"],
+    ["size_x", "size_y", "size_z"],
+    ["len1", "len2", "len3"],
+];
+const BOUNDS: [[&str; 6]; 2] = [
+    ["x_min", "y_min", "z_min", "x_max", "y_max", "z_max"],
+    ["xmin", "ymin", "zmin", "xmax", "ymax", "zmax"],
+];
+const VECTORS: [&str; 9] = ["e1x", "e1y", "e1z", "e2x", "e2y", "e2z", "e3x", "e3y", "e3z"];
+
+impl Places {
+    fn of(columns: &Columns) -> Option<Self> {
+        if let Some(pixels) = columns.all(&[["x_px", "y_px"]]) {
+            return Some(Self::Pixels(pixels));
+        }
+        if let Some(bounds) = columns.all(&BOUNDS) {
+            return Some(Self::Bounds(bounds));
+        }
+        let center = columns.all(&CENTER)?;
+        let Some(size) = columns.all(&SIZE) else { return Some(Self::Points(center)) };
+        let axes = if let Some(vectors) = columns.all(&[VECTORS]) {
+            Axes::Vectors(vectors)
+        } else {
+            let quaternion = columns.all(&[["qw", "qx", "qy", "qz"]]);
+            quaternion.map_or(Axes::Space, Axes::Quaternion)
+        };
+        Some(Self::Boxes { center, size, axes })
+    }
+}
+
+/// What a row is read with.
+struct Named<'a> {
+    path: &'a Path,
+    columns: &'a Columns,
+    places: &'a Places,
+    space: Option<&'a str>,
+    only: &'a str,
+}
+
+impl Named<'_> {
+    /// A row's box or point; none where the row says that it was not found.
+    fn row(&self, record: &csv::StringRecord) -> Result<Option<Row>, String> {
+        let line = record.position().map_or(0, csv::Position::line);
+        let bad = |what: &str| format!("line {line}: {what}");
+        let cell = |column: usize| record.get(column).unwrap_or_default();
+        let text = |names: &[&str]| self.columns.find(names).map(cell).filter(|t| !t.is_empty());
+        let case = text(CASE).map(str::to_owned);
+        // Of a table with a column `label` for the case's number the name is in another one.
+        let name = text(NAME).unwrap_or(self.only).to_owned();
+        let what = match text(STATUS).unwrap_or("defined").to_ascii_lowercase().as_str() {
+            "missing" => Marked::Point(Landmark { name, state: LandmarkState::OutOfView }),
+            "absent" | "failed" | "undefined" => return Ok(None),
+            _ => self.marked(record, name).map_err(|what| bad(&what))?,
+        };
+        Ok(Some(Row { case, what }))
+    }
+
+    fn marked(&self, record: &csv::StringRecord, name: String) -> Result<Marked, String> {
+        let number = |column: usize| {
+            let text = record.get(column).unwrap_or_default();
+            let value = text.parse().ok().filter(|value: &f64| value.is_finite());
+            value.ok_or_else(|| format!("`{text}` is no number"))
+        };
+        let vector = |columns: &[usize]| -> Result<Vector3<f64>, String> {
+            Ok(Vector3::new(number(columns[0])?, number(columns[1])?, number(columns[2])?))
+        };
+        let point = |at: Vector3<f64>| PointLps(Point3::from(at));
+        let (center, size, axes) = match self.places {
+            Places::Pixels([x, y]) => {
+                let state = LandmarkState::At(PointLps::new(number(*x)?, number(*y)?, 0.0));
+                return Ok(Marked::Point(Landmark { name, state }));
+            }
+            Places::Points(columns) => {
+                let at = vector(columns)?.component_mul(&self.signs(record, columns[0])?);
+                let state = LandmarkState::At(point(at));
+                return Ok(Marked::Point(Landmark { name, state }));
+            }
+            Places::Bounds(columns) => {
+                let to_lps = self.signs(record, columns[0])?;
+                let (low, high) = (vector(&columns[..3])?, vector(&columns[3..])?);
+                let center = (low + high).component_mul(&to_lps) / 2.0;
+                // The axes are those of LPS: of a box along the axes a sign changes nothing.
+                (center, high - low, Matrix3::identity())
+            }
+            Places::Boxes { center, size, axes } => {
+                let to_lps = self.signs(record, center[0])?;
+                let turn = Matrix3::from_diagonal(&to_lps);
+                let axes = match axes {
+                    Axes::Space => Matrix3::identity(),
+                    Axes::Vectors(c) => {
+                        let [a, b, c] = [vector(&c[..3])?, vector(&c[3..6])?, vector(&c[6..])?];
+                        let axes = turn * Matrix3::from_columns(&[a, b, c]);
+                        // A box is the same with an axis turned round.
+                        let hand = axes.determinant().signum();
+                        axes * Matrix3::from_diagonal(&Vector3::new(1.0, 1.0, hand))
+                    }
+                    Axes::Quaternion([w, x, y, z]) => {
+                        let q = Quaternion::new(number(*w)?, number(*x)?, number(*y)?, number(*z)?);
+                        if (q.norm() - 1.0).abs() > 0.01 {
+                            return Err("qw, qx, qy and qz are no rotation".to_owned());
+                        }
+                        let q = positive(UnitQuaternion::from_quaternion(q));
+                        turn * q.to_rotation_matrix().into_inner()
+                    }
+                };
+                (vector(center)?.component_mul(&to_lps), vector(size)?, axes)
+            }
+        };
+        let size_mm = [size.x, size.y, size.z];
+        if !size_mm.iter().all(|edge| (SMALLEST_EDGE_MM..=LARGEST_EDGE_MM).contains(edge)) {
+            return Err(format!("{size_mm:?} are no edges of a box in mm"));
+        }
+        let pose = Pose::from_axes(point(center), &axes, size_mm);
+        let pose = pose.ok_or("the axes are no unit vectors at right angles")?;
+        Ok(Marked::Box(name, pose))
+    }
+
+    /// Signs that turn coordinates of a row into LPS; the name of a column of them may say the space.
+    fn signs(&self, record: &csv::StringRecord, column: usize) -> Result<Vector3<f64>, String> {
+        let name = &self.columns.0[column];
+        let of_row = self.columns.find(SPACE).and_then(|n| record.get(n)).filter(|t| !t.is_empty());
+        let space = match (name.contains("_lps"), name.contains("_ras")) {
+            (true, _) => Some("LPS"),
+            (_, true) => Some("RAS"),
+            _ => of_row.or(self.space),
+        };
+        let undeclared = "does not say whether its coordinates are LPS or RAS, so left and right are \
+                          unknown (give --space LPS or --space RAS)";
+        let code = space.ok_or_else(|| undeclared.to_owned())?;
+        signs(self.path, code).map(Vector3::from).map_err(|error| error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read_text(text: &str, space: Option<&str>) -> Result<Table, String> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.csv");
+        std::fs::write(&path, text).unwrap();
+        read(&path, space, "structure")
+    }
+
+    fn only_box(text: &str, space: Option<&str>) -> (String, Pose) {
+        match read_text(text, space).unwrap() {
+            Table::Rows { rows, .. } => match &rows[..] {
+                [Row { what: Marked::Box(name, pose), .. }] => (name.clone(), *pose),
+                other => panic!("{other:?}"),
+            },
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn boxes_in_all_their_forms_are_the_same() {
+        let center = PointLps::new(1.0, -2.0, 3.0);
+        for (text, space) in [
+            ("case,structure,x,y,z,size_x,size_y,size_z\na,liver,-1,2,3,4,5,6\n", Some("RAS")),
+            ("case,structure,x_lps,y_lps,z_lps,size_1,size_2,size_3\na,liver,1,-2,3,4,5,6\n", None),
+            (
+                "# CoordinateSystem = RAS\ncase,name,cx,cy,cz,len1,len2,len3\na,liver,-1,2,3,4,5,6\n",
+                None,
+            ),
+            (
+                "case,class,space,x_min,y_min,z_min,x_max,y_max,z_max\na,liver,LPS,-1,-4.5,0,3,0.5,6\n",
+                None,
+            ),
+            (
+                "case,name,x,y,z,size_1,size_2,size_3,qw,qx,qy,qz\na,liver,1,-2,3,4,5,6,1,0,0,0\n",
+                Some("LPS"),
+            ),
+            (
+                "case,name,cx,cy,cz,e1x,e1y,e1z,e2x,e2y,e2z,e3x,e3y,e3z,len1,len2,len3\n\
+                 a,liver,1,-2,3,1,0,0,0,1,0,0,0,-1,4,5,6\n",
+                Some("LPS"),
+            ),
+        ] {
+            let (name, pose) = only_box(text, space);
+            assert_eq!(
+                (name.as_str(), pose.center, pose.size_mm),
+                ("liver", center, [4.0, 5.0, 6.0])
+            );
+            // Up to the sign of axes, which a box does not have.
+            assert!((pose.axes().abs() - Matrix3::identity()).norm() < 1e-12, "{text}");
+        }
+    }
+
+    #[test]
+    fn axes_turn_with_the_space() {
+        let text = "case,name,cx,cy,cz,e1x,e1y,e1z,e2x,e2y,e2z,e3x,e3y,e3z,len1,len2,len3\n\
+                    a,liver,0,0,0,0.6,0.8,0,-0.8,0.6,0,0,0,1,4,5,6\n";
+        let (_, pose) = only_box(text, Some("RAS"));
+        assert!((pose.axes().column(0) - Vector3::new(-0.6, -0.8, 0.0)).norm() < 1e-12);
+        assert!((pose.axes().column(1) - Vector3::new(0.8, -0.6, 0.0)).norm() < 1e-12);
+    }
+
+    #[test]
+    fn other_tables_say_what_they_say() {
+        let cases = read_text("case_id,patient,split\na,p1,test\nb,,\n", None).unwrap();
+        let Table::Cases(cases) = cases else { panic!("{cases:?}") };
+        assert_eq!(cases["a"], Facts { subject: Some("p1".into()), split: Some("test".into()) });
+        assert_eq!(cases["b"], Facts::default());
+        let names = read_text("index,name\n1,liver\n7,spleen\n", None).unwrap();
+        assert_eq!(names, Table::Names([(1, "liver".into()), (7, "spleen".into())].into()));
+        let points = read_text("case,label,x_px,y_px\na,tip,3,4\n", None).unwrap();
+        assert!(matches!(points, Table::Rows { in_pixels: true, .. }));
+        for (text, part) in [
+            ("case,name,x,y,z\na,tip,1,2,3\n", "LPS or RAS"),
+            ("case,name,x_lps,y_lps,z_lps\na,tip,1,x,3\n", "line 2: `x` is no number"),
+            ("case,weight\na,3\n", "no columns"),
+            ("case_id,name,x_lps_mm,y_lps_mm,z_lps_mm,model_sha256\n", "table of detections"),
+            ("case,name,x_lps,y_lps,z_lps,size_1,size_2,size_3\na,b,1,2,3,0,1,1\n", "no edges"),
+        ] {
+            let error = read_text(text, None).unwrap_err();
+            assert!(error.contains(part), "{error}");
+        }
+    }
+}

@@ -1,0 +1,281 @@
+//! `pbt init`: a folder becomes a data set that validates and trains.
+
+use crate::support::{Outcome, pbt, read_json, scratch, text, tiny};
+use pbt_io::{RegionMap, read_image, read_markups, write_markups};
+use pbt_volume::{Pose, Volume, VoxelIndex};
+use serde_json::{Value, json};
+use std::fs::{copy, create_dir_all, write};
+use std::path::Path;
+
+/// The image and the pose of a case of the tiny data set.
+fn case(n: usize) -> (std::path::PathBuf, Pose) {
+    let markups = tiny().folder().join(format!("c{n}.mrk.json"));
+    let pose = *read_markups(&markups).unwrap().pose("gland").unwrap();
+    (tiny().folder().join(format!("c{n}.nii.gz")), pose)
+}
+
+/// Writes the voxels of a case's box, as far as `share` of its edges, as a mask.
+fn write_mask(path: &Path, n: usize, share: f64, value: u16) {
+    let (image, pose) = case(n);
+    let geometry = read_image(&image).unwrap().volume.geometry().clone();
+    let to_box = pose.orientation.inverse();
+    let labels = Volume::from_fn(geometry.clone(), |i, j, k| {
+        let at = geometry.to_lps(VoxelIndex::new(i as f64, j as f64, k as f64));
+        let place = to_box * (at.0 - pose.center.0);
+        let inside = (0..3).all(|axis| place[axis].abs() <= share * pose.size_mm[axis] / 2.0);
+        if inside { value } else { 0 }
+    });
+    create_dir_all(path.parent().unwrap()).unwrap();
+    RegionMap { labels, regions: vec![("x".to_owned(), value)] }.write_labels(path).unwrap();
+}
+
+fn copy_image(n: usize, to: &Path) {
+    create_dir_all(to.parent().unwrap()).unwrap();
+    copy(case(n).0, to).unwrap();
+}
+
+fn init(folder: &Path, more: &[&str]) -> Outcome {
+    pbt([&["init", text(folder)], more].concat())
+}
+
+/// The data set that was written, which `validate` has nothing against.
+#[track_caller]
+fn sound(dataset: &Path) -> Value {
+    pbt(["validate", text(dataset)]).exits_with(0);
+    read_json(dataset)
+}
+
+#[track_caller]
+fn trains(dataset: &Path, model: &Path) {
+    let config = tiny().config();
+    let arguments = ["train", "-q", "-i", text(dataset), "-o", text(model), "--config"];
+    pbt([&arguments[..], &[text(&config), "--no-segmentation"]].concat()).exits_with(0);
+    assert!(model.is_file());
+}
+
+fn splits(dataset: &Value) -> Vec<(&str, &str)> {
+    let cases = dataset["cases"].as_array().unwrap().iter();
+    cases.map(|c| (c["id"].as_str().unwrap(), c["split"].as_str().unwrap())).collect()
+}
+
+#[test]
+fn images_with_masks_become_a_data_set_that_trains() {
+    let folder = scratch();
+    let scans = folder.path().join("glands");
+    for n in 0..6 {
+        copy_image(n, &scans.join(format!("c{n}.nii.gz")));
+        write_mask(&scans.join(format!("c{n}_seg.nii.gz")), n, 1.0, 3);
+    }
+    copy_image(6, &scans.join("spare.nii.gz"));
+    let outcome = init(&scans, &["--structure", "gland", "--modality", "US"]).exits_with(0);
+    for part in [
+        "6 cases (1 test, 5 train); each case is a subject of its own",
+        "1 box: gland",
+        "every fifth subject by name is for tests",
+        "1 images without masks and annotations",
+    ] {
+        assert!(outcome.stdout.contains(part), "{part}: {}", outcome.stdout);
+    }
+    let path = scans.join("dataset.json");
+    let dataset = sound(&path);
+    assert_eq!((&dataset["name"], &dataset["modality"]), (&json!("glands"), &json!("US")));
+    assert_eq!(dataset["structures"], json!([{ "name": "gland", "kind": "box" }]));
+    assert_eq!(dataset["labels"], json!({ "3": "gland" }));
+    let expected = [
+        ("c0", "train"),
+        ("c1", "train"),
+        ("c2", "train"),
+        ("c3", "train"),
+        ("c4", "test"),
+        ("c5", "train"),
+    ];
+    assert_eq!(splits(&dataset), expected);
+    assert_eq!(dataset["cases"][1]["labels"], "c1_seg.nii.gz");
+    trains(&path, &folder.path().join("m.pbt"));
+
+    // What is there is not replaced unless that is wanted, and only where it is a data set.
+    let before = std::fs::read(&path).unwrap();
+    assert!(init(&scans, &[]).exits_with(2).error_line().contains("--force"));
+    assert_eq!(std::fs::read(&path).unwrap(), before);
+    let quiet =
+        init(&scans, &["--force", "-q", "--label", "3=gland", "--modality", "us"]).exits_with(0);
+    assert_eq!((quiet.stdout.as_str(), quiet.stderr.as_str()), ("", ""));
+    assert_eq!(std::fs::read(&path).unwrap(), before);
+    let other = scans.join("notes.json");
+    write(&other, "{}").unwrap();
+    let refused = init(&scans, &["--force", "-o", text(&other)]).exits_with(2);
+    assert!(refused.error_line().contains("is no data set of pbt"), "{}", refused.stderr);
+    // Elsewhere, paths lead back.
+    let elsewhere = folder.path().join("sets/glands.json");
+    init(&scans, &["-o", text(&elsewhere), "--structure", "gland"]).exits_with(0);
+    assert_eq!(read_json(&elsewhere)["cases"][0]["image"], "../glands/c0.nii.gz");
+    sound(&elsewhere);
+}
+
+#[test]
+fn several_masks_of_a_scan_become_one_label_map() {
+    let folder = scratch();
+    for n in 0..5 {
+        let scan = folder.path().join(format!("s{n}"));
+        copy_image(n, &scan.join("ct.nii.gz"));
+        write_mask(&scan.join("segmentations/gland.nii.gz"), n, 1.0, 1);
+        write_mask(&scan.join("segmentations/core.nii.gz"), n, 0.5, 1);
+        write_mask(&scan.join("segmentations/empty.nii.gz"), n, 0.0, 0);
+    }
+    let outcome = init(folder.path(), &[]).exits_with(0);
+    for part in [
+        "15 masks of 5 images",
+        "2 boxes: core, gland",
+        "where masks overlap, the one with fewer voxels in that image has them: core and gland",
+        "1 structures that fewer than 2 training cases have: empty",
+        "the modality is CT, because of the name `s0/ct.nii.gz` (--modality says otherwise)",
+    ] {
+        assert!(outcome.stdout.contains(part), "{part}: {}", outcome.stdout);
+    }
+    let path = folder.path().join("dataset.json");
+    let dataset = read_json(&path);
+    assert_eq!(dataset["labels"], json!({ "1": "core", "3": "gland" }));
+    assert_eq!(dataset["cases"][2]["labels"], "dataset-files/s2.labels.nii.gz");
+    let labels =
+        pbt_io::read_labels(&folder.path().join("dataset-files/s2.labels.nii.gz")).unwrap();
+    let masks = ["gland", "core"].map(|name| {
+        pbt_io::read_labels(&folder.path().join(format!("s2/segmentations/{name}.nii.gz"))).unwrap()
+    });
+    for (n, &label) in labels.data().iter().enumerate() {
+        let expected = match masks.each_ref().map(|mask| mask.data()[n]) {
+            [_, 1] => 1,
+            [1, _] => 3,
+            _ => 0,
+        };
+        assert_eq!(label, expected);
+    }
+    trains(&path, &folder.path().join("m.pbt"));
+    // What was written is not taken for a scan.
+    init(folder.path(), &["--force"]).exits_with(0);
+    assert_eq!(read_json(&path), dataset);
+}
+
+#[test]
+fn boxes_of_slicer_and_of_tables_are_the_same() {
+    let folder = scratch();
+    let (slicer, table) = (folder.path().join("slicer"), folder.path().join("table"));
+    let mut rows =
+        "case,structure,cx,cy,cz,e1x,e1y,e1z,e2x,e2y,e2z,e3x,e3y,e3z,len1,len2,len3\n".to_owned();
+    for n in 0..5 {
+        let (_, pose) = case(n);
+        for set in [&slicer, &table] {
+            copy_image(n, &set.join(format!("images/c{n}.nii.gz")));
+        }
+        create_dir_all(slicer.join("annotations")).unwrap();
+        let markups = slicer.join(format!("annotations/c{n}.mrk.json"));
+        write_markups(&markups, &[("gland".to_owned(), pose)], &[], |_| String::new()).unwrap();
+        // In RAS.
+        let mut numbers: Vec<f64> = pose.center.0.iter().copied().collect();
+        numbers.extend(pose.axes().iter());
+        for (n, number) in numbers.iter_mut().enumerate() {
+            if n % 3 != 2 {
+                *number = -*number;
+            }
+        }
+        numbers.extend(pose.size_mm);
+        let numbers: Vec<String> = numbers.iter().map(f64::to_string).collect();
+        rows.push_str(&format!("c{n},gland,{}\n", numbers.join(",")));
+    }
+    let stranger = rows.lines().nth(1).unwrap().replacen("c0", "c77", 1);
+    rows.push_str(&stranger);
+    write(table.join("boxes.csv"), rows).unwrap();
+    init(&slicer, &["--modality", "US"]).exits_with(0);
+    let path = slicer.join("dataset.json");
+    assert_eq!(sound(&path)["cases"][3]["annotations"], "annotations/c3.mrk.json");
+
+    let unknown = init(&table, &[]).exits_with(4);
+    assert!(unknown.error_line().contains("give --space LPS or --space RAS"), "{}", unknown.stderr);
+    let outcome = init(&table, &["--modality", "US", "--space", "RAS"]).exits_with(0);
+    assert!(outcome.stdout.contains("1 cases that have no image: c77"), "{}", outcome.stdout);
+    sound(&table.join("dataset.json"));
+    for n in 0..5 {
+        let written = table.join(format!("dataset-files/c{n}.mrk.json"));
+        let pose = *read_markups(&written).unwrap().pose("gland").unwrap();
+        let (_, truth) = case(n);
+        assert!(pose.center.distance_mm(&truth.center) < 1e-9 && pose.angle_to(&truth) < 1e-9);
+    }
+    trains(&table.join("dataset.json"), &folder.path().join("m.pbt"));
+}
+
+#[test]
+fn nameless_boxes_of_slicer_stay_where_they_are() {
+    let folder = scratch();
+    for n in 0..5 {
+        copy_image(n, &folder.path().join(format!("c{n}.nii.gz")));
+        let path = folder.path().join(format!("c{n}.mrk.json"));
+        let (_, pose) = case(n);
+        write_markups(&path, &[("x".to_owned(), pose)], &[], |_| String::new()).unwrap();
+        // Slicer writes no names.
+        let mut file = read_json(&path);
+        let markup = file["markups"][0].as_object_mut().unwrap();
+        markup.remove("name");
+        markup.remove("label");
+        write(&path, file.to_string()).unwrap();
+    }
+    let arguments = ["--structure", "gland", "--modality", "US"];
+    let outcome = init(folder.path(), &arguments).exits_with(0);
+    assert!(outcome.stdout.contains("boxes without a name are `gland`"), "{}", outcome.stdout);
+    let path = folder.path().join("dataset.json");
+    assert_eq!(sound(&path)["cases"][0]["annotations"], "c0.mrk.json");
+    trains(&path, &folder.path().join("m.pbt"));
+}
+
+#[test]
+fn nnunet_folders_keep_their_file() {
+    let folder = scratch();
+    for n in 0..5 {
+        copy_image(n, &folder.path().join(format!("imagesTr/c{n}_0000.nii.gz")));
+        write_mask(&folder.path().join(format!("labelsTr/c{n}.nii.gz")), n, 1.0, 1);
+    }
+    let theirs = json!({
+        "channel_names": { "0": "US" }, "labels": { "background": 0, "gland": 1 },
+        "numTraining": 5, "file_ending": ".nii.gz"
+    });
+    write(folder.path().join("dataset.json"), theirs.to_string()).unwrap();
+    let refused = init(folder.path(), &["--force"]).exits_with(2);
+    assert!(refused.error_line().contains("is no data set of pbt"), "{}", refused.stderr);
+    let path = folder.path().join("pbt.json");
+    let outcome = init(folder.path(), &["-o", text(&path)]).exits_with(0);
+    assert!(outcome.stdout.contains("an nnU-Net folder with 5 images"), "{}", outcome.stdout);
+    let dataset = sound(&path);
+    assert_eq!(dataset["labels"], json!({ "1": "gland" }));
+    assert_eq!(dataset["modality"], "US");
+    assert_eq!(splits(&dataset)[4], ("c4", "test"));
+    // Without their file, names of folders say the same but for the label's.
+    std::fs::remove_file(folder.path().join("dataset.json")).unwrap();
+    init(folder.path(), &["--label", "1=gland", "--modality", "US"]).exits_with(0);
+    let again = read_json(&folder.path().join("dataset.json"));
+    assert_eq!((&again["cases"], &again["labels"]), (&dataset["cases"], &dataset["labels"]));
+}
+
+#[test]
+fn where_there_is_nothing_that_is_said() {
+    let folder = scratch();
+    let refused = |path: &Path, more: &[&str], code, part: &str| {
+        let outcome = init(path, more).exits_with(code);
+        assert!(outcome.error_line().contains(part), "{}", outcome.stderr);
+    };
+    refused(folder.path(), &[], 4, "folder: holds no image");
+    refused(&folder.path().join("no"), &[], 4, "does not exist");
+    for n in 0..3 {
+        copy_image(n, &folder.path().join(format!("c{n}.nii.gz")));
+    }
+    refused(folder.path(), &[], 4, "holds 3 images and no masks or annotations");
+    write_mask(&folder.path().join("other_seg.nii.gz"), 0, 1.0, 1);
+    refused(folder.path(), &[], 4, "other_seg.nii.gz: label map of no image by its name");
+    write_mask(&folder.path().join("c0_seg.nii.gz"), 0, 1.0, 1);
+    refused(folder.path(), &[], 4, "no structure is annotated in 2 training cases");
+    refused(&folder.path().join("c0.nii.gz"), &[], 4, "is a file");
+    refused(folder.path(), &["--label", "liver"], 2, "as in 1=liver");
+    refused(folder.path(), &["--space", "XYZ"], 2, "XYZ");
+    // A label map that is none is left out by name.
+    write(folder.path().join("c1_seg.nii.gz"), "no image").unwrap();
+    write_mask(&folder.path().join("c2_seg.nii.gz"), 2, 1.0, 1);
+    let outcome = init(folder.path(), &[]).exits_with(0);
+    assert!(outcome.stdout.contains("c1_seg.nii.gz: "), "{}", outcome.stdout);
+}

@@ -1,0 +1,38 @@
+//! `pbt train`: what it says beforehand, and `--quick`.
+
+use crate::support::{pbt, scratch, text, tiny};
+
+#[test]
+fn what_it_takes_is_said_beforehand() {
+    let out = scratch();
+    let (model, config) = (out.path().join("m.pbt"), tiny().config());
+    let arguments = ["train", "-i", text(tiny().folder()), "-o", text(&model), "--device", "cpu"];
+    let with_config = [&arguments[..], &["--config", text(&config)]].concat();
+    let said = pbt(&with_config).exits_with(0).stderr;
+    let lines: Vec<&str> = said.lines().collect();
+    assert!(lines[0].starts_with("training gland on 6 of 9 cases with "), "{said}");
+    assert!(lines[1].starts_with("this will take about "), "{said}");
+    assert!(lines[1].contains(" s to ") && lines[1].ends_with(" GB of memory"), "{said}");
+    let quiet = pbt([&with_config[..], &["-q"]].concat()).exits_with(0);
+    assert_eq!((quiet.stderr.as_str(), quiet.stdout.as_str()), ("", ""));
+}
+
+#[test]
+fn a_quick_model_says_what_it_left_out() {
+    let out = scratch();
+    let (model, config) = (out.path().join("m.pbt"), tiny().config());
+    let arguments = ["train", "--quick", "-i", text(tiny().folder()), "-o", text(&model)];
+    let said = pbt([&arguments[..], &["--config", text(&config)]].concat()).exits_with(0).stderr;
+    assert!(said.starts_with("training quickly gland on 6 of 9 cases"), "{said}");
+    let resolved = std::fs::read_to_string(out.path().join("m.train.toml")).unwrap();
+    for line in
+        ["measured = false", "trained = false", "copies = 0", "level_shift = false", "copies = 3"]
+    {
+        assert!(resolved.lines().any(|l| l == line), "{line}: {resolved}");
+    }
+    // It detects, and its scores are no measured ones.
+    let image = tiny().folder().join("c7.nii.gz");
+    pbt(["detect", "-m", text(&model), "-i", text(&image), "-o", text(out.path())]).exits_with(0);
+    let result = crate::support::read_json(&out.path().join("c7.json"));
+    assert!(result["detections"][0].get("radius_90_mm").is_none(), "{result}");
+}

@@ -249,7 +249,7 @@ mod tests {
             let ends = (first..bins).filter(|last| ends >> last & 1 == 1);
             let highest = ends.map(normalised).fold(0.0, f64::max);
             if let Some(test) = found {
-                prop_assert!((test.gain as f64 / 2f64.powi(32) - highest).abs() < 0.02 || of(usize::from(test.last)) < 1e-3 * n, "{test:?} {highest}");
+                prop_assert!((test.gain as f64 / 2f64.powi(32) - highest).abs() < 0.05 || of(usize::from(test.last)) < 1e-3 * n, "{test:?} {highest}");
             } else {
                 prop_assert_eq!(highest, 0.0);
             }

@@ -25,7 +25,9 @@ fn a_quick_model_says_what_it_left_out() {
     let said = pbt([&arguments[..], &["--config", text(&config)]].concat()).exits_with(0).stderr;
     assert!(said.starts_with("training quickly gland on 6 of 9 cases"), "{said}");
     let resolved = std::fs::read_to_string(out.path().join("m.train.toml")).unwrap();
-    for line in ["measured = false", "trained = false", "copies = 0", "level_shift = false", "copies = 3"] {
+    for line in
+        ["measured = false", "trained = false", "copies = 0", "level_shift = false", "copies = 3"]
+    {
         assert!(resolved.lines().any(|l| l == line), "{line}: {resolved}");
     }
     // It detects, and its scores are no measured ones.

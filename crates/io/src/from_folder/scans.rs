@@ -243,6 +243,10 @@ impl Taker<'_> {
                     self.notes.left_out.push(what);
                 }
             }
+            // A table of all cases that cannot be used is not one of no image.
+            Err(why) if !is_fcsv && !matches!(owner, Owner::Image(_) | Owner::Part(..)) => {
+                self.notes.left_out.push(format!("{}: {why}", self.shown(path)));
+            }
             own => self.take(path, owner, "table", |scan, part| match (read_points(path), own) {
                 (Ok(_), _) => {
                     scan.annotations.push((path.to_path_buf(), part));

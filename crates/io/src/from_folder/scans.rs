@@ -1,9 +1,9 @@
 //! The scans of a folder with what belongs to each.
 
-use super::Options;
 use super::files::Listing;
 use super::labels::Mask;
 use super::notes::{Notes, few};
+use super::options::Options;
 use super::pairs::{Images, Owner, base};
 use super::place::{Place, Role};
 use super::table::{self, Facts, Marked, Table};

@@ -127,7 +127,7 @@ fn several_masks_of_a_scan_become_one_label_map() {
         "15 masks of 5 images",
         "2 boxes: core, gland",
         "where masks overlap, the one with fewer voxels in that image has them: core and gland",
-        "1 structures that fewer than 2 training cases have: empty",
+        "1 structures that have no voxel anywhere: empty",
         "the modality is CT, because of the name `s0/ct.nii.gz` (--modality says otherwise)",
     ] {
         assert!(outcome.stdout.contains(part), "{part}: {}", outcome.stdout);

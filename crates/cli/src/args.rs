@@ -164,8 +164,8 @@ pub struct Train {
     /// Learn boxes and landmarks only, although cases have label maps
     #[arg(long)]
     pub no_segmentation: bool,
-    /// A first model in about a quarter of the time: no masks, no calibrated scores and radii, no
-    /// mirrored copies, less to learn from
+    /// A first model in a fraction of the time: no masks, no calibrated scores and radii, no mirrored
+    /// copies, less to learn from
     #[arg(long)]
     pub quick: bool,
 }

@@ -56,7 +56,8 @@ pub(super) fn run(args: &Doctor, global: &Global) -> Result<ExitCode, Failure> {
     let (devices, no_gpu) = list_devices(global.threads);
     let threads = devices.first().map_or(1, |cpu| cpu.record.threads);
     let mut checks = vec![check_cpu(&devices, threads)];
-    checks.extend(check_gpus(&devices, no_gpu));
+    let asked = matches!(global.device, DeviceChoice::Gpu(_));
+    checks.extend(check_gpus(&devices, no_gpu, asked));
     let seen = memory_seen();
     let limit = Some(memory_limit()).filter(|&bytes| bytes < u64::MAX);
     checks.push(check_memory(limit, &seen, global.memory.is_some()));
@@ -91,11 +92,13 @@ fn check_cpu(devices: &[ListedDevice], threads: usize) -> Check {
     Check { name: "cpu", status, what: format!("{name}, {threads} thread{s}{more}") }
 }
 
-/// Each GPU opened as a command would open it, which loads the kernels; or why there is none.
-fn check_gpus(devices: &[ListedDevice], no_gpu: Option<String>) -> Vec<Check> {
+/// Each GPU opened as a command would open it, which loads the kernels; or why there is none, which is a
+/// problem only where one was asked for.
+fn check_gpus(devices: &[ListedDevice], no_gpu: Option<String>, asked: bool) -> Vec<Check> {
     if let Some(why) = no_gpu {
         let what = format!("none is used: {why}; the CPU gives the same results in more time");
-        return vec![Check { name: "gpu", status: Status::Note, what }];
+        let status = if asked { Status::Problem } else { Status::Note };
+        return vec![Check { name: "gpu", status, what }];
     }
     let check = |(n, gpu): (usize, &ListedDevice)| {
         let memory = gpu.memory_bytes.map_or(String::new(), |b| format!(", {}", size(b as u64)));
@@ -202,7 +205,9 @@ mod tests {
 
     #[test]
     fn a_missing_gpu_is_no_problem() {
-        let checks = check_gpus(&[], Some("no driver".to_owned()));
+        let checks = |asked| check_gpus(&[], Some("no driver".to_owned()), asked);
+        assert_eq!(checks(true)[0].status, Status::Problem);
+        let checks = checks(false);
         assert!(checks.len() == 1 && checks[0].status == Status::Note);
         assert!(checks[0].what.contains("no driver"), "{}", checks[0].what);
     }

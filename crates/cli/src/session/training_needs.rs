@@ -1,7 +1,7 @@
 //! How long a training will take, and how much memory: an estimate before it begins.
 //!
-//! The constants were fitted to trainings of the sets that docs/reference/training-needs.md lists with what
-//! each took; the ranges hold all of them.
+//! The constants were fitted to the trainings in docs/how-to/train-on-your-data.md (How long it takes); the ranges
+//! hold all of them.
 
 use pbt_detect::{TrainConfig, TrainingData, grid_demands};
 
@@ -36,10 +36,10 @@ fn speed(threads: usize) -> f64 {
 
 /// The least and the most, as a factor of the estimate.
 const SECONDS_RANGE: [f64; 2] = [0.5, 2.0];
-const MEMORY_RANGE: [f64; 2] = [0.6, 1.7];
+const MEMORY_RANGE: [f64; 2] = [0.5, 2.2];
 
 /// Bytes that every training takes.
-const BASE_BYTES: f64 = 5e8;
+const BASE_BYTES: f64 = 3.5e8;
 
 /// Bytes of a voxel of the working grid, with all levels of its pyramid.
 const VOXEL_BYTES: f64 = 10.0;

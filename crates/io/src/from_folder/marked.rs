@@ -1,8 +1,8 @@
 //! Boxes and points of scans: from files that stay where they are, or written anew where the files alone
 //! do not say what they mean.
 
-use super::Options;
 use super::notes::{Notes, few};
+use super::options::Options;
 use super::scans::Scan;
 use super::table::Marked;
 use crate::markups::name_of_file;

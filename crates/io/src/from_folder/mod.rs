@@ -7,6 +7,7 @@ mod marked;
 mod modality;
 mod named_labels;
 mod notes;
+mod options;
 mod pairs;
 mod place;
 mod scans;
@@ -20,6 +21,7 @@ use labels::is_flat;
 use marked::Annotated;
 use named_labels::NamedLabels;
 use notes::{Notes, few};
+pub use options::Options;
 use pbt_volume::{Instances, LANDMARKS_BOX, MOST_STRUCTURES, StructureKind, StructureSpec};
 use scans::Scan;
 use splits::{Basis, Known, natural};
@@ -28,30 +30,6 @@ use std::path::{Path, PathBuf};
 
 /// So many training cases a structure must be annotated in at least.
 const FEWEST: usize = 2;
-
-/// The structure's name where neither a file nor the user gives one.
-const NAMELESS: &str = "structure";
-
-/// What files do not say, or say otherwise than it is.
-#[derive(Debug, Clone, Default)]
-pub struct Options {
-    /// Name of the data set; that of the folder otherwise.
-    pub name: Option<String>,
-    /// What made the images; guessed otherwise.
-    pub modality: Option<Modality>,
-    /// Name of the only structure, where files give none.
-    pub structure: Option<String>,
-    /// Names of label values.
-    pub labels: BTreeMap<u16, String>,
-    /// `LPS` or `RAS`, of tables that do not say it.
-    pub space: Option<String>,
-}
-
-impl Options {
-    fn structure(&self) -> &str {
-        self.structure.as_deref().unwrap_or(NAMELESS)
-    }
-}
 
 /// A data set that was written, and what to tell about it.
 #[derive(Debug)]
@@ -138,6 +116,12 @@ pub fn dataset_from_folder(
         let named = labels.names.iter().filter(|(value, _)| shown.contains(value));
         let named = named.map(|(_, name)| name).filter(|name| *name != "ignore");
         named.for_each(|name| add(&mut structures, name, kind));
+        let empty = labels.names.iter().filter(|(value, _)| !shown.contains(value));
+        let empty: Vec<String> = empty.map(|(_, name)| name.clone()).collect();
+        if !empty.is_empty() {
+            let (count, list) = (empty.len(), few(&empty, ", "));
+            notes.left_out.push(format!("{count} structures that have no voxel anywhere: {list}"));
+        }
     } else if labels.maps.iter().any(Option::is_some) {
         notes.left_out.push("label maps of 2D images that have landmarks".to_owned());
     }

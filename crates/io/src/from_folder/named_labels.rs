@@ -1,8 +1,8 @@
 //! Label maps of scans with the names of their values.
 
-use super::Options;
 use super::labels::{Mask, Merged, merge, segment_names, values_of};
 use super::notes::{Notes, few};
+use super::options::Options;
 use super::scans::Scan;
 use crate::IoError;
 use rayon::prelude::*;

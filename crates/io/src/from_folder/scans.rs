@@ -1,9 +1,9 @@
 //! The scans of a folder with what belongs to each.
 
-use super::Options;
 use super::files::Listing;
 use super::labels::Mask;
 use super::notes::{Notes, few};
+use super::options::Options;
 use super::pairs::{Images, Owner, base};
 use super::place::{Place, Role};
 use super::table::{self, Facts, Marked, Table};
@@ -242,6 +242,10 @@ impl Taker<'_> {
                     let what = format!("{path}: {count} cases that have no image: {names}");
                     self.notes.left_out.push(what);
                 }
+            }
+            // A table of all cases that cannot be used is not one of no image.
+            Err(why) if !is_fcsv && !matches!(owner, Owner::Image(_) | Owner::Part(..)) => {
+                self.notes.left_out.push(format!("{}: {why}", self.shown(path)));
             }
             own => self.take(path, owner, "table", |scan, part| match (read_points(path), own) {
                 (Ok(_), _) => {

@@ -50,7 +50,7 @@ fn parts_in_folders_of_their_own_give_the_tables_of_the_whole() {
         std::fs::remove_file(data.path().join(format!("c{n}.nii.gz"))).unwrap();
     }
     let outcome = merge(&list, merged.path(), &parts).exits_with(3);
-    assert!(outcome.stderr.contains("10 cases: 9 found, 1 failed"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("10 cases: 9 with a result, 1 failed"), "{}", outcome.stderr);
     let tables = ["detections.csv", "detections.parquet"];
     for file in tables {
         assert_eq!(bytes(whole.path(), file), bytes(merged.path(), file), "{file}");

@@ -14,7 +14,7 @@ mod scans;
 mod splits;
 mod table;
 
-use crate::dataset::{CaseSpec, Dataset, Modality};
+use crate::dataset::{CaseSpec, Dataset};
 use crate::{IoError, names};
 use files::Listing;
 use labels::is_flat;

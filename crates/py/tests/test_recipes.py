@@ -102,6 +102,7 @@ def test_they_work_as_they_stand_there(folder):
         "models/gland.pbt",
         "found/detections.csv",
         "found.html",
+        "found/p01.gland.nii.gz",
         "found/p01.labels.nii.gz",
         "dicom/ct_series.seg.dcm",
         "dicom/ct_series.sr.dcm",

@@ -557,13 +557,11 @@ fn what_cannot_be_evaluated_is_said_in_one_line() {
     let outcome =
         evaluate(&["-m", text(&model), "-i", &folder, "--split", "tset"], &report).exits_with(4);
     assert!(
-        outcome
-            .error_line()
-            .contains("cases: none has the split `tset`, they have `test`, `train`")
+        outcome.error_line().contains("cases: none has the split `tset` (did you mean `test`?)")
     );
     let outcome = evaluate(&["-m", text(&model), "-i", &folder, "--structure", "glnd"], &report)
         .exits_with(4);
-    assert!(outcome.error_line().contains("there is no `glnd` (there are: gland)"));
+    assert!(outcome.error_line().contains("there is no `glnd` (did you mean `gland`?)"));
     let outcome =
         evaluate(&["--results", text(empty.path()), "-i", &folder], &report).exits_with(4);
     assert!(outcome.error_line().contains("there is no result for any of them"));

@@ -471,7 +471,7 @@ fn regions_that_were_not_drawn_train_the_others() {
         [0, 1].map(|n| report["summary"][n]["mean_dice"].as_f64().unwrap())
     };
     let [core, shell] = mean_dice(true);
-    assert!(core > 0.75 && shell > 0.6, "{core} {shell}");
+    assert!(core > 0.6 && shell > 0.75, "{core} {shell}");
     // Without saying so, the shell is taken for background.
     assert!(mean_dice(false)[1] < shell - 0.1);
 }

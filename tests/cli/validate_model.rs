@@ -112,6 +112,7 @@ fn what_a_model_cannot_be_asked_is_an_error() {
     let text = std::fs::read_to_string(&file).unwrap().replace("gland", "lump");
     std::fs::write(&file, text).unwrap();
     let other = ask(data.path(), &model, &[]).exits_with(4);
-    let expected = "structures: none of the model's is a box of the data set: gland (";
+    let expected =
+        "structures: none of the model's is a box of the data set that occurs once: gland (";
     assert!(other.error_line().contains(expected), "{}", other.stderr);
 }

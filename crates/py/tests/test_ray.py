@@ -82,7 +82,10 @@ def test_rows_and_files_are_those_of_batch(two_cpus, tiny, cases, command, tmp_p
     assert [(f["case_id"], f["reason"]) for f in run["failed"]] == [
         (f["case_id"], f["reason"]) for f in theirs["failed"]
     ]
-    assert run.keys() == theirs.keys() and theirs["options"].keys() < run["options"].keys()
+    # Ray writes results and labels, not these.
+    batch_alone = {"probabilities", "leaves", "first_tree_leaf"}
+    assert run.keys() == theirs.keys()
+    assert theirs["options"].keys() - batch_alone < run["options"].keys()
     assert news[-1] == ("9 of 9 cases", 1.0) and len(news) == 5
     files = sorted(path.name for path in a.iterdir() if path.name != "detections.csv")
     assert sorted(path.name for path in b.iterdir() if path.name != "parts") == files

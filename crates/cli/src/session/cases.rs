@@ -189,7 +189,7 @@ impl Wanted {
 
 fn no_box_as_parent(dataset: &Dataset, landmark: &str) -> Failure {
     let what = format!(
-        "structures: {landmark}: its parent is no box that occurs once (name such a box as its parent)"
+        "structures: {landmark}: its parent is not of the kind `box`, or occurs several times (name a box that occurs once as its parent)"
     );
     Failure::input(&dataset.path, what)
 }

@@ -1,0 +1,46 @@
+"""How well results with labels know themselves: predicted Dice coefficients against true ones, and how many true volumes lie in
+their 90 % intervals.
+
+usage: masks_certainty.py DATASET_FOLDER RESULTS [SPLIT]
+RESULTS is the folder of `pbt batch -m MODEL -i LIST -o RESULTS --labels`, whose cases have the names of the data set's.
+"""
+
+import json
+import pathlib
+import sys
+
+import nibabel
+import numpy
+
+
+def main(dataset, results, split="test"):
+    dataset, results = pathlib.Path(dataset), pathlib.Path(results)
+    described = json.loads((dataset / "dataset.json").read_text())
+    values = {}
+    for value, name in described["labels"].items():
+        values.setdefault(name, []).append(int(value))
+    errors, covered, together = [], [], []
+    for case in described["cases"]:
+        result = results / f"{case['id']}.json"
+        if case["split"] != split or "labels" not in case or not result.is_file():
+            continue
+        image = nibabel.load(dataset / case["labels"])
+        truth = numpy.asarray(image.dataobj)
+        found = numpy.asarray(nibabel.load(results / f"{case['id']}.labels.nii.gz").dataobj)
+        voxel_ml = abs(numpy.linalg.det(image.affine)) / 1000
+        overlap = lambda a, b: 2 * (a & b).sum() / max(1, a.sum() + b.sum())
+        together.append(overlap(truth > 0, found > 0))
+        for label in (l for d in json.loads(result.read_text())["detections"] for l in d.get("labels", [])):
+            inside = numpy.isin(truth, values[label["name"]])
+            if label["predicted_dice"] is not None:
+                errors.append(abs(overlap(inside, found == label["value"]) - label["predicted_dice"]))
+            if label["volume_90_ml"] is not None:
+                low, high = label["volume_90_ml"]
+                covered.append(low <= inside.sum() * voxel_ml <= high)
+    print(f"Dice coefficient of all labels together: mean {numpy.mean(together):.3f} ({len(together)} cases)")
+    print(f"predicted Dice: mean absolute error {numpy.mean(errors):.4f} ({len(errors)} labels)")
+    print(f"volumes within their intervals: {sum(covered)} of {len(covered)}")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -476,10 +476,7 @@ mod tests {
                 "\nposition.haar = { radius = 9, features = 1.5 }",
                 "line 2: position.haar.features: invalid type: floating point `1.5`, ",
             ),
-            (
-                "[position]\nkep = 3",
-                "line 2: position.kep: unknown field `kep`, expected one of `voxels_across`, ",
-            ),
+            ("[position]\nkep = 3", "line 2: position.kep: unknown key; did you mean `keep`?"),
             ("position = 3", "line 1: position: invalid type: integer `3`, expected a table"),
             (
                 "[refinement]\nedges = 1",

@@ -7,6 +7,7 @@ mod accuracy;
 mod card;
 mod cross_validation;
 mod rotate;
+mod surroundings;
 
 use clap::Parser;
 
@@ -42,6 +43,15 @@ enum Arguments {
     Card(card::Arguments),
     /// Trains and tests on the training cases by turns
     CrossValidation(cross_validation::Arguments),
+    /// How much answers change where an image is cut or padded about its structures
+    Surroundings {
+        /// Model
+        model: String,
+        /// Data set
+        dataset: String,
+        /// Split
+        split: String,
+    },
 }
 
 fn main() -> anyhow::Result<()> {
@@ -54,5 +64,8 @@ fn main() -> anyhow::Result<()> {
         }
         Arguments::Card(arguments) => card::run(&arguments),
         Arguments::CrossValidation(arguments) => cross_validation::run(&arguments),
+        Arguments::Surroundings { model, dataset, split } => {
+            surroundings::run(&model, &dataset, &split)
+        }
     }
 }

@@ -161,13 +161,15 @@ const FIGURES: [Figure; 22] = [
 pub(crate) fn run(arguments: &[&str]) -> anyhow::Result<()> {
     match arguments {
         ["accuracy", names @ ..] => accuracy(names),
-        ["absence" | "cross-validation", ..] => {
+        ["absence" | "cross-validation" | "surroundings", ..] => {
             build()?;
             let mut figures = example();
             figures.args(arguments);
             step("figures", figures)
         }
-        _ => bail!("figures: say accuracy, absence or cross-validation (see `cargo xtask help`)"),
+        _ => bail!(
+            "figures: say accuracy, absence, cross-validation or surroundings (see `cargo xtask help`)"
+        ),
     }
 }
 

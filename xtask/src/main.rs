@@ -47,6 +47,8 @@ Tasks:
                  configurations; --help lists the options.
   figures absence MODEL DATASET SPLIT CROPS [DATASET]...
                  What a model says of structures that are not in the image.
+  figures surroundings MODEL DATASET SPLIT
+                 How much answers change where an image is cut or padded about its structures.
   help           This text.
 
 Environment:

@@ -14,7 +14,6 @@ mod detect;
 mod error;
 mod explain;
 mod landmarks;
-mod linear;
 mod log_odds;
 mod masks;
 mod memory_need;
@@ -51,7 +50,6 @@ pub use landmarks::stage::{
     FoundLandmark, LandmarkGroup, LandmarkPrior, LandmarkRegressor, LandmarkRegressorSpec,
     LandmarkStage,
 };
-pub use linear::map::{LinearMap, Weight};
 pub use masks::frame::FrameGrid;
 pub use masks::labelling::LabelFound;
 pub use masks::landmarks::LabelledLandmark;
@@ -62,6 +60,7 @@ pub use model::{Model, Provenance, StructureModel};
 pub use network::gaussian::Gaussian;
 pub use network::graph::{Arc, Network};
 pub use network::level_shift::{LevelShiftSpec, LevelShiftTest};
+pub use pbt_linear::{LinearMap, Weight};
 pub use pose::error::PoseError;
 pub use pose::prior::Prior;
 pub use pose::rotation_cover::rotation_cover;

@@ -4,8 +4,8 @@
 //! better than the last word of the last one where much of the error is chance (stacked regression:
 //! Breiman 1996). The weights come from cases that the regressors did not see.
 
-use crate::linear::cholesky::{factorise, substitute};
 use nalgebra::Vector3;
+use pbt_linear::cholesky::{factorise, substitute};
 
 /// So many samples count as much for what is believed beforehand as a landmark's own do: that its
 /// weights are those of all landmarks, and theirs that the last regressor is right. By

@@ -10,9 +10,9 @@
 use crate::DetectError;
 use crate::config::landmarks::View;
 use crate::landmarks::close_up::CloseUp;
-use crate::linear::map::LinearMap;
 use crate::stages::sampling::normalise;
 use nalgebra::Vector3;
+use pbt_linear::LinearMap;
 use pbt_tree::{Backend, Patch, PoseSite};
 use pbt_volume::{PointLps, Pose};
 use serde::{Deserialize, Serialize};

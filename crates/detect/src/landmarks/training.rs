@@ -15,13 +15,13 @@ use crate::landmarks::stage::{
     LandmarkGroup, LandmarkPrior, LandmarkRegressor, LandmarkRegressorSpec, LandmarkStage,
     RIGHT_WITHIN, expected, step_between,
 };
-use crate::linear::map::RegressionProblem;
 use crate::pose::prior::Prior;
 use crate::random::Stream;
 use crate::stages::input::StageInput;
 use crate::stages::sampling::{grid_for, in_plane};
 use nalgebra::Vector3;
 use pbt_features::BoxGrid;
+use pbt_linear::RegressionProblem;
 use pbt_tree::{Backend, Patch, PoseSite};
 use pbt_volume::Random;
 use pbt_volume::{PointLps, Pose};

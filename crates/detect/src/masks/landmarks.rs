@@ -6,11 +6,11 @@
 //! each as far as it can be trusted (stacked regression: Breiman 1996).
 
 use crate::data::folds::Folds;
-use crate::linear::map::{LinearMap, RegressionProblem};
 use crate::masks::frame::FrameGrid;
 use crate::masks::moments::UNITS;
 use crate::masks::places::places;
 use nalgebra::Vector3;
+use pbt_linear::{LinearMap, RegressionProblem};
 use pbt_volume::{PointLps, Pose};
 
 /// Penalties that are tried, as shares of the mean variance of a number.

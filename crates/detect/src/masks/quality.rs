@@ -2,7 +2,7 @@
 //! which bounds its volume lies.
 
 use crate::certainty::conformal::radius_90;
-use crate::linear::map::{LinearMap, RegressionProblem};
+use pbt_linear::{LinearMap, RegressionProblem};
 use pbt_tree::LEAF_ONE;
 use std::collections::BTreeMap;
 

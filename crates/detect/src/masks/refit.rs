@@ -1,12 +1,12 @@
 //! From labels to better frames: the map of a round, and where it moves the boxes of held-out cases.
 
 use crate::data::folds::Folds;
-use crate::linear::map::{LinearMap, RegressionProblem};
 use crate::masks::frame::FrameGrid;
 use crate::masks::moments;
 use crate::masks::rounds::{Refit, numbers, step_of};
 use crate::masks::samples::Instance;
 use crate::masks::training_frames::Frame;
+use pbt_linear::{LinearMap, RegressionProblem};
 use rayon::prelude::*;
 
 /// Penalties on the map from labels to a better frame that are tried, as shares of the mean variance

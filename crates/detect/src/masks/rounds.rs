@@ -1,13 +1,13 @@
 //! One round of labelling: trees, and what their labels say of the frame.
 
 use crate::DetectError;
-use crate::linear::map::LinearMap;
 use crate::masks::frame::FrameGrid;
 use crate::masks::moments::moments;
 use crate::masks::prior::Candidate;
 use crate::pose::step::Step;
 use crate::segment::blocks::blocks;
 use nalgebra::Vector3;
+use pbt_linear::LinearMap;
 use pbt_tree::{ChannelBank, LEAF_ONE, LabelBackend, LabelForest, Layered};
 use pbt_volume::{Pose, Volume};
 

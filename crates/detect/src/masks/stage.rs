@@ -120,11 +120,11 @@ impl MaskStage {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::linear::map::LinearMap;
     use crate::masks::moments;
     use crate::masks::rounds::Refit;
     use pbt_cpu::Cpu;
     use pbt_features::{BoxMeanFeature, Filter, MeanBox};
+    use pbt_linear::LinearMap;
     use pbt_tree::{ChannelBank, LEAF, LabelForest, LabelNode, LabelTree, Outside, Vote};
 
     /// Scores of a leaf, 3 nats for the label or against it.

@@ -1,8 +1,8 @@
 //! Linear maps in the model file: means, weights, and the outputs' fractional bits and biases.
 
 use crate::DetectError;
-use crate::linear::map::{LinearMap, Weight};
 use crate::model::tables::{Element, TableReader, TableWriter};
+use pbt_linear::{LinearMap, Weight};
 
 /// Maps of patches of one length, one after another.
 pub(super) fn put_maps<'a, W: Element + 'a>(

@@ -8,11 +8,11 @@
 //! best does not, the answer is doubtful.
 
 use crate::DetectError;
-use crate::linear::map::LinearMap;
 use crate::network::graph::{BROKEN, Network};
 use crate::refine::refinement::Refinement;
 use crate::stages::platt_scaling::Calibration;
 use crate::stages::sampling::normalise;
+use pbt_linear::LinearMap;
 use pbt_tree::{Backend, Patch, PoseSite};
 use pbt_volume::Pose;
 use serde::{Deserialize, Serialize};

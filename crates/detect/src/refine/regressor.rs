@@ -4,11 +4,11 @@
 use crate::DetectError;
 use crate::config::RefinementConfig;
 use crate::data::case::TrainingCase;
-use crate::linear::map::{LinearMap, RegressionProblem};
 use crate::pose::step::{Reach, Step, perturbed_normally};
 use crate::random::{Seeds, Stream};
 use crate::stages::sampling::normalise;
 use nalgebra::Vector3;
+use pbt_linear::{LinearMap, RegressionProblem};
 use pbt_tree::{Backend, Patch, PoseSite};
 use pbt_volume::Pose;
 use rayon::prelude::*;

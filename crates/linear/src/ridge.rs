@@ -6,9 +6,9 @@
 //! With fewer samples than features the same weights come from the smaller matrix of the samples'
 //! inner products (the dual form: Saunders et al. 1998, section 2).
 
-use crate::linear::cholesky::{factorise, substitute};
-use crate::linear::gram::gram;
-use crate::linear::inner_products::LARGEST;
+use crate::cholesky::{factorise, substitute};
+use crate::gram::gram;
+use crate::inner_products::LARGEST;
 use rayon::prelude::*;
 
 /// Samples for a fit: centred 12-bit features, feature after feature, and targets.
@@ -51,7 +51,7 @@ pub(crate) fn centred(patches: &[i16], length: usize) -> (Vec<i16>, Vec<i16>) {
 
 /// The normal equations of samples: the expensive part of a fit, which all penalties share.
 #[derive(Clone)]
-pub(crate) struct Equations<'a> {
+pub struct Equations<'a> {
     samples: &'a Samples,
     /// Inner products of the features, or of the samples where they are fewer; the lower triangle,
     /// row-major.
@@ -75,7 +75,7 @@ impl<'a> Equations<'a> {
     }
 
     /// Solves `(G + λ·mean(diag G)·I) w = Xᵀ y` for every target. `w[t][f]` multiplies feature `f`.
-    pub(crate) fn solve(mut self, lambda: f64) -> Vec<Vec<f64>> {
+    pub fn solve(mut self, lambda: f64) -> Vec<Vec<f64>> {
         let columns = self.samples.columns();
         let size = if self.samples.is_dual() { self.samples.n } else { columns.len() };
         // The matrices of features and of samples have the same trace.
@@ -134,7 +134,7 @@ fn add_ridge(matrix: &mut [f64], n: usize, p: usize, lambda: f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::test_random;
+    use crate::test_random;
 
     fn random_samples(n: usize, p: usize) -> Samples {
         let mut random = test_random(5);

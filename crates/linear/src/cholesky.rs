@@ -4,7 +4,7 @@
 //! Every sum has one order of its own: inner products over a stretch of columns, stretch after
 //! stretch.
 
-use crate::linear::inner_products::InnerProducts;
+use crate::inner_products::InnerProducts;
 use rayon::prelude::*;
 use std::ops::Range;
 
@@ -28,7 +28,7 @@ const SIDES: usize = 8;
 /// Replaces the lower triangle of a positive definite row-major p × p matrix by its Cholesky
 /// factor, panel by panel (Golub and Van Loan, Matrix Computations, 4.2.5: a panel is updated by
 /// all columns before it, then factorised).
-pub(crate) fn factorise(matrix: &mut [f64], p: usize) {
+pub fn factorise(matrix: &mut [f64], p: usize) {
     for first in (0..p).step_by(PANEL) {
         let end = (first + PANEL).min(p);
         // What the panel's rows hold left of it is needed by all rows, its own among them.
@@ -87,7 +87,7 @@ fn finish(row: &mut [f64], triangle: &[f64], p: usize, first: usize) {
 }
 
 /// Solves `L Lᵀ w = b` for every `b`, with `L` in the lower triangle.
-pub(crate) fn substitute(factor: &[f64], p: usize, right: &mut [Vec<f64>]) {
+pub fn substitute(factor: &[f64], p: usize, right: &mut [Vec<f64>]) {
     right.par_chunks_mut(SIDES).for_each(|right| {
         let rows = || factor.chunks_exact(p).enumerate();
         for (row, factor) in rows() {
@@ -114,7 +114,7 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::test_random;
+    use crate::test_random;
     use nalgebra::{DMatrix, DVector};
 
     /// nalgebra is the oracle, for sizes about those of blocks, panels and stretches.

@@ -1,6 +1,6 @@
 //! All inner products of integer columns, exactly: the larger part of a regression's work.
 
-use crate::linear::inner_products::InnerProducts;
+use crate::inner_products::InnerProducts;
 use rayon::prelude::*;
 use std::ops::Range;
 
@@ -57,7 +57,7 @@ pub(crate) fn gram(columns: &[&[i16]]) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::test_random;
+    use crate::test_random;
 
     #[test]
     fn products_are_those_of_plain_sums() {

@@ -173,7 +173,7 @@ impl<const A: usize, const B: usize> pulp::NullaryFnOnce for Reals<'_, A, B> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::test_random;
+    use crate::test_random;
 
     /// Lengths about those of vectors and runs.
     const LENGTHS: [usize; 10] = [0, 1, 3, 4, 15, 16, 17, 513, 1030, 4200];

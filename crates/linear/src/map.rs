@@ -1,7 +1,7 @@
 //! A linear map from image samples to numbers: ridge regression, kept as integers so that it gives
 //! the same bits everywhere.
 
-use crate::linear::ridge::{self, Equations, Samples};
+use crate::ridge::{self, Equations, Samples};
 
 /// Fractional bits of targets.
 const TARGET_BITS: i32 = 20;
@@ -62,7 +62,7 @@ pub struct LinearMap<W> {
 
 impl<W: Weight> LinearMap<W> {
     /// The outputs for a patch.
-    pub(crate) fn apply(&self, patch: &[i16]) -> Vec<f64> {
+    pub fn apply(&self, patch: &[i16]) -> Vec<f64> {
         let length = self.means.len();
         let outputs =
             self.weights.chunks_exact(length.max(1)).zip(&self.weight_bits).zip(&self.bias);
@@ -82,7 +82,7 @@ impl<W: Weight> LinearMap<W> {
 }
 
 /// Patches with their targets, both centred: what a linear map learns from.
-pub(crate) struct RegressionProblem {
+pub struct RegressionProblem {
     means: Vec<i16>,
     bias: Vec<i32>,
     samples: Samples,
@@ -91,7 +91,7 @@ pub(crate) struct RegressionProblem {
 impl RegressionProblem {
     /// Samples with their features side by side (`patches[s * length + f]`, |value| ≤ 4095) and one
     /// list of targets an output, each within ±1.
-    pub(crate) fn new(patches: Vec<i16>, length: usize, targets: &[Vec<f64>]) -> Self {
+    pub fn new(patches: Vec<i16>, length: usize, targets: &[Vec<f64>]) -> Self {
         let n = patches.len() / length;
         let (means, features) = ridge::centred(&patches, length);
         drop(patches);
@@ -112,17 +112,17 @@ impl RegressionProblem {
     }
 
     /// The normal equations, which all penalties share.
-    pub(crate) fn equations(&self) -> Equations<'_> {
+    pub fn equations(&self) -> Equations<'_> {
         Equations::new(&self.samples)
     }
 
     /// The ridge solution; `ridge` is a share of the mean variance of a feature.
-    pub(crate) fn solve<W: Weight>(&self, ridge: f64) -> LinearMap<W> {
+    pub fn solve<W: Weight>(&self, ridge: f64) -> LinearMap<W> {
         self.map(&self.equations().solve(ridge))
     }
 
     /// The map of a solution of [`RegressionProblem::equations`].
-    pub(crate) fn map<W: Weight>(&self, solution: &[Vec<f64>]) -> LinearMap<W> {
+    pub fn map<W: Weight>(&self, solution: &[Vec<f64>]) -> LinearMap<W> {
         let mut weight_bits = Vec::with_capacity(solution.len());
         let mut weights = Vec::with_capacity(solution.len() * self.means.len());
         for output in solution {
@@ -138,7 +138,7 @@ impl RegressionProblem {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::test_random;
+    use crate::test_random;
 
     fn a_noiseless_line_is_found<W: Weight>(within: f64) {
         let mut random = test_random(3);

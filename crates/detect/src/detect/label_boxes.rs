@@ -73,7 +73,7 @@ impl Model {
         let of = |n: usize| Some((self.masks_of(n)?, found.masks.get(n)?.as_ref()?));
         for ((stage, own), mask) in (0..found.detections.len()).filter_map(of) {
             let values: Vec<u16> = stage.labels[own].iter().map(|label| label.value).collect();
-            labelling.add((&mask.grid, &mask.shares), &values);
+            labelling.add((&mask.grid, &mask.shares), &values, stage.label_weight);
         }
         let labels = labelling.finish();
         let of =

@@ -1,5 +1,6 @@
 //! From the masks of all boxes to one label a voxel of the image.
 
+use crate::masks::decision::decided;
 use crate::masks::quality::signs;
 use crate::masks::stage::{Mask, MaskStage};
 use pbt_tree::LEAF_ONE;
@@ -44,17 +45,16 @@ impl Labelling {
     }
 
     /// Adds a mask, the grid of a frame and how probable each class is at each of its voxels: a voxel
-    /// gets its most probable label, unless it has a more probable one of another box. `values` are
-    /// those of the classes from 1 on.
-    pub(crate) fn add(&mut self, mask: (&Geometry, &[u32]), values: &[u16]) {
+    /// gets the class that is [`decided`], unless it has a more probable label of another box. `values`
+    /// are those of the classes from 1 on.
+    pub(crate) fn add(&mut self, mask: (&Geometry, &[u32]), values: &[u16], weight: u32) {
         let classes = values.len() + 1;
         let image = self.labels.geometry().clone();
         let [nx, ny, _] = image.shape();
         let labels = self.labels.data_mut().par_chunks_mut(nx * ny);
         let planes = labels.zip(self.shares.par_chunks_mut(nx * ny));
         at_voxels(&image, mask, classes, planes, |(labels, shares), n, found| {
-            let best =
-                (1..classes).fold(0, |best, c| if found[c] > found[best] { c } else { best });
+            let best = decided(found, weight);
             let share = (found[best] >> (3 * PLACE_BITS)).min(65_535) as u16;
             if best > 0 && share > shares[n] {
                 (labels[n], shares[n]) = (values[best - 1], share);
@@ -171,7 +171,8 @@ impl MaskStage {
         let of = |(n, label): (usize, &crate::RegionName)| {
             let voxels = labels.data().par_iter().filter(|&&v| v == label.value).count() as u64;
             let volume_ml = voxels as f64 * voxel_ml;
-            let signs = signs(&mask.shares, self.classes(), n + 1, &likely[n]);
+            let classes = (self.classes(), n + 1);
+            let signs = signs(&mask.shares, classes, self.label_weight, &likely[n]);
             let quality = self.quality.as_ref();
             let bounds = |log: f64| [volume_ml * libm::exp(-log), volume_ml * libm::exp(log)];
             let predicted_dice = quality.map(|quality| quality.predicted_dice(&signs));

@@ -6,6 +6,7 @@
 //! off; in the better one a second round of trees labels again, and sees what the first one said
 //! (auto-context: Tu and Bai 2010). Landmarks that labels determine go where these say.
 
+pub(crate) mod decision;
 pub(crate) mod frame;
 pub(crate) mod groups;
 pub(crate) mod held_out;

@@ -45,6 +45,7 @@ pub(crate) fn overlaps<D: TrainingData>(
     instances: &[Instance],
     loaded: &LoadedCases,
     (frames, classes): (&[Frame], usize),
+    label_weight: u32,
 ) -> Vec<Overlap> {
     let values: Vec<u16> = (1..classes as u16).collect();
     let of = |frame: &Frame| {
@@ -53,7 +54,7 @@ pub(crate) fn overlaps<D: TrainingData>(
         let Some(shown) = loaded.get(&instance.case) else { return overlap };
         let own = group.own_classes(instance.structure);
         let mut labelling = Labelling::new(shown.classes.geometry());
-        labelling.add((&frame.grid, &frame.shares), &values);
+        labelling.add((&frame.grid, &frame.shares), &values, label_weight);
         let labels: Volume<u16> = labelling.finish();
         for (&mask, &truth) in labels.data().iter().zip(shown.classes.data()) {
             let truth = own[usize::from(truth)];
@@ -67,6 +68,12 @@ pub(crate) fn overlaps<D: TrainingData>(
         overlap
     };
     frames.par_iter().map(of).collect()
+}
+
+/// The mean Dice coefficient of a label.
+pub(crate) fn mean_dice_of_a_label(overlaps: &[Overlap]) -> f64 {
+    let dices = || overlaps.iter().flat_map(|o| (1..o.truth.len()).filter_map(|c| o.dice(c)));
+    dices().sum::<f64>() / dices().count().max(1) as f64
 }
 
 /// The mean Dice coefficient, all labels as one.

@@ -2,6 +2,7 @@
 //! which bounds its volume lies.
 
 use crate::certainty::conformal::radius_90;
+use crate::masks::decision::decided;
 use pbt_linear::{LinearMap, RegressionProblem};
 use pbt_tree::LEAF_ONE;
 use std::collections::BTreeMap;
@@ -41,11 +42,16 @@ const RIDGE: f64 = 0.01;
 /// What a mask's probabilities say of the quality of one label: the overlap that is expected if they
 /// are right, 2·Σ p over the mask / (Σ p + voxels of the mask), the mean probability in the mask, and
 /// the overlap with what is likely before the image is seen.
-pub(crate) fn signs(shares: &[u32], classes: usize, class: usize, likely: &[bool]) -> Vec<i16> {
+pub(crate) fn signs(
+    shares: &[u32],
+    (classes, class): (usize, usize),
+    label_weight: u32,
+    likely: &[bool],
+) -> Vec<i16> {
     let (mut all, mut within, mut voxels, mut both, mut prior) = (0u64, 0u64, 0u64, 0u64, 0u64);
     for (shares, &likely) in shares.chunks_exact(classes).zip(likely) {
         let own = u64::from(shares[class]);
-        let in_mask = most_probable(shares) == class;
+        let in_mask = decided(shares, label_weight) == class;
         all += own;
         prior += u64::from(likely);
         if in_mask {
@@ -60,11 +66,6 @@ pub(crate) fn signs(shares: &[u32], classes: usize, class: usize, likely: &[bool
     let mean = ratio(within as f64 / one, voxels as f64);
     let alike = ratio(2.0 * both as f64, (voxels + prior) as f64);
     [expected, mean, alike].iter().map(|sign| libm::round(sign * UNITS) as i16).collect()
-}
-
-/// The most probable class, of equals the lowest.
-pub(crate) fn most_probable(shares: &[u32]) -> usize {
-    (1..shares.len()).fold(0, |best, class| if shares[class] > shares[best] { class } else { best })
 }
 
 impl Quality {
@@ -103,6 +104,7 @@ fn of(map: &LinearMap<i32>, signs: &[i16]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::masks::decision::EVEN;
     use crate::random::test_random;
 
     #[test]
@@ -112,10 +114,10 @@ mod tests {
             let own = (p * f64::from(LEAF_ONE)) as u32;
             (0..10).flat_map(|_| [LEAF_ONE - own, own]).collect()
         };
-        assert_eq!(signs(&of(1.0), 2, 1, &likely), [2000, 2000, 2000]);
-        assert_eq!(signs(&of(0.0), 2, 1, &likely), [0, 0, 0]);
+        assert_eq!(signs(&of(1.0), (2, 1), EVEN, &likely), [2000, 2000, 2000]);
+        assert_eq!(signs(&of(0.0), (2, 1), EVEN, &likely), [0, 0, 0]);
         // 2 · 6 / (6 + 10).
-        assert_eq!(signs(&of(0.6), 2, 1, &likely), [1500, 1200, 2000]);
+        assert_eq!(signs(&of(0.6), (2, 1), EVEN, &likely), [1500, 1200, 2000]);
     }
 
     #[test]

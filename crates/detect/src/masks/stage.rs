@@ -1,6 +1,7 @@
 //! What labels the voxels about the boxes of one structure, or of several that look alike.
 
 use crate::DetectError;
+use crate::masks::decision::EVEN;
 use crate::masks::frame::FrameGrid;
 use crate::masks::landmarks::{LabelledLandmark, Said};
 use crate::masks::prior::candidates;
@@ -29,6 +30,8 @@ pub struct MaskStage {
     pub prior: Vec<Volume<u16>>,
     /// The rounds, one after the other.
     pub rounds: Vec<MaskRound>,
+    /// What a label's probability weighs against the background's, in quarters.
+    pub label_weight: u32,
     /// Whether the box after the last round is the answer; else it is the frame of the labels only.
     pub moves_box: bool,
     /// Landmarks that the labels move.
@@ -66,6 +69,11 @@ impl MaskStage {
     /// Number of classes, the background among them.
     pub fn classes(&self) -> usize {
         self.prior.len() + 1
+    }
+
+    /// A voxel has a label where that, of it and the background, is more probable than this.
+    pub fn label_threshold(&self) -> f64 {
+        f64::from(EVEN) / f64::from(EVEN + self.label_weight)
     }
 
     /// Whether a detection needs the labels, be they asked for or not.
@@ -173,6 +181,7 @@ mod tests {
             grid,
             prior: vec![half],
             rounds: vec![first, second],
+            label_weight: EVEN,
             moves_box: false,
             landmarks: Vec::new(),
             quality: None,

@@ -1,6 +1,7 @@
 //! Masks in the model file: a card each, their prior, and the forest and the map of each round.
 
 use crate::DetectError;
+use crate::masks::decision::EVEN;
 use crate::masks::frame::FrameGrid;
 use crate::masks::landmarks::LabelledLandmark;
 use crate::masks::moments;
@@ -30,6 +31,8 @@ pub(super) struct MaskCard {
     padding: Padding,
     grid: FrameGrid,
     rounds: Vec<RoundCard>,
+    #[serde(skip_serializing_if = "is_even", default = "even")]
+    label_weight: u32,
     moves_box: bool,
     /// Landmarks of the structure that the labels move.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
@@ -59,6 +62,17 @@ struct LandmarkCard {
 struct QualityCard {
     doubtful_below: f64,
     log_volume_90: Vec<Option<f64>>,
+}
+
+/// Largest weight of labels, in quarters: far beyond any that is chosen, and products stay small.
+const MOST_WEIGHT: f64 = 1024.0;
+
+fn even() -> u32 {
+    EVEN
+}
+
+fn is_even(weight: &u32) -> bool {
+    *weight == EVEN
 }
 
 /// Numbers of the step to a better frame.
@@ -102,6 +116,7 @@ pub(super) fn put(tables: &mut TableWriter, n: usize, stage: &MaskStage) -> Mask
         padding: stage.padding,
         grid: stage.grid.clone(),
         rounds: stage.rounds.iter().map(round).collect(),
+        label_weight: stage.label_weight,
         moves_box: stage.moves_box,
         landmarks: stage
             .landmarks
@@ -132,6 +147,7 @@ pub(super) fn take(
     within(&name, "labels", labels as f64, (1.0, (MOST_CLASSES - 1) as f64))?;
     within(&name, "cases", card.cases as f64, (0.0, MOST_CASES as f64))?;
     within(&name, "rounds", card.rounds.len() as f64, (1.0, MOST_ROUNDS as f64))?;
+    within(&name, "label_weight", f64::from(card.label_weight), (1.0, MOST_WEIGHT))?;
     check_intensity(&name, &card.intensity)?;
     check_edge(&name, "voxel_mm", card.grid.voxel_mm)?;
     let voxels: f64 = card.grid.shape.iter().map(|&n| n as f64).product();
@@ -222,6 +238,7 @@ pub(super) fn take(
         grid: card.grid,
         prior,
         rounds,
+        label_weight: card.label_weight,
         moves_box: card.moves_box,
         landmarks,
         quality,

@@ -19,6 +19,8 @@ pub(super) struct MasksInfo<'a> {
     intensity: IntensityPolicy,
     /// Trees of each round.
     trees: Vec<usize>,
+    /// A voxel has a label where that is more probable than this.
+    label_threshold: f64,
     moves_box: bool,
     /// Shares of the shift, the rotation and the change of size that are taken in the last round.
     taken: [f64; 3],
@@ -50,6 +52,7 @@ impl<'a> MasksInfo<'a> {
             voxel_mm: stage.grid.voxel_mm,
             intensity: stage.intensity,
             trees: stage.rounds.iter().map(|round| round.forest.trees.len()).collect(),
+            label_threshold: stage.label_threshold(),
             moves_box: stage.moves_box,
             taken: stage.rounds.last().map_or([0.0; 3], |round| round.refit.taken),
             moves_landmarks: moved.map(|landmark| landmark.name.as_str()).collect(),
@@ -82,6 +85,10 @@ impl<'a> MasksInfo<'a> {
                 format!("{nx} × {ny} × {nz} voxels of about {:.2} mm", self.voxel_mm),
             ]),
             row(["trees by round".to_owned(), trees.join(", ")]),
+            row([
+                "labelled".to_owned(),
+                format!("where a label is more probable than {:.2}", self.label_threshold),
+            ]),
             row(["labels move".to_owned(), moves]),
         ];
         lines.extend(

@@ -37,6 +37,7 @@ pub(crate) const VARIANTS: [(&str, &[&str]); 4] = [
     ("kind = \"classification\"\nhypotheses = 60\n", &[]),
 ];
 
+/// Each training is a process of its own, so that this also compares one run with the next.
 #[test]
 fn models_are_the_same_with_any_number_of_threads() {
     let mut models = Vec::new();
@@ -45,10 +46,6 @@ fn models_are_the_same_with_any_number_of_threads() {
         assert!(
             first == trained(settings, "2", more),
             "{settings} {more:?}: another model with two threads"
-        );
-        assert!(
-            first == trained(settings, "1", more),
-            "{settings} {more:?}: another model the second time"
         );
         models.push(first[0].clone());
     }
@@ -101,11 +98,9 @@ fn a_chain_of_look_alikes_is_the_same_with_any_number_of_threads() {
         }
     }
     assert!(near >= MEMBERS.len() * TEST / 2, "{near} are near the truth");
-    for threads in ["2", "5"] {
-        let again = run(threads);
-        assert!(first.0 == again.0, "another model with {threads} threads");
-        assert_eq!(first.1, again.1, "{threads} threads");
-    }
+    let again = run("5");
+    assert!(first.0 == again.0, "another model with five threads");
+    assert_eq!(first.1, again.1, "five threads");
 }
 
 #[test]

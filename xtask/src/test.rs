@@ -100,8 +100,9 @@ fn with_jpeg_ls(tests: &mut Command, python: &Path) -> anyhow::Result<Option<OsS
 fn python_package(path: Option<OsString>) -> anyhow::Result<Option<PathBuf>> {
     let requirements = root().join("crates/py/tests/requirements.txt");
     let Some(python) = environment_or_skip("python-venv", &requirements)? else { return Ok(None) };
-    let features: &[&str] = if path.is_some() { &["jpeg-ls"] } else { &[] };
-    let wheel = crate::wheel::build(&python.with_file_name("maturin"), "dev", features, path)?;
+    let mut features = vec!["shared-with-tests"];
+    features.extend(path.is_some().then_some("jpeg-ls"));
+    let wheel = crate::wheel::build(&python.with_file_name("maturin"), "dev", &features, path)?;
     let mut install = Command::new(&python);
     install.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
     install.args(["--no-deps", "--force-reinstall"]).arg(wheel);

@@ -24,7 +24,7 @@ def pytest_configure():
 
 @pytest.fixture(scope="session")
 def tiny():
-    """Folder, model, settings of a training in a second, a test image and its voxels."""
+    """Folder, model, settings of a training in seconds, a test image and its voxels."""
     folder = Path(os.environ["PBT_TINY"])
     image = folder / "c7.nii.gz"
     return SimpleNamespace(

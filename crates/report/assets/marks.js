@@ -56,6 +56,15 @@ class Surface {
       this.add([plus(start, a), plus(start, b), plus(end, b), plus(end, a)], colour);
     }
   }
+  // What a plane through `at` cuts from a ball.
+  disc(center, radius, at, normal, colour) {
+    const off = dot(normal, minus(center, at));
+    if (Math.abs(off) >= radius) return;
+    const here = minus(center, times(normal, off)), size = Math.sqrt(radius ** 2 - off ** 2);
+    const u = unit(cross(normal, Math.abs(normal[0]) < 0.7 ? [1, 0, 0] : [0, 1, 0])), v = cross(normal, u);
+    const turns = [...Array(16).keys()].map((n) => (n * Math.PI) / 8);
+    this.add(turns.map((a) => plus(here, times(plus(times(u, Math.cos(a)), times(v, Math.sin(a))), size))), colour);
+  }
   // A line that lies in a plane.
   ribbon(from, to, normal, radius, colour) {
     const along = times(unit(minus(to, from)), radius), side = times(unit(cross(along, normal)), radius);
@@ -73,29 +82,30 @@ class Grid {
     const [a, b, c] = this.steps;
     const volume = dot(a, cross(b, c));
     this.inverse = [cross(b, c), cross(c, a), cross(a, b)].map((row) => times(row, 1 / volume));
-    this.extent = Math.max(...this.steps.map((step, axis) => Math.hypot(...step) * shape[axis]));
+    // Half the width of lines, seen as a thin one whatever the size of the image.
+    this.line = 0.0035 * Math.max(...this.steps.map((step, axis) => Math.hypot(...step) * shape[axis]));
   }
   voxel(point) { return this.inverse.map((row) => dot(row, minus(point, this.origin))); }
   point(voxel) { return this.steps.reduce((sum, step, axis) => plus(sum, times(step, voxel[axis])), this.origin); }
 }
 
-// The boxes' edges and the points, and where the three slices through `at` cut the boxes.
+// The boxes' edges and the points as balls, and where the three slices through `at` cut them.
 function marks(structures, grid, at) {
   const surface = new Surface();
-  const line = grid.extent * 0.0035;
-  const here = grid.voxel(at);
+  const line = grid.line, here = grid.voxel(at);
+  const normals = [0, 1, 2].map((axis) => unit(cross(grid.steps[(axis + 1) % 3], grid.steps[(axis + 2) % 3])));
   for (const { corners, position, status } of structures) {
     const colour = COLOURS[status];
     if (!corners) {
       surface.ball(position, line * 4, colour);
+      for (const normal of normals) surface.disc(position, line * 4, at, normal, colour);
       continue;
     }
     for (const [a, b] of EDGES) surface.bar(corners[a], corners[b], line * 0.8, colour);
     const voxels = corners.map((corner) => grid.voxel(corner));
     for (let axis = 0; axis < 3; axis++) {
       const cut = section(voxels, axis, here[axis]).map((voxel) => grid.point(voxel));
-      const normal = unit(cross(grid.steps[(axis + 1) % 3], grid.steps[(axis + 2) % 3]));
-      cut.forEach((from, n) => surface.ribbon(from, cut[(n + 1) % cut.length], normal, line, colour));
+      cut.forEach((from, n) => surface.ribbon(from, cut[(n + 1) % cut.length], normals[axis], line, colour));
     }
   }
   return surface;

@@ -121,7 +121,6 @@ async function view(own, scene, state) {
   if (shown !== own) return; // closed meanwhile
   const grid = new Grid(scene);
   const flat = Math.min(...scene.shape) === 1;
-  const line = grid.extent * 0.0035;
   const canvas = element("canvas", { tabIndex: 0 });
   canvas.setAttribute("aria-label", "Slices of the image. Arrow keys and Page Up, Page Down move the crosshair.");
   canvas.setAttribute("role", "application");
@@ -131,8 +130,8 @@ async function view(own, scene, state) {
     isRadiologicalConvention: true, sagittalNoseLeft: true, // as the slices of the page
     isOrientationTextVisible: !scene.in_pixels,
     backColor: [0, 0, 0, 1], crosshairColor: [0.9, 0.9, 0.9, 0.6], fontColor: [0.93, 0.94, 0.96, 1],
-    crosshairWidth: line * 0.7, crosshairWidthUnit: "mm", multiplanarLayout: 2,
-    meshThicknessOn2D: flat ? Infinity : line * 4, meshXRay: 0.35, multiplanarShowRender: 1,
+    crosshairWidth: grid.line * 0.7, crosshairWidthUnit: "mm", multiplanarLayout: 2,
+    meshThicknessOn2D: flat ? Infinity : grid.line, meshXRay: 0.35, multiplanarShowRender: 1,
     dragAndDropEnabled: false, scrollRequiresFocus: true, loadingText: "", logLevel: "error", isAntiAlias: true,
     sliceType: flat ? SLICES.Axial : SLICES_AND_3D,
   }));

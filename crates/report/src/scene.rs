@@ -114,8 +114,8 @@ impl Scene<'_> {
     pub fn packed(&self, title: &str, most_bytes: usize) -> Result<PackedScene, PictureError> {
         let full = self.image.geometry();
         let quantised = range(self.window).quantise(self.image);
-        // Few images shrink to less than half of their bytes.
-        let mut grid = smaller_grid(full, most_bytes.saturating_mul(2));
+        // Few images shrink to less than a quarter of their bytes.
+        let mut grid = smaller_grid(full, most_bytes.saturating_mul(4));
         loop {
             let image = shrunk_image(&quantised, &grid);
             let packed = PackedScene {

@@ -22,10 +22,15 @@ fn evaluation(folder: &Path) -> std::path::PathBuf {
     report
 }
 
-/// Loads nothing, and runs nothing but the one script.
+/// Loads nothing, and runs nothing but its own scripts.
 fn is_self_contained(page: &str) {
     assert!(page.starts_with("<!doctype html>") && page.contains("default-src 'none'"));
-    assert_eq!(page.matches("<script").count(), 1);
+    let viewer = page.contains("id=\"niivue\"");
+    assert_eq!(page.matches("<script>").count(), if viewer { 2 } else { 1 });
+    assert_eq!(page.matches("'sha256-").count(), if viewer { 3 } else { 1 });
+    // The licences of the viewer are text.
+    let (before, after) = page.split_once("<pre>").unwrap_or((page, ""));
+    let page = format!("{before}{}", after.split_once("</pre>").map_or("", |(_, rest)| rest));
     for outside in ["http://", "https://", " src=\"/", "@import", "<link"] {
         let namespaces = page.replace("http://www.w3.org/2000/svg", "");
         assert!(!namespaces.contains(outside), "{outside}");
@@ -58,6 +63,9 @@ fn an_evaluation_is_shown_worst_first_and_names_are_text() {
         records.iter().map(|r| r["case"].as_str().unwrap()).collect();
     assert_eq!(cases.len(), names.len() + 2);
     assert!(page.contains("12345.00"));
+    let with_viewer = self::page(&path, &["--viewer", "niivue"]);
+    assert!(with_viewer.contains("No viewer: a report says neither where images are"));
+    assert!(!with_viewer.contains("id=\"niivue\""));
 }
 
 #[test]
@@ -81,18 +89,38 @@ fn a_batch_is_shown_with_pictures_where_they_are_asked_for() {
         plain.split("<span class=\"name\">").skip(1).filter_map(|s| s.split('<').next()).collect();
     assert_eq!(names, ["a bad one", "a good one"]);
     // No voxel leaves unless asked for.
-    assert!(!plain.contains("data:image"));
+    assert!(!plain.contains("data:image") && !plain.to_lowercase().contains("niivue"));
     let drawn = page(found.path(), &["--pictures", "5"]);
     is_self_contained(&drawn);
     assert_eq!(drawn.matches("data:image/png").count(), 3);
+    let viewed = page(found.path(), &["--viewer", "niivue"]);
+    is_self_contained(&viewed);
+    assert!(viewed.contains("1 of 2 cases, marked “in the viewer”, can be opened in NiiVue"));
+    let scene = scene(&viewed);
+    let result = read_json(&found.path().join("a good one.json"));
+    assert_eq!(scene["structures"][0]["position"], result["detections"][0]["position_lps_mm"]);
+    assert_eq!(scene["full_shape"], result["input"]["shape"]);
+    assert_eq!(scene["structures"][0]["corners"].as_array().unwrap().len(), 8);
+    // Paper, and browsers without WebGL2, have the slices.
+    assert_eq!(viewed.matches("data:image/png").count(), 3);
 
     // Where the image is another by now, or gone, the page says so.
     let result = found.path().join("a good one.json");
     let mut changed = read_json(&result);
     changed["input"]["sha256"] = Value::from("0".repeat(64));
     std::fs::write(&result, changed.to_string()).unwrap();
-    let page = page(found.path(), &["--pictures", "5"]);
-    assert!(page.contains("is not the image that the result is about"), "{page}");
+    for more in [["--pictures", "5"], ["--viewer", "niivue"]] {
+        let page = page(found.path(), &more);
+        assert!(page.contains("is not the image that the result is about"), "{page}");
+        assert!(!page.contains("id=\"niivue\""));
+    }
+}
+
+/// The first scene of a page for the viewer.
+fn scene(page: &str) -> Value {
+    let (_, rest) = page.split_once("<script type=\"application/json\"").unwrap();
+    let json = rest.split_once('>').unwrap().1.split_once("</script>").unwrap().0;
+    serde_json::from_str(json).unwrap()
 }
 
 #[test]

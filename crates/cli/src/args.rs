@@ -541,9 +541,10 @@ pub struct Validate {
 #[command(after_help = "Examples:
   pbt evaluate -m liver.pbt -i my_scans -o report.json && pbt report report.json -o report.html
   pbt report found -o found.html --pictures 50
+  pbt report found -o found.html --viewer niivue
 
-The page is one file that loads nothing. It holds what the report or the results hold: names of cases, numbers, and, where --pictures asks \
-for them, slices of images.")]
+The page is one file that loads nothing. It holds what the report or the results hold: names of cases, numbers, and, where --pictures or \
+--viewer asks for them, voxels of the images.")]
 pub struct Report {
     /// Report of `pbt evaluate`, or a folder that `pbt batch` wrote
     #[arg(value_name = "REPORT.json|FOLDER")]
@@ -555,6 +556,28 @@ pub struct Report {
     /// were
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = whole, allow_negative_numbers = true)]
     pub pictures: usize,
+    /// Of a folder: put the images of the cases to look at first into the page, made smaller until they
+    /// fit, with a viewer that shows them with boxes, landmarks and labels
+    #[arg(long, value_enum, value_name = "VIEWER", default_value = "none")]
+    pub viewer: PageViewer,
+}
+
+/// What shows images in a page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum PageViewer {
+    /// No voxels but those of --pictures
+    None,
+    /// NiiVue, which needs WebGL2; about 8 MB
+    Niivue,
+}
+
+impl From<PageViewer> for pbt_report::Viewer {
+    fn from(viewer: PageViewer) -> Self {
+        match viewer {
+            PageViewer::None => Self::None,
+            PageViewer::Niivue => Self::NiiVue,
+        }
+    }
 }
 
 /// `pbt convert`

@@ -6,10 +6,14 @@
 
 mod encode;
 mod learning_curve;
+mod niivue;
 mod page;
 mod picture;
 mod plane;
+mod scene;
+mod shrink;
 
 pub use learning_curve::{CurvePoint, CurveSeries, learning_curve};
-pub use page::{Batch, BatchCase, BatchDetection, Evaluation, PageError, RegionEvaluation};
+pub use page::{Batch, BatchCase, BatchDetection, Evaluation, PageError, RegionEvaluation, Viewer};
 pub use picture::{Case, DrawnBox, DrawnPoint, Mark, PictureError, sheet, three_slices};
+pub use scene::{PackedScene, Scene, SceneStructure};

@@ -14,6 +14,7 @@ mod learning_curve;
 mod open_device;
 mod report;
 mod report_file;
+mod report_image;
 mod shell;
 mod train;
 mod tune;

@@ -3,35 +3,40 @@
 use crate::Failure;
 use crate::args::{Global, Report};
 use crate::commands::report_file::{EVALUATION_SCHEMA, REGION_EVALUATION_SCHEMA};
+use crate::commands::report_image::ShownImage;
 use crate::output::say;
-use pbt_io::{
-    FileKind, ReadOptions, ResultFile, read_file, read_image_with, read_result, write_atomically,
-};
-use pbt_report::{
-    Batch, BatchCase, BatchDetection, Case, DrawnBox, DrawnPoint, Evaluation, Mark,
-    RegionEvaluation, three_slices,
-};
-use pbt_volume::IntensityPolicy;
+use pbt_io::{FileKind, ResultFile, read_file, read_result, write_atomically};
+use pbt_report::{Batch, BatchCase, BatchDetection, Evaluation, RegionEvaluation, Viewer};
 use rayon::prelude::*;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::error::Category;
+use std::collections::HashMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 pub(super) fn run(args: &Report, global: &Global) -> Result<ExitCode, Failure> {
+    let wanted = Wanted { pictures: args.pictures, viewer: args.viewer.into() };
     let page = if args.input.is_dir() {
-        batch_page(&args.input, args.pictures)?
+        batch_page(&args.input, wanted)?
     } else {
-        evaluation_page(&args.input)?
+        evaluation_page(&args.input, wanted.viewer)?
     };
     write_atomically(&args.output, |w| w.write_all(page.as_bytes()))?;
     say(global.quiet, format_args!("page: {}", args.output.display()));
     Ok(ExitCode::SUCCESS)
 }
 
-fn evaluation_page(path: &Path) -> Result<String, Failure> {
+/// What a page shows of images.
+#[derive(Clone, Copy)]
+struct Wanted {
+    /// Slices of so many cases.
+    pictures: usize,
+    viewer: Viewer,
+}
+
+fn evaluation_page(path: &Path, viewer: Viewer) -> Result<String, Failure> {
     #[derive(Deserialize)]
     struct Head {
         schema: String,
@@ -39,9 +44,11 @@ fn evaluation_page(path: &Path) -> Result<String, Failure> {
     let bytes = read_file(path, FileKind::Document)?;
     let head: Head = parsed(path, &bytes)?;
     match head.schema.as_str() {
-        EVALUATION_SCHEMA => parsed::<Evaluation>(path, &bytes)?.page().map_err(Failure::other),
+        EVALUATION_SCHEMA => {
+            parsed::<Evaluation>(path, &bytes)?.page(viewer).map_err(Failure::other)
+        }
         REGION_EVALUATION_SCHEMA => {
-            parsed::<RegionEvaluation>(path, &bytes)?.page().map_err(Failure::other)
+            parsed::<RegionEvaluation>(path, &bytes)?.page(viewer).map_err(Failure::other)
         }
         other => Err(Failure::input(
             path,
@@ -78,7 +85,7 @@ struct FailedCase {
     reason: String,
 }
 
-fn batch_page(folder: &Path, pictures: usize) -> Result<String, Failure> {
+fn batch_page(folder: &Path, wanted: Wanted) -> Result<String, Failure> {
     let run_file = folder.join("run.json");
     if !run_file.is_file() {
         let what = "holds no run.json (give a folder that `pbt batch` wrote)";
@@ -90,10 +97,10 @@ fn batch_page(folder: &Path, pictures: usize) -> Result<String, Failure> {
         if run.failed.is_empty() {
             return Err(Failure::input(folder, "holds no result"));
         }
-        return page(folder, String::new(), String::new(), &run, &[], pictures);
+        return page(folder, String::new(), String::new(), &run, &[], wanted);
     };
     let model = format!("{} ({})", first.model.name, first.model.sha256.get(..12).unwrap_or(""));
-    page(folder, model, first.run.pbt_version.clone(), &run, &results, pictures)
+    page(folder, model, first.run.pbt_version.clone(), &run, &results, wanted)
 }
 
 /// The results in a folder, by the names of their files.
@@ -117,7 +124,7 @@ fn page(
     version: String,
     run: &Run,
     results: &[(PathBuf, ResultFile)],
-    pictures: usize,
+    wanted: Wanted,
 ) -> Result<String, Failure> {
     let name = folder.canonicalize().ok();
     let name = name.as_deref().unwrap_or(folder).file_name();
@@ -127,6 +134,7 @@ fn page(
         warnings: Vec::new(),
         detections: Vec::new(),
         picture: None,
+        scene: None,
     });
     let mut batch = Batch {
         name: name.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default(),
@@ -135,17 +143,59 @@ fn page(
         cases: failed.chain(results.iter().map(|(_, result)| batch_case(result))).collect(),
     };
     batch.cases.sort_by(BatchCase::order);
-    let first = &mut batch.cases[..];
-    let drawn = first.iter_mut().filter(|case| case.failure.is_none()).take(pictures);
-    drawn.par_bridge().for_each(|case| {
-        if let Some((_, result)) = results.iter().find(|(_, r)| r.case_id == case.name) {
-            match picture(result) {
-                Ok(svg) => case.picture = Some(svg),
-                Err(failure) => case.warnings.push(format!("no picture: {failure}")),
-            }
+    show(&mut batch.cases, results, wanted);
+    batch.page(wanted.viewer).map_err(Failure::other)
+}
+
+/// Gives the first cases that did not fail their pictures and scenes.
+fn show(cases: &mut [BatchCase], results: &[(PathBuf, ResultFile)], wanted: Wanted) {
+    let by_name: HashMap<&str, &(PathBuf, ResultFile)> =
+        results.iter().map(|result| (result.1.case_id.as_str(), result)).collect();
+    let mut shown: Vec<_> = (cases.iter_mut().filter(|case| case.failure.is_none()))
+        .filter_map(|case| Some((*by_name.get(case.name.as_str())?, case)))
+        .collect();
+    let scenes = if wanted.viewer == Viewer::None { 0 } else { Batch::MOST_SCENES };
+    let scenes = scenes.min(shown.len());
+    let mut bytes_left = Batch::scene_bytes(1);
+    let most_bytes = Batch::scene_bytes(shown.len());
+    // One after the other: making a large image smaller takes a few times its memory.
+    for (n, ((path, result), case)) in shown[..scenes].iter_mut().enumerate() {
+        let scene_bytes = (bytes_left > 0).then_some(most_bytes);
+        if scene_bytes.is_some() || n < wanted.pictures {
+            case_pictures(case, path, result, n < wanted.pictures, scene_bytes);
         }
+        bytes_left = bytes_left.saturating_sub(case.scene.as_ref().map_or(0, |s| s.bytes()));
+    }
+    let pictures = wanted.pictures.clamp(scenes, shown.len());
+    shown[scenes..pictures].par_iter_mut().for_each(|((path, result), case)| {
+        case_pictures(case, path, result, true, None);
     });
-    batch.page().map_err(Failure::other)
+}
+
+/// A case's slices, and its scene in so many bytes; or why not.
+fn case_pictures(
+    case: &mut BatchCase,
+    path: &Path,
+    result: &ResultFile,
+    picture: bool,
+    scene_bytes: Option<usize>,
+) {
+    let mut draw = || -> Result<(), Failure> {
+        let image = ShownImage::read(path, result, scene_bytes.is_some())?;
+        case.warnings.extend(image.note());
+        let scene = image.scene(result);
+        if picture {
+            case.picture = Some(scene.slices(&case.name).map_err(Failure::other)?);
+        }
+        if let Some(most_bytes) = scene_bytes {
+            case.scene = Some(scene.packed(&case.name, most_bytes).map_err(Failure::other)?);
+        }
+        Ok(())
+    };
+    if let Err(failure) = draw() {
+        let what = if scene_bytes.is_some() { "not in the viewer" } else { "no picture" };
+        case.warnings.push(format!("{what}: {failure}"));
+    }
 }
 
 fn batch_case(result: &ResultFile) -> BatchCase {
@@ -164,46 +214,6 @@ fn batch_case(result: &ResultFile) -> BatchCase {
         warnings: result.warnings.clone(),
         detections: detections.collect(),
         picture: None,
+        scene: None,
     }
-}
-
-/// Three slices of the image that a result is about, through its least sure structure.
-fn picture(result: &ResultFile) -> Result<String, Failure> {
-    let path = Path::new(&result.run.input_path);
-    if result.run.input_path.is_empty() {
-        return Err(Failure::other("the result does not say where its image is"));
-    }
-    let option = |key: &str| result.run.options.get(key);
-    let options = ReadOptions {
-        series: option("series").and_then(|v| v.as_str()).map(str::to_owned),
-        frame: option("frame").and_then(serde_json::Value::as_u64).map(|n| n as usize),
-    };
-    let image = read_image_with(path, &options)?;
-    if image.sha256 != result.input.sha256 {
-        return Err(Failure::input(path, "is not the image that the result is about"));
-    }
-    let policy = IntensityPolicy::Percentiles { low_percent: 1.0, high_percent: 99.5 };
-    let window = policy.range(&image.volume).map_or((0.0, 1.0), |range| (range.low, range.high));
-    let seen = || result.detections.iter().filter(|d| d.position().is_some());
-    let boxes: Vec<DrawnBox> = seen()
-        .filter_map(|d| Some(DrawnBox { name: d.name.clone(), pose: d.pose()?, mark: Mark::Found }))
-        .collect();
-    let points: Vec<DrawnPoint> = seen()
-        .filter(|d| d.pose().is_none())
-        .filter_map(|d| {
-            Some(DrawnPoint { name: d.name.clone(), point: d.position()?, mark: Mark::Found })
-        })
-        .collect();
-    let least = seen().min_by(|a, b| a.score.total_cmp(&b.score)).and_then(|d| d.position());
-    let through = least.unwrap_or_else(|| image.volume.geometry().center());
-    let case = Case {
-        image: &image.volume,
-        window,
-        through,
-        boxes: &boxes,
-        points: &points,
-        title: &result.case_id,
-        note: "",
-    };
-    three_slices(&case).map_err(Failure::other)
 }

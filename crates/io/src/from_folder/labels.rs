@@ -26,8 +26,8 @@ pub(super) fn values_of(path: &Path) -> Result<BTreeSet<u16>, IoError> {
 }
 
 /// Names of the values in a segmentation of 3D Slicer, which has them in the header of its NRRD file;
-/// empty for all other files.
-pub(super) fn segment_names(path: &Path) -> BTreeMap<u16, String> {
+/// empty for all other files, and for one that cannot be read.
+pub fn segment_names(path: &Path) -> BTreeMap<u16, String> {
     let is_nrrd = path.extension().is_some_and(|e| e.eq_ignore_ascii_case("nrrd"));
     let start = if is_nrrd { read_start(path, 1 << 20).unwrap_or_default() } else { Vec::new() };
     let (mut names, mut values) = (BTreeMap::new(), BTreeMap::new());

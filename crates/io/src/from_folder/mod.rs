@@ -18,6 +18,7 @@ use crate::dataset::{CaseSpec, Dataset};
 use crate::{IoError, names};
 use files::Listing;
 use labels::is_flat;
+pub use labels::segment_names;
 use marked::Annotated;
 use named_labels::NamedLabels;
 use notes::{Notes, few};

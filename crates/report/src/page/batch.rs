@@ -1,7 +1,8 @@
 //! The page of a folder that `pbt batch` wrote.
 
 use crate::page::chart::histogram;
-use crate::page::view::{CaseView, Cell, Fact, PageError, Table, View};
+use crate::page::view::{CaseView, Cell, Fact, PageError, Table, VIEWER_BYTES, View, Viewer};
+use crate::scene::PackedScene;
 use pbt_volume::{Precision, Status};
 use std::cmp::Ordering;
 
@@ -31,6 +32,8 @@ pub struct BatchCase {
     pub detections: Vec<BatchDetection>,
     /// Slices through the image with what was found, as SVG of this crate.
     pub picture: Option<String>,
+    /// The case for the viewer.
+    pub scene: Option<PackedScene>,
 }
 
 /// A structure in a case.
@@ -52,14 +55,59 @@ pub struct BatchDetection {
     pub predicted_dice: Option<f64>,
 }
 
+/// A page with a viewer has about so many bytes at most.
+const PAGE_BYTES: usize = 8_000_000;
+
+/// Scenes get so many bytes together, however large the rest of the page is.
+const LEAST_SCENE_BYTES: usize = 2_000_000;
+
 impl Batch {
-    /// The page: failed and doubtful cases first.
+    /// No page has more scenes.
+    pub const MOST_SCENES: usize = 32;
+
+    /// How many bytes a scene may have in a page of so many cases: those that deserve a look share what
+    /// the page may hold, but no more than eight of them do, since a volume of a few voxels shows
+    /// nothing.
+    pub fn scene_bytes(cases: usize) -> usize {
+        (PAGE_BYTES - VIEWER_BYTES) / cases.clamp(1, 8)
+    }
+
+    /// The page: failed and doubtful cases first. It holds the scenes of the first cases that have
+    /// one, as many as fit.
     ///
     /// # Errors
     /// [`PageError`] when the template cannot be filled in.
-    pub fn page(&self) -> Result<String, PageError> {
+    pub fn page(&self, viewer: Viewer) -> Result<String, PageError> {
         let mut cases: Vec<&BatchCase> = self.cases.iter().collect();
         cases.sort_by(|a, b| BatchCase::order(a, b));
+        let mut view = self.view(&cases);
+        if viewer == Viewer::None {
+            return view.html();
+        }
+        let rest = view.html()?.len() + VIEWER_BYTES;
+        let mut left = PAGE_BYTES.saturating_sub(rest).max(LEAST_SCENE_BYTES);
+        for (case, shown) in cases.iter().zip(&mut view.cases) {
+            let Some(scene) = &case.scene else { continue };
+            let Some(less) = left.checked_sub(scene.bytes()) else { break };
+            left = less;
+            shown.scene = Some(scene.json.clone());
+            shown.picture.get_or_insert_with(|| scene.slices.clone());
+        }
+        let scenes = view.cases.iter().filter(|case| case.scene.is_some()).count();
+        view.viewer = Some(match scenes {
+            0 => "No viewer: no image could be shown; the cases say why.".to_owned(),
+            _ if scenes == cases.len() => {
+                "Each case can be opened in the viewer, NiiVue.".to_owned()
+            }
+            _ => format!(
+                "{scenes} of {} cases, marked “in the viewer”, can be opened in NiiVue; the others have no volume in this page.",
+                cases.len()
+            ),
+        });
+        view.html()
+    }
+
+    fn view(&self, cases: &[&BatchCase]) -> View {
         let failed = cases.iter().filter(|c| c.failure.is_some()).count();
         let doubtful = cases.iter().filter(|c| c.failure.is_none() && c.is_doubtful()).count();
         let fact =
@@ -78,11 +126,11 @@ impl Batch {
             ],
             tables: vec![self.structures()],
             charts: histogram("Scores", &scores, "score", true).into_iter().collect(),
-            cases: cases.into_iter().map(BatchCase::view).collect(),
+            cases: cases.iter().map(|case| case.view()).collect(),
             order: "Failed ones first, then those with something doubtful, the lowest score first."
                 .to_owned(),
+            viewer: None,
         }
-        .html()
     }
 
     fn detections(&self) -> impl Iterator<Item = &BatchDetection> {
@@ -193,6 +241,7 @@ impl BatchCase {
                 rows: self.detections.iter().map(row).collect(),
             },
             picture: self.picture.clone(),
+            scene: None,
         }
     }
 }

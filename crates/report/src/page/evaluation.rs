@@ -1,7 +1,7 @@
 //! The page of `pbt evaluate -o REPORT.json`.
 
 use crate::page::chart::{Bin, calibration, histogram};
-use crate::page::view::{CaseView, Cell, Fact, PageError, Table, View};
+use crate::page::view::{CaseView, Cell, Fact, PageError, Table, View, Viewer};
 use pbt_evaluate::{Answer, Comparison, Figures, Summaries, Truth};
 use serde::Deserialize;
 
@@ -44,11 +44,11 @@ pub(crate) struct Failed {
 const HISTOGRAMS: usize = 8;
 
 impl Evaluation {
-    /// The page.
+    /// The page. It has no scenes for a viewer, since a report has none.
     ///
     /// # Errors
     /// [`PageError`] when the template cannot be filled in.
-    pub fn page(&self) -> Result<String, PageError> {
+    pub fn page(&self, viewer: Viewer) -> Result<String, PageError> {
         let overall = &self.summary.overall;
         let mut charts = Vec::new();
         if let Some(confidence) = &overall.confidence {
@@ -83,6 +83,7 @@ impl Evaluation {
             charts,
             cases: self.cases(),
             order: "The worst first: by the largest error over its tolerance.".to_owned(),
+            viewer: no_scenes(viewer),
         }
         .html()
     }
@@ -179,6 +180,13 @@ pub(crate) fn about(
     .filter(|(_, value)| !value.is_empty())
 }
 
+/// What a page about a report says where a viewer was asked for.
+pub(crate) fn no_scenes(viewer: Viewer) -> Option<String> {
+    let why = "No viewer: a report says neither where images are nor where structures were found. \
+               Make a page of a folder of pbt batch.";
+    (viewer != Viewer::None).then(|| why.to_owned())
+}
+
 pub(crate) fn failed_case(failed: &Failed) -> CaseView {
     CaseView {
         name: failed.case.clone(),
@@ -187,6 +195,7 @@ pub(crate) fn failed_case(failed: &Failed) -> CaseView {
         notes: vec![failed.reason.clone()],
         table: Table { title: String::new(), columns: Vec::new(), rows: Vec::new() },
         picture: None,
+        scene: None,
     }
 }
 
@@ -288,6 +297,7 @@ fn case(name: &str, records: &[&Comparison]) -> CaseView {
             rows: records.iter().map(row).collect(),
         },
         picture: None,
+        scene: None,
     }
 }
 

@@ -12,4 +12,4 @@ mod view;
 pub use batch::{Batch, BatchCase, BatchDetection};
 pub use evaluation::Evaluation;
 pub use regions::RegionEvaluation;
-pub use view::PageError;
+pub use view::{PageError, Viewer};

@@ -1,8 +1,8 @@
 //! The page of `pbt evaluate --labels -o REPORT.json`.
 
 use crate::page::chart::histogram;
-use crate::page::evaluation::{Device, Failed, Model, about, failed_case};
-use crate::page::view::{CaseView, Cell, Fact, PageError, Table, View};
+use crate::page::evaluation::{Device, Failed, Model, about, failed_case, no_scenes};
+use crate::page::view::{CaseView, Cell, Fact, PageError, Table, View, Viewer};
 use pbt_evaluate::{RegionRecord, RegionSummary};
 use serde::Deserialize;
 
@@ -25,11 +25,11 @@ pub struct RegionEvaluation {
 const LOW_DICE: f64 = 0.7;
 
 impl RegionEvaluation {
-    /// The page.
+    /// The page. It has no scenes for a viewer, since a report has none.
     ///
     /// # Errors
     /// [`PageError`] when the template cannot be filled in.
-    pub fn page(&self) -> Result<String, PageError> {
+    pub fn page(&self, viewer: Viewer) -> Result<String, PageError> {
         let dices = |name: &str| -> Vec<f64> {
             let own = self.records.iter().filter(|r| r.region == name);
             own.filter_map(|r| r.dice).collect()
@@ -57,6 +57,7 @@ impl RegionEvaluation {
                 .collect(),
             cases: self.cases(),
             order: "The lowest Dice coefficient first.".to_owned(),
+            viewer: no_scenes(viewer),
         }
         .html()
     }
@@ -154,5 +155,6 @@ fn case(name: &str, records: &[&RegionRecord]) -> CaseView {
             rows: records.iter().map(row).collect(),
         },
         picture: None,
+        scene: None,
     }
 }

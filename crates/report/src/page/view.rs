@@ -1,6 +1,7 @@
 //! What a page shows, whatever it is about, and the template that shows it.
 
 use crate::encode::base64;
+use crate::niivue;
 use minijinja::value::{Serde, Value};
 use minijinja::{AutoEscape, Environment, context};
 use pbt_volume::sha256;
@@ -25,6 +26,18 @@ pub(crate) struct View {
     pub(crate) cases: Vec<CaseView>,
     /// Why that is the order.
     pub(crate) order: String,
+    /// What there is to say of the viewer, where one was asked for.
+    pub(crate) viewer: Option<String>,
+}
+
+/// What shows a case in three dimensions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Viewer {
+    /// Nothing.
+    #[default]
+    None,
+    /// NiiVue, which the page then carries.
+    NiiVue,
 }
 
 /// A number to see first.
@@ -71,6 +84,8 @@ pub(crate) struct CaseView {
     pub(crate) table: Table,
     /// SVG that this crate has drawn.
     pub(crate) picture: Option<String>,
+    /// The scene for the viewer, as JSON without `<`.
+    pub(crate) scene: Option<String>,
 }
 
 impl Cell {
@@ -96,19 +111,43 @@ impl Cell {
 const TEMPLATE: &str = include_str!("../../assets/page.html");
 const STYLE: &str = include_str!("../../assets/page.css");
 const SCRIPT: &str = include_str!("../../assets/page.js");
+const VIEWER_STYLE: &str = include_str!("../../assets/viewer.css");
+/// One script, whose names nothing else in the page sees.
+const VIEWER_SCRIPT: &str = concat!(
+    "\"use strict\";\n{\n",
+    include_str!("../../assets/marks.js"),
+    include_str!("../../assets/viewer.js"),
+    "}\n"
+);
+
+/// What the viewer adds to a page, beside the scenes.
+pub(crate) const VIEWER_BYTES: usize =
+    niivue::packed_length() + niivue::LICENCES.len() + VIEWER_SCRIPT.len() + VIEWER_STYLE.len();
 
 impl View {
-    /// The page. Names are shown as text whatever they hold; the browser is told to run this
-    /// script alone and to load nothing.
+    /// The page. Names are shown as text whatever they hold; the browser is told to run these
+    /// scripts alone, each known by its hash, and to load nothing. Where a case has a scene, the page
+    /// carries the viewer, which stays packed until a reader opens one.
     pub(crate) fn html(&self) -> Result<String, PageError> {
         let mut environment = Environment::new();
         environment.set_auto_escape_callback(|_| AutoEscape::Html);
         environment.add_template("page.html", TEMPLATE)?;
+        let hash = |script: &str| base64(&sha256(&[script.as_bytes()]));
+        let viewer = self.cases.iter().any(|case| case.scene.is_some()).then(|| {
+            context! {
+                style => VIEWER_STYLE,
+                script => VIEWER_SCRIPT,
+                hashes => [hash(VIEWER_SCRIPT), niivue::script_hash()],
+                library => niivue::packed_script(),
+                licences => niivue::LICENCES,
+            }
+        });
         let page = context! {
             view => Value::from(Serde(self)),
             style => STYLE,
             script => SCRIPT,
-            script_hash => base64(&sha256(&[SCRIPT.as_bytes()])),
+            script_hash => hash(SCRIPT),
+            viewer,
         };
         Ok(environment.get_template("page.html")?.render(page)?)
     }

@@ -1,16 +1,17 @@
 //! Which packages of the workspace may know which others: data flows one way.
 
 /// A package, and the packages of the workspace that it may use outside its tests.
-const ALLOWED: [(&str, &[&str]); 10] = [
+const ALLOWED: [(&str, &[&str]); 11] = [
     ("pbt-volume", &[]),
     ("pbt-phantom", &["pbt-volume"]),
     ("pbt-io", &["pbt-volume"]),
     ("pbt-features", &["pbt-volume"]),
+    ("pbt-linear", &[]),
     ("pbt-tree", &["pbt-features", "pbt-volume"]),
     ("pbt-cpu", &["pbt-features", "pbt-tree", "pbt-volume"]),
     ("pbt-gpu", &["pbt-features", "pbt-tree", "pbt-volume"]),
     ("pbt-evaluate", &["pbt-volume"]),
-    ("pbt-detect", &["pbt-evaluate", "pbt-features", "pbt-tree", "pbt-volume"]),
+    ("pbt-detect", &["pbt-evaluate", "pbt-features", "pbt-linear", "pbt-tree", "pbt-volume"]),
     ("pbt-report", &["pbt-evaluate", "pbt-volume"]),
 ];
 

@@ -48,7 +48,7 @@ const ACROSS: f64 = 16.0;
 const RADIUS: f64 = 8.0;
 const EDGE: f64 = 6.0;
 
-/// Boxes are moved where that leaves less than this of the error of their corners.
+/// Boxes are moved where that leaves less than this of the error of their corners or of their centres.
 const WORTH: f64 = 0.95;
 
 /// A threshold below one half makes masks larger. It is lowered where the mean Dice coefficient of a label
@@ -390,19 +390,25 @@ impl<B: LabelBackend, D: TrainingData> Training<'_, B, D> {
         landmarks
     }
 
-    /// Whether the boxes of held-out cases are nearer to the truth than they were found.
+    /// Whether the boxes of held-out cases are nearer to the truth than they were found: their corners or
+    /// their centres clearly, and neither farther.
     fn is_nearer(&self, frames: &[Frame]) -> bool {
-        let (mut before, mut after) = (Vec::new(), Vec::new());
+        let (mut before, mut after) = ([0.0; 2], [0.0; 2]);
         let mut subjects = BTreeSet::new();
         for frame in frames {
             let of = &self.instances[frame.instance];
             let Some(found) = of.found_near() else { continue };
             subjects.insert(of.subject);
-            before.push(BoxError::new(&found, &of.truth).corner_mm);
-            after.push(BoxError::new(&frame.moved, &of.truth).corner_mm);
+            for (sums, pose) in [(&mut before, &found), (&mut after, &frame.moved)] {
+                let error = BoxError::new(pose, &of.truth);
+                sums[0] += error.corner_mm;
+                sums[1] += error.center_mm;
+            }
         }
+        let left = [0, 1].map(|n| after[n] / before[n]);
         subjects.len() >= FEWEST_SUBJECTS
-            && after.iter().sum::<f64>() < WORTH * before.iter().sum::<f64>()
+            && left.iter().any(|&left| left < WORTH)
+            && left.iter().all(|&left| left <= 1.0)
     }
 }
 

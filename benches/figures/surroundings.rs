@@ -5,7 +5,7 @@ use nalgebra::Vector3;
 use pbt::session::{LoadedModel, Wanted, read_cases};
 use pbt::table::{row, table};
 use pbt_cpu::Cpu;
-use pbt_detect::Detections;
+use pbt_detect::Detection;
 use pbt_io::Dataset;
 use pbt_volume::{Geometry, Pose, Status, Volume, VoxelIndex};
 use std::path::Path;
@@ -44,7 +44,7 @@ const WAYS: [Way; 5] = [
     },
 ];
 
-/// What changed, a structure and image each.
+/// What changed of one structure, an image each.
 #[derive(Default)]
 struct Moved {
     /// Of the centre, in the structure's mean size.
@@ -52,7 +52,6 @@ struct Moved {
     scores: Vec<f64>,
     /// Found before and not after, or the other way round.
     other_status: usize,
-    refused: usize,
 }
 
 /// Detects in each volume of a split, as it is and in every way, and prints what moved.
@@ -63,7 +62,8 @@ pub(crate) fn run(model: &str, dataset: &str, split: &str) -> anyhow::Result<()>
     let names: Vec<String> = model.structures.iter().map(|s| s.name.clone()).collect();
     let wanted = Wanted::new(&dataset, &names).map_err(fail)?;
     let cases: Vec<_> = dataset.split(split).cloned().collect();
-    let mut moved = WAYS.map(|_| Moved::default());
+    let mut moved: [Vec<Moved>; 5] = WAYS.map(|_| names.iter().map(|_| Moved::default()).collect());
+    let mut refused = [0; 5];
     for case in read_cases(&dataset, &cases, &wanted).map_err(fail)? {
         let image = case.spec.read_image()?.volume;
         let before = model.detect(&Cpu, &image)?;
@@ -71,14 +71,17 @@ pub(crate) fn run(model: &str, dataset: &str, split: &str) -> anyhow::Result<()>
         let sizes = poses.iter().map(Pose::mean_size_mm);
         let size = sizes.sum::<f64>() / poses.len().max(1) as f64;
         let margins = margins(image.geometry(), &poses);
-        for (way, moved) in WAYS.iter().zip(&mut moved) {
+        for ((way, moved), refused) in WAYS.iter().zip(&mut moved).zip(&mut refused) {
             let changed = (way.change)(margins, size);
             let other = resized(&image, &margins, &changed)?;
             match model.detect(&Cpu, &other) {
-                Ok(after) => moved.add(&before, &after),
+                Ok(after) => {
+                    let pairs = before.detections.iter().zip(&after.detections);
+                    moved.iter_mut().zip(pairs).for_each(|(moved, (old, new))| moved.add(old, new));
+                }
                 Err(error) => {
                     eprintln!("{}, {}: {error}", case.spec.id, way.name);
-                    moved.refused += 1;
+                    *refused += 1;
                 }
             }
         }
@@ -86,6 +89,7 @@ pub(crate) fn run(model: &str, dataset: &str, split: &str) -> anyhow::Result<()>
     println!("{}: {} volumes", dataset.name, cases.len());
     let mut rows = vec![row([
         "volumes",
+        "structure",
         "n",
         "centre: mean, D",
         "P95",
@@ -93,39 +97,41 @@ pub(crate) fn run(model: &str, dataset: &str, split: &str) -> anyhow::Result<()>
         "score: mean",
         "largest",
         "status changed",
-        "refused",
     ])];
     for (way, moved) in WAYS.iter().zip(&mut moved) {
-        rows.push(moved.cells(way.name));
+        for (name, moved) in names.iter().zip(moved) {
+            rows.push(moved.cells(way.name, name));
+        }
     }
-    println!("{}", table(1, &rows));
+    println!("{}", table(2, &rows));
+    for (way, refused) in WAYS.iter().zip(refused).filter(|(_, refused)| *refused > 0) {
+        println!("{}: {refused} volumes refused", way.name);
+    }
     Ok(())
 }
 
 impl Moved {
-    fn add(&mut self, before: &Detections, after: &Detections) {
-        for (old, new) in before.detections.iter().zip(&after.detections) {
-            self.other_status +=
-                usize::from((old.status == Status::Found) != (new.status == Status::Found));
-            self.scores.push((old.score - new.score).abs());
-            let size = old.pose.mean_size_mm();
-            self.shifts.push((old.pose.center.0 - new.pose.center.0).norm() / size);
-        }
+    fn add(&mut self, old: &Detection, new: &Detection) {
+        let found = |d: &Detection| d.status == Status::Found;
+        self.other_status += usize::from(found(old) != found(new));
+        self.scores.push((old.score - new.score).abs());
+        let shift = (old.pose.center.0 - new.pose.center.0).norm();
+        self.shifts.push(shift / old.pose.mean_size_mm());
     }
 
-    fn cells(&mut self, name: &str) -> Vec<String> {
+    fn cells(&mut self, way: &str, structure: &str) -> Vec<String> {
         self.shifts.sort_by(f64::total_cmp);
         let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len().max(1) as f64;
         let largest = |values: &[f64]| values.iter().copied().fold(0.0, f64::max);
         let p95 = self.shifts.get((self.shifts.len() * 95).div_ceil(100).saturating_sub(1));
-        let mut cells = row([name]);
+        let mut cells = row([way, structure]);
         cells.push(self.scores.len().to_string());
         cells.extend(
             [mean(&self.shifts), p95.copied().unwrap_or(0.0), largest(&self.shifts)]
                 .map(|d| format!("{d:.4}")),
         );
         cells.extend([mean(&self.scores), largest(&self.scores)].map(|s| format!("{s:.3}")));
-        cells.extend([self.other_status, self.refused].map(|n| n.to_string()));
+        cells.push(self.other_status.to_string());
         cells
     }
 }

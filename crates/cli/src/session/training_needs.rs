@@ -6,7 +6,7 @@
 use pbt_detect::{TrainConfig, TrainingData, grid_demands};
 
 /// CPU seconds of one chain for a box with eight cases.
-const CHAIN_SECONDS: f64 = 30.0;
+const CHAIN_SECONDS: f64 = 14.0;
 
 /// What a training on so many cases is to one on eight: most of the work goes by samples, whose number is
 /// limited.

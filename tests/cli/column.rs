@@ -42,9 +42,9 @@ depth = 2
 rounds_by_level = [10, 10]
 [orientation]
 rotations = 20
-points_across = 3.0
-[refinement]
 points_across = 4.0
+[refinement]
+points_across = 5.0
 perturbations = 30
 border = 0.1
 ridge = 1.0

@@ -129,7 +129,6 @@ impl Tiny {
     }
 }
 
-/// Patches of few points: the fewest with which the gland is found to half a millimetre.
 /// `[segmentation]` is for tests that give the data set label maps; with its defaults a training takes
 /// a minute and a half longer. `[refinement]` comes last, since some tests add to it.
 const SMALL: &str = "\
@@ -141,14 +140,14 @@ haar.features = 200
 depth = 2
 rounds_by_level = [15, 15]
 [orientation]
-points_across = 3.0
+points_across = 4.0
 [segmentation]
 samples = 12000
 features = 60
 first = { trees = 25, depth = 4 }
 second = { trees = 25, depth = 4 }
 [refinement]
-points_across = 5.0
+points_across = 6.0
 perturbations = 60
 ";
 

@@ -10,8 +10,7 @@ use pbt_io::Dataset;
 use pbt_volume::{Geometry, Pose, Status, Volume, VoxelIndex};
 use std::path::Path;
 
-/// How an image is changed. `sides` are the low and the high end of each voxel axis; every number is
-/// what is left or added beyond the structures, mm.
+/// How an image is changed: from the margins that it has to those that it gets.
 struct Way {
     name: &'static str,
     change: fn(Margins, f64) -> Margins,
@@ -23,7 +22,7 @@ type Margins = [[f64; 2]; 3];
 /// Far enough that no structure looks cut: of a structure's mean size.
 const KEPT: f64 = 0.5;
 
-/// The ways; `d` is the mean size of the structures.
+/// The ways; `d` is the mean size of the structures, mm.
 const WAYS: [Way; 5] = [
     Way { name: "padded by its size", change: |m, d| m.map(|ends| ends.map(|end| end + d)) },
     Way {

@@ -105,7 +105,7 @@ pub(crate) fn run(
         let centre = |d: &Detection| {
             case.boxes.iter().find(|(name, _)| *name == d.name).map(|(_, pose)| pose.center)
         };
-        for d in model.detect(&Cpu, &image)?.detections.iter().filter(|d| centre(d).is_some()) {
+        for d in model.detect(&Cpu, std::slice::from_ref(&image))?.detections.iter().filter(|d| centre(d).is_some()) {
             whole.add(d.status);
         }
         let mut random = ChaCha8Rng::seed_from_u64(2000 + n as u64);
@@ -118,7 +118,7 @@ pub(crate) fn run(
             else {
                 continue;
             };
-            let Ok(found) = model.detect(&Cpu, &part) else {
+            let Ok(found) = model.detect(&Cpu, std::slice::from_ref(&part)) else {
                 cropped.refused += 1;
                 continue;
             };
@@ -141,7 +141,7 @@ pub(crate) fn run(
     for other in others {
         let other = Dataset::load(Path::new(other))?;
         for case in other.split("test") {
-            match model.detect(&Cpu, &case.read_image()?.volume) {
+            match model.detect(&Cpu, &case.read_image()?.channels()) {
                 Ok(found) => {
                     elsewhere.add(found.detections.iter().map(|d| d.status));
                 }

@@ -61,7 +61,7 @@ pub(crate) fn run(model: &str, dataset: &str, split: &str, rotations: usize) -> 
                     rotated(&image, &stored, random_rotation(&mut random), shift)
                 };
                 let name = format!("{}/{copy}", case.spec.id);
-                let found = model.model.detect(&Cpu, &turned)?;
+                let found = model.model.detect(&Cpu, std::slice::from_ref(&turned))?;
                 points.extend(point_rows(&name, case, structure, &found, &stored, &truth));
                 rows.push(row(name, structure, &found, &truth));
             }

@@ -65,7 +65,7 @@ pub(crate) fn run(model: &str, dataset: &str, split: &str) -> anyhow::Result<()>
     let mut refused = [0; 5];
     for case in read_cases(&dataset, &cases, &wanted).map_err(fail)? {
         let image = case.spec.read_image()?.volume;
-        let before = model.detect(&Cpu, &image)?;
+        let before = model.detect(&Cpu, std::slice::from_ref(&image))?;
         let poses: Vec<Pose> = case.boxes.iter().map(|(_, pose)| *pose).collect();
         let sizes = poses.iter().map(Pose::mean_size_mm);
         let size = sizes.sum::<f64>() / poses.len().max(1) as f64;
@@ -73,7 +73,7 @@ pub(crate) fn run(model: &str, dataset: &str, split: &str) -> anyhow::Result<()>
         for ((way, moved), refused) in WAYS.iter().zip(&mut moved).zip(&mut refused) {
             let changed = (way.change)(margins, size);
             let other = resized(&image, &margins, &changed)?;
-            match model.detect(&Cpu, &other) {
+            match model.detect(&Cpu, &[other]) {
                 Ok(after) => {
                     let pairs = before.detections.iter().zip(&after.detections);
                     moved.iter_mut().zip(pairs).for_each(|(moved, (old, new))| moved.add(old, new));

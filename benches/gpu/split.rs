@@ -237,7 +237,7 @@ fn main() -> anyhow::Result<()> {
             let mut times = Vec::with_capacity(REPEATS);
             for repeat in 0..WARM_UP + REPEATS {
                 split.calls.lock().expect("one thread").clear();
-                let found = model.detect(&split, image)?.detections;
+                let found = model.detect(&split, std::slice::from_ref(image))?.detections;
                 if expected.len() == n {
                     expected.push(found.clone());
                 }

@@ -203,9 +203,10 @@ pub struct Detect {
     /// Model: a file, or the name of one in the folder `models` or in the program
     #[arg(short, long, value_name = "MODEL.pbt")]
     pub model: PathBuf,
-    /// Image: a NIfTI, MetaImage or NRRD file, or a DICOM file, folder or zip archive
-    #[arg(short, long, value_name = "IMAGE")]
-    pub input: PathBuf,
+    /// Image: a NIfTI, MetaImage or NRRD file, or a DICOM file, folder or zip archive. For a model of
+    /// several channels a 4D file, nnU-Net's CASE_0000 with the others beside it, or -i for each
+    #[arg(short, long, value_name = "IMAGE", required = true)]
+    pub input: Vec<PathBuf>,
     /// Which volume of the image
     #[command(flatten)]
     pub volume: VolumeChoice,
@@ -295,7 +296,7 @@ pub struct VolumeChoice {
 impl VolumeChoice {
     /// As the reader takes it.
     pub fn options(&self) -> ReadOptions {
-        ReadOptions { series: self.series.clone(), frame: self.frame }
+        ReadOptions { series: self.series.clone(), frame: self.frame, ..ReadOptions::default() }
     }
 }
 

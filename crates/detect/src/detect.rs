@@ -15,12 +15,13 @@ use crate::model::{Model, StructureModel};
 use crate::network::choice::{Choice, Hypotheses};
 use crate::network::fusion::Measured;
 use crate::stages::position::Candidate;
+use crate::working::channels::check_channels;
 use crate::working::spec::WorkingSpec;
 use crate::working::spec::{check_slices, check_window};
 use pbt_tree::{Backend, ImageLayout, LabelBackend, Score};
 use pbt_volume::{
     Geometry, LANDMARKS_BOX, LARGEST_EDGE_MM, Location, Plane, PointLps, Pose, Precision, Pyramid,
-    SMALLEST_EDGE_MM, Status, Volume, trimmed,
+    SMALLEST_EDGE_MM, Status, Volume, trimmed_channels,
 };
 use std::time::Instant;
 
@@ -148,17 +149,21 @@ struct Asked {
 }
 
 impl Model {
-    /// Finds every structure of the model in an image.
+    /// Finds every structure of the model in an image, given by its channels: one volume, or as many
+    /// as [`Model::channels`] names, in that order. Channels on other grids than the first are
+    /// resampled; where they end, what they hold at their border goes on, or zeros
+    /// ([`WorkingSpec::padding`]).
     ///
     /// # Errors
-    /// [`DetectError::Image`] when the image cannot be brought to the working grid or is smaller
-    /// than the feature window; [`DetectError::Device`] when the device fails.
+    /// [`DetectError::Image`] when the image has other channels than the model, cannot be brought to
+    /// the working grid or is smaller than the feature window; [`DetectError::Device`] when the
+    /// device fails.
     pub fn detect<B: Backend + LabelBackend>(
         &self,
         backend: &B,
-        image: &Volume<f32>,
+        channels: &[Volume<f32>],
     ) -> Result<Detections, DetectError> {
-        Ok(self.run(backend, image, Asked::default())?.0)
+        Ok(self.run(backend, channels, Asked::default())?.0)
     }
 
     /// As [`Model::detect`], and labels the voxels about the boxes, where the model has masks; see
@@ -169,9 +174,9 @@ impl Model {
     pub fn detect_with_masks<B: Backend + LabelBackend>(
         &self,
         backend: &B,
-        image: &Volume<f32>,
+        channels: &[Volume<f32>],
     ) -> Result<Detections, DetectError> {
-        Ok(self.run(backend, image, Asked { masks: true, explanations: false })?.0)
+        Ok(self.run(backend, channels, Asked { masks: true, explanations: false })?.0)
     }
 
     /// As [`Model::detect`], or as [`Model::detect_with_masks`] where `masks` are wanted, and why
@@ -182,30 +187,32 @@ impl Model {
     pub fn explain<B: Backend + LabelBackend>(
         &self,
         backend: &B,
-        image: &Volume<f32>,
+        channels: &[Volume<f32>],
         masks: bool,
     ) -> Result<(Detections, Vec<Explanation>), DetectError> {
-        self.run(backend, image, Asked { explanations: true, masks })
+        self.run(backend, channels, Asked { explanations: true, masks })
     }
 
     /// The detections, and their explanations where they are asked for.
     fn run<B: Backend + LabelBackend>(
         &self,
         backend: &B,
-        image: &Volume<f32>,
+        channels: &[Volume<f32>],
         asked: Asked,
     ) -> Result<(Detections, Vec<Explanation>), DetectError> {
-        let mut image = trimmed(image);
+        check_channels(self.channels(), channels)?;
+        let mut channels = trimmed_channels(channels);
         let flat = self.structures.iter().any(|structure| structure.prior.flat);
-        let plane = check_slices(image.geometry(), flat)?;
+        let plane = check_slices(channels[0].geometry(), flat)?;
         if let Some(plane) = &plane {
-            image = plane.laid_flat(&image);
+            channels = channels.iter().map(|channel| plane.laid_flat(channel)).collect();
         }
-        let image = &image;
+        let channels = &channels[..];
+        let image = channels[0].geometry();
         if let Some(structure) = self.of_instances() {
-            return self.list_instances(backend, structure, image, asked);
+            return self.list_instances(backend, structure, channels, asked);
         }
-        let middle = image.geometry().center();
+        let middle = image.center();
         let mut clock = Clock::default();
         let mut pyramids: Vec<(&WorkingSpec, Pyramid)> = Vec::new();
         let mut prepared: Vec<Prepared<'_, B>> = Vec::new();
@@ -214,7 +221,7 @@ impl Model {
             let n = match prepared.iter().position(|p| p.serves(structure)) {
                 Some(n) => n,
                 None => {
-                    let pyramid = shared_pyramid(&mut pyramids, &structure.working, image)?;
+                    let pyramid = shared_pyramid(&mut pyramids, &structure.working, channels)?;
                     prepared.push(Prepared::new(
                         backend,
                         structure,
@@ -244,7 +251,7 @@ impl Model {
                 let on = &prepared[searches[test.spec.members[0]].0].image;
                 self.settle_level(
                     backend,
-                    (on, image.geometry()),
+                    (on, image),
                     network,
                     test,
                     &mut searches,
@@ -271,30 +278,28 @@ impl Model {
         let frames: Vec<Pose> = settled.iter().map(|(_, detection)| detection.pose).collect();
         let boxes: Vec<&mut Detection> =
             settled.iter_mut().map(|(_, detection)| detection).collect();
-        let masks = self.find_masks(backend, image, boxes, asked.masks)?;
+        let masks = self.find_masks(backend, channels, boxes, asked.masks)?;
         if masks.iter().any(Option::is_some) {
             clock.stop("masks");
         }
         let (mut detections, mut explanations) = (Vec::with_capacity(settled.len()), Vec::new());
-        let spacing_mm = image.geometry().spacing_mm();
+        let spacing_mm = image.spacing_mm();
         for (s, (n, mut detection)) in settled.into_iter().enumerate() {
             let (structure, certainty) = (&self.structures[s], self.certainty.get(s));
             let on = &prepared[n];
             check_pose(&structure.name, &detection.pose)?;
-            if detection.status != Status::Absent
-                && image.geometry().is_outside(detection.pose.center)
-            {
+            if detection.status != Status::Absent && image.is_outside(detection.pose.center) {
                 detection.trace.at_most = Some(Status::Doubtful);
                 detection.status = Status::Doubtful;
             }
-            detection.visible = detection.pose.visible_share(image.geometry());
+            detection.visible = detection.pose.visible_share(image);
             detection.precision =
                 certainty.map(|c| c.precision(detection.pose.size_mm, spacing_mm));
             clock.stop("verification");
             detection.landmarks = structure.find_landmarks(
                 backend,
                 on,
-                (image, &frames[s]),
+                (channels, &frames[s]),
                 self.masks_of(s).map(|(stage, _)| stage).zip(masks[s].as_ref()),
                 &detection,
                 certainty,
@@ -303,12 +308,7 @@ impl Model {
                 clock.stop("landmarks");
             }
             if asked.explanations {
-                explanations.push(structure.explain(
-                    backend,
-                    &on.image,
-                    structure.working.spacing_mm,
-                    &detection,
-                )?);
+                explanations.push(structure.explain(backend, &on.image, &detection)?);
             }
             if let Some(plane) = &plane {
                 detection.leave(plane);
@@ -345,13 +345,13 @@ const STRONG: f64 = 2.995_732_273_553_991;
 fn shared_pyramid<'a>(
     made: &mut Vec<(&'a WorkingSpec, Pyramid)>,
     working: &'a WorkingSpec,
-    image: &Volume<f32>,
+    channels: &[Volume<f32>],
 ) -> Result<Pyramid, DetectError> {
     if let Some((_, pyramid)) = made.iter_mut().find(|(other, _)| other.is_same_grid(working)) {
         *pyramid = pyramid.with_levels(working.levels);
         return Ok(pyramid.clone());
     }
-    let pyramid = working.pyramid(image)?;
+    let pyramid = working.pyramid(channels)?;
     made.push((working, pyramid.clone()));
     Ok(pyramid)
 }
@@ -375,13 +375,13 @@ impl<'a, B: Backend> Prepared<'a, B> {
         clock: &mut Clock,
     ) -> Result<Self, DetectError> {
         let levels: Vec<Geometry> =
-            pyramid.levels().iter().map(|level| level.geometry().clone()).collect();
+            (0..pyramid.levels()).map(|level| pyramid.geometry(level).clone()).collect();
         let spec = &structure.position.spec;
         let window = (spec.radius, structure.prior.flat);
         check_window(levels[spec.level].shape(), window, levels[spec.level].spacing_mm()[0])?;
         clock.stop("prepare");
         let layout = structure.layout();
-        let image = backend.upload(&pyramid.levels()[..structure.working.levels], &layout)?;
+        let image = backend.upload(&pyramid.volumes()[..layout.channels.len()], &layout)?;
         clock.stop("upload");
         Ok(Self { working: &structure.working, layout, levels, middle, image })
     }
@@ -403,8 +403,8 @@ fn found(searches: &[(usize, Trace)]) -> Vec<Hypotheses> {
 impl StructureModel {
     /// The tables that an uploaded image must have for this structure.
     pub(crate) fn layout(&self) -> ImageLayout {
-        let all = (0..self.working.levels).collect();
-        ImageLayout { channels: all, ..self.position.spec.layout(&self.working) }
+        let channels = self.working.volumes();
+        ImageLayout { channels, ..self.position.spec.layout(&self.working) }
     }
 
     /// The structure by itself: position, orientation and refinement.
@@ -529,7 +529,7 @@ impl StructureModel {
         &self,
         backend: &B,
         on: &Prepared<'_, B>,
-        (image, frame): (&Volume<f32>, &Pose),
+        (channels, frame): (&[Volume<f32>], &Pose),
         labels: Option<(&MaskStage, &Mask)>,
         parent: &Detection,
         certainty: Option<&Certainty>,
@@ -538,8 +538,8 @@ impl StructureModel {
         let found = match &stage.close_up {
             None => stage.detect(backend, &on.image, frame)?,
             Some(close_up) => {
-                let near = close_up.pyramid(&self.working, image, &[*frame])?;
-                let near = backend.upload(near.levels(), &close_up.layout(&self.working))?;
+                let near = close_up.pyramid(&self.working, channels, &[*frame])?;
+                let near = backend.upload(near.volumes(), &close_up.layout(&self.working))?;
                 stage.detect(backend, &near, frame)?
             }
         };
@@ -547,7 +547,8 @@ impl StructureModel {
         if let Some((stage, mask)) = labels {
             stage.place_landmarks(mask, &mut points);
         }
-        let spacing_mm = image.geometry().spacing_mm();
+        let image = channels[0].geometry();
+        let spacing_mm = image.spacing_mm();
         let all = stage
             .landmarks
             .iter()
@@ -564,9 +565,7 @@ impl StructureModel {
                 // An unlikely place is a reason for doubt, not a sign of absence.
                 let status = match parent.status {
                     // What is said of a place outside the image is a guess: it is never found.
-                    Status::Found | Status::Doubtful if image.geometry().is_outside(point) => {
-                        Status::Outside
-                    }
+                    Status::Found | Status::Doubtful if image.is_outside(point) => Status::Outside,
                     Status::Found => self.status(score),
                     status => status,
                 };

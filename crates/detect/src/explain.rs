@@ -50,6 +50,9 @@ pub struct Vote {
     pub node: usize,
     /// What it measures.
     pub feature: SteerableFeature,
+    /// In which channel of the image, by its place in [`Model::channels`](crate::Model::channels); 0
+    /// where there is one.
+    pub channel: usize,
     /// Where.
     pub point: PointLps,
     /// Spacing of the level on which it measures, mm.
@@ -65,15 +68,15 @@ pub struct Vote {
 }
 
 impl StructureModel {
-    /// Explains a detection that this model made in an image whose finest level has this spacing.
+    /// Explains a detection that this model made in an image.
     pub(crate) fn explain<B: Backend>(
         &self,
         backend: &B,
         image: &B::Image,
-        finest_mm: f64,
         detection: &Detection,
     ) -> Result<Explanation, DetectError> {
         let classifier = &self.verification.classifier;
+        let (finest_mm, channels) = (self.working.spacing_mm, self.working.channel_count());
         let trace = &detection.trace;
         // The result is a median about it, drawn towards the training mean.
         let verified = trace.converged[trace.chosen];
@@ -91,7 +94,11 @@ impl StructureModel {
                         node: step.node,
                         feature,
                         point: point(grid, &verified, &feature),
-                        level_spacing_mm: finest_mm * f64::from(1u32 << feature.level),
+                        channel: usize::from(feature.level) % channels,
+                        level_spacing_mm: libm::ldexp(
+                            finest_mm,
+                            i32::from(feature.level) / channels as i32,
+                        ),
                         response: responses[weak.feature as usize],
                         threshold: weak.as_threshold(),
                         alpha: f64::from(weak.alpha) / f64::from(1u32 << ALPHA_BITS),

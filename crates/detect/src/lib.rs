@@ -83,4 +83,4 @@ pub use stages::position::{Candidate, PositionSpec, PositionStage};
 pub use stages::verification::{VerificationSpec, VerificationStage};
 pub use train::observer::{Observer, StageFigure};
 pub use train::{GridDemand, Refusal, Trained, grid_demands, refusals, train};
-pub use working::spec::WorkingSpec;
+pub use working::spec::{ChannelSpec, WorkingSpec};

@@ -2,7 +2,7 @@
 
 use crate::DetectError;
 use crate::model::{Model, StructureModel};
-use crate::working::spec::{MORE_MEMORY, check_grid, working_bytes, working_grid};
+use crate::working::spec::{MORE_MEMORY, WorkingSpec, check_grid, working_bytes, working_grid};
 use pbt_tree::ImageLayout;
 use pbt_volume::{Geometry, Pose, check_memory};
 
@@ -34,17 +34,21 @@ impl Model {
             let (working, spec) = (&structure.working, &structure.position.spec);
             let window = (spec.radius, structure.prior.flat);
             let finest = check_grid(image, working.spacing_mm, spec.level, window)?;
-            let kept = Kept::of(finest, working.levels, (spec.level, spec.radius));
+            let kept = Kept::of(finest, working, (spec.level, spec.radius));
             let tables = kept.channels + kept.integral;
             let uploading = kept.pyramid + tables;
-            most = most.max(held + uploading.max(working_bytes(image.len(), finest)));
+            most = most.max(
+                held + uploading.max(working_bytes(image.len(), finest, working.channel_count())),
+            );
             held += tables;
             most = most.max(held + kept.scores);
             served.push((structure, layout));
         }
         // The image in 12 bits, the label of each voxel and how probable it is.
-        let masks = if self.masks.is_empty() { 0 } else { 6 * image.len() as u64 };
-        Ok((8 * image.len() as u64).saturating_add(most.max(masks)))
+        // Channels on other grids count as if they were as large as the first.
+        let (voxels, channels) = (image.len() as u64, self.channels().len().max(1) as u64);
+        let masks = if self.masks.is_empty() { 0 } else { (4 + 2 * channels) * voxels };
+        Ok((8 * channels * voxels).saturating_add(most.max(masks)))
     }
 }
 
@@ -56,16 +60,18 @@ const SAMPLED_BOXES: f64 = 64.0;
 /// once, with a box in each; the position stage works on the coarsest level.
 pub(crate) fn check_training<'a>(
     boxes: impl Iterator<Item = (&'a Geometry, &'a Pose)>,
-    (spacing_mm, levels): (f64, usize),
+    working: &WorkingSpec,
     radius: usize,
 ) -> Result<(), DetectError> {
     let mut bytes = 0u64;
     for (image, pose) in boxes {
+        let &WorkingSpec { spacing_mm, levels, .. } = working;
         let finest = working_grid(image, spacing_mm)?.shape();
         let Kept { pyramid, channels, integral, .. } =
-            Kept::of(finest, levels, (levels - 1, radius));
+            Kept::of(finest, working, (levels - 1, radius));
         let sampled = pose.size_mm.iter().map(|edge| edge / spacing_mm).product::<f64>();
-        let sampled = (CHANNELS as f64 * SAMPLED_BOXES * sampled) as u64;
+        let sampled = CHANNELS as f64 * SAMPLED_BOXES * sampled;
+        let sampled = sampled as u64 * working.channel_count() as u64;
         bytes = bytes.saturating_add(pyramid + integral + channels.min(sampled));
     }
     check_memory(bytes).map_err(|error| {
@@ -86,13 +92,14 @@ struct Kept {
 }
 
 impl Kept {
-    fn of(finest: [usize; 3], levels: usize, (level, radius): (usize, usize)) -> Self {
+    fn of(finest: [usize; 3], working: &WorkingSpec, (level, radius): (usize, usize)) -> Self {
+        let channels = working.channel_count() as u64;
         let mut kept = Self { pyramid: 0, channels: 0, integral: 0, scores: 0 };
         let mut shape = finest;
-        for n in 0..levels {
-            kept.pyramid += 2 * voxels(shape, 0);
+        for n in 0..working.levels {
+            kept.pyramid += channels * 2 * voxels(shape, 0);
             // A border of one voxel where the image is padded by zeros.
-            kept.channels += CHANNELS * voxels(shape, 1);
+            kept.channels += channels * CHANNELS * voxels(shape, 1);
             if n == level {
                 kept.integral = INTEGRAL * voxels(shape, radius + 1);
                 kept.scores = SCORES * voxels(shape, 0);

@@ -168,7 +168,12 @@ impl Rows {
         let cases = (0..6).map(case).collect();
         let label = |(name, value): (&str, u16)| RegionName { name: name.to_owned(), value };
         Self {
-            list: CaseList { name: "rows".to_owned(), modality: "CT".to_owned(), cases },
+            list: CaseList {
+                name: "rows".to_owned(),
+                modality: "CT".to_owned(),
+                channels: Vec::new(),
+                cases,
+            },
             labels: [("a", 7), ("b", 300), ("c", 2)].map(label).to_vec(),
         }
     }
@@ -311,17 +316,19 @@ fn a_device_that_fails_ends_training_and_detection() {
 
     let image = Rows::new().image(0).expect("an image");
     let steady = Failing::after(usize::MAX);
-    model.explain(&steady, &image, true).expect("detections");
+    model.explain(&steady, std::slice::from_ref(&image), true).expect("detections");
     let calls = steady.calls.load(Ordering::Relaxed);
     for call in places(calls) {
-        let ended = model.explain(&Failing::after(call), &image, true);
+        let ended = model.explain(&Failing::after(call), std::slice::from_ref(&image), true);
         assert!(is_of_device(ended), "detection, call {call} of {calls}");
     }
-    assert!(is_of_device(model.detect(&Failing::after(3), &image)));
+    assert!(is_of_device(model.detect(&Failing::after(3), std::slice::from_ref(&image))));
     let steady = Failing::after(usize::MAX);
-    model.detect_with_masks(&steady, &image).expect("masks");
+    model.detect_with_masks(&steady, std::slice::from_ref(&image)).expect("masks");
     let last = steady.calls.load(Ordering::Relaxed) - 1;
-    assert!(is_of_device(model.detect_with_masks(&Failing::after(last), &image)));
+    assert!(is_of_device(
+        model.detect_with_masks(&Failing::after(last), std::slice::from_ref(&image))
+    ));
 }
 
 /// Bright boxes are labelled, by names and values of the data, the same on any number of threads,
@@ -337,7 +344,8 @@ fn voxels_of_found_boxes_get_their_labels() {
     let label = |threads: usize| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
         pool.install(|| {
-            let found = again.detect_with_masks(&steady, &image).expect("masks");
+            let found =
+                again.detect_with_masks(&steady, std::slice::from_ref(&image)).expect("masks");
             again.label_map(image.geometry(), &found).expect("labels")
         })
     };

@@ -165,7 +165,7 @@ fn integral_volumes_cuda() {
 
 /// Levels of a pyramid.
 fn levels(rng: &mut ChaCha8Rng, shape: [usize; 3]) -> Vec<Volume<u16>> {
-    Pyramid::new(volume(rng, shape), 3).levels().to_vec()
+    Pyramid::new(volume(rng, shape), 3).volumes().to_vec()
 }
 
 fn poses(rng: &mut ChaCha8Rng, geometry: &Geometry, n: usize) -> Vec<Pose> {

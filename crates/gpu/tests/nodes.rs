@@ -62,7 +62,7 @@ fn for_limits(
     for limit in IMAGE_LIMITS {
         gpu = gpu.with_image_limit(limit);
         let images: Vec<_> =
-            pyramids.iter().map(|p| gpu.upload(p.levels(), layout).expect(WORKS)).collect();
+            pyramids.iter().map(|p| gpu.upload(p.volumes(), layout).expect(WORKS)).collect();
         check(&gpu, &images.iter().collect::<Vec<_>>(), limit);
     }
 }
@@ -88,14 +88,14 @@ fn nodes_on_voxels_equal_the_cpus_cuda() {
     let layout = ImageLayout { padding: Padding::Edge, haar: Some((0, 6)), channels: vec![] };
     let pyramids: Vec<Pyramid> = (0..3).map(|_| random.pyramid()).collect();
     let on_cpu: Vec<_> =
-        pyramids.iter().map(|p| Cpu.upload(p.levels(), &layout).expect(WORKS)).collect();
+        pyramids.iter().map(|p| Cpu.upload(p.volumes(), &layout).expect(WORKS)).collect();
     let on_cpu: Vec<_> = on_cpu.iter().collect();
     let features =
         haar_pool(&HaarPoolConfig { features: 500, radius: 6, ..HaarPoolConfig::default() }, 1);
     let mut sites: Vec<VoxelSite> = (0..3000)
         .map(|_| {
             let image = random.below(3);
-            let shape = pyramids[image].levels()[0].shape();
+            let shape = pyramids[image].geometry(0).shape();
             VoxelSite {
                 image: image as u32,
                 voxel: std::array::from_fn(|a| random.below(shape[a]) as i32),
@@ -131,7 +131,7 @@ fn nodes_on_poses_equal_the_cpus_cuda() {
     let layout = ImageLayout { padding: Padding::Edge, haar: None, channels: vec![0, 1] };
     let pyramids: Vec<Pyramid> = (0..3).map(|_| random.pyramid()).collect();
     let on_cpu: Vec<_> =
-        pyramids.iter().map(|p| Cpu.upload(p.levels(), &layout).expect(WORKS)).collect();
+        pyramids.iter().map(|p| Cpu.upload(p.volumes(), &layout).expect(WORKS)).collect();
     let on_cpu: Vec<_> = on_cpu.iter().collect();
     let grid = BoxGrid { points: [4, 3, 5], extent: [1.1; 3] };
     let family = Steerable { grid };

@@ -43,9 +43,9 @@ impl fmt::Display for Modality {
 pub struct CaseSpec {
     /// Unique name.
     pub id: String,
-    /// The image's file or DICOM folder.
+    /// The image's file or DICOM folder; of several channels that of the first.
     pub image: PathBuf,
-    /// Which of its volumes.
+    /// Which of its volumes; and its channels, where there are several.
     pub options: ReadOptions,
     /// `train`, `test`, `dev` or any other word.
     pub split: String,
@@ -127,6 +127,11 @@ impl Dataset {
             warnings: Vec::new(),
             label_boxes: OnceLock::new(),
         }
+    }
+
+    /// Names of the channels of every image, where there are several; else none.
+    pub fn channels(&self) -> &[String] {
+        self.cases.first().map_or(&[], |case| &case.options.channels)
     }
 
     /// The cases of a split, in the file's order.

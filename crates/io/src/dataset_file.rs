@@ -4,7 +4,8 @@ use crate::dataset::{CaseSpec, Dataset, Modality, SCHEMA};
 use crate::json::{Node, parse};
 use crate::{IoError, ReadOptions, bids, is_dicom_path, is_image_path, names, nnunet};
 use pbt_volume::{
-    Instances, LANDMARKS_BOX, MOST_STRUCTURES, StructureKind, StructureSpec, did_you_mean,
+    Instances, LANDMARKS_BOX, MOST_CHANNELS, MOST_STRUCTURES, StructureKind, StructureSpec,
+    did_you_mean,
 };
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
@@ -12,7 +13,8 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 /// Keys of the file, of a structure and of a case.
-const KEYS: &[&str] = &["$schema", "schema", "name", "modality", "structures", "labels", "cases"];
+const KEYS: &[&str] =
+    &["$schema", "schema", "name", "modality", "channels", "structures", "labels", "cases"];
 const STRUCTURE_KEYS: &[&str] = &["name", "kind", "parent", "partner", "instances"];
 const CASE_KEYS: &[&str] =
     &["id", "image", "series", "frame", "split", "subject", "annotations", "labels", "not_drawn"];
@@ -96,10 +98,13 @@ impl Dataset {
             other => Modality::Other(other.to_owned()),
         };
         let folder = path.parent().unwrap_or(Path::new("")).to_path_buf();
+        let channels = kept(channels(&root), &mut faults).unwrap_or_default();
         let list = kept(root.get_among("cases", KEYS), &mut faults);
         let cases = list
             .and_then(|list| {
-                let read = cases(&list, (&folder, &structures), &mut warnings, &mut faults);
+                let around =
+                    Around { folder: &folder, structures: &structures, channels: &channels };
+                let read = cases(&list, &around, &mut warnings, &mut faults);
                 kept(read, &mut faults)
             })
             .unwrap_or_default();
@@ -291,9 +296,40 @@ fn label_names(labels: &Node, structures: &[StructureSpec]) -> Result<LabelNames
     Ok((names, every))
 }
 
+/// What a case is read with.
+struct Around<'a> {
+    folder: &'a Path,
+    structures: &'a [StructureSpec],
+    /// Names of the channels of every image, where there are several; else none.
+    channels: &'a [String],
+}
+
+/// Names of the channels of every image; none where there is only one.
+fn channels(root: &Node) -> Result<Vec<String>, IoError> {
+    let Some(list) = root.optional("channels")? else { return Ok(Vec::new()) };
+    let mut names: Vec<String> = Vec::new();
+    for node in list.items()? {
+        let name = node.text()?;
+        names::check(&node, name, 0)?;
+        if name.is_empty() || names.iter().any(|other| other == name) {
+            return Err(node.error(
+                format!("`{name}` is no name of its own"),
+                "give each channel a name that no other has",
+            ));
+        }
+        names.push(name.to_owned());
+    }
+    if names.len() > MOST_CHANNELS {
+        let problem =
+            format!("has {} names; an image has at most {MOST_CHANNELS} channels", names.len());
+        return Err(list.error(problem, "leave some out"));
+    }
+    Ok(if names.len() > 1 { names } else { Vec::new() })
+}
+
 fn cases(
     list: &Node,
-    (folder, structures): (&Path, &[StructureSpec]),
+    around: &Around<'_>,
     warnings: &mut Vec<String>,
     faults: &mut Vec<IoError>,
 ) -> Result<Vec<CaseSpec>, IoError> {
@@ -302,17 +338,14 @@ fn cases(
         return Err(list.error("is empty", "list the cases"));
     }
     let mut seen = BTreeMap::new();
-    let read = items
-        .iter()
-        .enumerate()
-        .map(|(n, node)| case(n, node, (folder, structures), &mut seen, warnings));
+    let read = items.iter().enumerate().map(|(n, node)| case(n, node, around, &mut seen, warnings));
     Ok(read.filter_map(|result| kept(result, faults)).collect())
 }
 
 fn case(
     n: usize,
     node: &Node,
-    (folder, structures): (&Path, &[StructureSpec]),
+    &Around { folder, structures, channels }: &Around<'_>,
     seen: &mut BTreeMap<String, usize>,
     warnings: &mut Vec<String>,
 ) -> Result<CaseSpec, IoError> {
@@ -336,12 +369,15 @@ fn case(
     }
     let optional_file =
         |key| node.optional(key)?.map(|value| existing_file(&value, folder)).transpose();
+    let (image, further) = images(&get("image")?, folder, channels)?;
     Ok(CaseSpec {
         id: name.to_owned(),
-        image: existing_image(&get("image")?, folder)?,
+        image,
         options: ReadOptions {
             series: optional_text(node, "series")?,
             frame: optional_frame(node)?,
+            channels: channels.to_vec(),
+            further,
         },
         split: get("split")?.text()?.to_owned(),
         subject: optional_text(node, "subject")?,
@@ -382,6 +418,42 @@ fn existing_files(node: &Node, key: &str, folder: &Path) -> Result<Vec<PathBuf>,
     let Some(value) = node.optional(key)? else { return Ok(Vec::new()) };
     let files = if value.raw().is_array() { value.items()? } else { vec![value] };
     files.iter().map(|file| existing_file(file, folder)).collect()
+}
+
+/// The file of an image, or of its first channel, and those of the others.
+fn images(
+    node: &Node,
+    folder: &Path,
+    channels: &[String],
+) -> Result<(PathBuf, Vec<PathBuf>), IoError> {
+    if !node.raw().is_array() {
+        return Ok((existing_image(node, folder)?, Vec::new()));
+    }
+    let files = node.items()?;
+    if let ([], [_, _, ..]) = (channels, &files[..]) {
+        let problem = format!("is a list of {}, and the data set names no channels", files.len());
+        return Err(
+            node.error(problem, "add their names to the data set: \"channels\": [\"T1\", \"T2\"]")
+        );
+    }
+    let count = channels.len().max(1);
+    if let Some(lacking) = channels.get(files.len()) {
+        let problem =
+            format!("channel `{lacking}` is missing: {} of {count} are listed", files.len());
+        return Err(node.error(problem, "list a file of each channel, in the order of `channels`"));
+    }
+    if files.len() != count {
+        let problem = format!("is a list of {}, and there are {count} channels", files.len());
+        return Err(node.error(problem, "list a file of each channel, in the order of `channels`"));
+    }
+    let mut found = files.iter().enumerate().map(|(n, file)| {
+        existing_image(file, folder).map_err(|e| match channels.get(n) {
+            Some(name) => e.of_channel(name),
+            None => e,
+        })
+    });
+    let first = found.next().unwrap_or_else(|| existing_image(node, folder))?;
+    Ok((first, found.collect::<Result<_, _>>()?))
 }
 
 /// A file, or a folder, which then is a DICOM series.

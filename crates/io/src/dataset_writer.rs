@@ -12,6 +12,8 @@ struct File<'a> {
     schema: &'static str,
     name: &'a str,
     modality: String,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    channels: &'a [String],
     structures: Vec<Structure<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     labels: Option<Labels<'a>>,
@@ -44,7 +46,7 @@ struct Structure<'a> {
 #[derive(Serialize)]
 struct Case<'a> {
     id: &'a str,
-    image: String,
+    image: Files,
     #[serde(skip_serializing_if = "Option::is_none")]
     series: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -65,6 +67,15 @@ struct Case<'a> {
 enum Files {
     One(String),
     Several(Vec<String>),
+}
+
+impl Files {
+    fn of(mut paths: Vec<String>) -> Self {
+        match paths.len() {
+            1 => Self::One(paths.remove(0)),
+            _ => Self::Several(paths),
+        }
+    }
 }
 
 impl Dataset {
@@ -92,6 +103,7 @@ impl Dataset {
             schema: SCHEMA,
             name: &self.name,
             modality: self.modality.to_string(),
+            channels: self.channels(),
             structures: structures.collect(),
             labels: has_labels.then_some(Labels(self)),
             cases: self
@@ -115,20 +127,20 @@ impl Dataset {
                 IoError::unwritable(&self.path, "cases", problem, "rename the file")
             })
         };
-        let mut annotations: Vec<String> =
-            case.annotations.iter().map(relative).collect::<Result<_, _>>()?;
+        let relatives = |paths: Vec<&PathBuf>| {
+            paths.into_iter().map(relative).collect::<Result<Vec<String>, IoError>>()
+        };
+        let images =
+            relatives(std::iter::once(&case.image).chain(&case.options.further).collect())?;
+        let annotations = relatives(case.annotations.iter().collect())?;
         Ok(Case {
             id: &case.id,
-            image: relative(&case.image)?,
+            image: Files::of(images),
             series: case.options.series.as_deref(),
             frame: case.options.frame,
             split: &case.split,
             subject: case.subject.as_deref(),
-            annotations: match annotations.len() {
-                0 => None,
-                1 => annotations.pop().map(Files::One),
-                _ => Some(Files::Several(annotations)),
-            },
+            annotations: (!annotations.is_empty()).then(|| Files::of(annotations)),
             labels: case.labels.as_ref().map(relative).transpose()?,
             not_drawn: &case.not_drawn,
         })
@@ -189,7 +201,11 @@ mod tests {
         let cases = vec![CaseSpec {
             id: "a".to_owned(),
             image: file("images/a.nii"),
-            options: ReadOptions { series: Some("3".to_owned()), frame: Some(1) },
+            options: ReadOptions {
+                series: Some("3".to_owned()),
+                frame: Some(1),
+                ..ReadOptions::default()
+            },
             split: "dev".to_owned(),
             subject: Some("p".to_owned()),
             annotations: vec![file("set/a.mrk.json"), file("set/x/b.mrk.json")],

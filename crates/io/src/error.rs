@@ -93,6 +93,11 @@ impl IoError {
         Self { writing: true, ..Self::input(path, field, problem, advice) }
     }
 
+    /// The same about a channel of an image of several.
+    pub(crate) fn of_channel(self, name: &str) -> Self {
+        Self { field: format!("channel `{name}`: {}", self.field), ..self }
+    }
+
     /// The file.
     pub fn path(&self) -> &Path {
         &self.path

@@ -1,6 +1,7 @@
 //! What every reader gives, and what it may be asked for.
 
 use crate::raw::RawImage;
+use std::path::PathBuf;
 
 /// An image as its file holds it.
 #[derive(Debug, Clone)]
@@ -21,4 +22,10 @@ pub struct ReadOptions {
     /// The time point, from 0, of a 4D NIfTI, MetaImage or NRRD file or of a DICOM series with
     /// several images at each place.
     pub frame: Option<usize>,
+    /// Names of the channels of the image, in order, where there are several; else none, or one.
+    pub channels: Vec<String>,
+    /// The files of the channels after the first. Without any, the volumes of a 4D file and the
+    /// colours of a photograph are the channels, and `CASE_0001`, … beside a file `CASE_0000` of one
+    /// volume.
+    pub further: Vec<PathBuf>,
 }

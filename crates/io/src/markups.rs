@@ -2,8 +2,8 @@
 //! <https://raw.githubusercontent.com/slicer/slicer/master/Modules/Loadable/Markups/Resources/Schema/markups-schema-v1.0.3.json>
 
 use crate::annotations::{Annotations, Landmark, LandmarkState};
+use crate::file_names::ends_with_extension;
 use crate::json::{Node, parse};
-use crate::read_image::ends_with_extension;
 use crate::{IoError, names, write_atomically};
 use nalgebra::{Matrix3, Point3, Vector3};
 use pbt_volume::{LARGEST_EDGE_MM, PointLps, Pose, SMALLEST_EDGE_MM};

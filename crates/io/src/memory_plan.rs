@@ -11,6 +11,16 @@ pub(crate) struct MemoryPlan {
 }
 
 impl MemoryPlan {
+    /// Of so many volumes in one file, one after the other.
+    pub(crate) fn times(self, volumes: u64) -> Self {
+        Self {
+            voxels: self.voxels.saturating_mul(volumes),
+            // As they come out of the file, and then by volume.
+            stored: self.stored.saturating_mul(volumes),
+            beside: self.beside.saturating_add(self.stored.saturating_mul(volumes)),
+        }
+    }
+
     /// Stored voxels alone.
     pub(crate) fn raw_bytes(&self) -> u64 {
         self.stored.saturating_add(self.beside)

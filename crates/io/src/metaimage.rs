@@ -4,13 +4,13 @@
 use crate::IoError;
 use crate::raw::VoxelType;
 use crate::source::Compression;
-use crate::stored::{FileBytes, Frame, Start, Stored, StoredImage};
+use crate::stored::{FileBytes, Frame, Start, Stored, StoredImage, Volumes};
 use crate::text_header::{TextHeader, line_at, too_long};
 use nalgebra::{Matrix3, Vector3};
 use pbt_volume::{Geometry, PointLps};
 use std::path::Path;
 
-pub(crate) fn open(path: &Path, frame: Option<usize>) -> Result<StoredImage, IoError> {
+pub(crate) fn open(path: &Path, volumes: Volumes) -> Result<StoredImage, IoError> {
     let file = FileBytes::read_checked(path, |start| parse(path, start).map(drop))?;
     let (header, header_end) = parse(path, &file.bytes)?;
     let dimensions: [usize; 1] = header.numbers("NDims", header.required("NDims")?)?;
@@ -28,7 +28,7 @@ pub(crate) fn open(path: &Path, frame: Option<usize>) -> Result<StoredImage, IoE
     }
     let (geometry, frames) =
         if dimensions == [3] { geometry::<3>(&header)? } else { geometry::<4>(&header)? };
-    let frame = Frame::choose(path, "DimSize", frames, frame)?;
+    let frame = Frame::choose(path, "DimSize", frames, volumes)?;
     let voxel_type = voxel_type(&header)?;
     let big_endian = match header.any(&["BinaryDataByteOrderMSB", "ElementByteOrderMSB"]) {
         Some((_, value)) => is_true(value),

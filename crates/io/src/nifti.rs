@@ -3,12 +3,12 @@
 use crate::IoError;
 use crate::nifti_header::{Header, MAX_HEADER_BYTES};
 use crate::source::{Compression, start_of};
-use crate::stored::{FileBytes, Frame, Start, Stored, StoredImage};
+use crate::stored::{FileBytes, Frame, Start, Stored, StoredImage, Volumes};
 use std::path::{Path, PathBuf};
 
 /// Reads the header of a NIfTI file, or of a pair from the name of either part; of several time points the wanted
 /// one. The hash of a pair is that of header and voxels, one after the other.
-pub(crate) fn open(path: &Path, frame: Option<usize>) -> Result<StoredImage, IoError> {
+pub(crate) fn open(path: &Path, volumes: Volumes) -> Result<StoredImage, IoError> {
     let header_path = match split_extension(path) {
         Some((stem, "img" | "img.gz")) => existing(path, stem, ["hdr", "hdr.gz"])?,
         _ => path.to_path_buf(),
@@ -21,7 +21,7 @@ pub(crate) fn open(path: &Path, frame: Option<usize>) -> Result<StoredImage, IoE
     let header = parse(&file.bytes)?;
     let voxel_type = header.voxel_type(&header_path)?;
     let mut warnings = Vec::new();
-    let frame = Frame::choose(&header_path, "dim[4]", header.time_points(), frame)?;
+    let frame = Frame::choose(&header_path, "dim[4]", header.time_points(), volumes)?;
     let geometry = header.geometry(&header_path, &mut warnings)?;
     let stream_offset = header.voxel_offset(&header_path)?;
     let scaling = header.scaling(&header_path)?;

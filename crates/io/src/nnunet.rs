@@ -6,7 +6,7 @@
 use crate::dataset::{CaseSpec, Dataset, Modality};
 use crate::json::Node;
 use crate::{IoError, ReadOptions, names};
-use pbt_volume::{Instances, StructureKind, StructureSpec};
+use pbt_volume::{Instances, MOST_CHANNELS, StructureKind, StructureSpec};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -27,17 +27,32 @@ pub(crate) fn load(path: &Path, root: &Node) -> Result<Dataset, IoError> {
         Some(channels) => channels,
         None => root.get("modality")?,
     };
-    let channel_names = channels.entries()?;
-    let Some((_, channel)) = channel_names.first() else {
+    let mut channel_names = channels.entries()?;
+    // Numbers, which are keys in the order of their digits.
+    channel_names.sort_by_key(|(key, _)| key.parse::<usize>().unwrap_or(usize::MAX));
+    let names = channel_names.iter().map(|(_, name)| name.text().map(str::to_owned));
+    let mut names = names.collect::<Result<Vec<String>, IoError>>()?;
+    let Some(channel) = names.first().cloned() else {
         return Err(channels.error("is empty", "name the channels"));
     };
+    for n in 0..names.len() {
+        names::check(&channels, &names[n], n)?;
+        // "noNorm" and the like may be given to several.
+        if names[..n].contains(&names[n]) {
+            names[n] = format!("{} _{n:04}", names[n]);
+        }
+    }
     let mut warnings = Vec::new();
-    if channel_names.len() > 1 {
+    if names.len() > MOST_CHANNELS {
         warnings.push(format!(
-            "{}: channel_names: there are {}; the first one, _0000, is used",
+            "{}: channel_names: there are {}, more than {MOST_CHANNELS}; the first one, _0000, is used",
             path.display(),
-            channel_names.len()
+            names.len()
         ));
+        names.truncate(1);
+    }
+    if names.len() == 1 {
+        names.clear();
     }
     let label_names = labels(&root.get("labels")?)?;
     let mut structures: Vec<StructureSpec> = Vec::new();
@@ -59,8 +74,8 @@ pub(crate) fn load(path: &Path, root: &Node) -> Result<Dataset, IoError> {
         Some(ending) => ending.text()?.to_owned(),
         None => ".nii.gz".to_owned(),
     };
-    let mut cases = cases(&folder, "Tr", "train", &ending)?;
-    cases.extend(self::cases(&folder, "Ts", "test", &ending)?);
+    let mut cases = cases(&folder, ("Tr", "train"), &ending, &names)?;
+    cases.extend(self::cases(&folder, ("Ts", "test"), &ending, &names)?);
     if cases.is_empty() {
         let problem = format!("imagesTr holds no file CASE_0000{ending}");
         return Err(IoError::input(
@@ -76,7 +91,7 @@ pub(crate) fn load(path: &Path, root: &Node) -> Result<Dataset, IoError> {
             .file_name()
             .map_or_else(|| "nnU-Net".to_owned(), |name| name.to_string_lossy().into_owned()),
     };
-    let modality = modality(channel.text()?);
+    let modality = modality(&channel);
     Ok(Dataset {
         name,
         modality,
@@ -135,7 +150,12 @@ fn labels(node: &Node) -> Result<BTreeMap<u16, String>, IoError> {
     Ok(names)
 }
 
-fn cases(folder: &Path, part: &str, split: &str, ending: &str) -> Result<Vec<CaseSpec>, IoError> {
+fn cases(
+    folder: &Path,
+    (part, split): (&str, &str),
+    ending: &str,
+    channels: &[String],
+) -> Result<Vec<CaseSpec>, IoError> {
     let images = folder.join(format!("images{part}"));
     let labels = folder.join(format!("labels{part}"));
     if !images.is_dir() {
@@ -147,12 +167,18 @@ fn cases(folder: &Path, part: &str, split: &str, ending: &str) -> Result<Vec<Cas
         entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect();
     names.sort();
     let existing = |path: PathBuf| path.is_file().then_some(path);
-    let case = |name: &String| {
-        let id = name.strip_suffix(ending)?.strip_suffix("_0000")?;
-        Some(CaseSpec {
+    let case = |(name, id): (&String, &str)| {
+        let channel = |n: usize| images.join(format!("{id}_{n:04}{ending}"));
+        let further: Vec<PathBuf> = (1..channels.len()).map(channel).collect();
+        if let Some((file, name)) = further.iter().zip(&channels[1..]).find(|(f, _)| !f.is_file()) {
+            let field = format!("channel `{name}`");
+            let advice = "give each case a file of every channel in channel_names";
+            return Err(IoError::input(file, field, "does not exist", advice));
+        }
+        Ok(CaseSpec {
             id: id.to_owned(),
             image: images.join(name),
-            options: ReadOptions::default(),
+            options: ReadOptions { channels: channels.to_vec(), further, ..ReadOptions::default() },
             split: split.to_owned(),
             subject: None,
             not_drawn: Vec::new(),
@@ -160,7 +186,9 @@ fn cases(folder: &Path, part: &str, split: &str, ending: &str) -> Result<Vec<Cas
             labels: existing(labels.join(format!("{id}{ending}"))),
         })
     };
-    Ok(names.iter().filter_map(case).collect())
+    let first =
+        |name: &'_ String| Some(name.strip_suffix(ending)?.strip_suffix("_0000")?.to_owned());
+    names.iter().filter_map(|name| Some(case((name, &first(name)?)))).collect()
 }
 
 #[cfg(test)]

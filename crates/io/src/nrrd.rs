@@ -4,19 +4,19 @@
 use crate::IoError;
 use crate::raw::VoxelType;
 use crate::source::Compression;
-use crate::stored::{FileBytes, Frame, Start, Stored, StoredImage};
+use crate::stored::{FileBytes, Frame, Start, Stored, StoredImage, Volumes};
 use crate::text_header::{TextHeader, line_at, too_long};
 use nalgebra::{Matrix3, Vector3};
 use pbt_volume::{Geometry, GeometryError, PointLps};
 use std::path::Path;
 
-pub(crate) fn open(path: &Path, frame: Option<usize>) -> Result<StoredImage, IoError> {
+pub(crate) fn open(path: &Path, volumes: Volumes) -> Result<StoredImage, IoError> {
     let file = FileBytes::read_checked(path, |start| parse(path, start).map(drop))?;
     let (header, header_end) = parse(path, &file.bytes)?;
     let voxel_type = voxel_type(&header)?;
     let mut warnings = Vec::new();
     let (geometry, frames) = geometry(&header, &mut warnings)?;
-    let frame = Frame::choose(path, "sizes", frames, frame)?;
+    let frame = Frame::choose(path, "sizes", frames, volumes)?;
     let compression = match header.required("encoding")?.to_ascii_lowercase().as_str() {
         "raw" => Compression::None,
         "gzip" | "gz" => Compression::Gzip,

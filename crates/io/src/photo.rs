@@ -7,6 +7,7 @@ use crate::loaded::Loaded;
 use crate::memory_plan::MemoryPlan;
 use crate::raw::{RawImage, VoxelType};
 use crate::regular_file::{FileKind, read_file};
+use crate::stored::Volumes;
 use image::metadata::Orientation;
 use image::{ColorType, DynamicImage, ImageDecoder, ImageFormat, ImageReader, Limits};
 use pbt_volume::Geometry;
@@ -27,10 +28,10 @@ pub(crate) struct Photo {
 }
 
 impl Photo {
-    pub(crate) fn open(path: &Path, frame: Option<usize>) -> Result<Self, IoError> {
+    pub(crate) fn open(path: &Path, volumes: Volumes) -> Result<Self, IoError> {
         let bytes = read_file(path, FileKind::Image)?;
         let bad = |field: &str, what: String| IoError::input(path, field, what, REPAIR);
-        if let Some(frame) = frame.filter(|&frame| frame > 0) {
+        if let Volumes::One(Some(frame @ 1..)) = volumes {
             return Err(IoError::input(
                 path,
                 "frame",
@@ -85,6 +86,33 @@ impl Photo {
 
     pub(crate) fn sha256(&self) -> String {
         pbt_volume::sha256_hex(&[&self.bytes])
+    }
+
+    /// Number of colours, without transparency: 3 or 1.
+    pub(crate) fn colours(&self) -> usize {
+        if self.color.has_color() { 3 } else { 1 }
+    }
+
+    /// Red, green and blue, each as an image of grey values.
+    pub(crate) fn load_colours(self) -> Result<(Vec<RawImage>, Vec<String>), IoError> {
+        let bad = |what: String| IoError::input(&self.path, "pixels", what, REPAIR);
+        let decoder = decoder(&self.bytes, self.format).map_err(|e| bad(e.to_string()))?;
+        let image = DynamicImage::from_decoder(decoder).map_err(|e| bad(e.to_string()))?;
+        let (voxel_type, bytes): (_, Vec<u8>) = if self.depth() > 1 {
+            let values = image.into_rgb16().into_raw();
+            (VoxelType::U16, values.iter().flat_map(|value| value.to_le_bytes()).collect())
+        } else {
+            (VoxelType::U8, image.into_rgb8().into_raw())
+        };
+        let colour = |n: usize| {
+            let size = voxel_type.size();
+            let own = bytes.chunks_exact(3 * size).flat_map(|pixel| &pixel[n * size..][..size]);
+            let raw =
+                RawImage::new(self.geometry.clone(), voxel_type, own.copied().collect(), None);
+            raw.ok_or_else(|| bad("are not as many as the header says".into()))
+        };
+        let colours = (0..3).map(colour).collect::<Result<_, _>>()?;
+        Ok((colours, self.warnings))
     }
 
     /// The pixels; colours as their luma (ITU-R BT.709).

@@ -1,10 +1,8 @@
 //! Reading images of any known format.
 
 use crate::IoError;
-use crate::dicom;
 use crate::loaded::{Loaded, ReadOptions};
 use crate::open_image::OpenImage;
-use crate::regular_file::read_start;
 use pbt_volume::{Volume, hex};
 use rayon::prelude::*;
 use sha2::{Digest, Sha256};
@@ -16,9 +14,13 @@ pub struct Image {
     /// Real values (scaling applied) in LPS millimetres. Voxels may be NaN or infinite; a warning
     /// then says how many.
     pub volume: Volume<f32>,
+    /// The channels after the first, which is [`Image::volume`]; each may have a grid of its own.
+    pub further: Vec<Volume<f32>>,
     /// SHA-256 of the file's bytes, lower-case hexadecimal; of header and data file one after the
     /// other where there are two. Of a DICOM series it is that of the list of its files' hashes,
-    /// slice by slice, so that names, folders and packing do not count.
+    /// slice by slice, so that names, folders and packing do not count. Of several channels that of
+    /// the list of the channels' hashes as [`Image::in_memory`] has them, so that packing does not
+    /// count there, either.
     pub sha256: String,
     /// What the user should know about the file, `FIELD: text` each.
     pub warnings: Vec<String>,
@@ -29,39 +31,71 @@ pub struct Image {
 impl Image {
     /// With a warning where voxels are not finite.
     pub(crate) fn new(volume: Volume<f32>, sha256: String, mut warnings: Vec<String>) -> Self {
-        let not_finite = volume.data().par_iter().filter(|v| !v.is_finite()).count();
-        if not_finite > 0 {
-            warnings.push(format!(
-                "voxel data: {not_finite} of {} voxels are NaN or infinite",
-                volume.data().len()
-            ));
+        warnings.extend(not_finite(&volume));
+        Self { volume, further: Vec::new(), sha256, warnings, in_pixels: false }
+    }
+
+    /// The channels of an image, at least one, in their order.
+    ///
+    /// # Panics
+    /// Without channels.
+    pub fn of_channels(channels: Vec<Volume<f32>>, mut warnings: Vec<String>) -> Self {
+        let hashes: Vec<String> = channels.iter().map(sha256_of).collect();
+        let mut channels = channels.into_iter();
+        let first = channels.next().expect("an image has a channel");
+        let further: Vec<Volume<f32>> = channels.collect();
+        warnings.extend(further.iter().filter_map(not_finite));
+        let sha256 = match &hashes[..] {
+            [only] => only.clone(),
+            several => pbt_volume::sha256_hex(&[several.concat().as_bytes()]),
+        };
+        Self { further, ..Self::new(first, sha256, warnings) }
+    }
+
+    /// All channels.
+    pub fn channels(&self) -> Vec<Volume<f32>> {
+        std::iter::once(&self.volume).chain(&self.further).cloned().collect()
+    }
+
+    /// The channels of these numbers, in this order.
+    ///
+    /// # Panics
+    /// When there is no such channel, or none is wanted.
+    pub fn with_channels(self, numbers: &[usize]) -> Self {
+        if numbers.iter().copied().eq(0..=self.further.len()) {
+            return self;
         }
-        Self { volume, sha256, warnings, in_pixels: false }
+        let all = self.channels();
+        let chosen = numbers.iter().map(|&n| all[n].clone()).collect();
+        Self { in_pixels: self.in_pixels, ..Self::of_channels(chosen, self.warnings) }
     }
 
     /// An image that is in no file. Its hash is that of 16 numbers of 8 bytes, the affine to LPS mm
     /// row by row, and of the voxels as numbers of 4 bytes, i fastest, all little-endian.
     pub fn in_memory(volume: Volume<f32>) -> Self {
-        let affine = volume.geometry().affine().transpose();
-        let mut hasher = Sha256::new();
-        affine.iter().for_each(|number| hasher.update(number.to_le_bytes()));
-        for part in volume.data().chunks(1 << 14) {
-            let bytes: Vec<u8> = part.iter().flat_map(|voxel| voxel.to_le_bytes()).collect();
-            hasher.update(bytes);
-        }
-        Self::new(volume, hex(&hasher.finalize()), Vec::new())
+        let sha256 = sha256_of(&volume);
+        Self::new(volume, sha256, Vec::new())
     }
 }
 
-/// File name extensions of images, longest first where one ends another.
-pub(crate) const EXTENSIONS: [&str; 13] = [
-    "nii.gz", "nii", "hdr.gz", "hdr", "mha", "mhd", "nrrd", "nhdr", "png", "jpg", "jpeg", "tif",
-    "tiff",
-];
+/// A warning where voxels are not finite.
+fn not_finite(volume: &Volume<f32>) -> Option<String> {
+    let count = volume.data().par_iter().filter(|v| !v.is_finite()).count();
+    let all = volume.data().len();
+    (count > 0).then(|| format!("voxel data: {count} of {all} voxels are NaN or infinite"))
+}
 
-/// What [`case_name`] takes off a file name.
-const CASE_EXTENSIONS: [&str; 12] =
-    ["nii", "gz", "mha", "mhd", "nrrd", "nhdr", "zip", "png", "jpg", "jpeg", "tif", "tiff"];
+/// Hash of affine and voxels.
+fn sha256_of(volume: &Volume<f32>) -> String {
+    let affine = volume.geometry().affine().transpose();
+    let mut hasher = Sha256::new();
+    affine.iter().for_each(|number| hasher.update(number.to_le_bytes()));
+    for part in volume.data().chunks(1 << 14) {
+        let bytes: Vec<u8> = part.iter().flat_map(|voxel| voxel.to_le_bytes()).collect();
+        hasher.update(bytes);
+    }
+    hex(&hasher.finalize())
+}
 
 /// Reads an image: NIfTI-1 or -2 (`.nii`, `.nii.gz`, `.hdr` with `.img`), MetaImage (`.mha`,
 /// `.mhd`), NRRD (`.nrrd`, `.nhdr`), DICOM (a file, a folder with all below it, or a zip archive),
@@ -98,20 +132,12 @@ pub fn read_raw_with(path: &Path, options: &ReadOptions) -> Result<Loaded, IoErr
     OpenImage::open(path, options)?.read_raw()
 }
 
-/// Whether a file is DICOM, or a zip archive of such files, by its first bytes or its name; for
-/// files without an extension that says more.
-pub fn is_dicom_path(path: &Path) -> bool {
-    let named = extension(path, &["dcm", "ima", "zip"]).is_some();
-    read_start(path, 132).is_some_and(|start| named || dicom::is_dicom(&start))
-}
-
 /// Reads a label map, of any format and voxel type that [`read_image`] takes.
 ///
 /// # Errors
 /// As [`read_image`], and when a voxel is not an integer from 0 to 65535.
 pub fn read_labels(path: &Path) -> Result<Volume<u16>, IoError> {
     let image = OpenImage::open(path, &ReadOptions::default())?;
-    image.check_memory()?;
     image.load()?.raw.to_labels().map_err(|value| no_label(path, value, u16::MAX.into()))
 }
 
@@ -122,73 +148,9 @@ pub(crate) fn no_label(path: &Path, value: f64, most: u32) -> IoError {
     IoError::input(path, "voxel data", problem, advice)
 }
 
-/// Whether the file's name is that of an image (an `.img` file is only a part of one).
-pub fn is_image_path(path: &Path) -> bool {
-    extension(path, &EXTENSIONS).is_some()
-}
-
-/// The name of a case: the file's name without `.nii`, `.gz`, `.mha`, `.mhd`, `.nrrd`, `.nhdr`,
-/// `.zip`, `.png`, `.jpg`, `.jpeg`, `.tif`, `.tiff`.
-pub fn case_name(path: &Path) -> String {
-    // A path such as `.` has a name only once it is resolved.
-    let resolved = if path.file_name().is_none() { path.canonicalize().ok() } else { None };
-    let name =
-        resolved.as_deref().unwrap_or(path).file_name().unwrap_or_default().to_string_lossy();
-    let mut stem: &str = &name;
-    while let Some(extension) = CASE_EXTENSIONS.iter().find(|e| ends_with_extension(stem, e)) {
-        stem = &stem[..stem.len() - extension.len() - 1];
-    }
-    // It becomes the name of files and is printed.
-    stem.replace(char::is_control, "_")
-}
-
-pub(crate) fn extension<'a>(path: &Path, known: &[&'a str]) -> Option<&'a str> {
-    let name = path.file_name()?.to_string_lossy();
-    known.iter().find(|e| ends_with_extension(&name, e)).copied()
-}
-
-/// Whether `name` is something, a dot and the extension, in any case.
-pub(crate) fn ends_with_extension(name: &str, extension: &str) -> bool {
-    let Some(at) = name.len().checked_sub(extension.len() + 1).filter(|&at| at > 0) else {
-        return false;
-    };
-    name.is_char_boundary(at)
-        && name.as_bytes()[at] == b'.'
-        && name[at + 1..].eq_ignore_ascii_case(extension)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_of_cases() {
-        for (file, case) in [
-            ("a/b/head.nii.gz", "head"),
-            ("head.NII.GZ", "head"),
-            ("head.t1.nrrd", "head.t1"),
-            ("x.mha", "x"),
-            ("x.mhd", "x"),
-            ("x.nhdr", "x"),
-            ("series.zip", "series"),
-            ("wing.JPG", "wing"),
-            ("head", "head"),
-            (".nii", ".nii"),
-            ("é.nii", "é"),
-        ] {
-            assert_eq!(case_name(Path::new(file)), case);
-        }
-    }
-
-    #[test]
-    fn images_by_name() {
-        for name in ["a.nii", "a.nii.gz", "a.hdr", "a.MHA", "a.nrrd"] {
-            assert!(is_image_path(Path::new(name)), "{name}");
-        }
-        for name in ["a.img", "a.json", "a.gz", "nii", "a.mrk.json", ""] {
-            assert!(!is_image_path(Path::new(name)), "{name}");
-        }
-    }
 
     #[test]
     fn folders_strangers_and_missing_files_are_named() {

@@ -188,6 +188,7 @@ impl ResultFile {
     pub fn without_paths(mut self) -> Self {
         self.run.input_path.clear();
         self.run.model_path.clear();
+        self.run.options.remove("further");
         self
     }
 

@@ -46,6 +46,15 @@ pub(crate) enum Start {
     End,
 }
 
+/// Which of the volumes that lie one after the other are wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Volumes {
+    /// One, by its number; the only one where there is no number.
+    One(Option<usize>),
+    /// All of them: channels.
+    All,
+}
+
 /// Which of the volumes that lie one after the other.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Frame {
@@ -54,7 +63,8 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
-    /// The wanted one of `of` volumes; `field` says in the header how many there are.
+    /// The wanted one of `of` volumes, the last where all are wanted; `field` says in the header how
+    /// many there are.
     ///
     /// # Errors
     /// When there are several and none is named, or there is none of that number.
@@ -62,8 +72,12 @@ impl Frame {
         path: &Path,
         field: &str,
         of: usize,
-        wanted: Option<usize>,
+        wanted: Volumes,
     ) -> Result<Self, IoError> {
+        let wanted = match wanted {
+            Volumes::One(wanted) => wanted,
+            Volumes::All => Some(of.saturating_sub(1)),
+        };
         match wanted {
             None if of == 1 => Ok(Self { wanted: 0, of }),
             None => {
@@ -176,10 +190,43 @@ impl StoredImage {
         self.stored.sha256()
     }
 
-    /// Takes the voxels out.
+    /// Number of volumes in the file.
+    pub(crate) fn volumes(&self) -> usize {
+        self.stored.frame.of
+    }
+
+    /// Takes the voxels of the wanted volume out.
     pub(crate) fn load(self) -> Result<Loaded, IoError> {
-        let Self { stored, place, geometry, voxel_type, scaling, warnings } = self;
+        let (bytes, sha256) = self.bytes(0)?;
+        let raw = self.volume(bytes)?;
+        Ok(Loaded { raw, sha256, warnings: self.warnings })
+    }
+
+    /// Takes the voxels of the wanted volume and of all before it out, and gives the warnings.
+    pub(crate) fn load_all(self) -> Result<(Vec<RawImage>, Vec<String>), IoError> {
+        let before = self.stored.frame.wanted;
+        let (bytes, _) = self.bytes(before)?;
+        let all = bytes.chunks(self.place.size).map(|bytes| self.volume(bytes.to_vec()));
+        Ok((all.collect::<Result<_, _>>()?, self.warnings))
+    }
+
+    fn volume(&self, bytes: Vec<u8>) -> Result<RawImage, IoError> {
+        let of = (self.geometry.clone(), self.voxel_type, bytes, self.scaling);
+        RawImage::new(of.0, of.1, of.2, of.3).ok_or_else(|| {
+            IoError::input(
+                &self.stored.header.path,
+                "header",
+                "asks for more voxels than memory can hold",
+                "crop or downsample the volume first",
+            )
+        })
+    }
+
+    /// The bytes of the wanted volume and of so many before it, little-endian, and the file's hash.
+    fn bytes(&self, before: usize) -> Result<(Vec<u8>, String), IoError> {
+        let Self { stored, place, voxel_type, .. } = self;
         let file = stored.detached.as_ref().unwrap_or(&stored.header);
+        let before = before * place.size;
         let (sha256, bytes) = rayon::join(
             || stored.sha256(),
             || {
@@ -187,8 +234,8 @@ impl StoredImage {
                     &file.path,
                     &file.bytes[place.file_offset..],
                     stored.compression,
-                    place.stream_offset,
-                    place.size,
+                    place.stream_offset - before,
+                    place.size + before,
                 )
             },
         );
@@ -196,14 +243,6 @@ impl StoredImage {
         if stored.big_endian {
             swap_bytes(&mut bytes, voxel_type.size());
         }
-        let raw = RawImage::new(geometry, voxel_type, bytes, scaling).ok_or_else(|| {
-            IoError::input(
-                &stored.header.path,
-                "header",
-                "asks for more voxels than memory can hold",
-                "crop or downsample the volume first",
-            )
-        })?;
-        Ok(Loaded { raw, sha256, warnings })
+        Ok((bytes, sha256))
     }
 }

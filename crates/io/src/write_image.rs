@@ -1,8 +1,8 @@
 //! Writing images: NIfTI-1 (`.nii`, `.nii.gz`), MetaImage (`.mha`, `.mhd`) and NRRD (`.nrrd`,
 //! `.nhdr`), voxels and affine as they are.
 
+use crate::file_names::ends_with_extension;
 use crate::raw::{RawImage, Scaling, VoxelType};
-use crate::read_image::ends_with_extension;
 use crate::{IoError, write_atomically};
 use flate2::Compression;
 use flate2::write::{GzEncoder, ZlibEncoder};

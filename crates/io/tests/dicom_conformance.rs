@@ -93,7 +93,7 @@ fn with_step(image: &RawImage, step: Vector3<f64>) -> RawImage {
 }
 
 fn options(series: Option<String>, frame: Option<usize>) -> ReadOptions {
-    ReadOptions { series, frame }
+    ReadOptions { series, frame, ..ReadOptions::default() }
 }
 
 /// All volumes that a path holds, each as it would be chosen.

@@ -17,6 +17,7 @@ fn check(folder: &Path, name: &str, case: &Value) {
     let options = ReadOptions {
         series: case["series"].as_str().map(str::to_owned),
         frame: case["frame"].as_u64().map(|frame| frame as usize),
+        ..ReadOptions::default()
     };
     let outcome = read_raw_with(&path, &options);
     if let Some(word) = case["refuse"].as_str() {

@@ -29,7 +29,9 @@ pub(crate) fn read_image(
     series: Option<String>,
     frame: Option<usize>,
 ) -> PyResult<Arrays<'_>> {
-    let read = move |_: &_| Ok(read_image_with(&path, &ReadOptions { series, frame })?.volume);
+    let read = move |_: &_| {
+        Ok(read_image_with(&path, &ReadOptions { series, frame, ..ReadOptions::default() })?.volume)
+    };
     let volume = off_interpreter(py, Interrupted::Left, None, read)?;
     let affine = volume.geometry().affine();
     let affine = Array2::from_shape_fn((4, 4), |(row, column)| affine[(row, column)]);

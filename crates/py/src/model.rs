@@ -67,12 +67,13 @@ impl Model {
     }
 
     /// Detects in an image file or a DICOM folder.
-    #[pyo3(signature = (path, case_id, series, frame, labels, device, threads))]
+    #[pyo3(signature = (path, further, case_id, series, frame, labels, device, threads))]
     #[expect(clippy::too_many_arguments, reason = "keywords of Python")]
     fn detect_file(
         &self,
         py: Python<'_>,
         path: PathBuf,
+        further: Vec<PathBuf>,
         case_id: Option<String>,
         series: Option<String>,
         frame: Option<usize>,
@@ -81,7 +82,7 @@ impl Model {
         threads: Option<u16>,
     ) -> PyResult<ImageResult> {
         let model = Arc::clone(&self.loaded);
-        let options = ReadOptions { series, frame };
+        let options = ReadOptions { series, frame, further, ..ReadOptions::default() };
         let detect = move |_: &_| {
             let case_id = case_id.unwrap_or_else(|| case_name(&path));
             let input = Input { case_id: &case_id, path: &path, options: &options };

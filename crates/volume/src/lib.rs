@@ -49,8 +49,10 @@ pub use pose::{
 pub use pyramid::{Pyramid, downsample2};
 pub use random::Random;
 pub use resample::{Padding, resample};
-pub use structure::{Instances, LANDMARKS_BOX, MOST_STRUCTURES, StructureKind, StructureSpec};
+pub use structure::{
+    Instances, LANDMARKS_BOX, MOST_CHANNELS, MOST_STRUCTURES, StructureKind, StructureSpec,
+};
 pub use system_memory::MemorySeen;
-pub use trimmed::trimmed;
+pub use trimmed::{trimmed, trimmed_channels};
 pub use volume::Volume;
 pub use working::working_geometry;

@@ -28,30 +28,61 @@ pub fn downsample2(v: &Volume<u16>) -> Volume<u16> {
     Volume::new(geometry, data)
 }
 
-/// A volume at several resolutions, each level half of the one before.
+/// An image at several resolutions, each level half of the one before; of an image of several
+/// channels a level has a volume of each, all on one grid.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pyramid {
-    levels: Vec<Volume<u16>>,
+    volumes: Vec<Volume<u16>>,
+    channels: usize,
 }
 
 impl Pyramid {
     /// `levels` levels, at least one, the given volume being the finest.
     pub fn new(finest: Volume<u16>, levels: usize) -> Self {
-        Self { levels: vec![finest] }.with_levels(levels)
+        Self::of_channels(vec![finest], levels)
+    }
+
+    /// `levels` levels, at least one, of an image of several channels that lie on one grid.
+    ///
+    /// # Panics
+    /// Without channels.
+    pub fn of_channels(finest: Vec<Volume<u16>>, levels: usize) -> Self {
+        assert!(!finest.is_empty(), "an image has a channel");
+        Self { channels: finest.len(), volumes: finest }.with_levels(levels)
     }
 
     /// The same with `levels` levels at least.
     pub fn with_levels(&self, levels: usize) -> Self {
-        let mut all = self.levels.clone();
-        while all.len() < levels {
-            all.push(downsample2(&all[all.len() - 1]));
+        let mut all = self.volumes.clone();
+        while all.len() < levels * self.channels {
+            all.push(downsample2(&all[all.len() - self.channels]));
         }
-        Self { levels: all }
+        Self { volumes: all, channels: self.channels }
     }
 
-    /// The levels, finest first.
-    pub fn levels(&self) -> &[Volume<u16>] {
-        &self.levels
+    /// Number of levels.
+    pub fn levels(&self) -> usize {
+        self.volumes.len() / self.channels
+    }
+
+    /// Number of channels of each level.
+    pub fn channels(&self) -> usize {
+        self.channels
+    }
+
+    /// Level after level, finest first, the channels of each one after the other.
+    pub fn volumes(&self) -> &[Volume<u16>] {
+        &self.volumes
+    }
+
+    /// The channels of a level, 0 the finest.
+    pub fn level(&self, level: usize) -> &[Volume<u16>] {
+        &self.volumes[level * self.channels..][..self.channels]
+    }
+
+    /// The grid of a level, 0 the finest.
+    pub fn geometry(&self, level: usize) -> &Geometry {
+        self.level(level)[0].geometry()
     }
 }
 
@@ -91,10 +122,27 @@ mod tests {
     fn levels_halve() {
         let v = Volume::filled(Geometry::isotropic([9, 4, 1], 1e9).unwrap(), 4095u16);
         let pyramid = Pyramid::new(v.clone(), 4);
-        assert_eq!(pyramid.levels()[0], v);
-        let shapes: Vec<_> = pyramid.levels().iter().map(Volume::shape).collect();
+        assert_eq!(pyramid.level(0), [v.clone()]);
+        let shapes: Vec<_> = pyramid.volumes().iter().map(Volume::shape).collect();
         assert_eq!(shapes, [[9, 4, 1], [5, 2, 1], [3, 1, 1], [2, 1, 1]]);
-        assert!(pyramid.levels().iter().all(|level| level.data().iter().all(|&v| v == 4095)));
-        assert_eq!(Pyramid::new(v, 0).levels().len(), 1);
+        assert!(pyramid.volumes().iter().all(|level| level.data().iter().all(|&v| v == 4095)));
+        assert_eq!(Pyramid::new(v, 0).levels(), 1);
+    }
+
+    #[test]
+    fn each_channel_is_halved_by_itself() {
+        let geometry = Geometry::isotropic([9, 4, 6], 1.0).unwrap();
+        let channel = |n: usize| {
+            Volume::from_fn(geometry.clone(), |i, j, k| {
+                ((i * 31 + j * 7 + k * n * 100) % 4096) as u16
+            })
+        };
+        let both = Pyramid::of_channels(vec![channel(1), channel(5)], 2).with_levels(3);
+        assert_eq!((both.levels(), both.channels(), both.volumes().len()), (3, 2, 6));
+        for (c, n) in [1, 5].into_iter().enumerate() {
+            let alone = Pyramid::new(channel(n), 3);
+            assert!((0..3).all(|level| both.level(level)[c] == alone.level(level)[0]));
+            assert_eq!(both.geometry(2), alone.geometry(2));
+        }
     }
 }

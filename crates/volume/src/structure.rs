@@ -59,6 +59,9 @@ pub enum Instances {
 /// with each other still takes no time.
 pub const MOST_STRUCTURES: usize = 5000;
 
+/// Most channels of an image: what the tables of a device are made for.
+pub const MOST_CHANNELS: usize = 4;
+
 /// The box that stands for all landmarks of a data set without boxes. It is found as any other box and
 /// is not among the results; no structure of a data set may have its name.
 pub const LANDMARKS_BOX: &str = "(box of the landmarks)";

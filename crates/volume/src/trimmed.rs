@@ -10,6 +10,26 @@ use std::ops::Range;
 /// Planes are taken off until every outer plane has two values. The order does not matter: what is
 /// constant in a larger region is constant in a smaller one.
 pub fn trimmed(image: &Volume<f32>) -> Volume<f32> {
+    match region(image) {
+        Some(region) => part(image, &region),
+        None => image.clone(),
+    }
+}
+
+/// The channels of one image without what only surrounds the first: it is [`trimmed`], channels on its
+/// grid lose the same planes, and those on other grids stay as they are.
+pub fn trimmed_channels(channels: &[Volume<f32>]) -> Vec<Volume<f32>> {
+    let Some(first) = channels.first() else { return Vec::new() };
+    let Some(region) = region(first) else { return channels.to_vec() };
+    let cut = |channel: &Volume<f32>| match channel.geometry() == first.geometry() {
+        true => part(channel, &region),
+        false => channel.clone(),
+    };
+    channels.iter().map(cut).collect()
+}
+
+/// What is left of an image that is trimmed; `None` where that is all of it.
+fn region(image: &Volume<f32>) -> Option<[Range<usize>; 3]> {
     let mut region = image.shape().map(|n| 0..n);
     loop {
         let before = region.clone();
@@ -25,14 +45,16 @@ pub fn trimmed(image: &Volume<f32>) -> Volume<f32> {
             break;
         }
     }
-    if region == image.shape().map(|n| 0..n) || is_constant(image, &region) {
-        return image.clone();
-    }
+    let whole = region == image.shape().map(|n| 0..n) || is_constant(image, &region);
+    (!whole).then_some(region)
+}
+
+fn part(image: &Volume<f32>, region: &[Range<usize>; 3]) -> Volume<f32> {
     let geometry = image.geometry().part(
         region.each_ref().map(|range| range.start),
         region.each_ref().map(ExactSizeIterator::len),
     );
-    Volume::new(geometry, rows(image, &region).flatten().copied().collect())
+    Volume::new(geometry, rows(image, region).flatten().copied().collect())
 }
 
 /// The part of a region at one index of an axis.
@@ -91,6 +113,22 @@ mod tests {
             prop_assert_eq!(found.data(), image.data());
             prop_assert!(found.geometry().origin().distance_mm(&image.geometry().origin()) < 1e-9);
         }
+    }
+
+    #[test]
+    fn further_channels_lose_what_the_first_one_loses() {
+        let geometry = Geometry::isotropic([4, 5, 6], 1.5).unwrap();
+        let image =
+            Volume::from_fn(geometry.clone(), |i, j, k| ((i * 7 + j * 5 + k * 3) % 11) as f32);
+        let first = padded(&image, [[1, 2, 0], [3, 0, 1]], 0.0);
+        let second =
+            Volume::from_fn(first.geometry().clone(), |i, j, k| (i + 10 * j + 100 * k) as f32);
+        let found = trimmed_channels(&[first, second, image.clone()]);
+        assert_eq!(found[0].data(), image.data());
+        assert_eq!(found[1].geometry(), found[0].geometry());
+        assert_eq!(found[1].at(0, 0, 0), 21.0);
+        // On a grid of its own.
+        assert_eq!(found[2].geometry(), &geometry);
     }
 
     #[test]

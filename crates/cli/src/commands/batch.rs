@@ -28,6 +28,7 @@ use std::time::Instant;
 use tables::{Row, row_of_failure, rows_of_result, write_tables};
 
 pub(crate) use cases::images_below;
+use cases::without_channels;
 pub use cases::{BatchCase, batch_cases};
 
 /// The record of the run.
@@ -88,7 +89,7 @@ pub(super) fn run(args: &Batch, global: &Global) -> Result<ExitCode, Failure> {
     model.check_output(output)?;
     let crops = Crops::from(&args.crop);
     crops.check(&model)?;
-    let cases = batch_cases(&args.input)?;
+    let cases = without_channels(batch_cases(&args.input)?, model.model.channels().len());
     make_folder(&args.output)?;
     remove_leftovers(&args.output);
     for file in [tables::CSV, tables::PARQUET, RUN_FILE] {
@@ -104,7 +105,7 @@ pub(super) fn run(args: &Batch, global: &Global) -> Result<ExitCode, Failure> {
     let earlier = own.par_iter().map(|&place| {
         let case = &cases[place];
         let result = args.resume.then(|| earlier_result(&args.output, case, &model, output));
-        result.flatten().filter(|result| is_of_this_image(case, result))
+        result.flatten().filter(|result| is_of_this_image(case, &model, result))
     });
     for (&place, result) in own.iter().zip(earlier.collect::<Vec<_>>()) {
         counts.cases += 1;

@@ -10,15 +10,19 @@ use crate::session::{
     Crops, Device, Explained, Found, Input, LoadedModel, VoxelOutput, explain_file, label_file,
     write_results,
 };
-use pbt_io::{DetectionRecord, LabelRecord, ResultFile, case_name};
+use pbt_io::{DetectionRecord, LabelRecord, ReadOptions, ResultFile, case_name};
 use pbt_volume::Status;
 use std::process::ExitCode;
 
 pub(super) fn run(args: &Detect, global: &Global) -> Result<ExitCode, Failure> {
     let device = open_device(global)?;
     let model = LoadedModel::open(&args.model)?;
-    let (case_id, options) = (case_name(&args.input), args.volume.options());
-    let input = Input { case_id: &case_id, path: &args.input, options: &options };
+    let Some((path, further)) = args.input.split_first() else {
+        return Err(Failure::usage("--input: is missing (name an image)"));
+    };
+    let options = ReadOptions { further: further.to_vec(), ..args.volume.options() };
+    let case_id = case_name(path);
+    let input = Input { case_id: &case_id, path, options: &options };
     if args.explain && model.model.regions.is_some() {
         return Err(Failure::usage("--explain: explains boxes and landmarks, not regions"));
     }
@@ -38,7 +42,7 @@ pub(super) fn run(args: &Detect, global: &Global) -> Result<ExitCode, Failure> {
     result
         .warnings
         .iter()
-        .for_each(|w| say(global.quiet, format_args!("warning: {}: {w}", args.input.display())));
+        .for_each(|w| say(global.quiet, format_args!("warning: {}: {w}", path.display())));
     for d in &result.detections {
         let place = match (d.position_lps_mm, d.volume_ml) {
             (Some(p), _) if result.is_in_pixels() => format!("({:.2}, {:.2}) pixels", p[0], p[1]),

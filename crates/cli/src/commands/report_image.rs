@@ -6,7 +6,7 @@ use pbt_io::{ReadOptions, ResultFile, read_image_with, read_labels, segment_name
 use pbt_report::{Scene, SceneStructure};
 use pbt_volume::{IntensityPolicy, Volume};
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// An image and its labels, which scenes borrow.
 pub(super) struct ShownImage {
@@ -28,7 +28,13 @@ impl ShownImage {
             return Err(Failure::other("the result does not say where its image is"));
         }
         let option = |key: &str| result.run.options.get(key);
+        let texts = |key: &str| -> Vec<String> {
+            let list = option(key).and_then(|v| v.as_array()).into_iter().flatten();
+            list.filter_map(|v| v.as_str().map(str::to_owned)).collect()
+        };
         let options = ReadOptions {
+            channels: texts("channels"),
+            further: texts("further").into_iter().map(PathBuf::from).collect(),
             series: option("series").and_then(|v| v.as_str()).map(str::to_owned),
             frame: option("frame").and_then(serde_json::Value::as_u64).map(|n| n as usize),
         };

@@ -8,7 +8,7 @@ use pbt_io::{
 };
 use pbt_volume::{
     Geometry, Instances, LANDMARKS_BOX, Plane, PointLps, Pose, StructureKind, StructureSpec,
-    Volume, trimmed,
+    Volume, trimmed, trimmed_channels,
 };
 use rayon::prelude::*;
 use std::collections::BTreeSet;
@@ -302,6 +302,7 @@ pub(super) fn case_list(dataset: &Dataset, cases: impl Iterator<Item = ListedCas
     CaseList {
         name: dataset.name.clone(),
         modality: dataset.modality.to_string(),
+        channels: dataset.channels().to_vec(),
         cases: cases.collect(),
     }
 }
@@ -371,11 +372,15 @@ impl TrainingData for TrainingCases {
     }
 
     fn image(&self, case: usize) -> Result<Volume<f32>, Failure> {
+        Ok(self.channels(case)?.swap_remove(0))
+    }
+
+    fn channels(&self, case: usize) -> Result<Vec<Volume<f32>>, Failure> {
         let case = &self.cases[case];
-        let image = trimmed(&case.spec.read_image()?.volume);
+        let channels = trimmed_channels(&case.spec.read_image()?.channels());
         Ok(match &case.plane {
-            Some(plane) => plane.laid_flat(&image),
-            None => image,
+            Some(plane) => channels.iter().map(|channel| plane.laid_flat(channel)).collect(),
+            None => channels,
         })
     }
 

@@ -25,6 +25,10 @@ impl Crops {
         known.extend(boxes.flat_map(|s| s.landmarks()).map(|l| l.name.as_str()));
         let regions = model.model.regions.iter().flat_map(|forest| &forest.regions);
         known.extend(regions.map(|region| region.name.as_str()));
+        if !self.names.is_empty() && !model.model.channels().is_empty() {
+            let what = "--crop: takes images of one channel (cut the files of the channels with other tools)";
+            return Err(Failure::input(&model.path, what));
+        }
         let unknown = self.names.iter().find(|name| !known.contains(&name.as_str()));
         unknown.map_or(Ok(()), |name| {
             Err(Failure::input(&model.path, format!("--crop: {}", there_is_no(name, &known))))

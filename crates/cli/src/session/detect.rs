@@ -1,5 +1,6 @@
 //! Detection in one image.
 
+use crate::session::channels::Reading;
 use crate::session::{Device, Failure, LoadedModel, VoxelOutput};
 use pbt_detect::{
     Detections, Explanation, FoundComponent, FoundRegion, LabelFound, LabelOutput,
@@ -35,6 +36,8 @@ impl<'a> From<&'a CaseSpec> for Input<'a> {
 /// An image whose header says that it can be searched, and what that takes.
 pub struct Admitted<'a> {
     image: OpenImage,
+    /// The channels that the model takes.
+    taken: Vec<usize>,
     input: Input<'a>,
     /// The most bytes that are held at a time until its result is there.
     pub memory_bytes: u64,
@@ -45,11 +48,12 @@ pub struct Admitted<'a> {
 /// # Errors
 /// Exit code 4 when the image cannot be read or used, or needs more memory than there is.
 pub fn admit<'a>(model: &LoadedModel, input: Input<'a>) -> Result<Admitted<'a>, Failure> {
-    let image = OpenImage::open(input.path, input.options)?;
+    let Reading { options, taken } = Reading::new(model, input)?;
+    let image = OpenImage::open(input.path, &options)?;
     let searching = model.memory_bytes(image.geometry()).map_err(|e| e.about(input.path))?;
     let memory_bytes = image.memory_bytes().max(searching);
     check_memory_limit(memory_bytes).map_err(|e| IoError::memory(input.path, &e))?;
-    Ok(Admitted { image, input, memory_bytes })
+    Ok(Admitted { image, taken, input, memory_bytes })
 }
 
 impl Admitted<'_> {
@@ -60,7 +64,7 @@ impl Admitted<'_> {
     /// follows.
     pub fn read(self) -> Result<Image, Failure> {
         check_memory(self.memory_bytes).map_err(|e| IoError::memory(self.input.path, &e))?;
-        Ok(self.image.read()?)
+        Ok(self.image.read()?.with_channels(&self.taken))
     }
 }
 
@@ -143,7 +147,7 @@ pub fn label_image(
     let total_ms = |started: Instant| load_ms + started.elapsed().as_secs_f64() * 1e3;
     let Some(regions) = &model.model.regions else {
         let found = device
-            .detect(&model.model, &image.volume, output.labels())
+            .detect(&model.model, &image.channels(), output.labels())
             .map_err(|e| e.about(input.path))?;
         let times = [load_ms, total_ms(started)];
         return with_voxels(model, input, image, &found, times, (device, output));
@@ -156,7 +160,7 @@ pub fn label_image(
     timing_ms.append(&mut labelling.timing_ms);
     timing_ms.push(("total".to_owned(), total_ms(started)));
     let records = labelling.regions.iter().map(region_record).collect();
-    let result = written(model, input, image, records, timing_ms, device.record.clone());
+    let result = written(model, input, image, records, timing_ms, device.record.clone())?;
     let named = labelling.regions.iter().map(|region| (region.name.clone(), region.value));
     let map = RegionMap { labels: labelling.labels, regions: named.collect() };
     let Labelling { probabilities, leaves, .. } = labelling;
@@ -180,7 +184,7 @@ fn with_voxels(
     } else {
         Vec::new()
     };
-    let mut result = result_of(model, input, image, found, times, device);
+    let mut result = result_of(model, input, image, found, times, device)?;
     let map = labels.flatten().map(|map| {
         let about = found.detections.iter().zip(&map.found);
         about.for_each(|(d, labels)| add_labels(&mut result, &d.name, labels));
@@ -264,7 +268,7 @@ pub fn explain_file(
     let image = admit(model, input)?.read()?;
     let load_ms = started.elapsed().as_secs_f64() * 1e3;
     let (detections, explanations) = device
-        .explain(&model.model, &image.volume, output.labels())
+        .explain(&model.model, &image.channels(), output.labels())
         .map_err(|e| e.about(input.path))?;
     let times = [load_ms, started.elapsed().as_secs_f64() * 1e3];
     let mut found = with_voxels(model, input, &image, &detections, times, (device, output))?;
@@ -280,7 +284,7 @@ fn result_of(
     found: &Detections,
     [load_ms, total_ms]: [f64; 2],
     device: &Device,
-) -> ResultFile {
+) -> Result<ResultFile, Failure> {
     let mut timing_ms = vec![("load".to_owned(), load_ms)];
     timing_ms.extend(found.timing_ms.iter().cloned());
     timing_ms.push(("total".to_owned(), total_ms));
@@ -297,8 +301,8 @@ fn written(
     detections: Vec<DetectionRecord>,
     timing_ms: Vec<(String, f64)>,
     device: DeviceRecord,
-) -> ResultFile {
-    ResultFile::new(
+) -> Result<ResultFile, Failure> {
+    let result = ResultFile::new(
         input.case_id.to_owned(),
         InputRecord::new(image.sha256.clone(), image.volume.geometry()),
         model.record(),
@@ -309,16 +313,20 @@ fn written(
             device,
             input_path: input.path.display().to_string(),
             model_path: model.path.display().to_string(),
-            options: chosen(input.options),
+            options: chosen(&Reading::new(model, input)?.options),
             timing_ms,
         },
-    )
-    .in_pixels(image.in_pixels)
+    );
+    Ok(result.in_pixels(image.in_pixels))
 }
 
-/// Which volume of the input was chosen, as results note it.
+/// Which volume of the input was chosen, and its channels where there are several, as results note it.
 pub fn chosen(options: &ReadOptions) -> BTreeMap<String, Value> {
     let series = options.series.iter().map(|series| ("series".to_owned(), series.clone().into()));
     let frame = options.frame.map(|frame| ("frame".to_owned(), frame.into()));
-    series.chain(frame).collect()
+    let list = |key: &str, all: Vec<Value>| (!all.is_empty()).then(|| (key.to_owned(), all.into()));
+    let names = options.channels.iter().map(|name| name.clone().into()).collect();
+    let paths = options.further.iter().map(|path| path.display().to_string().into()).collect();
+    let channels = list("channels", names).into_iter().chain(list("further", paths));
+    series.chain(frame).chain(channels).collect()
 }

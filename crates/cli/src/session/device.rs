@@ -95,19 +95,19 @@ impl Device {
         matches!(self.processor, Processor::Gpu(_))
     }
 
-    /// Finds every structure of a model in an image.
+    /// Finds every structure of a model in an image, given by its channels.
     ///
     /// # Errors
     /// Those of [`Model::detect`], and exit code 1 when the device fails.
     pub fn detect(
         &self,
         model: &Model,
-        image: &Volume<f32>,
+        channels: &[Volume<f32>],
         masks: bool,
     ) -> Result<Detections, Failure> {
         let found = self.install(|| match masks {
-            false => model.detect(&self.processor, image),
-            true => model.detect_with_masks(&self.processor, image),
+            false => model.detect(&self.processor, channels),
+            true => model.detect_with_masks(&self.processor, channels),
         });
         found.map_err(|e| self.named(e.into()))
     }
@@ -119,10 +119,10 @@ impl Device {
     pub fn explain(
         &self,
         model: &Model,
-        image: &Volume<f32>,
+        channels: &[Volume<f32>],
         masks: bool,
     ) -> Result<(Detections, Vec<Explanation>), Failure> {
-        let found = self.install(|| model.explain(&self.processor, image, masks));
+        let found = self.install(|| model.explain(&self.processor, channels, masks));
         found.map_err(|e| self.named(e.into()))
     }
 

@@ -7,6 +7,7 @@
 
 mod built_in_models;
 mod cases;
+mod channels;
 mod crop;
 mod cross_validation;
 mod detect;

@@ -20,6 +20,7 @@ use pbt_features::{HaarPoolConfig, SteerableSet};
 use pbt_tree::ClassifierParams;
 use pbt_volume::{IntensityPolicy, Padding};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use toml::de::{DeTable, DeValue};
 
 /// The whole configuration of a training, as in a TOML file given by `--config`.
@@ -69,6 +70,9 @@ pub struct WorkingConfig {
     /// images for CT, percentiles otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub intensity: Option<IntensityPolicy>,
+    /// The same for single channels of images of several, by name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub channels: BTreeMap<String, IntensityPolicy>,
     /// What lies outside an image. Automatic: `zero` (air) for CT, `edge` otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub padding: Option<Padding>,
@@ -93,6 +97,10 @@ pub struct PositionConfig {
     pub negatives: usize,
     /// Hypotheses that go on.
     pub keep: usize,
+    /// Name of the channel that is searched, of images of several. Automatic: the one whose search
+    /// comes nearest to the structure in held-out training cases.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub channel: Option<String>,
 }
 
 impl Default for PositionConfig {
@@ -105,6 +113,7 @@ impl Default for PositionConfig {
             copies: 10,
             negatives: 150,
             keep: 20,
+            channel: None,
         }
     }
 }
@@ -369,6 +378,10 @@ impl TrainConfig {
         }
         if let Some(policy) = self.working.intensity {
             policy.check().map_err(|e| DetectError::config("working.intensity", e.to_string()))?;
+        }
+        for (name, policy) in &self.working.channels {
+            let key = format!("working.channels.{name}");
+            policy.check().map_err(|e| DetectError::config(key, e.to_string()))?;
         }
         within("position.voxels_across", self.position.voxels_across, 2.0, 100.0)?;
         within("position.haar.features", self.position.haar.features as f64, 100.0, 100_000.0)?;

@@ -99,6 +99,15 @@ impl Copy {
         Pose { center, orientation: positive(orientation), size_mm }
     }
 
+    /// An image, or a channel of one, as it is in the copy.
+    fn image(&self, of: Volume<f32>) -> Result<Volume<f32>, DetectError> {
+        let mut image = Volume::new(self.geometry(of.geometry())?, of.into_data());
+        if self.gamma != 1.0 {
+            self.contrast(&mut image);
+        }
+        Ok(image)
+    }
+
     fn contrast(&self, image: &mut Volume<f32>) {
         let Ok(range) =
             (IntensityPolicy::Percentiles { low_percent: 1.0, high_percent: 99.0 }).range(image)
@@ -189,14 +198,13 @@ impl<D: TrainingData> TrainingData for Augmented<'_, D> {
 
     fn image(&self, case: usize) -> Result<Volume<f32>, D::Error> {
         let Some(copy) = self.copy(case) else { return self.data.image(case) };
-        let mut image = Volume::new(
-            self.list.geometry(case).clone(),
-            self.data.image(copy.origin)?.into_data(),
-        );
-        if copy.gamma != 1.0 {
-            copy.contrast(&mut image);
-        }
-        Ok(image)
+        Ok(copy.image(self.data.image(copy.origin)?)?)
+    }
+
+    fn channels(&self, case: usize) -> Result<Vec<Volume<f32>>, D::Error> {
+        let Some(copy) = self.copy(case) else { return self.data.channels(case) };
+        let channels = self.data.channels(copy.origin)?.into_iter();
+        Ok(channels.map(|channel| copy.image(channel)).collect::<Result<_, DetectError>>()?)
     }
 
     fn structures(&self) -> Vec<Annotated> {
@@ -476,13 +484,14 @@ mod tests {
         let pyramids = Pyramids::default();
         for levels in [1, 2] {
             let working = WorkingSpec {
+                channels: Vec::new(),
                 spacing_mm: 1.7,
                 levels,
                 padding: Padding::Edge,
                 intensity: IntensityPolicy::Window { low: 0.0, high: 16_000.0 },
             };
             for case in (0..6).chain(0..6) {
-                let expected = working.pyramid(&augmented.image(case).unwrap()).unwrap();
+                let expected = working.pyramid(&augmented.channels(case).unwrap()).unwrap();
                 let found = pyramids.get(&augmented, case, &working).unwrap();
                 assert_eq!(*found, expected, "case {case}, {levels} levels");
             }

@@ -9,6 +9,8 @@ pub struct CaseList {
     pub name: String,
     /// `CT`, `MR`, `US` or another word.
     pub modality: String,
+    /// Names of the channels of every image, where there are several; else none.
+    pub channels: Vec<String>,
     /// The cases; everything else counts them from 0 in this order.
     pub cases: Vec<ListedCase>,
 }
@@ -49,6 +51,15 @@ impl CaseList {
     pub fn is_ct(&self) -> bool {
         self.modality.eq_ignore_ascii_case("CT")
     }
+
+    /// Whether a channel is CT: it is called so, or the images are CT and none of their channels is.
+    pub(crate) fn is_ct_channel(&self, channel: usize) -> bool {
+        let is_ct = |name: &String| name.eq_ignore_ascii_case("CT");
+        match self.channels.iter().any(is_ct) {
+            true => is_ct(&self.channels[channel]),
+            false => self.is_ct(),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -61,6 +72,6 @@ impl CaseList {
             geometry,
         };
         let cases = grids.enumerate().map(case).collect();
-        Self { name: "made".to_owned(), modality: modality.to_owned(), cases }
+        Self { name: "made".to_owned(), modality: modality.to_owned(), channels: Vec::new(), cases }
     }
 }

@@ -37,6 +37,10 @@ impl<D: TrainingData> TrainingData for Part<'_, D> {
         self.data.image(self.kept[case])
     }
 
+    fn channels(&self, case: usize) -> Result<Vec<Volume<f32>>, D::Error> {
+        self.data.channels(self.kept[case])
+    }
+
     fn structures(&self) -> Vec<Annotated> {
         let all = self.data.structures().into_iter();
         all.map(|(name, annotated)| (name, self.of(annotated))).collect()

@@ -37,7 +37,7 @@ impl Pyramids {
         }
         let unusable =
             |e: DetectError| DetectError::training(format!("case {name}"), e.to_string());
-        let pyramid = Arc::new(working.pyramid(&data.image(case)?).map_err(unusable)?);
+        let pyramid = Arc::new(working.pyramid(&data.channels(case)?).map_err(unusable)?);
         if data.shows_its_origin(case) {
             let placed = (geometry.clone(), pyramid.clone());
             self.lock().by_case.entry(name.to_owned()).or_default().push(placed);
@@ -48,7 +48,7 @@ impl Pyramids {
     /// What is kept of the case on this grid, with as many levels as are asked for.
     fn kept(&self, name: &str, geometry: &Geometry, working: &WorkingSpec) -> Option<Arc<Pyramid>> {
         let kept = self.placed(name, geometry, working)?;
-        if kept.levels().len() >= working.levels {
+        if kept.levels() >= working.levels {
             return Some(kept);
         }
         // Not while the lock is held: whoever halves a volume waits for other threads, and meanwhile
@@ -119,6 +119,7 @@ mod tests {
         let geometry = Geometry::isotropic([64; 3], 1.0).unwrap();
         let data = Images { list: CaseList::made("CT", std::iter::repeat_n(geometry, 24)) };
         let working = |levels: usize| WorkingSpec {
+            channels: Vec::new(),
             spacing_mm: 1.0,
             levels,
             padding: Padding::Zero,
@@ -129,7 +130,7 @@ mod tests {
             let pyramids = Pyramids::default();
             let levels = |wanted: usize| -> Vec<usize> {
                 let get = |case| pyramids.get(&data, case, &working(wanted)).unwrap();
-                (0..24).into_par_iter().map(|case| get(case).levels().len()).collect()
+                (0..24).into_par_iter().map(|case| get(case).levels()).collect()
             };
             assert_eq!(pool.install(|| levels(1)), [1; 24]);
             assert_eq!(pool.install(|| levels(4)), [4; 24]);

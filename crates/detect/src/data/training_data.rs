@@ -18,11 +18,21 @@ pub trait TrainingData: Sync {
     fn list(&self) -> &CaseList;
 
     /// Reads the image of a case without what only surrounds it: [`pbt_volume::trimmed`]. An image of
-    /// one slice is laid flat: [`pbt_volume::Plane`].
+    /// one slice is laid flat: [`pbt_volume::Plane`]. Of an image of several channels this is the first.
     ///
     /// # Errors
     /// Whatever the reader says.
     fn image(&self, case: usize) -> Result<Volume<f32>, Self::Error>;
+
+    /// Reads all channels of the image of a case, in the order of [`CaseList::channels`], the first as
+    /// [`TrainingData::image`] has it and the others without the same planes
+    /// ([`pbt_volume::trimmed_channels`]).
+    ///
+    /// # Errors
+    /// Whatever the reader says.
+    fn channels(&self, case: usize) -> Result<Vec<Volume<f32>>, Self::Error> {
+        Ok(vec![self.image(case)?])
+    }
 
     /// The structures to train, each with the cases that have it.
     fn structures(&self) -> Vec<Annotated>;

@@ -39,12 +39,13 @@ impl Model {
         &self,
         backend: &B,
         structure: &StructureModel,
-        image: &Volume<f32>,
+        channels: &[Volume<f32>],
         asked: Asked,
     ) -> Result<(Detections, Vec<Explanation>), DetectError> {
         let mut clock = Clock::default();
-        let on = structure.prepared(backend, image, &mut clock)?;
-        let all = self.instances_on(backend, structure, (&on, image.geometry()), &mut clock)?;
+        let on = structure.prepared(backend, channels, &mut clock)?;
+        let all =
+            self.instances_on(backend, structure, (&on, channels[0].geometry()), &mut clock)?;
         let is_listed = |detection: &&Detection| detection.score >= LISTED_FROM;
         let count = all.iter().take(MOST_LISTED).filter(is_listed).count();
         let mut detections = all;
@@ -54,9 +55,8 @@ impl Model {
         }
         let mut explanations = Vec::new();
         if asked.explanations {
-            let spacing_mm = structure.working.spacing_mm;
             for detection in &detections {
-                explanations.push(structure.explain(backend, &on.image, spacing_mm, detection)?);
+                explanations.push(structure.explain(backend, &on.image, detection)?);
             }
         }
         clock.stop("verification");
@@ -69,11 +69,11 @@ impl Model {
         &self,
         backend: &B,
         structure: &StructureModel,
-        image: &Volume<f32>,
+        channels: &[Volume<f32>],
     ) -> Result<Vec<Detection>, DetectError> {
         let mut clock = Clock::default();
-        let on = structure.prepared(backend, image, &mut clock)?;
-        self.instances_on(backend, structure, (&on, image.geometry()), &mut clock)
+        let on = structure.prepared(backend, channels, &mut clock)?;
+        self.instances_on(backend, structure, (&on, channels[0].geometry()), &mut clock)
     }
 
     fn instances_on<B: Backend>(
@@ -107,11 +107,11 @@ impl StructureModel {
     fn prepared<B: Backend>(
         &self,
         backend: &B,
-        image: &Volume<f32>,
+        channels: &[Volume<f32>],
         clock: &mut Clock,
     ) -> Result<Prepared<'_, B>, DetectError> {
-        let pyramid = self.working.pyramid(image)?;
-        Prepared::new(backend, self, (&pyramid, image.geometry().center()), clock)
+        let pyramid = self.working.pyramid(channels)?;
+        Prepared::new(backend, self, (&pyramid, channels[0].geometry().center()), clock)
     }
 
     /// Looks for the neighbours of instances that are likely, where none was found yet, and for

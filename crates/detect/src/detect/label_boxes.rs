@@ -6,8 +6,9 @@ use crate::masks::labelling::{LabelFound, Labelling, add_probabilities};
 use crate::masks::stage::{Mask, MaskStage};
 use crate::model::Model;
 use crate::segment::probability::LabelProbability;
+use crate::working::spec::WorkingSpec;
 use pbt_tree::LabelBackend;
-use pbt_volume::{Geometry, IntensityPolicy, Status, Volume};
+use pbt_volume::{Geometry, Status, Volume};
 
 /// The labels of an image.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,11 +32,12 @@ impl Model {
     pub(super) fn find_masks<B: LabelBackend>(
         &self,
         backend: &B,
-        image: &Volume<f32>,
+        channels: &[Volume<f32>],
         boxes: Vec<&mut Detection>,
         wanted: bool,
     ) -> Result<Vec<Option<Mask>>, DetectError> {
-        let mut quantised: Vec<(IntensityPolicy, Volume<u16>)> = Vec::new();
+        // The stages of a model may share how images are prepared.
+        let mut quantised: Vec<(WorkingSpec, Vec<Volume<u16>>)> = Vec::new();
         let mut masks = Vec::with_capacity(boxes.len());
         for (structure, detection) in boxes.into_iter().enumerate() {
             let stage = self.masks_of(structure).map(|(stage, _)| stage);
@@ -45,12 +47,16 @@ impl Model {
                 masks.push(None);
                 continue;
             };
-            if !quantised.iter().any(|(policy, _)| *policy == stage.intensity) {
-                let range = stage.intensity.range(image);
-                let range = range.map_err(|e| DetectError::image("voxels", e.to_string()))?;
-                quantised.push((stage.intensity, range.quantise(image)));
+            let working = self.structures[stage.structures[0]].working.clone();
+            let working = WorkingSpec { intensity: stage.intensity, ..working };
+            let same = |(other, _): &&(WorkingSpec, _)| other.has_same_intensities(&working);
+            if !quantised.iter().any(|known| same(&known)) {
+                let all =
+                    channels.iter().enumerate().map(|(n, channel)| working.quantised(n, channel));
+                let all = all.collect::<Result<_, _>>()?;
+                quantised.push((working.clone(), all));
             }
-            let shown = quantised.iter().find(|(policy, _)| *policy == stage.intensity);
+            let shown = quantised.iter().find(same);
             let mask = match shown {
                 Some((_, shown)) => stage.find(backend, shown, &detection.pose)?,
                 None => None,

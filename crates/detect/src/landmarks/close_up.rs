@@ -34,11 +34,7 @@ impl CloseUp {
     /// The tables that it needs.
     pub(crate) fn layout(&self, of_box: &WorkingSpec) -> ImageLayout {
         let working = self.working(of_box);
-        ImageLayout {
-            padding: working.padding,
-            haar: None,
-            channels: (0..working.levels).collect(),
-        }
+        ImageLayout { padding: working.padding, haar: None, channels: working.volumes() }
     }
 
     /// The surroundings of these boxes, which overlap.
@@ -48,14 +44,14 @@ impl CloseUp {
     pub(crate) fn pyramid(
         &self,
         of_box: &WorkingSpec,
-        image: &Volume<f32>,
+        channels: &[Volume<f32>],
         boxes: &[Pose],
     ) -> Result<Pyramid, DetectError> {
         let wider = |pose: &Pose| {
             let more = 2.0 * self.border * pose.mean_size_mm();
             Pose { size_mm: pose.size_mm.map(|edge| edge + more), ..*pose }
         };
-        self.working(of_box).pyramid_of(image, &boxes.iter().map(wider).collect::<Vec<_>>())
+        self.working(of_box).pyramid_of(channels, &boxes.iter().map(wider).collect::<Vec<_>>())
     }
 }
 
@@ -68,7 +64,13 @@ mod tests {
 
     fn spec() -> WorkingSpec {
         let intensity = IntensityPolicy::Window { low: 0.0, high: 100.0 };
-        WorkingSpec { spacing_mm: 2.0, levels: 2, padding: Padding::Edge, intensity }
+        WorkingSpec {
+            spacing_mm: 2.0,
+            levels: 2,
+            padding: Padding::Edge,
+            intensity,
+            channels: Vec::new(),
+        }
     }
 
     fn noise(shape: [usize; 3]) -> Volume<f32> {
@@ -89,21 +91,21 @@ mod tests {
     #[test]
     fn its_voxels_are_those_of_the_whole_image_and_hold_the_box() {
         let (image, close_up) = (noise([41, 38, 35]), CloseUp { halvings: 1, border: 0.2 });
-        let whole = close_up.working(&spec()).pyramid(&image).unwrap();
+        let whole = close_up.working(&spec()).pyramid(std::slice::from_ref(&image)).unwrap();
         let mut random = test_random(5);
         for _ in 0..20 {
             let center = [0, 1, 2].map(|_| random.between(8.0, 28.0));
             let pose = pose(&mut random, center);
-            let part = close_up.pyramid(&spec(), &image, &[pose]).unwrap();
-            assert!(part.levels()[0].geometry().len() < whole.levels()[0].geometry().len());
+            let part = close_up.pyramid(&spec(), std::slice::from_ref(&image), &[pose]).unwrap();
+            assert!(part.geometry(0).len() < whole.geometry(0).len());
             for corner in pose.corners() {
                 assert!(
-                    part.levels()[0].geometry().voxels_outside(corner)
-                        <= whole.levels()[0].geometry().voxels_outside(corner)
+                    part.geometry(0).voxels_outside(corner)
+                        <= whole.geometry(0).voxels_outside(corner)
                 );
             }
-            assert_eq!(part.levels().len(), 3);
-            for (part, whole) in part.levels().iter().zip(whole.levels()) {
+            assert_eq!(part.levels(), 3);
+            for (part, whole) in part.volumes().iter().zip(whole.volumes()) {
                 let [ni, nj, nk] = part.shape();
                 let first = whole
                     .geometry()
@@ -124,8 +126,12 @@ mod tests {
         let (image, pose) = (noise([12, 12, 12]), pose(&mut test_random(6), [5.0; 3]));
         for spacing_mm in [1e-9, 1e-4, 1e9] {
             let spec = WorkingSpec { spacing_mm, ..spec() };
-            assert!(spec.pyramid(&image).is_err());
-            assert!(CloseUp { halvings: 4, border: 0.0 }.pyramid(&spec, &image, &[pose]).is_err());
+            assert!(spec.pyramid(std::slice::from_ref(&image)).is_err());
+            assert!(
+                CloseUp { halvings: 4, border: 0.0 }
+                    .pyramid(&spec, std::slice::from_ref(&image), &[pose])
+                    .is_err()
+            );
         }
     }
 
@@ -134,8 +140,8 @@ mod tests {
         let mut random = test_random(6);
         let close_up = CloseUp { halvings: 1, border: 0.0 };
         let found = close_up
-            .pyramid(&spec(), &noise([12, 12, 12]), &[pose(&mut random, [-500.0, 5.0, 900.0])])
+            .pyramid(&spec(), &[noise([12, 12, 12])], &[pose(&mut random, [-500.0, 5.0, 900.0])])
             .unwrap();
-        assert!(found.levels()[0].shape().iter().all(|n| (1..=12).contains(n)));
+        assert!(found.geometry(0).shape().iter().all(|n| (1..=12).contains(n)));
     }
 }

@@ -282,7 +282,7 @@ fn spec<B: Backend>(
             let mut levels: Vec<u8> = patch.levels.iter().map(level).collect();
             levels.sort_unstable_by(|a, b| b.cmp(a));
             levels.dedup();
-            Patch { grid, levels, edges: regressor.edges }
+            Patch { grid, levels: input.working.volumes_of(&levels), edges: regressor.edges }
         })
         .collect();
     LandmarkRegressorSpec {

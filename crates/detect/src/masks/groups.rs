@@ -10,6 +10,7 @@ use crate::masks::held_out::HeldOutPose;
 use crate::masks::samples::{Instance, classes_on};
 use crate::model::Model;
 use crate::segment::data::IGNORED;
+use crate::working::spec::WorkingSpec;
 use pbt_volume::{Geometry, Padding, Volume, VoxelIndex};
 use std::collections::BTreeMap;
 
@@ -90,9 +91,9 @@ pub(crate) struct Group<'a, D> {
     pub(crate) members: Vec<usize>,
 }
 
-/// The part of a case that counts: the image in 12 bits and its label map.
+/// The part of a case that counts: the channels of its image in 12 bits and its label map.
 pub(crate) struct Loaded {
-    pub(crate) image: Volume<u16>,
+    pub(crate) channels: Vec<Volume<u16>>,
     pub(crate) classes: Volume<u8>,
 }
 
@@ -132,20 +133,23 @@ impl<D: TrainingData> Group<'_, D> {
         frames: &[Geometry],
     ) -> Result<Option<Loaded>, D::Error> {
         let Some(classes) = self.data.classes(case)? else { return Ok(None) };
-        let image = self.data.image(case)?;
-        let policy = &self.model.structures[self.members[0]].working.intensity;
-        let range = policy.range(&image).map_err(|e| {
+        let channels = self.data.channels(case)?;
+        let quantised = |(n, channel)| Ok(cut(&self.working().quantised(n, channel)?, frames));
+        let channels = channels.iter().enumerate().map(quantised).collect::<Result<_, _>>();
+        let channels = channels.map_err(|e: DetectError| {
             DetectError::training(format!("case {}", self.data.list().id(case)), e.to_string())
         })?;
-        Ok(Some(Loaded {
-            image: cut(&range.quantise(&image), frames),
-            classes: cut(&classes, frames),
-        }))
+        Ok(Some(Loaded { channels, classes: cut(&classes, frames) }))
+    }
+
+    /// How images are prepared.
+    pub(crate) fn working(&self) -> &WorkingSpec {
+        &self.model.structures[self.members[0]].working
     }
 
     /// What lies outside images.
     pub(crate) fn padding(&self) -> Padding {
-        self.model.structures[self.members[0]].working.padding
+        self.working().padding
     }
 
     /// The class of this group of each class of a label map, for one of its structures.

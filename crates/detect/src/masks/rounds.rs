@@ -36,12 +36,13 @@ impl MaskRound {
 }
 
 /// The layers of a frame in the order of a round's channels: what the round before said, then the
-/// prior.
+/// prior, then what an image of several channels shows beside the first.
 pub(crate) fn layers<'a>(
     before: &'a [Volume<u16>],
     prior: &'a [Volume<u16>],
+    further: &'a [Volume<u16>],
 ) -> Vec<&'a Volume<u16>> {
-    before.iter().chain(prior).collect()
+    before.iter().chain(prior).chain(further).collect()
 }
 
 /// As [`MaskRound::shares`], by any forest.

@@ -94,15 +94,15 @@ impl MaskStage {
         }
     }
 
-    /// Labels the voxels about a box in an image of 12 bits. `None` where the box has no grid: it is
-    /// absurdly small.
+    /// Labels the voxels about a box in an image of 12 bits, given by its channels. `None` where the
+    /// box has no grid: it is absurdly small.
     ///
     /// # Errors
     /// [`DetectError::Device`] when the device fails.
     pub(crate) fn find<B: LabelBackend>(
         &self,
         backend: &B,
-        image: &Volume<u16>,
+        channels: &[Volume<u16>],
         pose: &Pose,
     ) -> Result<Option<Mask>, DetectError> {
         let candidates = candidates(&self.prior);
@@ -110,13 +110,14 @@ impl MaskStage {
         for round in &self.rounds {
             let pose = found.as_ref().map_or(*pose, |mask| mask.pose);
             let Some(grid) = self.grid.about(&pose) else { return Ok(None) };
-            let frame = resample(image, &grid, self.padding);
+            let frames: Vec<Volume<u16>> =
+                channels.iter().map(|channel| resample(channel, &grid, self.padding)).collect();
             let before = found.as_ref().map_or_else(Vec::new, |mask| {
                 let layers = share_layers(&mask.grid, &mask.shares, self.classes());
                 layers.iter().map(|layer| resample(layer, &grid, Padding::Zero)).collect()
             });
-            let layers = layers(&before, &self.prior);
-            let layered = Layered { image: &frame, layers: &layers };
+            let layers = layers(&before, &self.prior, &frames[1..]);
+            let layered = Layered { image: &frames[0], layers: &layers };
             let shares = round.shares(backend, layered, &candidates)?;
             let step = round.refit.step(&self.grid, &pose, &shares, self.classes());
             found = Some(Mask { pose: step.apply(&pose), frame: pose, grid, shares });
@@ -190,7 +191,7 @@ mod tests {
         let center = PointLps::new(15.0, 15.0, 15.0);
         let pose =
             Pose { center, orientation: nalgebra::UnitQuaternion::identity(), size_mm: [10.0; 3] };
-        let mask = stage.find(&Cpu, &image, &pose).unwrap().unwrap();
+        let mask = stage.find(&Cpu, &[image], &pose).unwrap().unwrap();
         assert!(mask.shares.chunks_exact(2).all(|shares| shares[1] > LEAF_ONE / 2));
     }
 }

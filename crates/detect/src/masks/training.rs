@@ -236,7 +236,7 @@ impl<B: LabelBackend, D: TrainingData> Training<'_, B, D> {
         params: &LabelBoostParams,
         frames: &mut [Frame],
     ) -> Result<MaskRound, D::Error> {
-        let (mut bank, random_channels) = of.bank();
+        let (mut bank, random_channels) = of.bank(frames[0].further.len());
         let features = self.features(of, bank.filters.len(), random_channels);
         bank.reach = features.iter().map(BoxMeanFeature::reach).max().unwrap_or(0);
         let each = self.config.samples.div_ceil(frames.len());
@@ -249,8 +249,10 @@ impl<B: LabelBackend, D: TrainingData> Training<'_, B, D> {
             })
             .collect();
         let prior = |frame: &Frame| of.prior.without(self.instances[frame.instance].subject);
-        let layers: Vec<Vec<&Volume<u16>>> =
-            frames.iter().map(|frame| layers(&frame.before, prior(frame))).collect();
+        let layers: Vec<Vec<&Volume<u16>>> = frames
+            .iter()
+            .map(|frame| layers(&frame.before, prior(frame), &frame.further))
+            .collect();
         let sampled: Vec<Sampled<'_>> =
             drawn.iter().map(|(voxels, classes)| Sampled { voxels, classes }).collect();
         let images: Vec<Layered<'_>> = frames
@@ -422,17 +424,21 @@ struct Round<'a> {
 }
 
 impl Round<'_> {
-    /// The channels: those of the image, and what the round before said, of which boxes are drawn;
-    /// then place and prior, of which single voxels tell all. How many are drawn from comes with it.
-    fn bank(&self) -> (ChannelBank, usize) {
+    /// The channels: those of the image, of which `further` follow the first, and what the round
+    /// before said, of which boxes are drawn; then place and prior, of which single voxels tell all.
+    /// How many are drawn from comes with it.
+    fn bank(&self, further: usize) -> (ChannelBank, usize) {
         let mm = self.grid.voxel_mm;
         let mut filters = Filter::bank(&[mm, 2.0 * mm, 4.0 * mm]);
         let labels = (self.classes - 1) as u8;
         let before = if self.number > 0 { labels } else { 0 };
         filters.extend((0..before).map(|layer| Filter::Layer { layer }));
+        let prior_ends = before + labels;
+        let further = prior_ends..prior_ends + further as u8;
+        filters.extend(further.map(|layer| Filter::Layer { layer }));
         let drawn_from = filters.len();
         filters.extend((0..3).map(|axis| Filter::Place { axis }));
-        filters.extend((before..before + labels).map(|layer| Filter::Layer { layer }));
+        filters.extend((before..prior_ends).map(|layer| Filter::Layer { layer }));
         let bank = ChannelBank { filters, spacing_mm: mm, outside: Outside::Missing, reach: 0 };
         (bank, drawn_from)
     }

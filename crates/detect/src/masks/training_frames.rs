@@ -15,7 +15,9 @@ pub(crate) struct Frame {
     pub(crate) instance: usize,
     pub(crate) pose: Pose,
     pub(crate) grid: Geometry,
+    /// The first channel of the image, and the others.
     pub(crate) image: Volume<u16>,
+    pub(crate) further: Vec<Volume<u16>>,
     /// Classes of its voxels, in truth.
     pub(crate) classes: Vec<u8>,
     /// What the round before said.
@@ -56,7 +58,8 @@ impl<D: TrainingData> Group<'_, D> {
             Some(Frame {
                 instance,
                 pose,
-                image: resample(&shown.image, &about, self.padding()),
+                image: resample(&shown.channels[0], &about, self.padding()),
+                further: self.further(&shown.channels, &about),
                 classes: classes_on(&shown.classes, &about, &own),
                 grid: about,
                 before: Vec::new(),
@@ -66,6 +69,11 @@ impl<D: TrainingData> Group<'_, D> {
         };
         let frames = placed.into_par_iter().filter_map(frame).collect();
         Ok((frames, loaded))
+    }
+
+    /// The channels after the first on the grid of a frame.
+    fn further(&self, channels: &[Volume<u16>], about: &Geometry) -> Vec<Volume<u16>> {
+        channels[1..].iter().map(|channel| resample(channel, about, self.padding())).collect()
     }
 
     /// Frames about the boxes as the last round moved them, with what it said as layers. Where a box
@@ -86,7 +94,8 @@ impl<D: TrainingData> Group<'_, D> {
             Some(Frame {
                 instance: frame.instance,
                 pose: frame.moved,
-                image: resample(&shown.image, &about, self.padding()),
+                image: resample(&shown.channels[0], &about, self.padding()),
+                further: self.further(&shown.channels, &about),
                 classes: classes_on(&shown.classes, &about, &own),
                 grid: about,
                 before,

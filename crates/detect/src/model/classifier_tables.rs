@@ -81,7 +81,7 @@ pub(super) fn take_pose(
     tables: &mut TableReader<'_>,
     name: &str,
     card: &ClassifierCard,
-    levels: usize,
+    volumes: usize,
 ) -> Result<PoseClassifier, DetectError> {
     let Some(grid) = card.grid else {
         return Err(DetectError::model(name, "the card has no grid"));
@@ -93,7 +93,7 @@ pub(super) fn take_pose(
         .chunks_exact(6)
         .map(|row| {
             let point = [row[0], row[1], row[2]];
-            let inside = (0..3).all(|a| point[a] < grid.points[a]) && usize::from(row[3]) < levels;
+            let inside = (0..3).all(|a| point[a] < grid.points[a]) && usize::from(row[3]) < volumes;
             match (Channel::from_u8(row[4]), Modifier::from_u8(row[5])) {
                 (Some(channel), Some(modifier)) if inside => {
                     Ok(SteerableFeature { point, level: row[3], channel, modifier })

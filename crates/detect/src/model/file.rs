@@ -21,7 +21,7 @@ use crate::network::graph::Network;
 use crate::network::level_shift::LevelShiftTest;
 use crate::network::row::Row;
 use crate::segment::region_forest::RegionForest;
-use pbt_volume::MOST_STRUCTURES;
+use pbt_volume::{MOST_CHANNELS, MOST_STRUCTURES};
 use serde::Deserialize;
 
 /// Models are a few MB; what is larger than this is not one.
@@ -149,6 +149,12 @@ impl Model {
             };
             return Err(DetectError::model("structures", what));
         }
+        let names = |s: &StructureModel| -> Vec<String> {
+            s.working.channels.iter().map(|channel| channel.name.clone()).collect()
+        };
+        if structures.iter().any(|s| names(s) != names(&structures[0])) {
+            return Err(DetectError::model("channels", "structures differ in their channels"));
+        }
         if network.as_ref().is_some_and(|n| !n.is_valid(structures.len())) {
             return Err(DetectError::model("network", "does not fit the structures"));
         }
@@ -160,7 +166,7 @@ impl Model {
         let fits = |test: &LevelShiftTest| {
             let working = |&s: &usize| structures.get(s).map(|structure| &structure.working);
             let Some(first) = test.spec.members.first().and_then(working) else { return false };
-            test.is_valid(structures.len(), first.levels)
+            test.is_valid(structures.len(), first.volumes().len())
                 && test.spec.members.iter().all(|s| working(s) == Some(first))
         };
         if !level_shifts.iter().all(|test| network.is_some() && fits(test)) {
@@ -259,12 +265,15 @@ pub(super) fn read(bytes: &[u8]) -> Result<Contents, DetectError> {
         .level_shifts
         .into_iter()
         .enumerate()
-        .map(|(n, spec)| level_shift_tables::take(&mut tables, n, spec, MOST_LEVELS))
+        .map(|(n, spec)| {
+            level_shift_tables::take(&mut tables, n, spec, MOST_LEVELS * MOST_CHANNELS)
+        })
         .collect::<Result<Vec<_>, _>>()?;
-    let structures = checkpoints.len();
+    let further: Vec<usize> =
+        checkpoints.iter().map(|c: &StructureCheckpoint| c.working.channel_count() - 1).collect();
     let masks = card.masks.into_iter().enumerate();
     let masks = masks
-        .map(|(n, card)| mask_tables::take(&mut tables, n, card, structures))
+        .map(|(n, card)| mask_tables::take(&mut tables, n, card, &further))
         .collect::<Result<Vec<_>, _>>()?;
     let regions =
         card.regions.map(|regions| region_tables::take(&mut tables, regions)).transpose()?;

@@ -54,7 +54,7 @@ pub(crate) fn take(
     tables: &mut TableReader<'_>,
     prefix: &str,
     card: LandmarkCard,
-    levels: usize,
+    (levels, channels): (usize, usize),
 ) -> Result<LandmarkStage, DetectError> {
     let LandmarkCard { landmarks, close_up, regressors } = card;
     let valid = |l: &LandmarkPrior| {
@@ -81,6 +81,7 @@ pub(crate) fn take(
         ));
     }
     let levels = levels + close_up.as_ref().map_or(0, |c| usize::from(c.halvings));
+    let volumes = levels * channels;
     let regressors = regressors
         .into_iter()
         .enumerate()
@@ -90,7 +91,7 @@ pub(crate) fn take(
                 &format!("{prefix}.landmarks{n}"),
                 regressor,
                 landmarks.len(),
-                levels,
+                volumes,
             )
         })
         .collect::<Result<_, _>>()?;
@@ -102,11 +103,11 @@ fn take_regressor(
     name: &str,
     RegressorCard { spec, groups }: RegressorCard,
     landmarks: usize,
-    levels: usize,
+    volumes: usize,
 ) -> Result<LandmarkRegressor, DetectError> {
     let wrong = |what: &str| Err(DetectError::model(name, what));
     for patch in &spec.patches {
-        check_patch(name, patch, levels)?;
+        check_patch(name, patch, volumes)?;
     }
     if spec.patches.is_empty() || spec.patches.len() > 8 || !(0.0..100.0).contains(&spec.reach_d) {
         return wrong("patches or reach are out of range");

@@ -16,13 +16,13 @@ pub(super) fn take(
     tables: &mut TableReader<'_>,
     n: usize,
     spec: LevelShiftSpec,
-    levels: usize,
+    volumes: usize,
 ) -> Result<LevelShiftTest, DetectError> {
     let name = format!("level_shift{n}");
     if spec.members.is_empty() {
         return Err(DetectError::model(name, "there are no members"));
     }
-    check_patch(&name, &spec.patch, levels)?;
+    check_patch(&name, &spec.patch, volumes)?;
     let map = take_maps(tables, &name, spec.len(), &[1])?.remove(0);
     Ok(LevelShiftTest { spec, map })
 }

@@ -6,10 +6,10 @@ use crate::DetectError;
 use crate::pose::prior::Prior;
 use crate::pose::step::Reach;
 use crate::stages::platt_scaling::Calibration;
-use crate::working::spec::WorkingSpec;
+use crate::working::spec::{ChannelSpec, WorkingSpec};
 use pbt_features::BoxGrid;
 use pbt_tree::Patch;
-use pbt_volume::{IntensityPolicy, LARGEST_EDGE_MM, SMALLEST_EDGE_MM};
+use pbt_volume::{IntensityPolicy, LARGEST_EDGE_MM, MOST_CHANNELS, SMALLEST_EDGE_MM};
 
 /// Most levels of a pyramid.
 pub(super) const MOST_LEVELS: usize = 8;
@@ -88,7 +88,34 @@ pub(super) fn check_working(name: &str, working: &WorkingSpec) -> Result<(), Det
     // The range of `working.spacing_mm`, widened by the doublings of the automatic choice.
     within(name, "spacing_mm", working.spacing_mm, (1e-4, LARGEST_EDGE_MM))?;
     within(name, "levels", working.levels as f64, (1.0, MOST_LEVELS as f64))?;
-    check_intensity(name, &working.intensity)
+    check_intensity(name, &working.intensity)?;
+    check_channels(name, &working.channels, &working.intensity)
+}
+
+/// Checks the channels of images, of which there are none where there is only one; `first` is how
+/// intensities of the first become 12 bits.
+pub(super) fn check_channels(
+    name: &str,
+    channels: &[ChannelSpec],
+    first: &IntensityPolicy,
+) -> Result<(), DetectError> {
+    let wrong = |what: &str| Err(DetectError::model(name, format!("channels: {what}")));
+    if channels.len() == 1 || channels.len() > MOST_CHANNELS {
+        return wrong(&format!("there are not 2 to {MOST_CHANNELS} of them"));
+    }
+    for (n, channel) in channels.iter().enumerate() {
+        check_name(name, &channel.name)?;
+        check_intensity(name, &channel.intensity)?;
+        if channels[..n].iter().any(|other| other.name == channel.name) {
+            return wrong("two have one name");
+        }
+    }
+    match channels.first() {
+        Some(channel) if channel.intensity != *first => {
+            wrong("the first has two intensity policies")
+        }
+        _ => Ok(()),
+    }
 }
 
 /// How intensities become 12 bits.
@@ -134,12 +161,12 @@ pub(super) fn check_grid(name: &str, grid: &BoxGrid) -> Result<(), DetectError> 
     Err(DetectError::model(name, "the grid has no points, too many, or no extent"))
 }
 
-/// Checks what regression samples: its grid and its pyramid levels.
-pub(super) fn check_patch(name: &str, patch: &Patch, levels: usize) -> Result<(), DetectError> {
+/// Checks what regression samples: its grid, and which of so many volumes of a pyramid.
+pub(super) fn check_patch(name: &str, patch: &Patch, volumes: usize) -> Result<(), DetectError> {
     check_grid(name, &patch.grid)?;
     if patch.levels.is_empty()
-        || patch.levels.len() > MOST_LEVELS
-        || patch.levels.iter().any(|&l| usize::from(l) >= levels)
+        || patch.levels.len() > MOST_LEVELS * MOST_CHANNELS
+        || patch.levels.iter().any(|&l| usize::from(l) >= volumes)
     {
         return Err(DetectError::model(name, "a pyramid level is out of range"));
     }

@@ -131,12 +131,13 @@ pub(super) fn put(tables: &mut TableWriter, n: usize, stage: &MaskStage) -> Mask
 }
 
 /// Everything is checked, so that labelling with a damaged or hostile file ends, and stays within its
-/// tables. `structures` is how many the model has.
+/// tables. `further` has, by structure of the model, how many channels its images have beside the
+/// first.
 pub(super) fn take(
     tables: &mut TableReader<'_>,
     n: usize,
     card: MaskCard,
-    structures: usize,
+    further: &[usize],
 ) -> Result<MaskStage, DetectError> {
     let name = format!("masks.{n}");
     let wrong = |what: &str| {
@@ -153,7 +154,7 @@ pub(super) fn take(
     let voxels: f64 = card.grid.shape.iter().map(|&n| n as f64).product();
     within(&name, "grid", voxels, (8.0, MOST_VOXELS))?;
     let fits = card.structures.len() == card.labels.len()
-        && card.structures.iter().all(|&s| s < structures)
+        && card.structures.iter().all(|&s| s < further.len())
         && card.labels.iter().all(|own| own.len() == labels && own.iter().all(|l| l.1 > 0))
         && card.grid.shape.iter().all(|&n| n >= 2);
     if !fits {
@@ -174,7 +175,8 @@ pub(super) fn take(
     for (r, round) in card.rounds.into_iter().enumerate() {
         let channels = round.channels.len();
         within(&name, "channels", channels as f64, (1.0, (MOST_CHANNELS + 2 * labels) as f64))?;
-        let layers = if r == 0 { labels } else { 2 * labels };
+        let further = card.structures.first().map_or(0, |&s| further[s]);
+        let layers = further + if r == 0 { labels } else { 2 * labels };
         let known = |filter: &Filter| match *filter {
             Filter::Layer { layer } => usize::from(layer) < layers,
             _ => filter.is_valid(card.grid.voxel_mm),

@@ -30,7 +30,7 @@ use crate::segment::region_forest::RegionForest;
 use crate::stages::orientation::OrientationStage;
 use crate::stages::position::PositionStage;
 use crate::stages::verification::VerificationStage;
-use crate::working::spec::WorkingSpec;
+use crate::working::spec::{ChannelSpec, WorkingSpec};
 use serde::{Deserialize, Serialize};
 
 /// A model: one or more structures.
@@ -53,6 +53,13 @@ pub struct Model {
     pub masks: Vec<MaskStage>,
     /// What labels voxels; a model has either structures or this.
     pub regions: Option<RegionForest>,
+}
+
+impl Model {
+    /// The channels that every image must have, in their order, where there are several; else none.
+    pub fn channels(&self) -> &[ChannelSpec] {
+        self.structures.first().map_or(&[], |structure| &structure.working.channels)
+    }
 }
 
 /// Where a model came from: nothing that changes between two trainings on the same data,

@@ -129,12 +129,14 @@ pub(super) fn read_structure(
     within(&part("cases"), "cases", cases as f64, (0.0, MOST_CASES as f64))?;
     check_working(&part("working"), &working)?;
     check_prior(&part("prior"), &prior)?;
-    let levels = working.levels;
+    let (levels, channels) = (working.levels, working.channel_count());
+    let volumes = levels * channels;
     let position = match position {
         None => None,
         Some(StageCard { spec, classifier }) => {
             let part = part("position");
             within(&part, "level", spec.level as f64, (0.0, (levels - 1) as f64))?;
+            within(&part, "channel", spec.channel as f64, (0.0, (channels - 1) as f64))?;
             within(&part, "radius", spec.radius as f64, (1.0, 127.0))?;
             within(&part, "keep", spec.keep as f64, (1.0, 1e4))?;
             let most = spec.most_instances.unwrap_or(1);
@@ -161,7 +163,7 @@ pub(super) fn read_structure(
                 Some(rotations) if !rotations.is_empty() => Some(OrientationStage {
                     spec,
                     rotations,
-                    classifier: take_pose(tables, &name, &classifier, levels)?,
+                    classifier: take_pose(tables, &name, &classifier, volumes)?,
                 }),
                 _ => return wrong("orientation", "no rotations, or one that is none"),
             }
@@ -174,7 +176,7 @@ pub(super) fn read_structure(
                 .into_iter()
                 .enumerate()
                 .map(|(n, spec)| {
-                    take_regressor(tables, &format!("{prefix}.regressor{n}"), spec, levels)
+                    take_regressor(tables, &format!("{prefix}.regressor{n}"), spec, volumes)
                 })
                 .collect::<Result<_, _>>()?,
         })),
@@ -191,7 +193,7 @@ pub(super) fn read_structure(
                         within(&name, "repeats", spec.repeats as f64, (1.0, 100.0))?;
                         Ok(ClassificationPass {
                             spec,
-                            classifier: take_pose(tables, &name, &classifier, levels)?,
+                            classifier: take_pose(tables, &name, &classifier, volumes)?,
                         })
                     })
                     .collect::<Result<_, DetectError>>()?,
@@ -212,12 +214,13 @@ pub(super) fn read_structure(
                 return wrong("verification", "shrinkage or error is out of range");
             }
             let classifier =
-                take_pose(tables, &format!("{prefix}.verification"), &classifier, levels)?;
+                take_pose(tables, &format!("{prefix}.verification"), &classifier, volumes)?;
             Some(VerificationStage { spec, classifier })
         }
     };
-    let landmarks =
-        landmarks.map(|card| landmark_tables::take(tables, prefix, card, levels)).transpose()?;
+    let landmarks = landmarks
+        .map(|card| landmark_tables::take(tables, prefix, card, (levels, channels)))
+        .transpose()?;
     if landmarks
         .as_ref()
         .is_some_and(|stage| !stage.landmarks.iter().map(|l| &l.name).eq(&landmark_names))
@@ -263,9 +266,9 @@ fn take_regressor(
     tables: &mut TableReader<'_>,
     name: &str,
     spec: RegressorSpec,
-    levels: usize,
+    volumes: usize,
 ) -> Result<Regressor, DetectError> {
-    check_patch(name, &spec.patch, levels)?;
+    check_patch(name, &spec.patch, volumes)?;
     check_reach(name, &spec.reach)?;
     check_edge(name, "scale_mm", spec.scale_mm)?;
     within(name, "border", spec.border, (-0.5, 10.0))?;

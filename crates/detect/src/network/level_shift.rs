@@ -204,12 +204,12 @@ impl LevelShiftTest {
 
     /// Whether a file's numbers make sense for so many structures and levels of the working
     /// pyramid.
-    pub(crate) fn is_valid(&self, structures: usize, levels: usize) -> bool {
+    pub(crate) fn is_valid(&self, structures: usize, volumes: usize) -> bool {
         let LevelShiftSpec { members, patch, scale_mm, calibration, .. } = &self.spec;
         let mut seen = vec![false; structures];
         members.len() >= FEWEST
             && members.iter().all(|&s| s < structures && !std::mem::replace(&mut seen[s], true))
-            && patch.levels.iter().all(|&l| usize::from(l) < levels)
+            && patch.levels.iter().all(|&l| usize::from(l) < volumes)
             && *scale_mm > 0.0
             && scale_mm.is_finite()
             && calibration.slope >= 0.0

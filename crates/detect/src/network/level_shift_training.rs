@@ -74,18 +74,15 @@ pub(crate) fn train<'d, B: Backend, D: TrainingData>(
         if subjects.count() < FEWEST_CASES {
             continue;
         }
-        let layout = ImageLayout {
-            padding: working.padding,
-            haar: None,
-            channels: (0..working.levels).collect(),
-        };
+        let layout =
+            ImageLayout { padding: working.padding, haar: None, channels: working.volumes() };
         let pyramids = whole
             .par_iter()
             .map(|&(case, _)| pyramids.get(data, case, working))
             .collect::<Result<Vec<_>, D::Error>>()?;
         let images: Vec<B::Image> = pyramids
             .iter()
-            .map(|pyramid| Ok(backend.upload(pyramid.levels(), &layout)?))
+            .map(|pyramid| Ok(backend.upload(pyramid.volumes(), &layout)?))
             .collect::<Result<_, DetectError>>()?;
         let chain = Chain {
             backend,
@@ -100,7 +97,7 @@ pub(crate) fn train<'d, B: Backend, D: TrainingData>(
             members,
             patch: Patch {
                 grid: BoxGrid { points: [POINTS; 3], extent: [EXTENT; 3] },
-                levels: vec![(working.levels - 1).min(usize::from(u8::MAX)) as u8],
+                levels: working.volumes_of(&[(working.levels - 1) as u8]),
                 edges: true,
             },
             normalise: working.is_relative(),

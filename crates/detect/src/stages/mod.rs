@@ -5,6 +5,7 @@ pub(crate) mod input;
 pub(crate) mod orientation;
 pub(crate) mod platt_scaling;
 pub(crate) mod position;
+pub(crate) mod position_channel;
 pub(crate) mod sample_source;
 pub(crate) mod sampling;
 pub(crate) mod verification;

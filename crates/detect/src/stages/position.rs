@@ -25,6 +25,9 @@ use serde::{Deserialize, Serialize};
 pub struct PositionSpec {
     /// Pyramid level.
     pub level: usize,
+    /// Channel of the image, by its place in [`Model::channels`](crate::Model::channels).
+    #[serde(skip_serializing_if = "is_first", default)]
+    pub channel: usize,
     /// How far the features reach, voxels.
     pub radius: usize,
     /// Hypotheses that go on.
@@ -32,6 +35,10 @@ pub struct PositionSpec {
     /// Most instances in an image of the training, of a structure that occurs several times.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub most_instances: Option<usize>,
+}
+
+fn is_first(channel: &usize) -> bool {
+    *channel == 0
 }
 
 /// The trained stage.
@@ -53,11 +60,11 @@ pub struct Candidate {
 }
 
 impl PositionStage {
-    /// Trains the stage.
+    /// Trains the stage on a channel.
     pub(crate) fn train<B: Backend>(
         backend: &B,
         cases: &[TrainingCase],
-        working: &WorkingSpec,
+        (working, channel): (&WorkingSpec, usize),
         prior: &Prior,
         config: &PositionConfig,
         classifier: &ClassifierParams,
@@ -69,7 +76,8 @@ impl PositionStage {
             cases.iter().filter_map(|case| Some(case.others.as_ref()?.instances.len() + 1)).max();
         let enough = most_instances.map_or(0, |most| SPARE + EACH * most);
         let keep = config.keep.max(enough.min(MOST));
-        let spec = PositionSpec { level, radius: config.haar.radius, keep, most_instances };
+        let spec =
+            PositionSpec { level, channel, radius: config.haar.radius, keep, most_instances };
         let layout = spec.layout(working);
         let shown: Vec<usize> = (0..cases.len()).filter(|&n| cases[n].shows_image()).collect();
         // Many cases need fewer copies each: about 600 in all show every orientation often enough.
@@ -86,7 +94,8 @@ impl PositionStage {
                 .map(|&n| {
                     let mut random = seeds.random(Stream::PositionCopies, n);
                     let (case, number) = (shown[n / copies], n % copies);
-                    let volume = copy(&cases[case], number, level, working, prior, &mut random);
+                    let of = (level, channel);
+                    let volume = copy(&cases[case], number, of, working, prior, &mut random);
                     (Copy::new(&cases[case], case, &volume), volume)
                 })
                 .collect();
@@ -188,7 +197,7 @@ const APART: f64 = 0.3;
 
 /// Voxels of these cases at a level.
 fn voxels_of(cases: &[TrainingCase], these: &[usize], level: usize) -> usize {
-    these.iter().map(|&n| cases[n].pyramid.levels()[level].data().len()).sum()
+    these.iter().map(|&n| cases[n].pyramid.geometry(level).len()).sum()
 }
 
 /// At most about so many voxels of an image, on a lattice that begins anywhere.
@@ -204,7 +213,7 @@ impl PositionSpec {
     pub(crate) fn layout(&self, working: &WorkingSpec) -> ImageLayout {
         ImageLayout {
             padding: working.padding,
-            haar: Some((self.level, self.radius)),
+            haar: Some((working.volume(self.level, self.channel), self.radius)),
             channels: Vec::new(),
         }
     }
@@ -226,13 +235,12 @@ impl AtLevel0 for ImageLayout {
 fn copy(
     case: &TrainingCase,
     number: usize,
-    level: usize,
+    (level, channel): (usize, usize),
     working: &WorkingSpec,
     prior: &Prior,
     random: &mut Random,
 ) -> Volume<u16> {
-    let levels = case.pyramid.levels();
-    let stored = &levels[level];
+    let stored = &case.pyramid.level(level)[channel];
     if number == 0 && !prior.any_orientation {
         return stored.clone();
     }
@@ -255,7 +263,7 @@ fn copy(
     let half = Vector3::from_fn(|a, _| (shape[a] as f64 - 1.0) / 2.0);
     let origin = PointLps(geometry.center().0 - matrix * (half + shift));
     let grid = Geometry::new(shape, matrix, origin).unwrap_or_else(|_| geometry.clone());
-    resample(&levels[level.saturating_sub(1)], &grid, working.padding)
+    resample(&case.pyramid.level(level.saturating_sub(1))[channel], &grid, working.padding)
 }
 
 /// What is drawn from a resampled case; the truth stays where it is in LPS.

@@ -29,7 +29,8 @@ pub(crate) fn in_plane(across: f64) -> f64 {
 /// training images of fly wings differ by less than 3 %.
 const IN_PLANE_POWER: f64 = 1.4;
 
-/// Distinct pyramid levels on which the structure has about so many voxels across.
+/// Distinct pyramid levels on which the structure has about so many voxels across, all channels of
+/// each.
 pub(crate) fn levels_for(prior: &Prior, working: &WorkingSpec, voxels_across: &[f64]) -> Vec<u8> {
     let level = |&across: &f64| {
         level_for(prior.scale_mm, working.spacing_mm, across).min(working.levels - 1) as u8
@@ -37,7 +38,7 @@ pub(crate) fn levels_for(prior: &Prior, working: &WorkingSpec, voxels_across: &[
     let mut levels: Vec<u8> = voxels_across.iter().map(level).collect();
     levels.sort_unstable_by(|a, b| b.cmp(a));
     levels.dedup();
-    levels
+    working.volumes_of(&levels)
 }
 
 /// Brings the values of a pose to one scale, for images without an absolute one: intensities of a

@@ -86,18 +86,18 @@ pub(super) fn held_out_detections<B: Backend + LabelBackend, D: TrainingData>(
             if observer.interrupted() {
                 return Err(DetectError::Interrupted.into());
             }
-            let image = data.image(case)?;
+            let channels = data.channels(case)?;
             if let Some(structure) = model.of_instances() {
                 let (_, annotated) = &structures[0];
                 let truths: Vec<Pose> =
                     annotated.iter().filter(|a| a.0 == case).map(|a| a.1).collect();
-                let detections = model.every_instance(backend, structure, &image)?;
+                let detections = model.every_instance(backend, structure, &channels)?;
                 let subject = subjects.subject(case);
                 found.extend(judge_instances(&detections, &truths, subject, &mut last_stages[0]));
                 continue;
             }
-            let detections = model.detect(backend, &image)?.detections;
-            let spacing_mm = image.geometry().spacing_mm();
+            let detections = model.detect(backend, &channels)?.detections;
+            let spacing_mm = channels[0].geometry().spacing_mm();
             for (s, (name, annotated)) in structures.iter().enumerate() {
                 let Some(&(_, truth)) = annotated.iter().find(|(c, _)| *c == case) else {
                     continue;

@@ -118,9 +118,9 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
             };
             // Regressors learn from points about the truth, and are judged where detection begins.
             let pyramid = close_up
-                .pyramid(working, &self.data.image(case)?, &[pose, frame])
+                .pyramid(working, &self.data.channels(case)?, &[pose, frame])
                 .map_err(unusable)?;
-            let uploaded = self.backend.upload(pyramid.levels(), &layout);
+            let uploaded = self.backend.upload(pyramid.volumes(), &layout);
             images.push(uploaded.map_err(DetectError::from)?);
         }
         Ok(images)

@@ -95,14 +95,10 @@ fn try_structure<B: Backend, D: TrainingData>(
             })
         })
         .collect::<Result<Vec<_>, D::Error>>()?;
-    let layout = ImageLayout {
-        padding: working.padding,
-        haar: None,
-        channels: (0..working.levels).collect(),
-    };
+    let layout = ImageLayout { padding: working.padding, haar: None, channels: working.volumes() };
     let images: Vec<B::Image> = cases
         .iter()
-        .map(|case| Ok(backend.upload(case.pyramid.levels(), &layout)?))
+        .map(|case| Ok(backend.upload(case.pyramid.volumes(), &layout)?))
         .collect::<Result<_, DetectError>>()?;
     let images: Vec<&B::Image> = images.iter().collect();
     let errors = |count: usize| {

@@ -28,6 +28,9 @@ pub(super) fn provenance<D: TrainingData>(
 /// Hash over names, images and poses of the training cases.
 fn training_sha256<D: TrainingData>(data: &D, structures: &[Annotated]) -> String {
     let mut hash = Sha256::new();
+    for name in &data.list().channels {
+        hash.update(format!("channel {name}\n"));
+    }
     for case in &data.list().cases {
         hash.update(format!("case {} {}\n", case.id, case.image_sha256));
     }

@@ -56,6 +56,9 @@ pub fn refusals<D: TrainingData>(data: &D, config: &TrainConfig) -> Vec<Refusal>
         let what = "classification is for volumes (use `regression` for 2D images)";
         return vec![Refusal { case: None, error: DetectError::config("refinement.kind", what) }];
     }
+    if let Some(error) = unknown_channel(data, config) {
+        return vec![Refusal { case: None, error }];
+    }
     let structures = data.structures();
     let mut refusals = too_few_cases(data, &structures);
     for (demand, (_, annotated)) in demands(data, config, &structures) {
@@ -70,6 +73,22 @@ pub fn refusals<D: TrainingData>(data: &D, config: &TrainConfig) -> Vec<Refusal>
         }));
     }
     refusals
+}
+
+/// A channel that the configuration names and the data do not have.
+fn unknown_channel<D: TrainingData>(data: &D, config: &TrainConfig) -> Option<DetectError> {
+    let known = &data.list().channels;
+    let named =
+        config.working.channels.keys().map(|name| (format!("working.channels.{name}"), name));
+    let searched = config.position.channel.iter().map(|name| ("position.channel".to_owned(), name));
+    let (key, name) = named.chain(searched).find(|(_, name)| !known.contains(name))?;
+    let what = match known.is_empty() {
+        true => "the images of the data set have one channel (leave it out)".to_owned(),
+        false => {
+            format!("`{name}` is none of the data set's channels (they are {})", known.join(", "))
+        }
+    };
+    Some(DetectError::config(key, what))
 }
 
 /// What the structures of these data, trained so, ask of the grid of every image. Structures with
@@ -193,8 +212,8 @@ mod tests {
         let prior = Prior::new(&poses, &middles, config.orientation.orientations);
         let working = working_spec(&data, &config, &prior).unwrap();
         let is_narrow = |&case: &usize| {
-            let pyramid = working.pyramid(&data.image(case).unwrap()).unwrap();
-            let coarsest = pyramid.levels()[working.levels - 1].shape();
+            let pyramid = working.pyramid(&data.channels(case).unwrap()).unwrap();
+            let coarsest = pyramid.geometry(working.levels - 1).shape();
             coarsest.iter().any(|&n| n < config.position.haar.radius)
         };
         let narrow: Vec<usize> = (0..4).filter(is_narrow).collect();

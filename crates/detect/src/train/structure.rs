@@ -19,9 +19,10 @@ use crate::refine::refinement::{Refinement, RefinementTrainer};
 use crate::stages::input::StageInput;
 use crate::stages::orientation::OrientationStage;
 use crate::stages::position::{Candidate, PositionStage};
+use crate::stages::position_channel::best_channel;
 use crate::stages::verification::VerificationStage;
 use crate::working::choice::working_spec;
-use crate::working::spec::{WorkingSpec, check_window};
+use crate::working::spec::{ChannelSpec, WorkingSpec, check_window};
 use pbt_evaluate::BoxError;
 use pbt_tree::{Backend, ImageLayout};
 use pbt_volume::{PointLps, Pose, Pyramid};
@@ -77,10 +78,20 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
             ("position", 0.15),
             |checkpoint| &mut checkpoint.position,
             || {
+                let channel = match (self.whole, &config.position.channel) {
+                    (Some(whole), _) => whole.position.spec.channel,
+                    (None, Some(name)) => {
+                        let is_named = |channel: &ChannelSpec| channel.name == *name;
+                        working.channels.iter().position(is_named).unwrap_or(0)
+                    }
+                    (None, None) => {
+                        best_channel(self.backend, &cases, &working, &prior, config, seeds)?
+                    }
+                };
                 PositionStage::train(
                     self.backend,
                     &cases,
-                    &working,
+                    (&working, channel),
                     &prior,
                     &config.position,
                     &config.classifier,
@@ -89,14 +100,11 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
             },
         )?;
         self.begin("detecting positions in all cases", 0.4)?;
-        let layout = ImageLayout {
-            channels: (0..working.levels).collect(),
-            ..position.spec.layout(&working)
-        };
+        let layout = ImageLayout { channels: working.volumes(), ..position.spec.layout(&working) };
         let shown: Vec<usize> = (0..cases.len()).filter(|&n| cases[n].shows_image()).collect();
         let uploaded: Vec<B::Image> = shown
             .iter()
-            .map(|&n| Ok(self.backend.upload(cases[n].pyramid.levels(), &layout)?))
+            .map(|&n| Ok(self.backend.upload(cases[n].pyramid.volumes(), &layout)?))
             .collect::<Result<_, DetectError>>()?;
         // By case, which of the images shows it: those of one image follow each other.
         let image_of: Vec<usize> = (0..cases.len())
@@ -107,7 +115,7 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
             .iter()
             .zip(&uploaded)
             .map(|(&n, image)| {
-                let level = cases[n].pyramid.levels()[position.spec.level].geometry();
+                let level = cases[n].pyramid.geometry(position.spec.level);
                 position.detect(self.backend, image, level, prior.scale_mm)
             })
             .collect::<Result<_, _>>()?;
@@ -217,7 +225,7 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
         let boxes =
             first_of_case.iter().map(|(case, pose)| (self.data.list().geometry(*case), pose));
         let radius = self.config.position.haar.radius;
-        check_training(boxes, (working.spacing_mm, working.levels), radius)?;
+        check_training(boxes, working, radius)?;
         let pyramids: BTreeMap<usize, Arc<Pyramid>> = first_of_case
             .par_iter()
             .map(|&(case, _)| {
@@ -228,7 +236,7 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
                 let unusable =
                     |e: DetectError| DetectError::training(format!("case {id}"), e.to_string());
                 let pyramid = self.pyramids.get(self.data, case, working)?;
-                let level = pyramid.levels()[working.levels - 1].geometry();
+                let level = pyramid.geometry(working.levels - 1);
                 check_window(level.shape(), (radius, is_flat(self.data)), level.spacing_mm()[0])
                     .map_err(unusable)?;
                 Ok((case, pyramid))

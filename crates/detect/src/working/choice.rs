@@ -4,8 +4,7 @@ use crate::DetectError;
 use crate::config::TrainConfig;
 use crate::data::training_data::TrainingData;
 use crate::pose::prior::Prior;
-use crate::working::spec::WorkingSpec;
-use crate::working::spec::level_for;
+use crate::working::spec::{ChannelSpec, WorkingSpec, level_for};
 use pbt_volume::{IntensityPolicy, Padding, PointLps, Pose, Volume};
 
 /// The working grid: what the configuration sets, the rest from the training cases.
@@ -16,11 +15,11 @@ pub(crate) fn working_spec<D: TrainingData>(
 ) -> Result<WorkingSpec, D::Error> {
     let ct = data.list().is_ct();
     let (spacing_mm, levels) = spacing_and_levels(data, config, prior);
-    let intensity = match config.working.intensity {
-        Some(policy) => policy,
-        None if ct => window(data)?,
-        None => IntensityPolicy::Percentiles { low_percent: 1.0, high_percent: 99.0 },
-    };
+    let names = &data.list().channels;
+    let policies = (0..names.len().max(1))
+        .map(|channel| policy(data, config, channel))
+        .collect::<Result<Vec<IntensityPolicy>, D::Error>>()?;
+    let channel = |(name, &intensity): (&String, _)| ChannelSpec { name: name.clone(), intensity };
     Ok(WorkingSpec {
         spacing_mm,
         levels,
@@ -31,9 +30,29 @@ pub(crate) fn working_spec<D: TrainingData>(
             None if ct => Padding::Zero,
             None => Padding::Edge,
         },
-        intensity,
+        intensity: policies[0],
+        channels: names.iter().zip(&policies).map(channel).collect(),
     })
 }
+
+/// How intensities of a channel become 12 bits.
+fn policy<D: TrainingData>(
+    data: &D,
+    config: &TrainConfig,
+    channel: usize,
+) -> Result<IntensityPolicy, D::Error> {
+    let name = data.list().channels.get(channel);
+    let own = name.and_then(|name| config.working.channels.get(name));
+    match own.or(config.working.intensity.as_ref()) {
+        Some(policy) => Ok(*policy),
+        None if data.list().is_ct_channel(channel) => window(data, channel),
+        None => Ok(PERCENTILES),
+    }
+}
+
+/// What intensities without an absolute scale are brought to 12 bits by.
+const PERCENTILES: IntensityPolicy =
+    IntensityPolicy::Percentiles { low_percent: 1.0, high_percent: 99.0 };
 
 /// Spacing in mm of the finest level of the working pyramid, and the number of levels.
 pub(crate) fn spacing_and_levels<D: TrainingData>(
@@ -71,13 +90,13 @@ const CASES_FOR_WINDOW: usize = 10;
 /// A window for images with an absolute scale, the same for all structures, so that they share what
 /// is made of an image: from the images' 1st percentile to the 99.5th of what lies in the boxes of
 /// the brightest structure, medians over at most ten cases.
-fn window<D: TrainingData>(data: &D) -> Result<IntensityPolicy, D::Error> {
+fn window<D: TrainingData>(data: &D, channel: usize) -> Result<IntensityPolicy, D::Error> {
     let structures = data.structures();
     let mut lows = Vec::new();
     let mut highs: Vec<Vec<f64>> = vec![Vec::new(); structures.len()];
     let originals = (0..data.list().len()).filter(|&case| data.origin(case) == case);
     for case in originals.take(CASES_FOR_WINDOW) {
-        let image = data.image(case)?;
+        let image = data.channels(case)?.swap_remove(channel);
         let all = IntensityPolicy::Percentiles { low_percent: 1.0, high_percent: 100.0 };
         let range = all.range(&image).map_err(|e| {
             DetectError::training(format!("case {}", data.list().id(case)), e.to_string())
@@ -100,7 +119,7 @@ fn window<D: TrainingData>(data: &D) -> Result<IntensityPolicy, D::Error> {
     let high = highs.iter_mut().filter_map(median).reduce(f64::max);
     match (median(&mut lows), high) {
         (Some(low), Some(high)) if low < high => Ok(IntensityPolicy::Window { low, high }),
-        _ => Ok(IntensityPolicy::Percentiles { low_percent: 1.0, high_percent: 99.0 }),
+        _ => Ok(PERCENTILES),
     }
 }
 

@@ -17,7 +17,20 @@ pub struct WorkingSpec {
     pub levels: usize,
     /// What lies outside the image.
     pub padding: Padding,
-    /// How intensities become 12 bits.
+    /// How intensities become 12 bits; of an image of several channels those of the first.
+    pub intensity: IntensityPolicy,
+    /// The channels of an image in their order, where there are several; else none.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub channels: Vec<ChannelSpec>,
+}
+
+/// A channel of an image of several.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ChannelSpec {
+    /// Its name in the data set.
+    pub name: String,
+    /// How its intensities become 12 bits.
     pub intensity: IntensityPolicy,
 }
 
@@ -30,23 +43,56 @@ const MOST_ACROSS: usize = 65_000;
 
 impl WorkingSpec {
     /// Whether patches must be brought to one mean and deviation: intensities have no absolute
-    /// scale.
+    /// scale, in one channel at least.
     pub(crate) fn is_relative(&self) -> bool {
-        !matches!(self.intensity, IntensityPolicy::Window { .. })
+        let relative = |policy| !matches!(policy, &IntensityPolicy::Window { .. });
+        relative(&self.intensity) || self.channels.iter().any(|c| relative(&c.intensity))
     }
 
-    /// The working pyramid of an image.
+    /// Number of channels of an image.
+    pub fn channel_count(&self) -> usize {
+        self.channels.len().max(1)
+    }
+
+    /// Place of a channel of a level in [`Pyramid::volumes`], which is how features and patches
+    /// number what they see.
+    pub(crate) fn volume(&self, level: usize, channel: usize) -> usize {
+        level * self.channel_count() + channel
+    }
+
+    /// Places of all channels of all levels.
+    pub(crate) fn volumes(&self) -> Vec<usize> {
+        (0..self.levels * self.channel_count()).collect()
+    }
+
+    /// Places of all channels of these levels, level after level.
+    pub(crate) fn volumes_of(&self, levels: &[u8]) -> Vec<u8> {
+        let count = self.channel_count() as u8;
+        levels.iter().flat_map(|&level| (0..count).map(move |c| level * count + c)).collect()
+    }
+
+    /// The working pyramid of an image, from its channels. Those after the first are brought to the
+    /// working grid of the first, whatever their own.
     ///
     /// # Errors
-    /// [`DetectError::Image`] when the image is constant or without finite voxels, or when the
+    /// [`DetectError::Image`] when a channel is constant or without finite voxels, or when the
     /// working grid would be absurdly large.
-    pub fn pyramid(&self, image: &Volume<f32>) -> Result<Pyramid, DetectError> {
-        self.pyramid_on(image, &self.grid(image.geometry())?)
+    ///
+    /// # Panics
+    /// When there are not as many channels as the model has: a programming error, callers check
+    /// before.
+    pub fn pyramid(&self, channels: &[Volume<f32>]) -> Result<Pyramid, DetectError> {
+        self.pyramid_on(channels, &self.grid(channels[0].geometry())?)
     }
 
     /// Whether a volume is the same on the finest level of both.
     pub(crate) fn is_same_grid(&self, other: &Self) -> bool {
         Self { levels: other.levels, ..self.clone() } == *other
+    }
+
+    /// Whether intensities become the same 12 bits by both.
+    pub(crate) fn has_same_intensities(&self, other: &Self) -> bool {
+        self.intensity == other.intensity && self.channels == other.channels
     }
 
     /// The working grid over all of an image.
@@ -61,10 +107,10 @@ impl WorkingSpec {
     /// Those of [`WorkingSpec::pyramid`].
     pub(crate) fn pyramid_of(
         &self,
-        image: &Volume<f32>,
+        channels: &[Volume<f32>],
         boxes: &[Pose],
     ) -> Result<Pyramid, DetectError> {
-        let whole = self.grid(image.geometry())?;
+        let whole = self.grid(channels[0].geometry())?;
         // Blocks of voxels that are one on the coarsest level.
         let block = 1 << (self.levels - 1);
         let corners: Vec<VoxelIndex> =
@@ -76,29 +122,59 @@ impl WorkingSpec {
             let high = (places().fold(0.0, f64::max).ceil() as usize / block + 1) * block;
             (low, high.min(whole.shape()[a]) - low)
         });
-        self.pyramid_on(image, &whole.part(ends.map(|(low, _)| low), ends.map(|(_, count)| count)))
+        let part = whole.part(ends.map(|(low, _)| low), ends.map(|(_, count)| count));
+        self.pyramid_on(channels, &part)
     }
 
-    fn pyramid_on(&self, image: &Volume<f32>, grid: &Geometry) -> Result<Pyramid, DetectError> {
+    fn pyramid_on(
+        &self,
+        channels: &[Volume<f32>],
+        grid: &Geometry,
+    ) -> Result<Pyramid, DetectError> {
+        assert_eq!(channels.len(), self.channel_count(), "channels that the model does not have");
         check_size(grid.shape(), self.spacing_mm)?;
-        check_memory(working_bytes(image.data().len(), grid.shape()))
+        let largest = channels.iter().map(|channel| channel.data().len()).max().unwrap_or(0);
+        check_memory(working_bytes(largest, grid.shape(), channels.len()))
             .map_err(|e| DetectError::image("memory", format!("{e} ({MORE_MEMORY})")))?;
-        let range =
-            self.intensity.range(image).map_err(|e| DetectError::image("voxels", e.to_string()))?;
-        Ok(Pyramid::new(resample(&range.quantise(image), grid, self.padding), self.levels))
+        let on_grid = |(n, channel): (usize, &Volume<f32>)| {
+            Ok(resample(&self.quantised(n, channel)?, grid, self.padding))
+        };
+        let finest =
+            channels.iter().enumerate().map(on_grid).collect::<Result<_, DetectError>>()?;
+        Ok(Pyramid::of_channels(finest, self.levels))
+    }
+
+    /// A channel in 12 bits, on its own grid.
+    ///
+    /// # Errors
+    /// [`DetectError::Image`] when it is constant or without finite voxels.
+    pub(crate) fn quantised(
+        &self,
+        number: usize,
+        channel: &Volume<f32>,
+    ) -> Result<Volume<u16>, DetectError> {
+        let own = self.channels.get(number);
+        let policy = own.map_or(&self.intensity, |own| &own.intensity);
+        let range = policy.range(channel).map_err(|e| match own {
+            Some(own) => DetectError::image("voxels", format!("channel `{}`: {e}", own.name)),
+            None => DetectError::image("voxels", e.to_string()),
+        })?;
+        Ok(range.quantise(channel))
     }
 }
 
 /// What helps where memory is short.
 pub(crate) const MORE_MEMORY: &str = "crop or downsample the image, or allow more with --memory";
 
-/// The most bytes that [`WorkingSpec::pyramid`] holds at a time, for an image of so many voxels and
-/// a finest level of this shape: the image in 12 bits, two steps of resampling of which each is as
-/// large as the image or the result, and the coarser levels.
-pub(crate) fn working_bytes(image: usize, finest: [usize; 3]) -> u64 {
+/// The most bytes that [`WorkingSpec::pyramid`] holds at a time, for channels of so many voxels and
+/// a finest level of this shape: the channels in 12 bits, two steps of resampling of which each is as
+/// large as a channel or the result, and the coarser levels; of further channels the result.
+pub(crate) fn working_bytes(image: usize, finest: [usize; 3], channels: usize) -> u64 {
     let (image, finest) =
         (image as u64, finest.iter().fold(1u64, |n, &d| n.saturating_mul(d as u64)));
-    image.max(finest).saturating_mul(4).saturating_add(image.saturating_mul(2))
+    let further = finest.saturating_mul(2 * (channels as u64 - 1));
+    let one = image.max(finest).saturating_mul(4).saturating_add(image.saturating_mul(2));
+    one.saturating_add(further)
 }
 
 /// The working grid over all of an image. A model file may say anything of its spacing.

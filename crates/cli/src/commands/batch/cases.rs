@@ -2,8 +2,10 @@
 
 use crate::Failure;
 use crate::session::{Input, LeafFile};
-use pbt_io::{FileKind, ReadOptions, case_name, is_dicom_path, is_image_path, read_file};
-use std::collections::BTreeMap;
+use pbt_io::{
+    FileKind, ReadOptions, case_name, channel_files, is_dicom_path, is_image_path, read_file,
+};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// An image of a batch.
@@ -46,6 +48,17 @@ pub fn batch_cases(input: &Path) -> Result<Vec<BatchCase>, Failure> {
     }
     check_names(input, &cases)?;
     Ok(cases)
+}
+
+/// The cases without those that are files of another's channels, as nnU-Net names them, where an image
+/// has so many channels.
+pub(super) fn without_channels(cases: Vec<BatchCase>, channels: usize) -> Vec<BatchCase> {
+    if channels < 2 {
+        return cases;
+    }
+    let further = cases.iter().filter_map(|case| channel_files(&case.path, channels)).flatten();
+    let further: BTreeSet<PathBuf> = further.collect();
+    cases.into_iter().filter(|case| !further.contains(&case.path)).collect()
 }
 
 /// All images below a folder, sorted by path: image files, zip archives, and folders with DICOM
@@ -187,7 +200,7 @@ fn manifest(path: &Path) -> Result<Vec<BatchCase>, Failure> {
         cases.push(BatchCase {
             id: id.to_owned(),
             path: folder.join(image),
-            options: ReadOptions { series, frame },
+            options: ReadOptions { series, frame, ..ReadOptions::default() },
         });
     }
     Ok(cases)
@@ -246,8 +259,11 @@ mod tests {
             batch_cases(&path)
         };
         let chosen = &read("case_id,path,frame,series\na,b,3,\nc,d,,4.1\n").unwrap();
-        assert_eq!(chosen[0].options, ReadOptions { series: None, frame: Some(3) });
-        assert_eq!(chosen[1].options, ReadOptions { series: Some("4.1".into()), frame: None });
+        assert_eq!(chosen[0].options, ReadOptions { frame: Some(3), ..ReadOptions::default() });
+        assert_eq!(
+            chosen[1].options,
+            ReadOptions { series: Some("4.1".into()), ..ReadOptions::default() }
+        );
         let cases =
             read("\u{feff}age, path ,case_id\r\n44,\"d, e/1.nii\",one\r\n45, /abs/2.nii ,two\r\n")
                 .unwrap();

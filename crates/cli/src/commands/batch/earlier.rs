@@ -3,8 +3,8 @@
 use super::cases::BatchCase;
 use super::state::FailedCase;
 use crate::session::{
-    LeafFile, LoadedModel, VoxelOutput, chosen, label_map_path, leaves_path, probabilities_path,
-    region_labels_path,
+    Failure, LeafFile, LoadedModel, VoxelOutput, admit, chosen, label_map_path, leaves_path,
+    probabilities_path, region_labels_path,
 };
 use pbt_io::{FileKind, ModelRecord, OpenImage, ResultFile, read_file, read_result};
 use serde::Deserialize;
@@ -32,11 +32,17 @@ pub(super) fn earlier_result(
 
 /// Whether a case's image is the one that a result is about. Only the hash tells: files are replaced
 /// by older ones, and folders by others with the same names.
-pub(super) fn is_of_this_image(case: &BatchCase, result: &ResultFile) -> bool {
+pub(super) fn is_of_this_image(case: &BatchCase, model: &LoadedModel, result: &ResultFile) -> bool {
     let options = chosen(&case.options);
     let same_volume =
         ["series", "frame"].iter().all(|&key| result.run.options.get(key) == options.get(key));
-    let hash = || OpenImage::open(&case.path, &case.options).and_then(OpenImage::sha256);
+    let hash = || -> Result<String, Failure> {
+        // Only the voxels of all channels tell, whatever files they are in.
+        match model.model.channels() {
+            [] => Ok(OpenImage::open(&case.path, &case.options).and_then(OpenImage::sha256)?),
+            _ => Ok(admit(model, case.input())?.read()?.sha256),
+        }
+    };
     same_volume && hash().is_ok_and(|hash| hash == result.input.sha256)
 }
 

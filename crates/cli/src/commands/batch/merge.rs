@@ -1,5 +1,6 @@
 //! `pbt merge`: the tables of a batch from the results of its parts, wherever these lie.
 
+use super::cases::without_channels;
 use super::earlier::earlier_failures;
 use super::state::FailedCase;
 use super::tables::{CSV, PARQUET, Row, row_of_failure, rows_of_result, write_tables};
@@ -48,6 +49,8 @@ struct Found {
     rows: Vec<Row>,
     load_seconds: f64,
     total_seconds: f64,
+    /// Number of channels of the image.
+    channels: usize,
 }
 
 impl Found {
@@ -58,14 +61,16 @@ impl Found {
             run.timing_ms.iter().find(|(name, _)| name == stage).map_or(0.0, |(_, ms)| ms / 1e3)
         };
         let (load_seconds, total_seconds) = (seconds("load"), seconds("total"));
+        let channels = run.options.get("channels").and_then(|names| names.as_array());
+        let channels = channels.map_or(1, Vec::len);
         let (model, model_path, device) = (result.model, run.model_path, run.device);
-        Self { file, model, model_path, device, rows, load_seconds, total_seconds }
+        Self { file, model, model_path, device, rows, load_seconds, total_seconds, channels }
     }
 }
 
 pub(in crate::commands) fn run(args: &Merge, global: &Global) -> Result<ExitCode, Failure> {
     let started = Instant::now();
-    let cases = batch_cases(&args.input)?;
+    let mut cases = batch_cases(&args.input)?;
     for folder in &args.folders {
         if !folder.is_dir() {
             return Err(Failure::input(folder, "folder: there is none (name those of the parts)"));
@@ -75,8 +80,15 @@ pub(in crate::commands) fn run(args: &Merge, global: &Global) -> Result<ExitCode
     for file in [CSV, PARQUET, RUN_FILE] {
         check_writable(&args.output.join(file))?;
     }
-    let found: Vec<Option<Found>> =
-        cases.par_iter().map(|case| result_of(case, &args.folders)).collect();
+    let look = |cases: &[BatchCase]| -> Vec<Option<Found>> {
+        cases.par_iter().map(|case| result_of(case, &args.folders)).collect()
+    };
+    let mut found = look(&cases);
+    let channels = found.iter().flatten().map(|found| found.channels).max().unwrap_or(1);
+    if channels > 1 {
+        cases = without_channels(cases, channels);
+        found = look(&cases);
+    }
     let Some(first) = found.iter().flatten().next() else {
         let what = "cases: none has a result in these folders (give those of `pbt batch -o`)";
         return Err(Failure::input(&args.input, what));

@@ -1,8 +1,12 @@
 //! From scanner intensities to the 12 bits that everything after works on.
 
-use crate::Volume;
+use crate::real_volume::Row;
+use crate::resample::Source;
+use crate::{Geometry, RealVolume, Volume};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+use std::ops::Range;
 
 /// Largest quantised intensity: 12 bits, so that box sums of a million voxels stay exact in 32
 /// bits.
@@ -92,9 +96,9 @@ impl IntensityPolicy {
     /// # Errors
     /// [`IntensityError`] when the policy's numbers are not in order, or the image has no finite
     /// voxel, or no contrast.
-    pub fn range(&self, image: &Volume<f32>) -> Result<IntensityRange, IntensityError> {
+    pub fn range(&self, image: &RealVolume) -> Result<IntensityRange, IntensityError> {
         self.check()?;
-        let counts = Counts::of(image.data());
+        let counts = Counts::of(image);
         if counts.finite() == 0 {
             return Err(IntensityError::NoFiniteVoxel);
         }
@@ -138,18 +142,73 @@ impl IntensityPolicy {
 impl IntensityRange {
     /// Intensities brought to 0..=[`MAX_INTENSITY`], linear between the ends of the range, halves
     /// rounded up. NaN becomes 0, infinities the end of their side.
-    pub fn quantise(&self, image: &Volume<f32>) -> Volume<u16> {
+    pub fn quantise(&self, image: &RealVolume) -> Volume<u16> {
+        let all = image.shape().map(|n| 0..n);
+        Volume::new(image.geometry().clone(), self.of(image).block(all).into_owned())
+    }
+
+    /// An image in these 12 bits, of which no voxel is made before it is asked for.
+    pub fn of<'a>(&self, image: &'a RealVolume) -> Quantised<'a> {
         let scale = f64::from(MAX_INTENSITY) / (self.high - self.low);
-        let mut data = vec![0u16; image.data().len()];
-        data.par_chunks_mut(CHUNK).zip(image.data().par_chunks(CHUNK)).for_each(|(to, from)| {
-            for (q, &v) in to.iter_mut().zip(from) {
-                // `as` truncates towards zero, saturates, and turns NaN into 0, so that only the
-                // upper end is left to clamp.
-                *q = (((f64::from(v) - self.low) * scale + 0.5) as u16).min(MAX_INTENSITY);
+        let low = self.low;
+        let of_code = |&v: &f32| to_12_bits(v, low, scale);
+        let table = image.table().map(|table| table.iter().map(of_code).collect());
+        Quantised { image, low, scale, table }
+    }
+}
+
+/// An image in 12 bits whose voxels are made when they are asked for.
+#[derive(Debug, Clone)]
+pub struct Quantised<'a> {
+    image: &'a RealVolume,
+    low: f64,
+    scale: f64,
+    /// By code.
+    table: Option<Vec<u16>>,
+}
+
+impl Quantised<'_> {
+    fn row(&self, row: Row<'_>, to: &mut [u16]) {
+        match (row, &self.table) {
+            (Row::Numbers(numbers), _) => {
+                for (q, &v) in to.iter_mut().zip(numbers) {
+                    *q = to_12_bits(v, self.low, self.scale);
+                }
+            }
+            (row, Some(table)) => {
+                let mut to = to.iter_mut();
+                row.codes(|code| {
+                    if let Some(q) = to.next() {
+                        *q = table[code];
+                    }
+                });
+            }
+            (_, None) => unreachable!("codes have a table"),
+        }
+    }
+}
+
+impl Source for Quantised<'_> {
+    fn geometry(&self) -> &Geometry {
+        self.image.geometry()
+    }
+
+    fn block(&self, [i, j, k]: [Range<usize>; 3]) -> Cow<'_, [u16]> {
+        let plane = i.len() * j.len();
+        let mut data = vec![0u16; plane * k.len()];
+        data.par_chunks_mut(plane.max(1)).zip(k).for_each(|(to, k)| {
+            for (to, j) in to.chunks_mut(i.len()).zip(j.clone()) {
+                self.row(self.image.part_of_row(i.clone(), j, k), to);
             }
         });
-        Volume::new(image.geometry().clone(), data)
+        data.into()
     }
+}
+
+/// `as` truncates towards zero, saturates, and turns NaN into 0, so that only the upper end is left to
+/// clamp.
+fn to_12_bits(v: f32, low: f64, scale: f64) -> u16 {
+    (((f64::from(v) - low) * scale + 0.5) as u16).min(MAX_INTENSITY)
 }
 
 /// Voxels a parallel task takes at a time.
@@ -177,7 +236,9 @@ const FINITE: std::ops::Range<usize> = 0x0080..0xff80;
 /// in parallel, without a copy of the image, and as sums of integers independent of the order of
 /// the threads.
 struct Counts<'a> {
-    voxels: &'a [f32],
+    image: &'a RealVolume,
+    /// How many voxels have each code, where voxels are codes.
+    codes: Option<Vec<u64>>,
     /// Finite voxels by the upper half of their key.
     upper: Table,
     zeros: u64,
@@ -186,14 +247,39 @@ struct Counts<'a> {
 }
 
 impl<'a> Counts<'a> {
-    fn of(voxels: &'a [f32]) -> Self {
-        let [mut upper, zeros] = tables(voxels, |[upper, zeros], v| {
-            upper[(key(v) >> 16) as usize] += 1;
-            zeros[0] += u64::from(v == 0.0);
+    fn of(image: &'a RealVolume) -> Self {
+        let codes = image.table().map(|table| {
+            let [counts, _] = by_row(image, table.len(), |[counts, _], row| {
+                row.codes(|code| counts[code] += 1);
+            });
+            counts
+        });
+        let mut counts = Self { image, codes, upper: Table::new(), zeros: 0, left_out: 0 };
+        let [mut upper, zeros] = counts.tables(|[upper, zeros], v, count| {
+            upper[(key(v) >> 16) as usize] += count;
+            zeros[0] += if v == 0.0 { count } else { 0 };
         });
         upper[..FINITE.start].fill(0);
         upper[FINITE.end..].fill(0);
-        Self { voxels, upper, zeros: zeros[0], left_out: 0 }
+        (counts.upper, counts.zeros) = (upper, zeros[0]);
+        counts
+    }
+
+    /// Two tables that every number is counted in, with how often it occurs.
+    fn tables(&self, count: impl Fn(&mut [Table; 2], f32, u64) + Sync) -> [Table; 2] {
+        match (&self.codes, self.image.table()) {
+            (Some(counts), Some(table)) => {
+                let mut tables = [vec![0; 1 << 16], vec![0; 1 << 16]];
+                let occurring = table.iter().zip(counts).filter(|(_, count)| **count > 0);
+                occurring.for_each(|(&v, &often)| count(&mut tables, v, often));
+                tables
+            }
+            _ => by_row(self.image, 1 << 16, |tables, row| {
+                if let Row::Numbers(numbers) = row {
+                    numbers.iter().for_each(|&v| count(tables, v, 1));
+                }
+            }),
+        }
     }
 
     fn finite(&self) -> u64 {
@@ -212,7 +298,9 @@ impl<'a> Counts<'a> {
     /// Leaves zeros out where there is enough beside them.
     fn leave_out_background(&mut self) {
         let non_zeros = self.finite() - self.zeros;
-        if non_zeros > 0 && non_zeros * 100 >= self.voxels.len() as u64 * MIN_NON_ZERO_PERCENT {
+        if non_zeros > 0
+            && non_zeros * 100 >= self.image.geometry().len() as u64 * MIN_NON_ZERO_PERCENT
+        {
             self.upper[(key(0.0) >> 16) as usize] -= self.zeros;
             self.left_out = self.zeros;
         }
@@ -228,11 +316,11 @@ impl<'a> Counts<'a> {
     fn ordered(&self, ranks: [u64; 2]) -> [f32; 2] {
         let found = ranks.map(|rank| position(&self.upper, rank));
         let wanted = found.map(|(upper, _)| upper as u32);
-        let mut lower = tables(self.voxels, |lower, v| {
+        let mut lower = self.tables(|lower, v, count| {
             let key = key(v);
             for (lower, upper) in lower.iter_mut().zip(wanted) {
                 if key >> 16 == upper {
-                    lower[(key & 0xffff) as usize] += 1;
+                    lower[(key & 0xffff) as usize] += count;
                 }
             }
         });
@@ -251,15 +339,21 @@ impl<'a> Counts<'a> {
     }
 }
 
-/// Two tables that every voxel is counted in.
-fn tables(voxels: &[f32], count: impl Fn(&mut [Table; 2], f32) + Sync) -> [Table; 2] {
-    let empty = || [vec![0; 1 << 16], vec![0; 1 << 16]];
-    // As few tasks as keep every thread busy, for each has tables of its own to clear and to add
-    // up.
-    let chunk = voxels.len().div_ceil(2 * rayon::current_num_threads()).max(CHUNK);
-    let parts = voxels.par_chunks(chunk).map(|part| {
+/// Two tables of this length that the voxels of every row are counted in.
+fn by_row(
+    image: &RealVolume,
+    length: usize,
+    count: impl Fn(&mut [Table; 2], Row<'_>) + Sync,
+) -> [Table; 2] {
+    let empty = || [vec![0; length], vec![0; length]];
+    let [nx, ny, nz] = image.shape();
+    // As few tasks as keep every thread busy, for each has tables of its own to clear and to add up.
+    let rows = (ny * nz).div_ceil(2 * rayon::current_num_threads()).max(CHUNK.div_ceil(nx));
+    let parts = (0..ny * nz).into_par_iter().step_by(rows).map(|first| {
         let mut tables = empty();
-        part.iter().for_each(|&v| count(&mut tables, v));
+        for row in first..(first + rows).min(ny * nz) {
+            count(&mut tables, image.row(row % ny, row / ny));
+        }
         tables
     });
     parts.reduce(empty, |mut a, b| {
@@ -283,14 +377,14 @@ fn position(counts: &[u64], rank: u64) -> (usize, u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Geometry;
+    use crate::real_volume::tests::as_codes;
     use proptest::prelude::*;
 
     const PERCENTILES: IntensityPolicy =
         IntensityPolicy::Percentiles { low_percent: 1.0, high_percent: 99.0 };
 
-    fn line(data: Vec<f32>) -> Volume<f32> {
-        Volume::new(Geometry::isotropic([data.len(), 1, 1], 1.0).unwrap(), data)
+    fn line(data: Vec<f32>) -> RealVolume {
+        Volume::new(Geometry::isotropic([data.len(), 1, 1], 1.0).unwrap(), data).into()
     }
 
     /// By sorting, as the documentation has it.
@@ -330,19 +424,21 @@ mod tests {
             data.resize(data.len() + zeros, 0.0);
             let policy = IntensityPolicy::Percentiles { low_percent, high_percent: low_percent + width };
             let image = line(data);
-            let finite: Vec<f32> = image.data().iter().copied().filter(|v| v.is_finite()).collect();
+            let numbers = image.numbers();
+            let finite: Vec<f32> = numbers.data().iter().copied().filter(|v| v.is_finite()).collect();
             let expected = if finite.is_empty() {
                 Err(IntensityError::NoFiniteVoxel)
             } else if finite.iter().all(|&v| v == finite[0]) {
                 Err(IntensityError::Constant(finite[0] + 0.0))
             } else {
-                let [low, high] = [low_percent, low_percent + width].map(|p| sorted_percentile(image.data(), p));
+                let [low, high] = [low_percent, low_percent + width].map(|p| sorted_percentile(numbers.data(), p));
                 if low < high {
                     Ok(IntensityRange { low, high })
                 } else {
                     Err(IntensityError::NoContrast { low_percent, high_percent: low_percent + width, value: low })
                 }
             };
+            prop_assert_eq!(policy.range(&as_codes(&numbers)), expected.clone());
             prop_assert_eq!(policy.range(&image), expected);
         }
 
@@ -353,8 +449,10 @@ mod tests {
             width in 0.01f64..500.0,
         ) {
             let range = IntensityRange { low, high: low + width };
-            let image = line(data);
-            for (&v, &q) in image.data().iter().zip(range.quantise(&image).data()) {
+            let numbers = line(data).numbers();
+            let quantised = range.quantise(&numbers.clone().into());
+            prop_assert_eq!(&range.quantise(&as_codes(&numbers)), &quantised);
+            for (&v, &q) in numbers.data().iter().zip(quantised.data()) {
                 let exact = (f64::from(v) - range.low) * (4095.0 / (range.high - range.low));
                 let expected = if exact.is_nan() { 0.0 } else { (exact + 0.5).floor().clamp(0.0, 4095.0) };
                 prop_assert_eq!(f64::from(q), expected, "{}", v);
@@ -396,7 +494,7 @@ mod tests {
                 .unwrap()
                 .install(|| PERCENTILES.range(&image))
         };
-        assert_eq!(range(1).unwrap().low, sorted_percentile(image.data(), 1.0));
+        assert_eq!(range(1).unwrap().low, sorted_percentile(image.numbers().data(), 1.0));
         assert_eq!(range(1), range(2));
         assert_eq!(range(1), range(7));
     }

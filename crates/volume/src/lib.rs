@@ -18,6 +18,7 @@ mod plane;
 mod pose;
 mod pyramid;
 mod random;
+mod real_volume;
 mod resample;
 mod structure;
 mod system_memory;
@@ -35,7 +36,7 @@ pub use detection::{Detection, Location, Precision, Status};
 pub use digest::{hex, sha256, sha256_hex};
 pub use geometry::{Geometry, GeometryError, PointLps, VoxelIndex};
 pub use integral::IntegralVolume;
-pub use intensity::{IntensityError, IntensityPolicy, IntensityRange, MAX_INTENSITY};
+pub use intensity::{IntensityError, IntensityPolicy, IntensityRange, MAX_INTENSITY, Quantised};
 pub use memory::{
     NotEnoughMemory, check_memory, check_memory_limit, memory_limit, memory_seen, set_memory_limit,
     try_zeroed,
@@ -48,7 +49,8 @@ pub use pose::{
 };
 pub use pyramid::{Pyramid, downsample2};
 pub use random::Random;
-pub use resample::{Padding, resample};
+pub use real_volume::RealVolume;
+pub use resample::{Padding, Source, resample};
 pub use structure::{
     Instances, LANDMARKS_BOX, MOST_CHANNELS, MOST_STRUCTURES, StructureKind, StructureSpec,
 };

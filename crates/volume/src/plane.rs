@@ -1,6 +1,6 @@
 //! Images of one slice, laid flat: what is found in them moves in their plane and turns in it alone.
 
-use crate::{Geometry, PointLps, Pose, Volume, working_geometry};
+use crate::{Geometry, PointLps, Pose, RealVolume, working_geometry};
 use nalgebra::{Matrix3, Rotation3, UnitQuaternion, Vector3};
 
 /// The plane of an image of one slice: where it lies in the patient. Its own coordinates have z = 0
@@ -54,8 +54,8 @@ impl Plane {
     }
 
     /// The image in the plane's own coordinates.
-    pub fn laid_flat(&self, image: &Volume<f32>) -> Volume<f32> {
-        Volume::new(self.flat.clone(), image.data().to_vec())
+    pub fn laid_flat(&self, image: &RealVolume) -> RealVolume {
+        image.clone().on(self.flat.clone())
     }
 
     /// The foot of a point, in the plane's own coordinates.

@@ -9,6 +9,8 @@ use crate::{Geometry, Volume};
 use nalgebra::{Matrix3, Vector3};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+use std::ops::Range;
 
 /// What lies outside an image.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -19,6 +21,35 @@ pub enum Padding {
     /// The border voxels, repeated.
     Edge,
 }
+
+/// An image in 12 bits, to be resampled.
+pub trait Source: Sync {
+    /// Shape and placement.
+    fn geometry(&self) -> &Geometry;
+
+    /// The voxels of these ranges along i, j and k, i fastest.
+    fn block(&self, ranges: [Range<usize>; 3]) -> Cow<'_, [u16]>;
+}
+
+impl Source for Volume<u16> {
+    fn geometry(&self) -> &Geometry {
+        self.geometry()
+    }
+
+    fn block(&self, [i, j, k]: [Range<usize>; 3]) -> Cow<'_, [u16]> {
+        let [nx, ny, _] = self.shape();
+        if i.len() == nx && j.len() == ny {
+            return self.data()[k.start * nx * ny..k.end * nx * ny].into();
+        }
+        let row = |j: usize, k: usize| &self.data()[self.offset(i.start, j, k)..][..i.len()];
+        k.flat_map(|k| j.clone().map(move |j| (j, k)))
+            .flat_map(|(j, k)| row(j, k).iter().copied())
+            .collect()
+    }
+}
+
+/// Voxels of an image that are resampled at a time, so that large ones take little memory.
+const SLAB: usize = 1 << 24;
 
 /// Axes count as parallel when the step along one has components along the others below this,
 /// relative to its length.
@@ -33,12 +64,17 @@ const PARALLEL: f64 = 1e-6;
 /// any number of threads and for any of the 48 orders and directions in which the image may be
 /// stored, as far as positions agree to 10⁻⁶ voxels. A grid that only permutes or flips the image's
 /// voxels gives these voxels.
-pub fn resample(image: &Volume<u16>, to: &Geometry, padding: Padding) -> Volume<u16> {
+pub fn resample(image: &impl Source, to: &Geometry, padding: Padding) -> Volume<u16> {
+    in_slabs(image, to, padding, SLAB)
+}
+
+/// By so many voxels at a time.
+fn in_slabs(image: &impl Source, to: &Geometry, padding: Padding, slab: usize) -> Volume<u16> {
     // Steps in index units of the image (rows) for one voxel of the target (columns).
     let steps = image.geometry().inverse() * to.matrix();
     let first = image.geometry().to_index(to.origin()).0.coords;
     let data = match parallel_axes(image.geometry(), to, &steps) {
-        Some(axes) => along_axes(image, to.shape(), &steps, first, axes, padding),
+        Some(axes) => along_axes(image, to.shape(), (&steps, first), axes, padding, slab),
         None => oblique(image, to.shape(), &steps, first, padding),
     };
     Volume::new(to.clone(), data)
@@ -58,16 +94,16 @@ fn parallel_axes(image: &Geometry, to: &Geometry, steps: &Matrix3<f64>) -> Optio
 }
 
 /// Resampling along one axis after the other, the largest reduction first; target axis `t` is the
-/// image's axis `axes[t]`.
+/// image's axis `axes[t]`. The image is taken in slabs across its third axis.
 fn along_axes(
-    image: &Volume<u16>,
+    image: &impl Source,
     target: [usize; 3],
-    steps: &Matrix3<f64>,
-    first: Vector3<f64>,
+    (steps, first): (&Matrix3<f64>, Vector3<f64>),
     axes: [usize; 3],
     padding: Padding,
+    slab: usize,
 ) -> Vec<u16> {
-    let mut shape = image.shape();
+    let shape = image.geometry().shape();
     let taps = [0, 1, 2].map(|t| {
         let a = axes[t];
         let (n, step) = (shape[a], steps[(a, t)]);
@@ -82,15 +118,31 @@ fn along_axes(
     let reduction = |t: usize| (steps[(axes[t], t)].abs() * f64::from(1u32 << 20) + 0.5) as u64;
     let mut order = [2, 1, 0];
     order.sort_by_key(|&t| std::cmp::Reverse(reduction(t)));
-    let mut data: Option<Vec<u16>> = None;
-    for t in order {
-        let a = axes[t];
-        if !taps[t].is_identity(shape[a]) {
-            data = Some(taps[t].apply(data.as_deref().unwrap_or(image.data()), shape, a));
-            shape[a] = target[t];
+    let slow = axes.iter().position(|&a| a == 2).unwrap_or(2);
+    let planes = taps[slow].len();
+    let a_slab = (slab / (shape[0] * shape[1])).max(1).saturating_mul(planes) / shape[2];
+    let mut data = Vec::with_capacity(target.iter().product());
+    let mut done = 0;
+    while done < planes {
+        let outputs = done..(done + a_slab.max(1)).min(planes);
+        done = outputs.end;
+        let parts =
+            [0, 1, 2].map(|t| taps[t].part(if t == slow { outputs.clone() } else { 0..target[t] }));
+        let mut ranges = [0..0, 0..0, 0..0];
+        (0..3).for_each(|t| ranges[axes[t]] = parts[t].0.clone());
+        let mut shape = ranges.each_ref().map(ExactSizeIterator::len);
+        let mut slab = image.block(ranges);
+        for t in order {
+            let (part, a) = (&parts[t].1, axes[t]);
+            if !part.is_identity(shape[a]) {
+                slab = part.apply(&slab, shape, a).into();
+                shape[a] = part.len();
+            }
         }
+        data.extend_from_slice(&slab);
     }
-    let data = data.unwrap_or_else(|| image.data().to_vec());
+    let mut shape = shape;
+    (0..3).for_each(|t| shape[axes[t]] = target[t]);
     if axes == [0, 1, 2] { data } else { permute(&data, shape, axes) }
 }
 
@@ -110,31 +162,40 @@ fn permute(data: &[u16], shape: [usize; 3], axes: [usize; 3]) -> Vec<u16> {
 /// Resampling onto a grid in any direction: smoothing along the image's axes, then trilinear
 /// interpolation.
 fn oblique(
-    image: &Volume<u16>,
+    image: &impl Source,
     target: [usize; 3],
     steps: &Matrix3<f64>,
-    first: Vector3<f64>,
+    mut first: Vector3<f64>,
     padding: Padding,
 ) -> Vec<u16> {
-    let mut shape = image.shape();
-    let mut first = first;
-    let mut smoothed: Option<Vec<u16>> = None;
-    for a in [2, 1, 0] {
+    let mut ranges = image.geometry().shape().map(|n| 0..n);
+    let mut smoothing: [Option<Taps>; 3] = [None, None, None];
+    for a in 0..3 {
+        let n = ranges[a].len();
         // Distance of the target's voxels in units of the image's, for an isotropic target exactly.
         let ratio = steps.row(a).norm();
         // Variances of filters add up, and a triangle's goes with its width squared: smoothing and
         // the interpolation that follows have together the width of the triangle used on parallel
         // axes.
         let reach = (ratio * ratio - 1.0).max(0.0).sqrt();
+        let needed = interval(steps, first[a], target, a, n);
+        first[a] -= needed.start as f64;
+        ranges[a] = needed.clone();
         if reach > 1.0 {
-            let needed = interval(steps, first[a], target, a, shape[a]);
-            let taps = Taps::smooth(reach, needed.clone(), shape[a], padding);
-            smoothed = Some(taps.apply(smoothed.as_deref().unwrap_or(image.data()), shape, a));
-            first[a] -= needed.start as f64;
-            shape[a] = needed.len();
+            let (source, taps) =
+                Taps::smooth(reach, needed.clone(), n, padding).part(0..needed.len());
+            (ranges[a], smoothing[a]) = (source, Some(taps));
         }
     }
-    let grid = Grid { data: smoothed.as_deref().unwrap_or(image.data()), shape, padding };
+    let mut shape = ranges.each_ref().map(ExactSizeIterator::len);
+    let mut data = image.block(ranges);
+    for a in [2, 1, 0] {
+        if let Some(taps) = &smoothing[a] {
+            data = taps.apply(&data, shape, a).into();
+            shape[a] = taps.len();
+        }
+    }
+    let grid = Grid { data: &data, shape, padding };
     let [nx, ny, nz] = target;
     let mut out = vec![0u16; nx * ny * nz];
     out.par_chunks_mut(nx).enumerate().for_each(|(line, row)| {
@@ -155,7 +216,7 @@ fn interval(
     target: [usize; 3],
     a: usize,
     n: usize,
-) -> std::ops::Range<usize> {
+) -> Range<usize> {
     let reaches = [0, 1, 2].map(|t| steps[(a, t)] * (target[t] - 1) as f64);
     let low = first + reaches.iter().map(|r| r.min(0.0)).sum::<f64>();
     let high = first + reaches.iter().map(|r| r.max(0.0)).sum::<f64>();
@@ -216,5 +277,53 @@ impl Grid<'_> {
         }
         let [i, j, k] = inside.map(|i| i as usize);
         self.data[(k * self.shape[1] + j) * self.shape[0] + i]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::PointLps;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// On parallel axes in any order and direction, and on oblique ones.
+        #[test]
+        fn slabs_and_blocks_change_nothing(
+            shape in prop::array::uniform3(1usize..12),
+            to in prop::array::uniform3(1usize..12),
+            spacing in prop::array::uniform3(0.3f64..4.0),
+            origin in prop::array::uniform3(-3.0f64..3.0),
+            order in 0usize..6,
+            flip in any::<[bool; 3]>(),
+            turn in prop_oneof![Just(0.0f64), -1.0f64..1.0],
+            edge in any::<bool>(),
+            slab in 1usize..200,
+        ) {
+            let image = Volume::from_fn(Geometry::isotropic(shape, 1.0).unwrap(), |i, j, k| {
+                (i * 389 + j * 1711 + k * 2903) as u16 % 4096
+            });
+            let axes = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]][order];
+            let mut matrix = Matrix3::zeros();
+            for t in 0..3 {
+                matrix[(axes[t], t)] = if flip[t] { -spacing[t] } else { spacing[t] };
+            }
+            let turn = nalgebra::Rotation3::from_euler_angles(turn, turn / 2.0, -turn);
+            let origin = PointLps::new(origin[0], origin[1], origin[2]);
+            let to = Geometry::new(to, turn.matrix() * matrix, origin).unwrap();
+            let padding = if edge { Padding::Edge } else { Padding::Zero };
+            let whole = in_slabs(&image, &to, padding, usize::MAX);
+            prop_assert_eq!(&in_slabs(&image, &to, padding, slab), &whole);
+            // An image with as much around it as no filter reaches through is the same image.
+            let shown = |i: usize, j: usize, k: usize| image.at_clamped(i as i64 - 40, j as i64 - 40, k as i64 - 40);
+            let origin = PointLps::new(-40.0, -40.0, -40.0);
+            let larger = Geometry::new(shape.map(|n| n + 80), Matrix3::identity(), origin).unwrap();
+            let larger = Volume::from_fn(larger, shown);
+            if edge {
+                let of_larger = resample(&larger, &to, padding);
+                let off = of_larger.data().iter().zip(whole.data()).map(|(a, b)| a.abs_diff(*b)).max();
+                prop_assert!(off <= Some(1), "{off:?}");
+            }
+        }
     }
 }

@@ -124,6 +124,35 @@ impl Taps {
                 .all(|(m, run)| run.first == m && self.weights[run.begin..run.end] == [one])
     }
 
+    /// Number of voxels of the result.
+    pub(crate) fn len(&self) -> usize {
+        self.outputs.len()
+    }
+
+    /// The voxels of the source that count, at least one.
+    fn source(&self) -> Range<usize> {
+        let used = || self.outputs.iter().filter(|run| run.begin < run.end);
+        let first = used().map(|run| run.first).min().unwrap_or(0);
+        let last = used().map(|run| run.first + run.end - run.begin).max();
+        first..last.unwrap_or(first + 1)
+    }
+
+    /// Some voxels of the result, and the voxels of the source that they take, which the taps of the
+    /// part count from the first of them.
+    pub(crate) fn part(&self, outputs: Range<usize>) -> (Range<usize>, Self) {
+        let mut part = Self { outputs: Vec::with_capacity(outputs.len()), weights: Vec::new() };
+        for run in &self.outputs[outputs] {
+            let begin = part.weights.len();
+            part.weights.extend_from_slice(&self.weights[run.begin..run.end]);
+            part.outputs.push(Run { first: run.first, begin, end: part.weights.len() });
+        }
+        let source = part.source();
+        for run in &mut part.outputs {
+            run.first = run.first.saturating_sub(source.start);
+        }
+        (source, part)
+    }
+
     /// Filters an array (i fastest) along one axis, and rounds to the nearest integer.
     pub(crate) fn apply(&self, data: &[u16], shape: [usize; 3], axis: usize) -> Vec<u16> {
         let n = shape[axis];

@@ -1,6 +1,7 @@
 //! An image without what only surrounds it.
 
-use crate::Volume;
+use crate::RealVolume;
+use crate::real_volume::Row;
 use std::ops::Range;
 
 /// The image without its constant outer planes: what a program that padded, masked or resampled it
@@ -9,7 +10,7 @@ use std::ops::Range;
 ///
 /// Planes are taken off until every outer plane has two values. The order does not matter: what is
 /// constant in a larger region is constant in a smaller one.
-pub fn trimmed(image: &Volume<f32>) -> Volume<f32> {
+pub fn trimmed(image: &RealVolume) -> RealVolume {
     match region(image) {
         Some(region) => part(image, &region),
         None => image.clone(),
@@ -18,10 +19,10 @@ pub fn trimmed(image: &Volume<f32>) -> Volume<f32> {
 
 /// The channels of one image without what only surrounds the first: it is [`trimmed`], channels on its
 /// grid lose the same planes, and those on other grids stay as they are.
-pub fn trimmed_channels(channels: &[Volume<f32>]) -> Vec<Volume<f32>> {
+pub fn trimmed_channels(channels: &[RealVolume]) -> Vec<RealVolume> {
     let Some(first) = channels.first() else { return Vec::new() };
     let Some(region) = region(first) else { return channels.to_vec() };
-    let cut = |channel: &Volume<f32>| match channel.geometry() == first.geometry() {
+    let cut = |channel: &RealVolume| match channel.geometry() == first.geometry() {
         true => part(channel, &region),
         false => channel.clone(),
     };
@@ -29,7 +30,7 @@ pub fn trimmed_channels(channels: &[Volume<f32>]) -> Vec<Volume<f32>> {
 }
 
 /// What is left of an image that is trimmed; `None` where that is all of it.
-fn region(image: &Volume<f32>) -> Option<[Range<usize>; 3]> {
+fn region(image: &RealVolume) -> Option<[Range<usize>; 3]> {
     let mut region = image.shape().map(|n| 0..n);
     loop {
         let before = region.clone();
@@ -49,12 +50,9 @@ fn region(image: &Volume<f32>) -> Option<[Range<usize>; 3]> {
     (!whole).then_some(region)
 }
 
-fn part(image: &Volume<f32>, region: &[Range<usize>; 3]) -> Volume<f32> {
-    let geometry = image.geometry().part(
-        region.each_ref().map(|range| range.start),
-        region.each_ref().map(ExactSizeIterator::len),
-    );
-    Volume::new(geometry, rows(image, region).flatten().copied().collect())
+fn part(image: &RealVolume, region: &[Range<usize>; 3]) -> RealVolume {
+    let first = region.each_ref().map(|range| range.start);
+    image.part(first, region.each_ref().map(ExactSizeIterator::len))
 }
 
 /// The part of a region at one index of an axis.
@@ -64,26 +62,26 @@ fn plane(region: &[Range<usize>; 3], axis: usize, index: usize) -> [Range<usize>
     plane
 }
 
-fn rows<'a>(
-    image: &'a Volume<f32>,
-    [i, j, k]: &'a [Range<usize>; 3],
-) -> impl Iterator<Item = &'a [f32]> {
-    k.clone().flat_map(move |k| {
-        j.clone().map(move |j| &image.data()[image.offset(i.start, j, k)..][..i.len()])
-    })
-}
-
 /// Whether all voxels of a region are one number, or none is a number.
-fn is_constant(image: &Volume<f32>, region: &[Range<usize>; 3]) -> bool {
-    let first = image.at(region[0].start, region[1].start, region[2].start);
-    let same = |v: &f32| *v == first || v.is_nan() && first.is_nan();
-    rows(image, region).flatten().all(same)
+fn is_constant(image: &RealVolume, [i, j, k]: &[Range<usize>; 3]) -> bool {
+    let first = image.at(i.start, j.start, k.start);
+    let same = |v: f32| v == first || v.is_nan() && first.is_nan();
+    let table = image.table().unwrap_or_default();
+    let mut rows = k.clone().flat_map(|k| j.clone().map(move |j| (j, k)));
+    rows.all(|(j, k)| match image.part_of_row(i.clone(), j, k) {
+        Row::Numbers(row) => row.iter().all(|&v| same(v)),
+        Row::Bytes(row) => row.iter().all(|&code| same(table[usize::from(code)])),
+        Row::Words(row) => row
+            .chunks_exact(2)
+            .all(|code| same(table[usize::from(u16::from_le_bytes([code[0], code[1]]))])),
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Geometry, VoxelIndex};
+    use crate::real_volume::tests::as_codes;
+    use crate::{Geometry, Volume, VoxelIndex};
     use proptest::prelude::*;
 
     /// With voxels of one value before and after it along each axis.
@@ -109,9 +107,13 @@ mod tests {
         ) {
             let geometry = Geometry::isotropic([4, 5, 6], 1.5).unwrap();
             let image = Volume::from_fn(geometry, |i, j, k| ((i * 7 + j * 5 + k * 3) % 11) as f32);
-            let found = trimmed(&padded(&padded(&image, [before, after], value), [after, before], 7.0));
-            prop_assert_eq!(found.data(), image.data());
-            prop_assert!(found.geometry().origin().distance_mm(&image.geometry().origin()) < 1e-9);
+            let padded = padded(&padded(&image, [before, after], value), [after, before], 7.0);
+            for padded in [padded.clone().into(), as_codes(&padded)] {
+                let found = trimmed(&padded);
+                let numbers = found.numbers();
+                prop_assert_eq!(numbers.data(), image.data());
+                prop_assert!(found.geometry().origin().distance_mm(&image.geometry().origin()) < 1e-9);
+            }
         }
     }
 
@@ -123,8 +125,8 @@ mod tests {
         let first = padded(&image, [[1, 2, 0], [3, 0, 1]], 0.0);
         let second =
             Volume::from_fn(first.geometry().clone(), |i, j, k| (i + 10 * j + 100 * k) as f32);
-        let found = trimmed_channels(&[first, second, image.clone()]);
-        assert_eq!(found[0].data(), image.data());
+        let found = trimmed_channels(&[first, second, image.clone()].map(RealVolume::from));
+        assert_eq!(found[0].numbers().data(), image.data());
         assert_eq!(found[1].geometry(), found[0].geometry());
         assert_eq!(found[1].at(0, 0, 0), 21.0);
         // On a grid of its own.
@@ -135,7 +137,7 @@ mod tests {
     fn what_is_constant_throughout_stays() {
         let geometry = Geometry::isotropic([3, 1, 2], 1.0).unwrap();
         for value in [0.0, f32::NAN] {
-            assert_eq!(trimmed(&Volume::filled(geometry.clone(), value)).shape(), [3, 1, 2]);
+            assert_eq!(trimmed(&Volume::filled(geometry.clone(), value).into()).shape(), [3, 1, 2]);
         }
     }
 
@@ -144,6 +146,6 @@ mod tests {
         let mut image = Volume::filled(Geometry::isotropic([9, 9, 9], 1.0).unwrap(), 0.0);
         let at = image.offset(4, 5, 6);
         image.data_mut()[at] = 1.0;
-        assert_eq!(trimmed(&image).shape(), [9, 9, 9]);
+        assert_eq!(trimmed(&image.into()).shape(), [9, 9, 9]);
     }
 }

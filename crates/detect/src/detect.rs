@@ -21,7 +21,7 @@ use crate::working::spec::{check_slices, check_window};
 use pbt_tree::{Backend, ImageLayout, LabelBackend, Score};
 use pbt_volume::{
     Geometry, LANDMARKS_BOX, LARGEST_EDGE_MM, Location, Plane, PointLps, Pose, Precision, Pyramid,
-    SMALLEST_EDGE_MM, Status, Volume, trimmed_channels,
+    RealVolume, SMALLEST_EDGE_MM, Status, trimmed_channels,
 };
 use std::time::Instant;
 
@@ -161,7 +161,7 @@ impl Model {
     pub fn detect<B: Backend + LabelBackend>(
         &self,
         backend: &B,
-        channels: &[Volume<f32>],
+        channels: &[RealVolume],
     ) -> Result<Detections, DetectError> {
         Ok(self.run(backend, channels, Asked::default())?.0)
     }
@@ -174,7 +174,7 @@ impl Model {
     pub fn detect_with_masks<B: Backend + LabelBackend>(
         &self,
         backend: &B,
-        channels: &[Volume<f32>],
+        channels: &[RealVolume],
     ) -> Result<Detections, DetectError> {
         Ok(self.run(backend, channels, Asked { masks: true, explanations: false })?.0)
     }
@@ -187,7 +187,7 @@ impl Model {
     pub fn explain<B: Backend + LabelBackend>(
         &self,
         backend: &B,
-        channels: &[Volume<f32>],
+        channels: &[RealVolume],
         masks: bool,
     ) -> Result<(Detections, Vec<Explanation>), DetectError> {
         self.run(backend, channels, Asked { explanations: true, masks })
@@ -197,7 +197,7 @@ impl Model {
     fn run<B: Backend + LabelBackend>(
         &self,
         backend: &B,
-        channels: &[Volume<f32>],
+        channels: &[RealVolume],
         asked: Asked,
     ) -> Result<(Detections, Vec<Explanation>), DetectError> {
         check_channels(self.channels(), channels)?;
@@ -345,7 +345,7 @@ const STRONG: f64 = 2.995_732_273_553_991;
 fn shared_pyramid<'a>(
     made: &mut Vec<(&'a WorkingSpec, Pyramid)>,
     working: &'a WorkingSpec,
-    channels: &[Volume<f32>],
+    channels: &[RealVolume],
 ) -> Result<Pyramid, DetectError> {
     if let Some((_, pyramid)) = made.iter_mut().find(|(other, _)| other.is_same_grid(working)) {
         *pyramid = pyramid.with_levels(working.levels);
@@ -529,7 +529,7 @@ impl StructureModel {
         &self,
         backend: &B,
         on: &Prepared<'_, B>,
-        (channels, frame): (&[Volume<f32>], &Pose),
+        (channels, frame): (&[RealVolume], &Pose),
         labels: Option<(&MaskStage, &Mask)>,
         parent: &Detection,
         certainty: Option<&Certainty>,

@@ -12,7 +12,7 @@ use pbt_tree::{
     DeviceError, Edges, Evaluate, FeatureFamily, ImageLayout, LabelBackend, LabelForest, Layered,
     Patch, PoseSite, Score, Weak,
 };
-use pbt_volume::{Geometry, PointLps, Pose, Volume};
+use pbt_volume::{Geometry, PointLps, Pose, RealVolume, Volume};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The CPU until so many calls are made, and then a device that is lost.
@@ -208,7 +208,7 @@ impl TrainingData for Rows {
         &self.list
     }
 
-    fn image(&self, case: usize) -> Result<Volume<f32>, DetectError> {
+    fn image(&self, case: usize) -> Result<RealVolume, DetectError> {
         let truth = self.truth(case);
         Ok(Volume::from_fn(self.list.geometry(case).clone(), |i, j, k| {
             let noise = ((i * 7 + j * 13 + k * 29 + case * 31) % 17) as f32;

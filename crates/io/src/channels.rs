@@ -6,7 +6,7 @@ use crate::loaded::ReadOptions;
 use crate::open_file::OpenFile;
 use crate::stored::Volumes;
 use crate::{IoError, Loaded};
-use pbt_volume::{Geometry, Plane, Volume, VoxelIndex};
+use pbt_volume::{Geometry, Plane, RealVolume, VoxelIndex};
 use std::path::{Path, PathBuf};
 
 /// What ends the name of nnU-Net's file of the first channel.
@@ -137,15 +137,17 @@ fn covered(by: &Geometry, grid: &Geometry) -> f64 {
 pub(crate) fn read(
     file: OpenFile,
     channels: Channels,
-) -> Result<(Vec<Volume<f32>>, Vec<String>), IoError> {
+) -> Result<(Vec<RealVolume>, Vec<String>), IoError> {
     let path = file.path().to_path_buf();
     let memory = |error| IoError::memory(&path, &error);
-    let (mut volumes, mut warnings): (Vec<Volume<f32>>, Vec<String>);
+    let (mut volumes, mut warnings): (Vec<RealVolume>, Vec<String>);
     match channels {
         Channels::One | Channels::InFile(_) => {
             let (all, of_file) = file.load_all()?;
-            volumes =
-                all.iter().map(|raw| raw.to_f32().map_err(memory)).collect::<Result<_, _>>()?;
+            volumes = all
+                .into_iter()
+                .map(|raw| raw.into_real().map_err(memory))
+                .collect::<Result<_, _>>()?;
             warnings = of_file;
         }
         Channels::InFiles { first, further } => {
@@ -156,7 +158,7 @@ pub(crate) fn read(
                     file.load().map_err(|e| e.of_channel(&name))?;
                 warnings.extend(own.into_iter().map(|text| format!("channel `{name}`: {text}")));
                 warnings.extend(about_grid(&name, raw.geometry(), &grid));
-                volumes.push(raw.to_f32().map_err(memory)?);
+                volumes.push(raw.into_real().map_err(memory)?);
             }
         }
     }

@@ -68,7 +68,7 @@ impl OpenImage {
             Channels::One => {
                 let path = self.file.path().to_path_buf();
                 let Loaded { raw, sha256, warnings } = self.file.load()?;
-                let volume = raw.to_f32().map_err(|error| IoError::memory(&path, &error))?;
+                let volume = raw.into_real().map_err(|error| IoError::memory(&path, &error))?;
                 Image::new(volume, sha256, warnings)
             }
             several => {

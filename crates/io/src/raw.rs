@@ -1,7 +1,7 @@
 //! An image as its file holds it: stored voxels of their own type, scaling apart, geometry in LPS
 //! millimetres.
 
-use pbt_volume::{Geometry, NotEnoughMemory, Volume, try_zeroed};
+use pbt_volume::{Geometry, NotEnoughMemory, RealVolume, Volume, try_zeroed};
 use rayon::prelude::*;
 
 /// Voxels converted by one task; any value gives the same result.
@@ -164,6 +164,26 @@ impl RawImage {
         }
         let data = for_type!(self.voxel_type, convert);
         Ok(Volume::new(self.geometry.clone(), data))
+    }
+
+    /// The real values, with the stored voxels as codes where they have one or two bytes.
+    ///
+    /// # Errors
+    /// When there is no memory for what has more.
+    pub fn into_real(self) -> Result<RealVolume, NotEnoughMemory> {
+        let Scaling { slope, intercept } =
+            self.scaling.unwrap_or(Scaling { slope: 1.0, intercept: 0.0 });
+        let real = |stored: f64| (stored * slope + intercept) as f32;
+        let bytes = 0..=u8::MAX;
+        let words = 0..=u16::MAX;
+        let table: Vec<f32> = match self.voxel_type {
+            VoxelType::U8 => bytes.map(|code| real(code.into())).collect(),
+            VoxelType::I8 => bytes.map(|code| real((code as i8).into())).collect(),
+            VoxelType::U16 => words.map(|code| real(code.into())).collect(),
+            VoxelType::I16 => words.map(|code| real((code as i16).into())).collect(),
+            _ => return Ok(self.to_f32()?.into()),
+        };
+        Ok(RealVolume::coded(self.geometry, self.bytes, table))
     }
 
     /// The real values as `f64`, i fastest. Ask [`pbt_volume::check_memory`] before.

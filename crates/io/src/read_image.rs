@@ -3,8 +3,7 @@
 use crate::IoError;
 use crate::loaded::{Loaded, ReadOptions};
 use crate::open_image::OpenImage;
-use pbt_volume::{Volume, hex};
-use rayon::prelude::*;
+use pbt_volume::{RealVolume, Volume, hex};
 use sha2::{Digest, Sha256};
 use std::path::Path;
 
@@ -13,9 +12,9 @@ use std::path::Path;
 pub struct Image {
     /// Real values (scaling applied) in LPS millimetres. Voxels may be NaN or infinite; a warning
     /// then says how many.
-    pub volume: Volume<f32>,
+    pub volume: RealVolume,
     /// The channels after the first, which is [`Image::volume`]; each may have a grid of its own.
-    pub further: Vec<Volume<f32>>,
+    pub further: Vec<RealVolume>,
     /// SHA-256 of the file's bytes, lower-case hexadecimal; of header and data file one after the
     /// other where there are two. Of a DICOM series it is that of the list of its files' hashes,
     /// slice by slice, so that names, folders and packing do not count. Of several channels that of
@@ -30,7 +29,7 @@ pub struct Image {
 
 impl Image {
     /// With a warning where voxels are not finite.
-    pub(crate) fn new(volume: Volume<f32>, sha256: String, mut warnings: Vec<String>) -> Self {
+    pub(crate) fn new(volume: RealVolume, sha256: String, mut warnings: Vec<String>) -> Self {
         warnings.extend(not_finite(&volume));
         Self { volume, further: Vec::new(), sha256, warnings, in_pixels: false }
     }
@@ -39,11 +38,11 @@ impl Image {
     ///
     /// # Panics
     /// Without channels.
-    pub fn of_channels(channels: Vec<Volume<f32>>, mut warnings: Vec<String>) -> Self {
+    pub fn of_channels(channels: Vec<RealVolume>, mut warnings: Vec<String>) -> Self {
         let hashes: Vec<String> = channels.iter().map(sha256_of).collect();
         let mut channels = channels.into_iter();
         let first = channels.next().expect("an image has a channel");
-        let further: Vec<Volume<f32>> = channels.collect();
+        let further: Vec<RealVolume> = channels.collect();
         warnings.extend(further.iter().filter_map(not_finite));
         let sha256 = match &hashes[..] {
             [only] => only.clone(),
@@ -53,7 +52,7 @@ impl Image {
     }
 
     /// All channels.
-    pub fn channels(&self) -> Vec<Volume<f32>> {
+    pub fn channels(&self) -> Vec<RealVolume> {
         std::iter::once(&self.volume).chain(&self.further).cloned().collect()
     }
 
@@ -72,26 +71,29 @@ impl Image {
 
     /// An image that is in no file. Its hash is that of 16 numbers of 8 bytes, the affine to LPS mm
     /// row by row, and of the voxels as numbers of 4 bytes, i fastest, all little-endian.
-    pub fn in_memory(volume: Volume<f32>) -> Self {
+    pub fn in_memory(volume: RealVolume) -> Self {
         let sha256 = sha256_of(&volume);
         Self::new(volume, sha256, Vec::new())
     }
 }
 
 /// A warning where voxels are not finite.
-fn not_finite(volume: &Volume<f32>) -> Option<String> {
-    let count = volume.data().par_iter().filter(|v| !v.is_finite()).count();
-    let all = volume.data().len();
+fn not_finite(volume: &RealVolume) -> Option<String> {
+    let (count, all) = (volume.not_finite(), volume.geometry().len());
     (count > 0).then(|| format!("voxel data: {count} of {all} voxels are NaN or infinite"))
 }
 
 /// Hash of affine and voxels.
-fn sha256_of(volume: &Volume<f32>) -> String {
+fn sha256_of(volume: &RealVolume) -> String {
     let affine = volume.geometry().affine().transpose();
     let mut hasher = Sha256::new();
     affine.iter().for_each(|number| hasher.update(number.to_le_bytes()));
-    for part in volume.data().chunks(1 << 14) {
-        let bytes: Vec<u8> = part.iter().flat_map(|voxel| voxel.to_le_bytes()).collect();
+    let [_, ny, nz] = volume.shape();
+    let mut row = Vec::new();
+    for (j, k) in (0..nz).flat_map(|k| (0..ny).map(move |j| (j, k))) {
+        row.clear();
+        volume.extend_with_row(&mut row, j, k);
+        let bytes: Vec<u8> = row.iter().flat_map(|voxel| voxel.to_le_bytes()).collect();
         hasher.update(bytes);
     }
     hex(&hasher.finalize())

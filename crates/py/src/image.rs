@@ -36,7 +36,7 @@ pub(crate) fn read_image(
     let affine = volume.geometry().affine();
     let affine = Array2::from_shape_fn((4, 4), |(row, column)| affine[(row, column)]);
     let shape = volume.shape();
-    Ok((array(py, shape, volume.into_data()), affine.to_pyarray(py)))
+    Ok((array(py, shape, volume.numbers().into_data()), affine.to_pyarray(py)))
 }
 
 /// An array of these voxels, i fastest.

@@ -125,7 +125,7 @@ impl Model {
             label_image(
                 &model,
                 input,
-                &Image::in_memory(volume),
+                &Image::in_memory(volume.into()),
                 0.0,
                 (device, VoxelOutput::new(labels, false)),
             )

@@ -113,7 +113,7 @@ impl Scene<'_> {
     /// [`PictureError`] as [`Scene::slices`].
     pub fn packed(&self, title: &str, most_bytes: usize) -> Result<PackedScene, PictureError> {
         let full = self.image.geometry();
-        let quantised = range(self.window).quantise(self.image);
+        let quantised = range(self.window).quantise(&self.image.clone().into());
         // Few images shrink to less than a quarter of their bytes.
         let mut grid = smaller_grid(full, most_bytes.saturating_mul(4));
         loop {

@@ -308,21 +308,22 @@ mod tests {
             for t in 0..3 {
                 matrix[(axes[t], t)] = if flip[t] { -spacing[t] } else { spacing[t] };
             }
+            let parallel = turn == 0.0;
             let turn = nalgebra::Rotation3::from_euler_angles(turn, turn / 2.0, -turn);
             let origin = PointLps::new(origin[0], origin[1], origin[2]);
             let to = Geometry::new(to, turn.matrix() * matrix, origin).unwrap();
             let padding = if edge { Padding::Edge } else { Padding::Zero };
             let whole = in_slabs(&image, &to, padding, usize::MAX);
             prop_assert_eq!(&in_slabs(&image, &to, padding, slab), &whole);
-            // An image with as much around it as no filter reaches through is the same image.
-            let shown = |i: usize, j: usize, k: usize| image.at_clamped(i as i64 - 40, j as i64 - 40, k as i64 - 40);
-            let origin = PointLps::new(-40.0, -40.0, -40.0);
-            let larger = Geometry::new(shape.map(|n| n + 80), Matrix3::identity(), origin).unwrap();
-            let larger = Volume::from_fn(larger, shown);
-            if edge {
-                let of_larger = resample(&larger, &to, padding);
-                let off = of_larger.data().iter().zip(whole.data()).map(|(a, b)| a.abs_diff(*b)).max();
-                prop_assert!(off <= Some(1), "{off:?}");
+            // Where the border goes on, an image that shows it is the same image.
+            if parallel && edge {
+                let origin = PointLps::new(-40.0, -40.0, -40.0);
+                let larger = Geometry::new(shape.map(|n| n + 80), Matrix3::identity(), origin).unwrap();
+                let larger = Volume::from_fn(larger, |i, j, k| {
+                    let [i, j, k] = [i, j, k].map(|n| n as i64 - 40);
+                    image.at_clamped(i, j, k)
+                });
+                prop_assert_eq!(&resample(&larger, &to, padding), &whole);
             }
         }
     }

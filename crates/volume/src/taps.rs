@@ -148,7 +148,8 @@ impl Taps {
         }
         let source = part.source();
         for run in &mut part.outputs {
-            run.first = run.first.saturating_sub(source.start);
+            // What takes nothing may begin anywhere.
+            run.first = if run.begin < run.end { run.first - source.start } else { 0 };
         }
         (source, part)
     }

@@ -92,7 +92,7 @@ fn read(args: &Arguments, global: &Global) -> Result<(Volume<u32>, Option<Volume
     let Some((path, image)) = image else { return Ok((labels, None)) };
     let image = image.read()?;
     warn(path, &image.warnings);
-    Ok((labels, Some(image.volume)))
+    Ok((labels, Some(image.volume.numbers())))
 }
 
 fn too_large(path: &Path, [i, j, k]: [usize; 3]) -> Failure {

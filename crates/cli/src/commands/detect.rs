@@ -100,7 +100,7 @@ fn explained(
         input: &written.result.input,
         record: &written.result.model,
         model: &model.model,
-        image: &image.volume,
+        image: &image.volume.numbers(),
     };
     explain::write(&args.output, &about, &detections, &explanations)?;
     Ok(written)

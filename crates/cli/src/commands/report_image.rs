@@ -42,8 +42,12 @@ impl ShownImage {
         if image.sha256 != result.input.sha256 {
             return Err(Failure::input(input, "is not the image that the result is about"));
         }
-        let mut shown =
-            Self { image: image.volume, labels: None, label_names: BTreeMap::new(), note: None };
+        let mut shown = Self {
+            image: image.volume.numbers(),
+            labels: None,
+            label_names: BTreeMap::new(),
+            note: None,
+        };
         if labels {
             shown.read_labels(path);
         }
@@ -79,7 +83,9 @@ impl ShownImage {
     /// The image with what the result found in it, seen through its least sure structure.
     pub(super) fn scene(&self, result: &ResultFile) -> Scene<'_> {
         let policy = IntensityPolicy::Percentiles { low_percent: 1.0, high_percent: 99.5 };
-        let range = policy.range(&self.image).map_or((0.0, 1.0), |range| (range.low, range.high));
+        let range = policy
+            .range(&self.image.clone().into())
+            .map_or((0.0, 1.0), |range| (range.low, range.high));
         let structures: Vec<SceneStructure> = (result.detections.iter())
             .filter_map(|d| {
                 Some(SceneStructure {

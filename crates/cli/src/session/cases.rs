@@ -7,8 +7,8 @@ use pbt_io::{
     boxes_from_points, check_annotations, read_labels,
 };
 use pbt_volume::{
-    Geometry, Instances, LANDMARKS_BOX, Plane, PointLps, Pose, StructureKind, StructureSpec,
-    Volume, trimmed, trimmed_channels,
+    Geometry, Instances, LANDMARKS_BOX, Plane, PointLps, Pose, RealVolume, StructureKind,
+    StructureSpec, Volume, trimmed, trimmed_channels,
 };
 use rayon::prelude::*;
 use std::collections::BTreeSet;
@@ -371,11 +371,11 @@ impl TrainingData for TrainingCases {
         &self.list
     }
 
-    fn image(&self, case: usize) -> Result<Volume<f32>, Failure> {
+    fn image(&self, case: usize) -> Result<RealVolume, Failure> {
         Ok(self.channels(case)?.swap_remove(0))
     }
 
-    fn channels(&self, case: usize) -> Result<Vec<Volume<f32>>, Failure> {
+    fn channels(&self, case: usize) -> Result<Vec<RealVolume>, Failure> {
         let case = &self.cases[case];
         let channels = trimmed_channels(&case.spec.read_image()?.channels());
         Ok(match &case.plane {

@@ -9,7 +9,7 @@ use pbt_detect::{
 };
 use pbt_gpu::{Gpu, GpuError};
 use pbt_io::DeviceRecord;
-use pbt_volume::Volume;
+use pbt_volume::RealVolume;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use serde::Serialize;
 use std::str::FromStr;
@@ -102,7 +102,7 @@ impl Device {
     pub fn detect(
         &self,
         model: &Model,
-        channels: &[Volume<f32>],
+        channels: &[RealVolume],
         masks: bool,
     ) -> Result<Detections, Failure> {
         let found = self.install(|| match masks {
@@ -119,7 +119,7 @@ impl Device {
     pub fn explain(
         &self,
         model: &Model,
-        channels: &[Volume<f32>],
+        channels: &[RealVolume],
         masks: bool,
     ) -> Result<(Detections, Vec<Explanation>), Failure> {
         let found = self.install(|| model.explain(&self.processor, channels, masks));
@@ -158,7 +158,7 @@ impl Device {
     pub fn label(
         &self,
         regions: &RegionForest,
-        image: &Volume<f32>,
+        image: &RealVolume,
         output: LabelOutput,
     ) -> Result<Labelling, Failure> {
         let found = self.install(|| regions.label(&self.processor, image, output));

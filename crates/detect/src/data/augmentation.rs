@@ -11,7 +11,7 @@ use crate::data::mirror_twins::{Mirror, twins};
 use crate::data::training_data::{Annotated, Points, TrainingData, is_flat};
 use crate::random::{Seeds, Stream};
 use nalgebra::{Matrix3, Rotation3, UnitQuaternion, Vector3};
-use pbt_volume::{Geometry, IntensityPolicy, PointLps, Pose, Volume, positive};
+use pbt_volume::{Geometry, IntensityPolicy, PointLps, Pose, RealVolume, positive};
 
 /// Data with copies: the cases themselves, then the first copy of each, and so on.
 pub(crate) struct Augmented<'a, D> {
@@ -100,27 +100,24 @@ impl Copy {
     }
 
     /// An image, or a channel of one, as it is in the copy.
-    fn image(&self, of: Volume<f32>) -> Result<Volume<f32>, DetectError> {
-        let mut image = Volume::new(self.geometry(of.geometry())?, of.into_data());
-        if self.gamma != 1.0 {
-            self.contrast(&mut image);
-        }
-        Ok(image)
+    fn image(&self, of: RealVolume) -> Result<RealVolume, DetectError> {
+        let geometry = self.geometry(of.geometry())?;
+        let image = of.on(geometry);
+        Ok(if self.gamma == 1.0 { image } else { self.contrast(&image) })
     }
 
-    fn contrast(&self, image: &mut Volume<f32>) {
+    fn contrast(&self, image: &RealVolume) -> RealVolume {
         let Ok(range) =
             (IntensityPolicy::Percentiles { low_percent: 1.0, high_percent: 99.0 }).range(image)
         else {
-            return;
+            return image.clone();
         };
         let (low, width) = (range.low, range.high - range.low);
-        for value in image.data_mut() {
-            let share = (f64::from(*value) - low) / width;
-            if share > 0.0 && share < 1.0 {
-                *value = (low + width * libm::pow(share, self.gamma)) as f32;
-            }
-        }
+        image.map(|value| {
+            let share = (f64::from(value) - low) / width;
+            let inside = share > 0.0 && share < 1.0;
+            if inside { (low + width * libm::pow(share, self.gamma)) as f32 } else { value }
+        })
     }
 }
 
@@ -196,12 +193,12 @@ impl<D: TrainingData> TrainingData for Augmented<'_, D> {
         &self.list
     }
 
-    fn image(&self, case: usize) -> Result<Volume<f32>, D::Error> {
+    fn image(&self, case: usize) -> Result<RealVolume, D::Error> {
         let Some(copy) = self.copy(case) else { return self.data.image(case) };
         Ok(copy.image(self.data.image(copy.origin)?)?)
     }
 
-    fn channels(&self, case: usize) -> Result<Vec<Volume<f32>>, D::Error> {
+    fn channels(&self, case: usize) -> Result<Vec<RealVolume>, D::Error> {
         let Some(copy) = self.copy(case) else { return self.data.channels(case) };
         let channels = self.data.channels(copy.origin)?.into_iter();
         Ok(channels.map(|channel| copy.image(channel)).collect::<Result<_, DetectError>>()?)
@@ -260,7 +257,7 @@ mod tests {
             &self.list
         }
 
-        fn image(&self, case: usize) -> Result<Volume<f32>, DetectError> {
+        fn image(&self, case: usize) -> Result<RealVolume, DetectError> {
             Ok(Volume::from_fn(self.list.geometry(case).clone(), |i, j, k| {
                 (case * 1000 + i + 20 * j + 480 * k) as f32
             }))

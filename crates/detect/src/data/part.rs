@@ -2,7 +2,7 @@
 
 use crate::data::case_list::CaseList;
 use crate::data::training_data::{Annotated, TrainingData};
-use pbt_volume::{PointLps, Volume};
+use pbt_volume::{PointLps, RealVolume};
 
 /// Data without the cases that are held out.
 pub(crate) struct Part<'a, D> {
@@ -33,11 +33,11 @@ impl<D: TrainingData> TrainingData for Part<'_, D> {
         &self.list
     }
 
-    fn image(&self, case: usize) -> Result<Volume<f32>, D::Error> {
+    fn image(&self, case: usize) -> Result<RealVolume, D::Error> {
         self.data.image(self.kept[case])
     }
 
-    fn channels(&self, case: usize) -> Result<Vec<Volume<f32>>, D::Error> {
+    fn channels(&self, case: usize) -> Result<Vec<RealVolume>, D::Error> {
         self.data.channels(self.kept[case])
     }
 

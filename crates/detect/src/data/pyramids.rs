@@ -101,7 +101,7 @@ mod tests {
             &self.list
         }
 
-        fn image(&self, case: usize) -> Result<Volume<f32>, DetectError> {
+        fn image(&self, case: usize) -> Result<RealVolume, DetectError> {
             Ok(Volume::from_fn(self.list.geometry(case).clone(), |i, j, k| {
                 ((i ^ j ^ k) + case) as f32
             }))

@@ -3,7 +3,7 @@
 use crate::DetectError;
 use crate::data::case_list::CaseList;
 use crate::segment::data::RegionName;
-use pbt_volume::{PointLps, Pose, Volume};
+use pbt_volume::{PointLps, Pose, RealVolume, Volume};
 use std::collections::BTreeMap;
 
 /// Fewest annotated cases of a structure.
@@ -22,7 +22,7 @@ pub trait TrainingData: Sync {
     ///
     /// # Errors
     /// Whatever the reader says.
-    fn image(&self, case: usize) -> Result<Volume<f32>, Self::Error>;
+    fn image(&self, case: usize) -> Result<RealVolume, Self::Error>;
 
     /// Reads all channels of the image of a case, in the order of [`CaseList::channels`], the first as
     /// [`TrainingData::image`] has it and the others without the same planes
@@ -30,7 +30,7 @@ pub trait TrainingData: Sync {
     ///
     /// # Errors
     /// Whatever the reader says.
-    fn channels(&self, case: usize) -> Result<Vec<Volume<f32>>, Self::Error> {
+    fn channels(&self, case: usize) -> Result<Vec<RealVolume>, Self::Error> {
         Ok(vec![self.image(case)?])
     }
 

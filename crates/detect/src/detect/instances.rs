@@ -10,7 +10,7 @@ use crate::model::{Model, StructureModel};
 use crate::network::row::Row;
 use pbt_evaluate::{instance_tolerance_mm, is_same_instance};
 use pbt_tree::Backend;
-use pbt_volume::{Geometry, Pose, Precision, Status, Volume};
+use pbt_volume::{Geometry, Pose, Precision, RealVolume, Status};
 
 /// What is less likely than this to be an instance is not listed.
 const LISTED_FROM: f64 = 0.2;
@@ -39,7 +39,7 @@ impl Model {
         &self,
         backend: &B,
         structure: &StructureModel,
-        channels: &[Volume<f32>],
+        channels: &[RealVolume],
         asked: Asked,
     ) -> Result<(Detections, Vec<Explanation>), DetectError> {
         let mut clock = Clock::default();
@@ -69,7 +69,7 @@ impl Model {
         &self,
         backend: &B,
         structure: &StructureModel,
-        channels: &[Volume<f32>],
+        channels: &[RealVolume],
     ) -> Result<Vec<Detection>, DetectError> {
         let mut clock = Clock::default();
         let on = structure.prepared(backend, channels, &mut clock)?;
@@ -107,7 +107,7 @@ impl StructureModel {
     fn prepared<B: Backend>(
         &self,
         backend: &B,
-        channels: &[Volume<f32>],
+        channels: &[RealVolume],
         clock: &mut Clock,
     ) -> Result<Prepared<'_, B>, DetectError> {
         let pyramid = self.working.pyramid(channels)?;

@@ -8,7 +8,7 @@ use crate::model::Model;
 use crate::segment::probability::LabelProbability;
 use crate::working::spec::WorkingSpec;
 use pbt_tree::LabelBackend;
-use pbt_volume::{Geometry, Status, Volume};
+use pbt_volume::{Geometry, Quantised, RealVolume, Status, Volume};
 
 /// The labels of an image.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,12 +32,12 @@ impl Model {
     pub(super) fn find_masks<B: LabelBackend>(
         &self,
         backend: &B,
-        channels: &[Volume<f32>],
+        channels: &[RealVolume],
         boxes: Vec<&mut Detection>,
         wanted: bool,
     ) -> Result<Vec<Option<Mask>>, DetectError> {
         // The stages of a model may share how images are prepared.
-        let mut quantised: Vec<(WorkingSpec, Vec<Volume<u16>>)> = Vec::new();
+        let mut quantised: Vec<(WorkingSpec, Vec<Quantised<'_>>)> = Vec::new();
         let mut masks = Vec::with_capacity(boxes.len());
         for (structure, detection) in boxes.into_iter().enumerate() {
             let stage = self.masks_of(structure).map(|(stage, _)| stage);

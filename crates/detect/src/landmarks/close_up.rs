@@ -4,7 +4,7 @@
 use crate::DetectError;
 use crate::working::spec::WorkingSpec;
 use pbt_tree::ImageLayout;
-use pbt_volume::{Pose, Pyramid, Volume};
+use pbt_volume::{Pose, Pyramid, RealVolume};
 use serde::{Deserialize, Serialize};
 
 /// What is seen of the surroundings of a box.
@@ -44,7 +44,7 @@ impl CloseUp {
     pub(crate) fn pyramid(
         &self,
         of_box: &WorkingSpec,
-        channels: &[Volume<f32>],
+        channels: &[RealVolume],
         boxes: &[Pose],
     ) -> Result<Pyramid, DetectError> {
         let wider = |pose: &Pose| {
@@ -73,7 +73,7 @@ mod tests {
         }
     }
 
-    fn noise(shape: [usize; 3]) -> Volume<f32> {
+    fn noise(shape: [usize; 3]) -> RealVolume {
         let mut random = test_random(4);
         Volume::from_fn(Geometry::isotropic(shape, 1.0).unwrap(), |_, _, _| {
             random.between(0.0, 100.0) as f32

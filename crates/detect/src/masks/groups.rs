@@ -11,8 +11,9 @@ use crate::masks::samples::{Instance, classes_on};
 use crate::model::Model;
 use crate::segment::data::IGNORED;
 use crate::working::spec::WorkingSpec;
-use pbt_volume::{Geometry, Padding, Volume, VoxelIndex};
+use pbt_volume::{Geometry, Padding, RealVolume, Source, Volume, VoxelIndex};
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// By structure, the numbers of its labels: of its own name, or those without a structure of their
 /// name whose voxels lie in its boxes more than in others'.
@@ -134,12 +135,18 @@ impl<D: TrainingData> Group<'_, D> {
     ) -> Result<Option<Loaded>, D::Error> {
         let Some(classes) = self.data.classes(case)? else { return Ok(None) };
         let channels = self.data.channels(case)?;
-        let quantised = |(n, channel)| Ok(cut(&self.working().quantised(n, channel)?, frames));
+        let quantised = |(n, channel): (usize, &RealVolume)| {
+            let (part, ranges) = reached(channel.geometry(), frames);
+            Ok(Volume::new(part, self.working().quantised(n, channel)?.block(ranges).into_owned()))
+        };
         let channels = channels.iter().enumerate().map(quantised).collect::<Result<_, _>>();
         let channels = channels.map_err(|e: DetectError| {
             DetectError::training(format!("case {}", self.data.list().id(case)), e.to_string())
         })?;
-        Ok(Some(Loaded { channels, classes: cut(&classes, frames) }))
+        let (part, [i, j, k]) = reached(classes.geometry(), frames);
+        let class =
+            |x: usize, y: usize, z: usize| classes.at(i.start + x, j.start + y, k.start + z);
+        Ok(Some(Loaded { channels, classes: Volume::from_fn(part, class) }))
     }
 
     /// How images are prepared.
@@ -163,24 +170,21 @@ impl<D: TrainingData> Group<'_, D> {
     }
 }
 
-/// The voxels of a volume that some grids reach, and as many again on either side, so that frames
-/// may move.
-fn cut<T: Copy + Default>(volume: &Volume<T>, grids: &[Geometry]) -> Volume<T> {
+/// The voxels of an image that some grids reach, and as many again on either side, so that frames may
+/// move: their own grid, and which they are.
+fn reached(image: &Geometry, grids: &[Geometry]) -> (Geometry, [Range<usize>; 3]) {
     let corners: Vec<VoxelIndex> = grids
         .iter()
-        .flat_map(|grid| {
-            grid.corners().map(|corner| volume.geometry().to_index(grid.to_lps(corner)))
-        })
+        .flat_map(|grid| grid.corners().map(|corner| image.to_index(grid.to_lps(corner))))
         .collect();
-    let ends = [0, 1, 2].map(|a| {
-        let last = volume.shape()[a] as f64 - 1.0;
+    let ranges = [0, 1, 2].map(|a| {
+        let last = image.shape()[a] as f64 - 1.0;
         let low = corners.iter().fold(f64::INFINITY, |low, c| low.min(c.0[a]));
         let high = corners.iter().fold(f64::NEG_INFINITY, |high, c| high.max(c.0[a]));
         let spare = (high - low) / 4.0;
         let (low, high) = ((low - spare).clamp(0.0, last), (high + spare).clamp(0.0, last));
-        (low as usize, high.ceil() as usize + 1)
+        low as usize..high.ceil() as usize + 1
     });
-    let (first, shape) = (ends.map(|(low, _)| low), ends.map(|(low, high)| high - low));
-    let part = volume.geometry().part(first, shape);
-    Volume::from_fn(part, |i, j, k| volume.at(first[0] + i, first[1] + j, first[2] + k))
+    let first = ranges.each_ref().map(|range| range.start);
+    (image.part(first, ranges.each_ref().map(ExactSizeIterator::len)), ranges)
 }

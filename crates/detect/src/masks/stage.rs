@@ -9,7 +9,7 @@ use crate::masks::quality::Quality;
 use crate::masks::rounds::{MaskRound, layers};
 use crate::segment::data::RegionName;
 use pbt_tree::{LEAF_ONE, LabelBackend, Layered};
-use pbt_volume::{Geometry, IntensityPolicy, Padding, PointLps, Pose, Volume, resample};
+use pbt_volume::{Geometry, IntensityPolicy, Padding, PointLps, Pose, Source, Volume, resample};
 
 /// Labels the voxels about boxes. Class 0 is whatever does not belong to the box's structure.
 #[derive(Debug, Clone, PartialEq)]
@@ -102,7 +102,7 @@ impl MaskStage {
     pub(crate) fn find<B: LabelBackend>(
         &self,
         backend: &B,
-        channels: &[Volume<u16>],
+        channels: &[impl Source],
         pose: &Pose,
     ) -> Result<Option<Mask>, DetectError> {
         let candidates = candidates(&self.prior);

@@ -2,7 +2,7 @@
 
 use crate::DetectError;
 use crate::data::case_list::CaseList;
-use pbt_volume::Volume;
+use pbt_volume::{RealVolume, Volume};
 
 /// The class of a voxel that is neither trained nor scored.
 pub const IGNORED: u8 = u8::MAX;
@@ -20,7 +20,7 @@ pub struct RegionName {
 #[derive(Debug, Clone)]
 pub struct LabelledImage {
     /// Real values.
-    pub image: Volume<f32>,
+    pub image: RealVolume,
     /// Class of each voxel, on the same grid: 0 for the background, `n + 1` for the region `n`,
     /// [`IGNORED`] for what does not count.
     pub classes: Volume<u8>,

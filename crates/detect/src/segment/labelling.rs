@@ -8,7 +8,7 @@ use crate::segment::probability::LabelProbability;
 use crate::segment::region_forest::{RegionForest, working_grid, working_image};
 use crate::working::spec::working_bytes;
 use pbt_tree::{BLOCK_EDGE, Block, LabelBackend, MOST_SUM_BYTES};
-use pbt_volume::{Geometry, Status, Volume};
+use pbt_volume::{Geometry, RealVolume, Status, Volume};
 use rayon::prelude::*;
 use std::time::Instant;
 
@@ -67,7 +67,7 @@ impl RegionForest {
     pub fn label<B: LabelBackend>(
         &self,
         backend: &B,
-        image: &Volume<f32>,
+        image: &RealVolume,
         output: LabelOutput,
     ) -> Result<Labelling, DetectError> {
         let edge = backend.block_edge(&self.bank, self.forest.classes);
@@ -77,7 +77,7 @@ impl RegionForest {
     fn label_in_blocks<B: LabelBackend>(
         &self,
         backend: &B,
-        image: &Volume<f32>,
+        image: &RealVolume,
         edge: usize,
         output: LabelOutput,
     ) -> Result<Labelling, DetectError> {
@@ -88,9 +88,9 @@ impl RegionForest {
         let places = Places::new(image.geometry(), working.geometry());
         let trees = output.leaves_of_trees.min(self.forest.trees.len());
         let mut leaves = leaves::of_nothing(image.geometry(), trees)?;
-        let mut labels = vec![0; image.data().len()];
+        let mut labels = vec![0; image.geometry().len()];
         // How probable the label of each voxel is.
-        let mut posteriors = vec![0.0; image.data().len()];
+        let mut posteriors = vec![0.0; image.geometry().len()];
         let mut tally = Tally::new(self.forest.classes);
         let wanted = self.regions.iter().filter(|_| output.probabilities);
         let mut probabilities = LabelProbability::of_nothing(image.geometry(), wanted)?;
@@ -469,7 +469,7 @@ mod tests {
                 assert!(if label == 300 { p >= 127 } else { p <= 128 }, "{label} {p}");
             }
             let voxels = |value: u16| whole.labels.data().iter().filter(|&&v| v == value).count();
-            assert_eq!(voxels(0) + voxels(300), new.image.data().len());
+            assert_eq!(voxels(0) + voxels(300), new.image.geometry().len());
             let both = whole.labels.data().iter().zip(new.classes.data());
             let both = both.filter(|(label, class)| **label == 300 && **class == 1).count();
             let truth = new.classes.data().iter().filter(|&&class| class == 1).count();

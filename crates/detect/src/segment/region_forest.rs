@@ -5,7 +5,8 @@ use crate::segment::data::RegionName;
 use crate::working::spec::{MORE_MEMORY, check_size, working_bytes};
 use pbt_tree::{ChannelBank, LabelForest};
 use pbt_volume::{
-    Geometry, IntensityPolicy, Padding, Volume, canonical_geometry, check_memory, resample,
+    Geometry, IntensityPolicy, Padding, RealVolume, Volume, canonical_geometry, check_memory,
+    resample,
 };
 
 /// A forest that labels regions. Class 0 is the background, class `n + 1` the region `n`.
@@ -30,15 +31,15 @@ pub struct RegionForest {
 /// [`DetectError::Image`] when the image is constant or without finite voxels, or when the grid would
 /// be absurdly large or more than the memory.
 pub(crate) fn working_image(
-    image: &Volume<f32>,
+    image: &RealVolume,
     intensity: &IntensityPolicy,
     spacing_mm: f64,
 ) -> Result<Volume<u16>, DetectError> {
     let grid = working_grid(image.geometry(), spacing_mm)?;
-    check_memory(working_bytes(image.data().len(), grid.shape(), 1))
+    check_memory(working_bytes(image.geometry().len(), grid.shape(), 1))
         .map_err(|e| DetectError::image("memory", format!("{e} ({MORE_MEMORY})")))?;
     let range = intensity.range(image).map_err(|e| DetectError::image("voxels", e.to_string()))?;
-    Ok(resample(&range.quantise(image), &grid, Padding::Edge))
+    Ok(resample(&range.of(image), &grid, Padding::Edge))
 }
 
 /// The grid of [`working_image`], of a size that can be.

@@ -2,13 +2,13 @@
 
 use crate::DetectError;
 use crate::working::spec::ChannelSpec;
-use pbt_volume::{Plane, Volume};
+use pbt_volume::{Plane, RealVolume};
 
 /// Refuses an image that has other channels than the model, or one of a plane whose channels lie on
 /// different grids.
 pub(crate) fn check_channels(
     wanted: &[ChannelSpec],
-    channels: &[Volume<f32>],
+    channels: &[RealVolume],
 ) -> Result<(), DetectError> {
     let count = wanted.len().max(1);
     let names = || wanted.iter().map(|c| format!("`{}`", c.name)).collect::<Vec<_>>().join(", ");

@@ -5,7 +5,7 @@ use crate::config::TrainConfig;
 use crate::data::training_data::TrainingData;
 use crate::pose::prior::Prior;
 use crate::working::spec::{ChannelSpec, WorkingSpec, level_for};
-use pbt_volume::{IntensityPolicy, Padding, PointLps, Pose, Volume};
+use pbt_volume::{IntensityPolicy, Padding, PointLps, Pose, RealVolume};
 
 /// The working grid: what the configuration sets, the rest from the training cases.
 pub(crate) fn working_spec<D: TrainingData>(
@@ -127,7 +127,7 @@ fn window<D: TrainingData>(data: &D, channel: usize) -> Result<IntensityPolicy, 
 const VOXELS_ACROSS: f64 = 46.0;
 
 /// The finite voxels of every other row and plane inside a box.
-fn inside_box(image: &Volume<f32>, pose: &Pose) -> Vec<f32> {
+fn inside_box(image: &RealVolume, pose: &Pose) -> Vec<f32> {
     let geometry = image.geometry();
     let shape = image.shape();
     let corners = pose.corners().map(|c| geometry.to_index(c).0);

@@ -2,8 +2,8 @@
 
 use crate::DetectError;
 use pbt_volume::{
-    Geometry, IntensityPolicy, Padding, Plane, Pose, Pyramid, Volume, VoxelIndex, check_memory,
-    resample, working_geometry,
+    Geometry, IntensityPolicy, Padding, Plane, Pose, Pyramid, Quantised, RealVolume, VoxelIndex,
+    check_memory, resample, working_geometry,
 };
 use serde::{Deserialize, Serialize};
 
@@ -81,7 +81,7 @@ impl WorkingSpec {
     /// # Panics
     /// When there are not as many channels as the model has: a programming error, callers check
     /// before.
-    pub fn pyramid(&self, channels: &[Volume<f32>]) -> Result<Pyramid, DetectError> {
+    pub fn pyramid(&self, channels: &[RealVolume]) -> Result<Pyramid, DetectError> {
         self.pyramid_on(channels, &self.grid(channels[0].geometry())?)
     }
 
@@ -107,7 +107,7 @@ impl WorkingSpec {
     /// Those of [`WorkingSpec::pyramid`].
     pub(crate) fn pyramid_of(
         &self,
-        channels: &[Volume<f32>],
+        channels: &[RealVolume],
         boxes: &[Pose],
     ) -> Result<Pyramid, DetectError> {
         let whole = self.grid(channels[0].geometry())?;
@@ -126,17 +126,13 @@ impl WorkingSpec {
         self.pyramid_on(channels, &part)
     }
 
-    fn pyramid_on(
-        &self,
-        channels: &[Volume<f32>],
-        grid: &Geometry,
-    ) -> Result<Pyramid, DetectError> {
+    fn pyramid_on(&self, channels: &[RealVolume], grid: &Geometry) -> Result<Pyramid, DetectError> {
         assert_eq!(channels.len(), self.channel_count(), "channels that the model does not have");
         check_size(grid.shape(), self.spacing_mm)?;
-        let largest = channels.iter().map(|channel| channel.data().len()).max().unwrap_or(0);
+        let largest = channels.iter().map(|channel| channel.geometry().len()).max().unwrap_or(0);
         check_memory(working_bytes(largest, grid.shape(), channels.len()))
             .map_err(|e| DetectError::image("memory", format!("{e} ({MORE_MEMORY})")))?;
-        let on_grid = |(n, channel): (usize, &Volume<f32>)| {
+        let on_grid = |(n, channel): (usize, &RealVolume)| {
             Ok(resample(&self.quantised(n, channel)?, grid, self.padding))
         };
         let finest =
@@ -148,18 +144,18 @@ impl WorkingSpec {
     ///
     /// # Errors
     /// [`DetectError::Image`] when it is constant or without finite voxels.
-    pub(crate) fn quantised(
+    pub(crate) fn quantised<'a>(
         &self,
         number: usize,
-        channel: &Volume<f32>,
-    ) -> Result<Volume<u16>, DetectError> {
+        channel: &'a RealVolume,
+    ) -> Result<Quantised<'a>, DetectError> {
         let own = self.channels.get(number);
         let policy = own.map_or(&self.intensity, |own| &own.intensity);
         let range = policy.range(channel).map_err(|e| match own {
             Some(own) => DetectError::image("voxels", format!("channel `{}`: {e}", own.name)),
             None => DetectError::image("voxels", e.to_string()),
         })?;
-        Ok(range.quantise(channel))
+        Ok(range.of(channel))
     }
 }
 

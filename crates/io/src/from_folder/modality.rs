@@ -69,7 +69,8 @@ pub(super) fn guess(images: &[&Path], names: &[String]) -> Guess {
     }
     let values = read_image(first);
     let air = values.as_ref().map_or(0.0, |image| {
-        let data = image.volume.data();
+        let numbers = image.volume.numbers();
+        let data = numbers.data();
         data.iter().filter(|&&v| v < AIR).count() as f64 / data.len().max(1) as f64
     });
     if air > AIR_SHARE {

@@ -140,7 +140,7 @@ pub(super) fn picture(outcomes: &[Outcome]) -> Result<String, Failure> {
         let error = |u: &Unseen| u.error().map_or(f64::INFINITY, |e| e.corner_mm);
         order.sort_by(|a, b| error(a).total_cmp(&error(b)));
         let Some(middle) = order.get(order.len() / 2) else { continue };
-        let image = middle.case.read_image()?.volume;
+        let image = middle.case.read_image()?.volume.numbers();
         let name = o.subject.modality.structure();
         let drawn = |pose: Pose, mark: Mark| DrawnBox { name: name.to_owned(), pose, mark };
         let mut boxes = vec![drawn(middle.truth, Mark::True)];
@@ -184,5 +184,5 @@ fn window(image: &Volume<f32>, modality: PhantomModality) -> (f64, f64) {
         return (-400.0, 1400.0);
     }
     let policy = IntensityPolicy::Percentiles { low_percent: 0.5, high_percent: 99.8 };
-    policy.range(image).map_or((0.0, 255.0), |range| (range.low, range.high))
+    policy.range(&image.clone().into()).map_or((0.0, 255.0), |range| (range.low, range.high))
 }

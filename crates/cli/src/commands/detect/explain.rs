@@ -406,7 +406,7 @@ impl Row {
         let window = structure
             .working
             .intensity
-            .range(image)
+            .range(&image.clone().into())
             .map_or((0.0, 1.0), |range| (range.low, range.high));
         let speaking = explanation.votes.iter().filter(|v| v.speaks_for).count();
         Self {

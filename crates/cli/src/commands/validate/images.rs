@@ -59,9 +59,10 @@ pub(super) fn look_at(
     let mut findings: Vec<Finding> =
         image.warnings.iter().map(|w| Finding::warning(Finding::of(path, w))).collect();
     let whole = IntensityPolicy::Percentiles { low_percent: 0.0, high_percent: 100.0 };
+    let numbers = image.volume.numbers();
     match whole.range(&image.volume) {
         Ok(_) => {
-            if let Some(values) = values_of_label_map(&image.volume) {
+            if let Some(values) = values_of_label_map(&numbers) {
                 let few = few(values
                     .iter()
                     .map(u32::to_string)
@@ -103,7 +104,7 @@ pub(super) fn look_at(
         spacing_mm: geometry.spacing_mm(),
         axes: axes(&geometry),
         sha256: image.sha256,
-        thumbnail: Thumbnail::of(&image.volume),
+        thumbnail: Thumbnail::of(&numbers),
         trimmed: trimmed(&image.volume).geometry().clone(),
         geometry,
     };

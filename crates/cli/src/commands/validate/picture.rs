@@ -62,7 +62,7 @@ impl Tile {
         let points =
             suspect.expected.map_or_else(Vec::new, |pose| ends_of_axis(&suspect.annotated, &pose));
         Some(Self {
-            image,
+            image: image.numbers(),
             window,
             boxes,
             points,

@@ -105,7 +105,12 @@ pub(crate) fn run(
         let centre = |d: &Detection| {
             case.boxes.iter().find(|(name, _)| *name == d.name).map(|(_, pose)| pose.center)
         };
-        for d in model.detect(&Cpu, std::slice::from_ref(&image))?.detections.iter().filter(|d| centre(d).is_some()) {
+        for d in model
+            .detect(&Cpu, std::slice::from_ref(&image))?
+            .detections
+            .iter()
+            .filter(|d| centre(d).is_some())
+        {
             whole.add(d.status);
         }
         let mut random = ChaCha8Rng::seed_from_u64(2000 + n as u64);

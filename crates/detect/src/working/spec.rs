@@ -60,6 +60,12 @@ impl WorkingSpec {
         level * self.channel_count() + channel
     }
 
+    /// Level and channel of a place in [`Pyramid::volumes`].
+    pub fn level_and_channel(&self, volume: u8) -> (usize, usize) {
+        let count = self.channel_count();
+        (usize::from(volume) / count, usize::from(volume) % count)
+    }
+
     /// Places of all channels of all levels.
     pub(crate) fn volumes(&self) -> Vec<usize> {
         (0..self.levels * self.channel_count()).collect()

@@ -440,7 +440,7 @@ fn below(random: &mut ChaCha8Rng, n: usize) -> usize {
 }
 
 /// A model file with the seal that its content asks for, where there is a place for one.
-fn sealed(mut bytes: Vec<u8>) -> Vec<u8> {
+pub(crate) fn sealed(mut bytes: Vec<u8>) -> Vec<u8> {
     const MARK: &[u8] = br#"\"seal\":\""#;
     const DIGITS: usize = 64;
     let Some(start) = bytes.windows(MARK.len()).position(|w| w == MARK).map(|at| at + MARK.len())

@@ -89,7 +89,8 @@ fn not_finite(volume: &Volume<f32>) -> Option<String> {
 fn sha256_of(volume: &Volume<f32>) -> String {
     let affine = volume.geometry().affine().transpose();
     let mut hasher = Sha256::new();
-    affine.iter().for_each(|number| hasher.update(number.to_le_bytes()));
+    // A zero has no sign, whatever the way to LPS.
+    affine.iter().for_each(|number| hasher.update((number + 0.0).to_le_bytes()));
     for part in volume.data().chunks(1 << 14) {
         let bytes: Vec<u8> = part.iter().flat_map(|voxel| voxel.to_le_bytes()).collect();
         hasher.update(bytes);

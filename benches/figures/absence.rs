@@ -64,6 +64,7 @@ struct Images {
 impl Images {
     /// Counts an image with what is said of its absent structures; with none it says nothing.
     fn add(&mut self, absent: impl Iterator<Item = Status>) -> Option<bool> {
+        let numbers = image.numbers();
         let mut good = None;
         for status in absent {
             self.answers.add(status);
@@ -114,16 +115,17 @@ pub(crate) fn run(
             whole.add(d.status);
         }
         let mut random = ChaCha8Rng::seed_from_u64(2000 + n as u64);
+        let numbers = image.numbers();
         let mut good = None;
         for _ in 0..crops {
             let (_, pose) = &case.boxes[random.next_u32() as usize % case.boxes.len()];
             let size = pose.size_mm.iter().product::<f64>().cbrt();
             let Some(part) =
-                (0..50).find_map(|_| crop(&image, pose.center, FARTHER * size, &mut random))
+                (0..50).find_map(|_| crop(&numbers, pose.center, FARTHER * size, &mut random))
             else {
                 continue;
             };
-            let Ok(found) = model.detect(&Cpu, std::slice::from_ref(&part)) else {
+            let Ok(found) = model.detect(&Cpu, &[part.into()]) else {
                 cropped.refused += 1;
                 continue;
             };

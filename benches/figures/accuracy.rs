@@ -43,7 +43,7 @@ pub(crate) fn run(model: &str, dataset: &str, split: &str, rotations: usize) -> 
     let mut points: Vec<Vec<PointRow>> = structures.iter().map(|_| Vec::new()).collect();
     let mut rows: Vec<Vec<Row>> = model.model.structures.iter().map(|_| Vec::new()).collect();
     for (n, case) in read_cases(&dataset, &cases, &wanted).map_err(fail)?.iter().enumerate() {
-        let image = case.spec.read_image()?.volume;
+        let numbers = case.spec.read_image()?.volume.numbers();
         let mut random = ChaCha8Rng::seed_from_u64(1000 + n as u64);
         for copy in 0..=rotations {
             for ((structure, rows), points) in structures.iter().zip(&mut rows).zip(&mut points) {
@@ -53,15 +53,15 @@ pub(crate) fn run(model: &str, dataset: &str, split: &str, rotations: usize) -> 
                 };
                 let stored = *truth;
                 let (turned, truth) = if copy == 0 {
-                    (image.clone(), stored)
+                    (numbers.clone(), stored)
                 } else {
                     let shift = Vector3::from_fn(|_, _| {
                         (uniform(&mut random) - 0.5) * 0.4 * structure.prior.scale_mm
                     });
-                    rotated(&image, &stored, random_rotation(&mut random), shift)
+                    rotated(&numbers, &stored, random_rotation(&mut random), shift)
                 };
                 let name = format!("{}/{copy}", case.spec.id);
-                let found = model.model.detect(&Cpu, std::slice::from_ref(&turned))?;
+                let found = model.model.detect(&Cpu, &[turned.into()])?;
                 points.extend(point_rows(&name, case, structure, &found, &stored, &truth));
                 rows.push(row(name, structure, &found, &truth));
             }

@@ -65,6 +65,7 @@ pub(crate) fn run(model: &str, dataset: &str, split: &str) -> anyhow::Result<()>
     let mut refused = [0; 5];
     for case in read_cases(&dataset, &cases, &wanted).map_err(fail)? {
         let image = case.spec.read_image()?.volume;
+        let numbers = image.numbers();
         let before = model.detect(&Cpu, std::slice::from_ref(&image))?;
         let poses: Vec<Pose> = case.boxes.iter().map(|(_, pose)| *pose).collect();
         let sizes = poses.iter().map(Pose::mean_size_mm);
@@ -72,8 +73,8 @@ pub(crate) fn run(model: &str, dataset: &str, split: &str) -> anyhow::Result<()>
         let margins = margins(image.geometry(), &poses);
         for ((way, moved), refused) in WAYS.iter().zip(&mut moved).zip(&mut refused) {
             let changed = (way.change)(margins, size);
-            let other = resized(&image, &margins, &changed)?;
-            match model.detect(&Cpu, &[other]) {
+            let other = resized(&numbers, &margins, &changed)?;
+            match model.detect(&Cpu, &[other.into()]) {
                 Ok(after) => {
                     let pairs = before.detections.iter().zip(&after.detections);
                     moved.iter_mut().zip(pairs).for_each(|(moved, (old, new))| moved.add(old, new));

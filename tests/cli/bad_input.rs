@@ -159,7 +159,7 @@ fn voxels_without_an_image() {
 #[test]
 fn some_voxels_that_are_no_numbers_are_a_warning() {
     let (folder, out) = (scratch(), scratch());
-    let image = read_image(&tiny().folder().join("c7.nii.gz")).unwrap().volume;
+    let image = read_image(&tiny().folder().join("c7.nii.gz")).unwrap().volume.numbers();
     let bytes = image.data().iter().enumerate().flat_map(|(n, &v)| match n {
         100 => f32::NAN.to_le_bytes(),
         200 => f32::NEG_INFINITY.to_le_bytes(),
@@ -440,7 +440,7 @@ fn below(random: &mut ChaCha8Rng, n: usize) -> usize {
 }
 
 /// A model file with the seal that its content asks for, where there is a place for one.
-fn sealed(mut bytes: Vec<u8>) -> Vec<u8> {
+pub(crate) fn sealed(mut bytes: Vec<u8>) -> Vec<u8> {
     const MARK: &[u8] = br#"\"seal\":\""#;
     const DIGITS: usize = 64;
     let Some(start) = bytes.windows(MARK.len()).position(|w| w == MARK).map(|at| at + MARK.len())
@@ -463,7 +463,7 @@ fn spoilt_models_never_panic() {
     let good = std::fs::read(tiny().model()).unwrap();
     // A model is a length, a header in JSON with the card, and numbers.
     let header = 8 + u64::from_le_bytes(good[..8].try_into().unwrap()) as usize;
-    let image = read_image(&tiny().folder().join("c7.nii.gz")).unwrap().volume;
+    let image = read_image(&tiny().folder().join("c7.nii.gz")).unwrap().volume.numbers();
     let mut random = ChaCha8Rng::seed_from_u64(7);
     let mut refused = 0;
     for _ in 0..rounds {

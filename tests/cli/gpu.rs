@@ -1,6 +1,7 @@
 //! Whole trainings and detections on a GPU: the same bytes as from the CPU, but for the record of
 //! the run. Without a GPU these tests say that they are skipped; with PBT_REQUIRE_GPU=1 they fail.
 
+use crate::channels::two;
 use crate::column::column;
 use crate::determinism::VARIANTS;
 use crate::landmarks::with_landmarks;
@@ -99,18 +100,31 @@ fn a_gpu_gives_the_same_models_and_detections_cuda() {
         .map(|settings| Chain::of_one_box(landmarks.path(), settings, &[]));
     let several = [Chain::of_several_boxes()];
     for chain in variants.into_iter().chain(with_close_up).chain(several) {
-        let expected = trained_and_detected(&chain, "cpu", None);
-        assert!(
-            !expected.1.is_empty()
-                && expected.1.iter().all(|result| result["detections"][0]["name"].is_string())
-        );
-        // With all images on the device, and with two megabytes of them, which is one or two.
-        for images_mb in [None, Some(2)] {
-            let found = trained_and_detected(&chain, "gpu", images_mb);
-            let what = format!("{} {:?} {images_mb:?}", chain.settings, chain.more);
-            assert!(found.0 == expected.0, "{what}: another model");
-            assert_eq!(found.1, expected.1, "{what}");
-        }
+        is_the_same_on_a_gpu(&chain);
+    }
+}
+
+#[test]
+fn a_gpu_gives_the_same_of_several_channels_cuda() {
+    if !gpu() {
+        return;
+    }
+    let images = (TRAINING..TRAINING + TEST).map(|n| two().channel(n, 0)).collect();
+    is_the_same_on_a_gpu(&Chain { images, ..Chain::of_one_box(two().folder(), "", &[]) });
+}
+
+fn is_the_same_on_a_gpu(chain: &Chain<'_>) {
+    let expected = trained_and_detected(chain, "cpu", None);
+    assert!(
+        !expected.1.is_empty()
+            && expected.1.iter().all(|result| result["detections"][0]["name"].is_string())
+    );
+    // With all images on the device, and with two megabytes of them, which is one or two.
+    for images_mb in [None, Some(2)] {
+        let found = trained_and_detected(chain, "gpu", images_mb);
+        let what = format!("{} {:?} {images_mb:?}", chain.settings, chain.more);
+        assert!(found.0 == expected.0, "{what}: another model");
+        assert_eq!(found.1, expected.1, "{what}");
     }
 }
 

@@ -3,6 +3,7 @@
 mod bad_input;
 mod batch;
 mod bids;
+mod channels;
 mod column;
 mod components;
 mod convert;

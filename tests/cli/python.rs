@@ -1,5 +1,6 @@
 //! The Python package: its tests, run by an interpreter in which the wheel is installed.
 
+use crate::channels::two;
 use crate::support::{program, tiny};
 use std::path::Path;
 use std::process::Command;
@@ -20,6 +21,7 @@ fn python_package() {
         .current_dir(package)
         .env("PYTHONDONTWRITEBYTECODE", "1")
         .env("PBT_TINY", tiny().folder())
+        .env("PBT_TWO_CHANNELS", two().folder())
         .env("PBT_PROGRAM", program("pbt"))
         .output()
         .expect("Python starts");

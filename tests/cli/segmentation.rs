@@ -203,7 +203,7 @@ fn an_explanation_takes_no_labels_away() {
 fn probable(file: &Path, frame: usize) -> Vec<f32> {
     let options = ReadOptions { frame: Some(frame), ..ReadOptions::default() };
     let image = OpenImage::open(file, &options).unwrap().read().unwrap();
-    image.volume.data().to_vec()
+    image.volume.numbers().into_data()
 }
 
 #[test]

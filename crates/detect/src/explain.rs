@@ -50,6 +50,8 @@ pub struct Vote {
     pub node: usize,
     /// What it measures.
     pub feature: SteerableFeature,
+    /// On which level of the pyramid, 0 the finest.
+    pub level: usize,
     /// In which channel of the image, by its place in [`Model::channels`](crate::Model::channels); 0
     /// where there is one.
     pub channel: usize,
@@ -76,7 +78,6 @@ impl StructureModel {
         detection: &Detection,
     ) -> Result<Explanation, DetectError> {
         let classifier = &self.verification.classifier;
-        let (finest_mm, channels) = (self.working.spacing_mm, self.working.channel_count());
         let trace = &detection.trace;
         // The result is a median about it, drawn towards the training mean.
         let verified = trace.converged[trace.chosen];
@@ -89,16 +90,15 @@ impl StructureModel {
             for step in &steps {
                 votes.extend(tree.weaks_of(&tree.nodes[step.node]).iter().map(|weak| {
                     let feature = features[weak.feature as usize];
+                    let (level, channel) = self.working.level_and_channel(feature.level);
                     Vote {
                         tree: t,
                         node: step.node,
                         feature,
                         point: point(grid, &verified, &feature),
-                        channel: usize::from(feature.level) % channels,
-                        level_spacing_mm: libm::ldexp(
-                            finest_mm,
-                            i32::from(feature.level) / channels as i32,
-                        ),
+                        level,
+                        channel,
+                        level_spacing_mm: libm::ldexp(self.working.spacing_mm, level as i32),
                         response: responses[weak.feature as usize],
                         threshold: weak.as_threshold(),
                         alpha: f64::from(weak.alpha) / f64::from(1u32 << ALPHA_BITS),

@@ -16,14 +16,14 @@ const INTEGRAL: u64 = 4;
 const SCORES: u64 = 16;
 
 impl Model {
-    /// The most bytes that [`Model::detect`] holds at a time, the image itself and its
-    /// [trimmed](pbt_volume::trimmed) copy among them with 4 bytes a voxel each. Close-ups of landmarks are not: how large they are is known only when their box
-    /// is found, and is looked at then.
+    /// The most bytes that [`Model::detect`] holds at a time, the image itself, of so many bytes a voxel
+    /// and channel, among them. Close-ups of landmarks are not: how large they are is known only when
+    /// their box is found, and is looked at then.
     ///
     /// # Errors
     /// [`DetectError::Image`] when an image on this grid cannot be used, as [`Model::detect`] would
     /// say.
-    pub fn memory_bytes(&self, image: &Geometry) -> Result<u64, DetectError> {
+    pub fn memory_bytes(&self, image: &Geometry, voxel_bytes: u64) -> Result<u64, DetectError> {
         let mut served: Vec<(&StructureModel, ImageLayout)> = Vec::new();
         let (mut held, mut most) = (0, 0);
         for structure in &self.structures {
@@ -44,11 +44,11 @@ impl Model {
             most = most.max(held + kept.scores);
             served.push((structure, layout));
         }
-        // The image in 12 bits, the label of each voxel and how probable it is.
+        // The label of each voxel and how probable it is.
         // Channels on other grids count as if they were as large as the first.
         let (voxels, channels) = (image.len() as u64, self.channels().len().max(1) as u64);
-        let masks = if self.masks.is_empty() { 0 } else { (4 + 2 * channels) * voxels };
-        Ok((8 * channels * voxels).saturating_add(most.max(masks)))
+        let masks = if self.masks.is_empty() { 0 } else { 4 * voxels };
+        Ok((voxel_bytes * channels * voxels).saturating_add(most.max(masks)))
     }
 }
 

@@ -11,7 +11,8 @@ use pbt_tree::{
     Patch, PoseSite, Score, Steerable, Tree, VoxelSite, Voxels, Weak, best_indices,
 };
 use pbt_volume::{
-    Geometry, IntegralVolume, Padding, PointLps, Pose, Pyramid, Volume, rotation_from_vector,
+    Geometry, IntegralVolume, MOST_CHANNELS, Padding, PointLps, Pose, Pyramid, Volume,
+    rotation_from_vector,
 };
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::Rng;
@@ -448,6 +449,54 @@ fn pose_responses_scores_and_patches_cuda() {
             gpu.patches(&gpu_refs, &patch, &sites, &mut found).expect(WORKS);
             assert!(found == expected, "patches, edges {edges}");
         }
+    }
+}
+
+/// As many channels and levels as a model may have, and positions searched in one that is not the
+/// first.
+#[test]
+fn images_of_several_channels_cuda() {
+    let Some(gpu) = gpu() else { return };
+    let mut rng = fresh_rng();
+    for (channels, levels) in [(2, 3), (3, 4), (MOST_CHANNELS, 8)] {
+        let finest: Vec<_> = (0..channels).map(|_| volume(&mut rng, [40, 33, 26])).collect();
+        let pyramid = Pyramid::of_channels(finest, levels);
+        let volumes = pyramid.volumes();
+        let searched = channels + 1;
+        let layout = ImageLayout {
+            padding: Padding::Edge,
+            haar: Some((searched, 4)),
+            channels: (0..volumes.len()).collect(),
+        };
+        let on_cpu = Cpu.upload(volumes, &layout).expect(WORKS);
+        let on_gpu = gpu.upload(volumes, &layout).expect(WORKS);
+        assert_eq!(volumes[searched].shape(), [20, 17, 13], "channel 1 of level 1");
+
+        let pool = HaarPoolConfig { features: 60, radius: 4, ..HaarPoolConfig::default() };
+        let features = haar_pool(&pool, rng.next_u64());
+        let c = classifier(&mut rng, 2, 3, 9, features.len(), 20_000, EVALS[0]);
+        let expected = Cpu.score(&on_cpu, &Haar, &features, &c, &Voxels::All).expect(WORKS);
+        assert_eq!(expected.len(), 20 * 17 * 13);
+        let found = gpu.score(&on_gpu, &Haar, &features, &c, &Voxels::All).expect(WORKS);
+        assert!(found == expected, "{channels} channels: voxels");
+
+        let grid = BoxGrid { points: [5, 4, 3], extent: [1.2, 1.0, 1.5] };
+        let family = Steerable { grid };
+        let all: Vec<u8> = (0..volumes.len() as u8).collect();
+        let features = steerable_pool(&grid, SteerableSet::Compact, &all);
+        let chosen = poses(&mut rng, volumes[0].geometry(), 500);
+        let c = classifier(&mut rng, 2, 4, 9, features.len(), 20_000, EVALS[0]);
+        let expected = Cpu.score(&on_cpu, &family, &features, &c, &chosen[..]).expect(WORKS);
+        let found = gpu.score(&on_gpu, &family, &features, &c, &chosen[..]).expect(WORKS);
+        assert!(found == expected, "{channels} channels: poses");
+
+        let sites: Vec<PoseSite> = chosen.iter().map(|&pose| PoseSite { image: 0, pose }).collect();
+        let patch = Patch { grid, levels: all, edges: true };
+        let mut expected = vec![0; patch.len() * sites.len()];
+        let mut found = vec![-1; expected.len()];
+        Cpu.patches(&[&on_cpu], &patch, &sites, &mut expected).expect(WORKS);
+        gpu.patches(&[&on_gpu], &patch, &sites, &mut found).expect(WORKS);
+        assert!(found == expected, "{channels} channels: patches");
     }
 }
 

@@ -17,7 +17,7 @@ fn main() {
             .map(|_| {
                 let started = Instant::now();
                 let image = pbt_io::read_image(&path).unwrap_or_else(|error| panic!("{error}"));
-                assert!(!image.volume.data().is_empty());
+                assert!(!image.volume.numbers().data().is_empty());
                 started.elapsed().as_secs_f64() * 1e3
             })
             .collect();

@@ -35,6 +35,17 @@ impl Channels {
             }
         }
     }
+
+    /// Bytes a voxel of the channel that has most.
+    pub(crate) fn voxel_bytes(&self, file: &OpenFile) -> u64 {
+        let own = file.plan().read_bytes();
+        match self {
+            Self::One | Self::InFile(_) => own,
+            Self::InFiles { further, .. } => {
+                further.iter().fold(own, |most, (_, file)| most.max(file.plan().read_bytes()))
+            }
+        }
+    }
 }
 
 /// Opens an image of the channels that `options` name.

@@ -26,8 +26,18 @@ impl MemoryPlan {
         self.stored.saturating_add(self.beside)
     }
 
-    /// And then 32 bits a voxel made of them.
+    /// And then 32 bits a voxel made of them, unless they have one or two bytes and stay as they are.
     pub(crate) fn image_bytes(&self) -> u64 {
-        self.raw_bytes().max(self.stored.saturating_add(self.voxels.saturating_mul(4)))
+        let numbers = if self.voxel_bytes() > 2 { self.voxels.saturating_mul(4) } else { 0 };
+        self.raw_bytes().max(self.stored.saturating_add(numbers))
+    }
+
+    /// Bytes a voxel of the image, once it is read.
+    pub(crate) fn read_bytes(&self) -> u64 {
+        self.voxel_bytes().min(4)
+    }
+
+    fn voxel_bytes(&self) -> u64 {
+        self.stored / self.voxels.max(1)
     }
 }

@@ -48,6 +48,11 @@ impl OpenImage {
         self.channels.memory_bytes(&self.file)
     }
 
+    /// Bytes a voxel and channel of what [`OpenImage::read`] gives, at most.
+    pub fn voxel_bytes(&self) -> u64 {
+        self.channels.voxel_bytes(&self.file)
+    }
+
     /// Whether [`OpenImage::read`] may take what it needs.
     pub(crate) fn check_memory(&self) -> Result<(), IoError> {
         self.check(self.memory_bytes())

@@ -87,7 +87,8 @@ fn not_finite(volume: &RealVolume) -> Option<String> {
 fn sha256_of(volume: &RealVolume) -> String {
     let affine = volume.geometry().affine().transpose();
     let mut hasher = Sha256::new();
-    affine.iter().for_each(|number| hasher.update(number.to_le_bytes()));
+    // A zero has no sign, whatever the way to LPS.
+    affine.iter().for_each(|number| hasher.update((number + 0.0).to_le_bytes()));
     let [_, ny, nz] = volume.shape();
     let mut row = Vec::new();
     for (j, k) in (0..nz).flat_map(|k| (0..ny).map(move |j| (j, k))) {

@@ -6,9 +6,10 @@ use crate::image::{Affine, IN_MEMORY, image_of};
 use crate::result::ImageResult;
 use crate::work::{Interrupted, off_interpreter};
 use numpy::PyReadonlyArray3;
+use pbt::Failure;
 use pbt::session::{Input, LoadedModel, VoxelOutput, admit, label_image};
 use pbt_io::{Image, IoError, ReadOptions, case_name};
-use pbt_volume::check_memory_limit;
+use pbt_volume::{Volume, check_memory_limit};
 use pyo3::prelude::*;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -59,6 +60,12 @@ impl Model {
         self.loaded.model.structures.iter().map(structure).collect()
     }
 
+    /// The channels that images must have; none where there is only one.
+    #[getter]
+    fn channels(&self) -> Vec<String> {
+        self.loaded.model.channels().iter().map(|channel| channel.name.clone()).collect()
+    }
+
     /// Regions, in the order of results.
     #[getter]
     fn regions(&self) -> Vec<String> {
@@ -66,7 +73,7 @@ impl Model {
         regions.map(|region| region.name.clone()).collect()
     }
 
-    /// Detects in an image file or a DICOM folder.
+    /// Detects in an image file or a DICOM folder; `further` are those of further channels.
     #[pyo3(signature = (path, further, case_id, series, frame, labels, device, threads))]
     #[expect(clippy::too_many_arguments, reason = "keywords of Python")]
     fn detect_file(
@@ -97,13 +104,13 @@ impl Model {
         off_interpreter(py, Interrupted::Left, None, detect).map(ImageResult::new)
     }
 
-    /// Detects in an array indexed `[i, j, k]`.
-    #[pyo3(signature = (array, affine, is_ras, case_id, labels, device, threads))]
+    /// Detects in an array indexed `[i, j, k]`, or in one for each channel.
+    #[pyo3(signature = (arrays, affine, is_ras, case_id, labels, device, threads))]
     #[expect(clippy::too_many_arguments, reason = "keywords of Python")]
     fn detect_array(
         &self,
         py: Python<'_>,
-        array: PyReadonlyArray3<'_, f32>,
+        arrays: Vec<PyReadonlyArray3<'_, f32>>,
         affine: Affine,
         is_ras: bool,
         case_id: Option<String>,
@@ -112,11 +119,18 @@ impl Model {
         threads: Option<u16>,
     ) -> PyResult<ImageResult> {
         let model = Arc::clone(&self.loaded);
-        let volume =
-            image_of(&array, &affine, is_ras).map_err(|failure| exception(py, &failure))?;
+        let channel = |array| image_of(array, &affine, is_ras);
+        let channels: Vec<Volume<f32>> = arrays
+            .iter()
+            .map(channel)
+            .collect::<Result<_, Failure>>()
+            .map_err(|failure| exception(py, &failure))?;
         let detect = move |_: &_| {
             let path = Path::new(IN_MEMORY);
-            let bytes = model.memory_bytes(volume.geometry()).map_err(|e| e.about(path))?;
+            let Some(first) = channels.first() else {
+                return Err(Failure::input(path, "channel: there is none (give an array)"));
+            };
+            let bytes = model.memory_bytes(first.geometry(), 4).map_err(|e| e.about(path))?;
             check_memory_limit(bytes).map_err(|e| IoError::memory(path, &e))?;
             let case_id = case_id.as_deref().unwrap_or(IN_MEMORY);
             let input = Input { case_id, path, options: &ReadOptions::default() };
@@ -125,7 +139,7 @@ impl Model {
             label_image(
                 &model,
                 input,
-                &Image::in_memory(volume.into()),
+                &Image::of_channels(channels, Vec::new()),
                 0.0,
                 (device, VoxelOutput::new(labels, false)),
             )

@@ -1,9 +1,12 @@
 """The same image in every form gives the same result."""
 
+import json
+import os
 import pickle
 import shutil
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import nibabel
 import numpy as np
@@ -216,3 +219,29 @@ def test_neither_library_is_imported_for_it():
         "import sys, pbt; assert not {'nibabel', 'SimpleITK', 'pandas'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_channels(command, tmp_path):
+    folder = Path(os.environ["PBT_TWO_CHANNELS"])
+    model = pbt.load(folder / "two.pbt")
+    assert model.channels == ["noise", "signal"]
+    files = [folder / f"c7_{n:04}.nii.gz" for n in range(2)]
+    command("detect", "-m", folder / "two.pbt", "-i", files[0], "-i", files[1], "-o", tmp_path)
+    written = json.loads((tmp_path / "c7_0000.json").read_text())
+    images = [nibabel.load(file) for file in files]
+    voxels = np.stack([np.asarray(image.dataobj) for image in images], axis=-1)
+    affine = images[0].affine
+    for image, options in [
+        (files, {}),
+        (voxels, {"affine": affine, "space": "RAS"}),
+        (nibabel.Nifti1Image(voxels, affine), {}),
+    ]:
+        result = model.detect(image, **options).to_dict()
+        assert result["detections"] == written["detections"]
+        assert result["input"] == written["input"]
+    with pytest.raises(pbt.InputError, match="channel: `signal` is missing"):
+        model.detect(voxels[..., 0], affine, "RAS")
+    with pytest.raises(pbt.InputError, match="channel: the image has 3 channels"):
+        model.detect(np.concatenate([voxels, voxels[..., :1]], axis=-1), affine, "RAS")
+    with pytest.raises(pbt.InputError, match="shape: is .* give three dimensions"):
+        pbt.load("phantom-us").detect(voxels, affine, "RAS")

@@ -50,7 +50,7 @@ pub use pose::{
 pub use pyramid::{Pyramid, downsample2};
 pub use random::Random;
 pub use real_volume::RealVolume;
-pub use resample::{Padding, Source, resample};
+pub use resample::{Padding, SLAB, Source, resample};
 pub use structure::{
     Instances, LANDMARKS_BOX, MOST_CHANNELS, MOST_STRUCTURES, StructureKind, StructureSpec,
 };

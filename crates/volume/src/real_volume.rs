@@ -1,6 +1,7 @@
 //! Volumes of real numbers that take no more memory than the voxels of their file.
 
 use crate::{Geometry, Volume};
+use rayon::prelude::*;
 use std::sync::Arc;
 
 /// A volume of real numbers, `i` fastest in memory. Voxels of one or two bytes, as scanners have them,
@@ -141,11 +142,16 @@ impl RealVolume {
 
     /// The numbers, 4 bytes a voxel.
     pub fn numbers(&self) -> Volume<f32> {
-        let [_, ny, nz] = self.shape();
-        let mut data = Vec::with_capacity(self.geometry.len());
-        for (j, k) in (0..nz).flat_map(|k| (0..ny).map(move |j| (j, k))) {
-            self.extend_with_row(&mut data, j, k);
-        }
+        let [nx, ny, _] = self.shape();
+        let mut data = vec![0.0; self.geometry.len()];
+        data.par_chunks_mut(nx * ny).enumerate().for_each(|(k, plane)| {
+            let mut row = Vec::with_capacity(nx);
+            for (j, to) in plane.chunks_mut(nx).enumerate() {
+                row.clear();
+                self.extend_with_row(&mut row, j, k);
+                to.copy_from_slice(&row);
+            }
+        });
         Volume::new(self.geometry.clone(), data)
     }
 

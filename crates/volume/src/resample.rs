@@ -49,7 +49,7 @@ impl Source for Volume<u16> {
 }
 
 /// Voxels of an image that are resampled at a time, so that large ones take little memory.
-const SLAB: usize = 1 << 24;
+pub const SLAB: usize = 1 << 24;
 
 /// Axes count as parallel when the step along one has components along the others below this,
 /// relative to its length.

@@ -70,6 +70,9 @@ struct StructureInfo<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     most_instances: Option<usize>,
     working: &'a WorkingSpec,
+    /// Of images of several channels the one that is searched for the position.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    searched_channel: Option<&'a str>,
     prior: &'a Prior,
     /// Where cases were few.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -223,6 +226,11 @@ fn structure_info<'a>(
         cases: s.cases,
         most_instances: s.most_instances(),
         working: &s.working,
+        searched_channel: s
+            .working
+            .channels
+            .get(s.position.spec.channel)
+            .map(|channel| channel.name.as_str()),
         prior: &s.prior,
         shrinkage: s.verification.spec.shrinkage,
         certainty,
@@ -347,11 +355,9 @@ fn model_text(model: &ModelInfo<'_>) -> String {
 
 fn structure_lines(s: &StructureInfo<'_>) -> Vec<Vec<String>> {
     let (w, prior) = (s.working, s.prior);
-    let intensity = match w.intensity {
-        IntensityPolicy::Window { low, high } => format!("window {low:.0} to {high:.0}"),
-        IntensityPolicy::Percentiles { low_percent, high_percent } => {
-            format!("percentiles {low_percent} to {high_percent}")
-        }
+    let intensity = match &w.channels[..] {
+        [] => policy_words(&w.intensity),
+        several => format!("{} channels", several.len()),
     };
     let orientation = match prior.any_orientation {
         true => "any".to_owned(),
@@ -379,6 +385,15 @@ fn structure_lines(s: &StructureInfo<'_>) -> Vec<Vec<String>> {
         row(["mean size".to_owned(), format!("{x:.1} x {y:.1} x {z:.1} mm")]),
         row(["orientation".to_owned(), orientation]),
     ];
+    for (n, channel) in w.channels.iter().enumerate() {
+        let searched = s.searched_channel.filter(|name| *name == channel.name);
+        let searched = searched.map_or("", |_| ", searched for the position");
+        let words = policy_words(&channel.intensity);
+        lines.push(row([
+            format!("channel {}", n + 1),
+            format!("{}: {words}{searched}", channel.name),
+        ]));
+    }
     if let Some(s) = &s.shrinkage {
         lines.push(row([
             "shrinkage".to_owned(),
@@ -421,6 +436,16 @@ fn structure_lines(s: &StructureInfo<'_>) -> Vec<Vec<String>> {
         }
     }
     lines
+}
+
+/// How intensities become 12 bits.
+fn policy_words(policy: &IntensityPolicy) -> String {
+    match policy {
+        IntensityPolicy::Window { low, high } => format!("window {low:.0} to {high:.0}"),
+        IntensityPolicy::Percentiles { low_percent, high_percent } => {
+            format!("percentiles {low_percent} to {high_percent}")
+        }
+    }
 }
 
 /// The first names, and how many there are in all.

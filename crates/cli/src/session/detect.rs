@@ -50,7 +50,9 @@ pub struct Admitted<'a> {
 pub fn admit<'a>(model: &LoadedModel, input: Input<'a>) -> Result<Admitted<'a>, Failure> {
     let Reading { options, taken } = Reading::new(model, input)?;
     let image = OpenImage::open(input.path, &options)?;
-    let searching = model.memory_bytes(image.geometry()).map_err(|e| e.about(input.path))?;
+    let searching = model
+        .memory_bytes(image.geometry(), image.voxel_bytes())
+        .map_err(|e| e.about(input.path))?;
     let memory_bytes = image.memory_bytes().max(searching);
     check_memory_limit(memory_bytes).map_err(|e| IoError::memory(input.path, &e))?;
     Ok(Admitted { image, taken, input, memory_bytes })

@@ -44,14 +44,15 @@ impl LoadedModel {
         Ok(Self { model, path, sha256: sha256_hex(&[bytes]), bytes: bytes.len(), built_in })
     }
 
-    /// The most bytes that a search in an image takes, beside the image itself.
+    /// The most bytes that a search in an image of so many bytes a voxel and channel takes, the image
+    /// itself among them.
     ///
     /// # Errors
     /// Exit code 4 for an image that cannot be searched, too large or too small.
-    pub fn memory_bytes(&self, geometry: &Geometry) -> Result<u64, Failure> {
+    pub fn memory_bytes(&self, geometry: &Geometry, voxel_bytes: u64) -> Result<u64, Failure> {
         let needed = match &self.model.regions {
-            Some(regions) => regions.memory_bytes(geometry),
-            None => self.model.memory_bytes(geometry),
+            Some(regions) => regions.memory_bytes(geometry, voxel_bytes),
+            None => self.model.memory_bytes(geometry, voxel_bytes),
         };
         Ok(needed?)
     }

@@ -67,7 +67,10 @@ impl RegionCases {
         let of = |case: &RegionCase| {
             case.warnings.iter().map(|w| format!("{}: {w}", case.spec.id)).collect::<Vec<_>>()
         };
-        self.cases.iter().flat_map(of)
+        let unused = self.list.channels.first().map(|first| {
+            format!("channels: regions are labelled by the first channel, `{first}`, alone")
+        });
+        unused.into_iter().chain(self.cases.iter().flat_map(of))
     }
 }
 

@@ -163,17 +163,15 @@ mod tests {
         }
     }
 
-    #[test]
-    fn the_first_layers_of_the_second_round_are_what_the_first_said() {
-        let leaf = |next| LabelNode { feature: LEAF, next, low: 0, high: 0 };
-        // The prior is a half everywhere, and the first round is nearly sure: 3,900 of 4,095.
-        let sure = LabelNode { feature: 0, next: 1, low: 3000, high: 4096 };
-        let first = round(vec![Filter::Intensity], vec![leaf(0)], &[FOR]);
-        let filters = vec![Filter::Layer { layer: 0 }, Filter::Layer { layer: 1 }];
-        let second = round(filters, vec![sure, leaf(0), leaf(1)], &[FOR, AGAINST]);
+    fn leaf(next: u32) -> LabelNode {
+        LabelNode { feature: LEAF, next, low: 0, high: 0 }
+    }
+
+    /// With a prior of a half everywhere.
+    fn stage(rounds: Vec<MaskRound>) -> MaskStage {
         let grid = FrameGrid::new([10.0; 3], 1.0);
         let half = Volume::from_fn(grid.geometry().unwrap(), |_, _, _| 2048);
-        let stage = MaskStage {
+        MaskStage {
             structures: vec![0],
             labels: vec![vec![RegionName { name: "label".into(), value: 1 }]],
             cases: 1,
@@ -181,17 +179,49 @@ mod tests {
             padding: Padding::Zero,
             grid,
             prior: vec![half],
-            rounds: vec![first, second],
+            rounds,
             label_weight: EVEN,
             moves_box: false,
             landmarks: Vec::new(),
             quality: None,
-        };
-        let image = Volume::from_fn(Geometry::isotropic([30; 3], 1.0).unwrap(), |_, _, _| 0);
+        }
+    }
+
+    /// The labels about a box in the middle of an image with these channels.
+    fn found(stage: &MaskStage, channels: &[u16]) -> Mask {
+        let channel =
+            |&v: &u16| Volume::from_fn(Geometry::isotropic([30; 3], 1.0).unwrap(), |_, _, _| v);
+        let channels: Vec<Volume<u16>> = channels.iter().map(channel).collect();
         let center = PointLps::new(15.0, 15.0, 15.0);
         let pose =
             Pose { center, orientation: nalgebra::UnitQuaternion::identity(), size_mm: [10.0; 3] };
-        let mask = stage.find(&Cpu, &[image], &pose).unwrap().unwrap();
+        stage.find(&Cpu, &channels, &pose).unwrap().unwrap()
+    }
+
+    #[test]
+    fn further_channels_follow_the_prior() {
+        // One label: its prior is layer 0, the second channel layer 1.
+        let bright = LabelNode { feature: 0, next: 1, low: 3000, high: 4096 };
+        let filters = vec![Filter::Layer { layer: 1 }];
+        let stage = stage(vec![round(filters, vec![bright, leaf(0), leaf(1)], &[FOR, AGAINST])]);
+        let is_label = |channels: [u16; 2]| {
+            let mask = found(&stage, &channels);
+            let inside = mask.shares.chunks_exact(2).map(|shares| shares[1] > LEAF_ONE / 2);
+            let all: Vec<bool> = inside.collect();
+            assert!(all.iter().all(|&label| label == all[0]));
+            all[0]
+        };
+        assert!(is_label([0, 4000]) && !is_label([4000, 0]));
+    }
+
+    #[test]
+    fn the_first_layers_of_the_second_round_are_what_the_first_said() {
+        // The prior is a half everywhere, and the first round is nearly sure: 3,900 of 4,095.
+        let sure = LabelNode { feature: 0, next: 1, low: 3000, high: 4096 };
+        let first = round(vec![Filter::Intensity], vec![leaf(0)], &[FOR]);
+        let filters = vec![Filter::Layer { layer: 0 }, Filter::Layer { layer: 1 }];
+        let second = round(filters, vec![sure, leaf(0), leaf(1)], &[FOR, AGAINST]);
+        let mask = found(&stage(vec![first, second]), &[0]);
         assert!(mask.shares.chunks_exact(2).all(|shares| shares[1] > LEAF_ONE / 2));
     }
 }

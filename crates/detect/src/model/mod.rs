@@ -119,7 +119,7 @@ impl StructureModel {
     /// that it uses.
     pub fn classifiers(&self) -> Vec<(String, &pbt_tree::Classifier, Vec<String>)> {
         let pose = |c: &'_ crate::PoseClassifier| {
-            c.features.iter().map(describe_steerable).collect::<Vec<_>>()
+            c.features.iter().map(|f| describe_steerable(f, &self.working)).collect::<Vec<_>>()
         };
         let mut all = vec![
             (
@@ -163,11 +163,14 @@ fn describe_haar(feature: &pbt_features::HaarFeature) -> String {
     format!("Haar {}", cuboids.join(", "))
 }
 
-fn describe_steerable(feature: &pbt_features::SteerableFeature) -> String {
+fn describe_steerable(feature: &pbt_features::SteerableFeature, working: &WorkingSpec) -> String {
     let [i, j, k] = feature.point;
+    let (level, channel) = working.level_and_channel(feature.level);
+    let channel = working.channels.get(channel);
+    let channel = channel.map_or_else(String::new, |channel| format!(", channel {}", channel.name));
     format!(
-        "{:?} {:?} at point ({i}, {j}, {k}), level {}",
-        feature.channel, feature.modifier, feature.level
+        "{:?} {:?} at point ({i}, {j}, {k}), level {level}{channel}",
+        feature.channel, feature.modifier
     )
 }
 

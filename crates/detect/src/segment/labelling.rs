@@ -208,12 +208,12 @@ impl RegionForest {
         Ok(())
     }
 
-    /// The most bytes that [`RegionForest::label`] holds at a time, the image itself with 4 bytes a
+    /// The most bytes that [`RegionForest::label`] holds at a time, the image itself with so many bytes a
     /// voxel among them.
     ///
     /// # Errors
     /// [`DetectError::Image`] when an image on this grid cannot be used.
-    pub fn memory_bytes(&self, image: &Geometry) -> Result<u64, DetectError> {
+    pub fn memory_bytes(&self, image: &Geometry, voxel_bytes: u64) -> Result<u64, DetectError> {
         let grid = working_grid(image, self.bank.spacing_mm)?;
         let around = 2 * (self.bank.reach + self.bank.support());
         let block: u64 =
@@ -225,7 +225,8 @@ impl RegionForest {
         let sums = of_voxels(block).max(of_voxels(grid.len() as u64).min(MOST_SUM_BYTES as u64));
         let labels = 7 * image.len() as u64 + 2 * grid.len() as u64;
         let preparing = working_bytes(image.len(), grid.shape(), 1);
-        Ok((4 * image.len() as u64).saturating_add(preparing.max(channels + sums + labels)))
+        Ok((voxel_bytes * image.len() as u64)
+            .saturating_add(preparing.max(channels + sums + labels)))
     }
 }
 

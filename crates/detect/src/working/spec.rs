@@ -2,8 +2,8 @@
 
 use crate::DetectError;
 use pbt_volume::{
-    Geometry, IntensityPolicy, Padding, Plane, Pose, Pyramid, Quantised, RealVolume, VoxelIndex,
-    check_memory, resample, working_geometry,
+    Geometry, IntensityPolicy, Padding, Plane, Pose, Pyramid, Quantised, RealVolume, SLAB,
+    VoxelIndex, check_memory, resample, working_geometry,
 };
 use serde::{Deserialize, Serialize};
 
@@ -58,6 +58,12 @@ impl WorkingSpec {
     /// number what they see.
     pub(crate) fn volume(&self, level: usize, channel: usize) -> usize {
         level * self.channel_count() + channel
+    }
+
+    /// Level and channel of a place in [`Pyramid::volumes`].
+    pub fn level_and_channel(&self, volume: u8) -> (usize, usize) {
+        let count = self.channel_count();
+        (usize::from(volume) / count, usize::from(volume) % count)
     }
 
     /// Places of all channels of all levels.
@@ -163,14 +169,17 @@ impl WorkingSpec {
 pub(crate) const MORE_MEMORY: &str = "crop or downsample the image, or allow more with --memory";
 
 /// The most bytes that [`WorkingSpec::pyramid`] holds at a time, for channels of so many voxels and
-/// a finest level of this shape: the channels in 12 bits, two steps of resampling of which each is as
-/// large as a channel or the result, and the coarser levels; of further channels the result.
+/// a finest level of this shape: a slab in 12 bits, and two steps of its resampling of which each is as
+/// large as the slab or the result, then the result and the coarser levels; of further channels the
+/// result.
 pub(crate) fn working_bytes(image: usize, finest: [usize; 3], channels: usize) -> u64 {
     let (image, finest) =
         (image as u64, finest.iter().fold(1u64, |n, &d| n.saturating_mul(d as u64)));
     let further = finest.saturating_mul(2 * (channels as u64 - 1));
-    let one = image.max(finest).saturating_mul(4).saturating_add(image.saturating_mul(2));
-    one.saturating_add(further)
+    let slab = image.max(finest).min(SLAB as u64).saturating_mul(6);
+    // The coarser levels are a seventh.
+    let result = finest.saturating_mul(2).saturating_add(finest / 3);
+    slab.saturating_add(result).saturating_add(further)
 }
 
 /// The working grid over all of an image. A model file may say anything of its spacing.

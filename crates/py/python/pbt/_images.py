@@ -37,9 +37,10 @@ def is_path(image: ImageLike) -> bool:
 
 
 def in_memory(
-    image: ImageLike, affine: npt.ArrayLike | None, space: Space
-) -> tuple[npt.NDArray[np.float32], list[list[float]], bool]:
-    """The voxels of an image, its affine, and whether that leads to RAS."""
+    image: ImageLike, affine: npt.ArrayLike | None, space: Space, channels: bool
+) -> tuple[list[npt.NDArray[np.float32]], list[list[float]], bool]:
+    """The voxels of an image, of each of its channels where there may be several, its affine, and
+    whether that leads to RAS."""
     if space not in ("LPS", "RAS"):
         raise UsageError(f"space: is {space!r} (give 'LPS' or 'RAS')", field="space")
     if hasattr(image, "GetDirection") and hasattr(image, "GetSpacing"):
@@ -64,7 +65,11 @@ def in_memory(
             " SimpleITK image)",
             field="image",
         )
-    return _voxels(voxels), _matrix(matrix), is_ras
+    if channels and voxels.ndim == 4:
+        each = [_voxels(voxels[..., n]) for n in range(voxels.shape[-1])]
+    else:
+        each = [_voxels(voxels)]
+    return each, _matrix(matrix), is_ras
 
 
 def _refuse_affine(affine: npt.ArrayLike | None, what: str) -> None:

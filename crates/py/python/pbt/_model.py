@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy.typing as npt
@@ -50,6 +51,12 @@ class Model:
         return self._model.version
 
     @property
+    def channels(self) -> list[str]:
+        """Names of the channels that images must have, in their order; empty where there is only
+        one."""
+        return self._model.channels
+
+    @property
     def structures(self) -> list[Structure]:
         """What it finds."""
         boxes = [
@@ -64,7 +71,7 @@ class Model:
 
     def detect(
         self,
-        image: ImageLike,
+        image: ImageLike | Sequence[str | os.PathLike[str]],
         affine: npt.ArrayLike | None = None,
         space: Space = "LPS",
         *,
@@ -81,6 +88,9 @@ class Model:
         image or a SimpleITK image. An array needs the 4×4 ``affine`` from index to millimetres,
         which leads to ``space``. Results are in LPS, whatever the image.
 
+        For a model of several :attr:`channels` it is a file that holds them all, a list of the files
+        of the channels, or an array or nibabel image indexed ``[i, j, k, channel]``.
+
         ``device`` is ``auto``, ``cpu``, ``gpu`` or ``gpu:N``; ``threads`` those of the CPU, all
         cores by default. Results depend on neither. ``case_id`` names the case, by default after
         the file. ``series`` and ``frame`` choose one of several volumes of a file or folder.
@@ -91,18 +101,34 @@ class Model:
         if is_path(image):
             if affine is not None:
                 raise UsageError("affine: a file has its own (leave it out)", field="affine")
-            path = os.fspath(image)
-            return Result(
-                self._model.detect_file(
-                    path, case_id, series, frame, labels, device, threads
-                )
-            )
+            return self._detect_files([image], case_id, series, frame, labels, device, threads)
+        if isinstance(image, (list, tuple)) and image and all(is_path(path) for path in image):
+            if affine is not None:
+                raise UsageError("affine: files have their own (leave it out)", field="affine")
+            return self._detect_files(image, case_id, series, frame, labels, device, threads)
         if series is not None or frame is not None:
             raise UsageError("series, frame: are for files (give one volume)", field="series")
-        voxels, matrix, is_ras = in_memory(image, affine, space)
+        voxels, matrix, is_ras = in_memory(image, affine, space, len(self.channels) > 1)
         return Result(
             self._model.detect_array(
                 voxels, matrix, is_ras, case_id, labels, device, threads
+            )
+        )
+
+    def _detect_files(
+        self,
+        files: Sequence[str | os.PathLike[str]],
+        case_id: str | None,
+        series: str | None,
+        frame: int | None,
+        labels: bool,
+        device: str,
+        threads: int | None,
+    ) -> Result:
+        path, *further = map(os.fspath, files)
+        return Result(
+            self._model.detect_file(
+                path, further, case_id, series, frame, labels, device, threads
             )
         )
 

@@ -20,10 +20,13 @@ class Model:
     @property
     def structures(self) -> list[tuple[str, list[str]]]: ...
     @property
+    def channels(self) -> list[str]: ...
+    @property
     def regions(self) -> list[str]: ...
     def detect_file(
         self,
         path: str | os.PathLike[str],
+        further: list[str],
         case_id: str | None,
         series: str | None,
         frame: int | None,
@@ -33,7 +36,7 @@ class Model:
     ) -> Result: ...
     def detect_array(
         self,
-        array: npt.NDArray[np.float32],
+        arrays: list[npt.NDArray[np.float32]],
         affine: list[list[float]],
         is_ras: bool,
         case_id: str | None,

@@ -3,7 +3,7 @@
 use crate::Failure;
 use crate::session::write_json;
 use nalgebra::UnitQuaternion;
-use pbt_detect::{Detection, Explanation, Model, StructureModel, Trace};
+use pbt_detect::{ChannelSpec, Detection, Explanation, Model, StructureModel, Trace};
 use pbt_features::{Channel, Modifier, SteerableFeature};
 use pbt_io::{InputRecord, ModelRecord, write_atomically};
 use pbt_report::{Case, DrawnBox, DrawnPoint, Mark, sheet};
@@ -123,7 +123,10 @@ struct VoteRecord {
     channel: Channel,
     modifier: Modifier,
     position_lps_mm: [f64; 3],
-    level: u8,
+    level: usize,
+    /// Of images of several channels the one in which it is measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    image_channel: Option<String>,
     level_spacing_mm: f64,
     response: i32,
     /// Null where the vote depends on several ranges of the response.
@@ -262,7 +265,7 @@ impl<'a> Explained<'a> {
                 modes: modes.iter().zip(converged).zip(scores).enumerate().map(mode).collect(),
                 chosen: *chosen,
             },
-            verification: Verification::new(explanation),
+            verification: Verification::new(explanation, &structure.working.channels),
             evidence: pbt_detect::EVIDENCE.into_iter().zip(*evidence).collect(),
             at_most: *at_most,
             network: network.then(|| NetworkRecord {
@@ -280,7 +283,7 @@ impl<'a> Explained<'a> {
 }
 
 impl Verification {
-    fn new(explanation: &Explanation) -> Self {
+    fn new(explanation: &Explanation, channels: &[ChannelSpec]) -> Self {
         let step = |s: &PathStep| StepRecord {
             node: s.node,
             margin: f64::from(s.margin) / f64::from(1u32 << ALPHA_BITS),
@@ -295,7 +298,8 @@ impl Verification {
             channel: v.feature.channel,
             modifier: v.feature.modifier,
             position_lps_mm: lps(v.point),
-            level: v.feature.level,
+            level: v.level,
+            image_channel: channels.get(v.channel).map(|channel| channel.name.clone()),
             level_spacing_mm: v.level_spacing_mm,
             response: v.response,
             threshold: v

@@ -95,6 +95,12 @@ pub(super) fn look_at(
             format_args!("voxels: {error} (export the image anew)"),
         ))),
     }
+    for (name, channel) in options.channels.iter().skip(1).zip(&image.further) {
+        if let Err(error) = whole.range(channel) {
+            let what = format_args!("voxels: channel `{name}`: {error} (export the image anew)");
+            findings.push(Finding::error(Finding::of(path, what)));
+        }
+    }
     let geometry = image.volume.geometry().clone();
     let facts = ImageFacts {
         case: case.to_owned(),

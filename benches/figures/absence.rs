@@ -64,7 +64,6 @@ struct Images {
 impl Images {
     /// Counts an image with what is said of its absent structures; with none it says nothing.
     fn add(&mut self, absent: impl Iterator<Item = Status>) -> Option<bool> {
-        let numbers = image.numbers();
         let mut good = None;
         for status in absent {
             self.answers.add(status);
@@ -125,7 +124,7 @@ pub(crate) fn run(
             else {
                 continue;
             };
-            let Ok(found) = model.detect(&Cpu, &[part.into()]) else {
+            let Ok(found) = model.detect(&Cpu, &[part.clone().into()]) else {
                 cropped.refused += 1;
                 continue;
             };

@@ -483,7 +483,7 @@ fn spoilt_models_never_panic() {
         }
         // Sealed again, as whoever means harm would: else nothing gets past the seal.
         match pbt_detect::Model::from_bytes(&sealed(bytes)) {
-            Ok(model) => drop(model.detect(&pbt_cpu::Cpu, std::slice::from_ref(&image))),
+            Ok(model) => drop(model.detect(&pbt_cpu::Cpu, &[image.clone().into()])),
             Err(error) => {
                 refused += 1;
                 assert!(!error.to_string().contains('\n'), "{error}");

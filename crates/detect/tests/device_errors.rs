@@ -216,7 +216,8 @@ impl TrainingData for Rows {
                 0 => noise,
                 class => 40.0 + 40.0 * f32::from(class) + noise,
             }
-        }))
+        })
+        .into())
     }
 
     fn structures(&self) -> Vec<(String, Vec<(usize, Pose)>)> {

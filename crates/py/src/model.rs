@@ -139,7 +139,7 @@ impl Model {
             label_image(
                 &model,
                 input,
-                &Image::of_channels(channels, Vec::new()),
+                &Image::of_channels(channels.into_iter().map(Into::into).collect(), Vec::new()),
                 0.0,
                 (device, VoxelOutput::new(labels, false)),
             )

@@ -59,7 +59,7 @@ fn integral(c: &mut Criterion) {
 fn preparation(c: &mut Criterion) {
     // The size and spacing of a mouse head of the data set mouse_skull.
     let mouse = noise([250, 250, 150], 0.141);
-    let raw = mouse.map(f32::from);
+    let raw = pbt_volume::RealVolume::from(mouse.map(f32::from));
     let policy = IntensityPolicy::Percentiles { low_percent: 1.0, high_percent: 99.5 };
     let range = policy.range(&raw).expect("noise has contrast");
     c.bench_function("percentiles 250x250x150", |b| b.iter(|| policy.range(black_box(&raw))));

@@ -239,7 +239,7 @@ mod tests {
     use super::*;
     use crate::data::pyramids::Pyramids;
     use crate::working::spec::WorkingSpec;
-    use pbt_volume::{Padding, VoxelIndex};
+    use pbt_volume::{Padding, Volume, VoxelIndex};
 
     /// Boxes and landmarks in images of 20 x 24 x 30 voxels.
     struct Cases {
@@ -260,7 +260,8 @@ mod tests {
         fn image(&self, case: usize) -> Result<RealVolume, DetectError> {
             Ok(Volume::from_fn(self.list.geometry(case).clone(), |i, j, k| {
                 (case * 1000 + i + 20 * j + 480 * k) as f32
-            }))
+            })
+            .into())
         }
 
         fn structures(&self) -> Vec<Annotated> {
@@ -352,7 +353,10 @@ mod tests {
             let (origin, mirrored) = (augmented.origin(case), [2, 3, 6, 7].contains(&case));
             assert_eq!(origin, case % 2);
             assert_eq!(augmented.list.geometry(case).matrix().determinant() < 0.0, mirrored);
-            assert_eq!(augmented.image(case).unwrap().data(), data.image(origin).unwrap().data());
+            assert_eq!(
+                augmented.image(case).unwrap().numbers(),
+                data.image(origin).unwrap().numbers()
+            );
             for (l, (_, points)) in landmarks.iter().enumerate() {
                 // The voxel under a landmark is that of its twin.
                 let twin = if mirrored { [1, 0, 3, 2, 4, 5][l] } else { l };
@@ -505,7 +509,8 @@ mod tests {
             3,
         )
         .unwrap();
-        let (before, after) = (data.image(0).unwrap(), augmented.image(2).unwrap());
+        let (before, after) =
+            (data.image(0).unwrap().numbers(), augmented.image(2).unwrap().numbers());
         let n = before.data().len();
         assert_eq!(
             (before.data()[0], before.data()[n - 1]),

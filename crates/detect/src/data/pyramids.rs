@@ -86,7 +86,7 @@ impl Pyramids {
 mod tests {
     use super::*;
     use crate::data::case_list::CaseList;
-    use pbt_volume::{IntensityPolicy, Padding, Volume};
+    use pbt_volume::{IntensityPolicy, Padding, RealVolume, Volume};
     use rayon::prelude::*;
 
     /// Images of 64³ voxels without annotations.
@@ -104,7 +104,8 @@ mod tests {
         fn image(&self, case: usize) -> Result<RealVolume, DetectError> {
             Ok(Volume::from_fn(self.list.geometry(case).clone(), |i, j, k| {
                 ((i ^ j ^ k) + case) as f32
-            }))
+            })
+            .into())
         }
 
         fn structures(&self) -> Vec<crate::data::training_data::Annotated> {

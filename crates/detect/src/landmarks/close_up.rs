@@ -59,8 +59,7 @@ impl CloseUp {
 mod tests {
     use super::*;
     use crate::random::test_random;
-    use pbt_volume::Random;
-    use pbt_volume::{Geometry, IntensityPolicy, Padding, PointLps, VoxelIndex};
+    use pbt_volume::{Geometry, IntensityPolicy, Padding, PointLps, Random, Volume, VoxelIndex};
 
     fn spec() -> WorkingSpec {
         let intensity = IntensityPolicy::Window { low: 0.0, high: 100.0 };
@@ -78,6 +77,7 @@ mod tests {
         Volume::from_fn(Geometry::isotropic(shape, 1.0).unwrap(), |_, _, _| {
             random.between(0.0, 100.0) as f32
         })
+        .into()
     }
 
     fn pose(random: &mut Random, center: [f64; 3]) -> Pose {

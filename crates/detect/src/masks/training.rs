@@ -37,9 +37,11 @@ use std::time::Instant;
 /// Fewest boxes with labels.
 const FEWEST_BOXES: usize = 4;
 
-/// Fewest subjects by whose held-out boxes it is judged whether labels move boxes. By ten hippocampi,
+/// Fewest subjects by whose held-out boxes it is judged whether labels move boxes, and from how many on
+/// their mean error is believed. Of fewer, the gain must be twice its standard error: by ten hippocampi,
 /// moved boxes were as little as half as far off as in other cases.
-const FEWEST_SUBJECTS: usize = 20;
+const FEWEST_SUBJECTS: usize = 6;
+const ENOUGH_SUBJECTS: usize = 20;
 
 /// Fewest voxels of a grid across a box: coarser images are interpolated.
 const ACROSS: f64 = 16.0;
@@ -395,23 +397,38 @@ impl<B: LabelBackend, D: TrainingData> Training<'_, B, D> {
     /// Whether the boxes of held-out cases are nearer to the truth than they were found: their corners or
     /// their centres clearly, and neither farther.
     fn is_nearer(&self, frames: &[Frame]) -> bool {
-        let (mut before, mut after) = ([0.0; 2], [0.0; 2]);
+        // By measure, corner and centre: errors before and after.
+        let mut errors: [Vec<[f64; 2]>; 2] = Default::default();
         let mut subjects = BTreeSet::new();
         for frame in frames {
             let of = &self.instances[frame.instance];
             let Some(found) = of.found_near() else { continue };
             subjects.insert(of.subject);
-            for (sums, pose) in [(&mut before, &found), (&mut after, &frame.moved)] {
-                let error = BoxError::new(pose, &of.truth);
-                sums[0] += error.corner_mm;
-                sums[1] += error.center_mm;
-            }
+            let [before, after] = [found, frame.moved].map(|pose| BoxError::new(&pose, &of.truth));
+            errors[0].push([before.corner_mm, after.corner_mm]);
+            errors[1].push([before.center_mm, after.center_mm]);
         }
-        let left = [0, 1].map(|n| after[n] / before[n]);
+        let enough = subjects.len() >= ENOUGH_SUBJECTS;
         subjects.len() >= FEWEST_SUBJECTS
-            && left.iter().any(|&left| left < WORTH)
-            && left.iter().all(|&left| left <= 1.0)
+            && errors.iter().any(|errors| is_clearly_less(errors, enough))
+            && errors.iter().all(|errors| left(errors) <= 1.0)
     }
+}
+
+/// What is left of a mean error.
+fn left(errors: &[[f64; 2]]) -> f64 {
+    let sum = |n: usize| errors.iter().map(|error| error[n]).sum::<f64>();
+    sum(1) / sum(0)
+}
+
+/// Whether errors are clearly less than before, also where they are too few to believe their mean.
+fn is_clearly_less(errors: &[[f64; 2]], enough: bool) -> bool {
+    let n = errors.len() as f64;
+    let gain = |error: &[f64; 2]| error[0] - error[1];
+    let mean = errors.iter().map(gain).sum::<f64>() / n;
+    let spread = errors.iter().map(|error| (gain(error) - mean).powi(2)).sum::<f64>();
+    let standard_error = (spread / (n - 1.0).max(1.0) / n).sqrt();
+    left(errors) < WORTH && (enough || mean > 2.0 * standard_error)
 }
 
 /// What the training of a round goes by.
@@ -472,4 +489,19 @@ fn held_out_masks(
         (1..classes).filter_map(mask).collect()
     };
     frames.par_iter().zip(overlaps).flat_map_iter(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_errors_must_be_clearly_less() {
+        let steady = [[2.0, 1.0], [2.2, 1.3], [1.8, 0.8], [2.1, 1.0], [1.9, 1.0], [2.0, 1.1]];
+        let by_one = [[2.0, 2.0], [2.0, 2.1], [2.0, 1.9], [2.0, 2.1], [2.0, 1.9], [9.0, 2.0]];
+        assert!(is_clearly_less(&steady, false) && is_clearly_less(&steady, true));
+        assert!(!is_clearly_less(&by_one, false) && is_clearly_less(&by_one, true));
+        let hardly = steady.map(|[before, after]| [before, before - 0.04 * after]);
+        assert!(!is_clearly_less(&hardly, true));
+    }
 }

@@ -422,7 +422,7 @@ mod tests {
     fn leaves_add_up_to_the_labels() {
         let mut new = Balls::new(8).load(7).unwrap();
         let geometry = Geometry::isotropic(new.image.shape(), 1.0).unwrap();
-        new.image = Volume::new(geometry, new.image.data().to_vec());
+        new.image = new.image.on(geometry);
         let forest = trained(1.0);
         let output = LabelOutput { leaves_of_trees: usize::MAX, ..LabelOutput::default() };
         let found = forest.label_in_blocks(&Cpu, &new.image, 8, output).unwrap();

@@ -53,7 +53,7 @@ impl RegionData for Balls {
         let image = Volume::from_fn(self.list.geometry(case).clone(), |i, j, k| {
             (100.0 * f64::from(classes.at(i, j, k)) + 40.0 * random.normal()) as f32
         });
-        Ok(LabelledImage { image, classes })
+        Ok(LabelledImage { image: image.into(), classes })
     }
 }
 

@@ -161,7 +161,7 @@ mod tests {
     use crate::data::case_list::CaseList;
     use crate::working::choice::working_spec;
     use nalgebra::{Matrix3, UnitQuaternion, Vector3};
-    use pbt_volume::Volume;
+    use pbt_volume::{RealVolume, Volume};
 
     /// Boxes of 40 mm in images of so many slices.
     struct Data {
@@ -177,7 +177,8 @@ mod tests {
         }
 
         fn image(&self, case: usize) -> Result<RealVolume, DetectError> {
-            Ok(Volume::from_fn(self.list.geometry(case).clone(), |i, j, k| (i + j + k) as f32))
+            Ok(Volume::from_fn(self.list.geometry(case).clone(), |i, j, k| (i + j + k) as f32)
+                .into())
         }
 
         fn structures(&self) -> Vec<Annotated> {

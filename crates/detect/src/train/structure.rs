@@ -31,6 +31,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
+/// Images of more voxels are read one after the other: side by side, threads would hold as many at a
+/// time.
+const LARGE: usize = 1 << 26;
+
 /// The training of one structure among those of a data set.
 pub(super) struct StructureTraining<'a, B, D> {
     pub(super) backend: &'a B,
@@ -226,22 +230,27 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
             first_of_case.iter().map(|(case, pose)| (self.data.list().geometry(*case), pose));
         let radius = self.config.position.haar.radius;
         check_training(boxes, working, radius)?;
-        let pyramids: BTreeMap<usize, Arc<Pyramid>> = first_of_case
-            .par_iter()
-            .map(|&(case, _)| {
-                if self.observer.interrupted() {
-                    return Err(DetectError::Interrupted.into());
-                }
-                let id = self.data.list().id(case);
-                let unusable =
-                    |e: DetectError| DetectError::training(format!("case {id}"), e.to_string());
-                let pyramid = self.pyramids.get(self.data, case, working)?;
-                let level = pyramid.geometry(working.levels - 1);
-                check_window(level.shape(), (radius, is_flat(self.data)), level.spacing_mm()[0])
-                    .map_err(unusable)?;
-                Ok((case, pyramid))
-            })
-            .collect::<Result<_, D::Error>>()?;
+        let pyramid = |&case: &usize| {
+            if self.observer.interrupted() {
+                return Err(DetectError::Interrupted.into());
+            }
+            let id = self.data.list().id(case);
+            let unusable =
+                |e: DetectError| DetectError::training(format!("case {id}"), e.to_string());
+            let pyramid = self.pyramids.get(self.data, case, working)?;
+            let level = pyramid.geometry(working.levels - 1);
+            check_window(level.shape(), (radius, is_flat(self.data)), level.spacing_mm()[0])
+                .map_err(unusable)?;
+            Ok((case, pyramid))
+        };
+        let is_large = |case: &usize| self.data.list().geometry(*case).len() > LARGE;
+        let (large, small): (Vec<usize>, Vec<usize>) =
+            first_of_case.iter().map(|(case, _)| *case).partition(is_large);
+        let mut pyramids: BTreeMap<usize, Arc<Pyramid>> =
+            small.par_iter().map(pyramid).collect::<Result<_, D::Error>>()?;
+        for case in &large {
+            pyramids.extend([pyramid(case)?]);
+        }
         let many = self.data.is_many(&own.0);
         let case = |(n, &(case, pose)): (usize, &(usize, Pose))| TrainingCase {
             pyramid: pyramids[&case].clone(),

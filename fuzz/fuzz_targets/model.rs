@@ -11,9 +11,7 @@ fuzz_target!(|bytes: &[u8]| {
     let Some(sealed) = pbt_fuzz::sealed(bytes) else { return };
     if let Ok(model) = Model::from_bytes(&sealed) {
         let geometry = Geometry::isotropic([20, 18, 16], 3.0).expect("a grid");
-        let _ = model.detect(
-            &Cpu,
-            &Volume::from_fn(geometry, |i, j, k| ((i * 7 + j * 5 + k * 3) % 31) as f32),
-        );
+        let image = Volume::from_fn(geometry, |i, j, k| ((i * 7 + j * 5 + k * 3) % 31) as f32);
+        let _ = model.detect(&Cpu, &vec![image; model.channels().len().max(1)]);
     }
 });

@@ -229,7 +229,7 @@ fn a_batch_takes_the_files_of_a_case_together() {
         pbt(arguments.iter().chain(more)).exits_with(0).stderr
     };
     assert!(run(&[]).contains("2 cases: 2 done"), "two files a case");
-    assert!(run(&["--resume"]).contains("2 cases: 2 done, 2 had a result already"));
+    assert!(run(&["--resume"]).contains("2 cases: 0 done, 2 had a result already"));
     let merged = scratch();
     let (input, parts) = (text(folder.path()), text(out.path()));
     let merge = pbt(["merge", "-i", input, "-o", text(merged.path()), parts]).exits_with(0);
@@ -407,8 +407,12 @@ fn spoilt_models_of_several_channels_never_panic() {
     // Of the same length, so that the rest stays in its place.
     for (from, to, part) in [
         (r#"\"channel\":1"#, r#"\"channel\":2"#, "channel: 2 is not between 0 and 1"),
-        (r#"\"levels\":[3,2]"#, r#"\"levels\":[3,4]"#, "a pyramid level is out of range"),
-        (r#"\"name\":\"noise\""#, r#"\"name\":\"no\u0001""#, ""),
+        (r#"\"levels\":[2,3,0,1]"#, r#"\"levels\":[2,4,0,1]"#, "a pyramid level is out of range"),
+        (
+            r#"\"name\":\"noise\",\"intensity\":{\"policy\":\"percentiles\",\"low_percent\":1.0"#,
+            r#"\"name\":\"noise\",\"intensity\":{\"policy\":\"percentiles\",\"low_percent\":2.0"#,
+            "channels: the first has two intensity policies",
+        ),
     ] {
         assert!(card.contains(from), "{from} is not in {card}");
         let spoilt = card.replacen(from, to, 1);

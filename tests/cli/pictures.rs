@@ -78,6 +78,40 @@ fn places(result: &Value) -> Vec<[f64; 3]> {
     all.iter().map(|d| numbers(&d["position_lps_mm"])).collect()
 }
 
+/// What is seen in green alone, in pictures whose red and blue are noise.
+#[test]
+fn colours_may_be_channels() {
+    let (data, out) = (pictures(), scratch());
+    for n in 0..TRAINING + 3 {
+        let (image, _) = picture(n);
+        let mut random = Random::from_seed(1000 + n as u64);
+        let mut noise = || random.between(0.0, 255.0) as u8;
+        let color = RgbImage::from_fn(WIDTH, HEIGHT, |i, j| {
+            image::Rgb([noise(), image.get_pixel(i, j).0[0], noise()])
+        });
+        color.save(data.path().join(format!("w{n}.png"))).unwrap();
+    }
+    let file = data.path().join("dataset.json");
+    let mut dataset = read_json(&file);
+    dataset["channels"] = json!(["red", "green", "blue"]);
+    std::fs::write(&file, dataset.to_string()).unwrap();
+    pbt(["validate", text(data.path())]).exits_with(0);
+    let model = out.path().join("discs.pbt");
+    train(data.path(), &model, &["-q", "--quick"]).exits_with(0);
+    let info = pbt(["info", text(&model)]).exits_with(0).stdout;
+    assert!(info.contains("green: percentiles 1 to 99, searched for the position"), "{info}");
+    let report = out.path().join("report.json");
+    pbt(["evaluate", "-q", "-m", text(&model), "-i", text(data.path()), "-o", text(&report)])
+        .exits_with(0);
+    let errors = &read_json(&report)["summary"]["overall"]["center_mm"];
+    println!("discs in green: {errors}");
+    assert!(errors["mean"].as_f64().unwrap() < 2.0, "{errors}");
+    let grey = out.path().join("grey.png");
+    picture(0).0.save(&grey).unwrap();
+    let refusal = pbt(["detect", "-m", text(&model), "-i", text(&grey), "-o", text(out.path())]);
+    refused(refusal, 4, &["grey.png: channel `green`: is missing: the file has one channel"]);
+}
+
 #[test]
 fn pictures_and_slices_from_training_to_the_report() {
     let (data, out) = (pictures(), scratch());

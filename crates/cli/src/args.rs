@@ -194,7 +194,7 @@ impl From<Classifier> for ClassifierKind {
 /// `pbt detect`
 #[derive(Debug, Clone, Args)]
 #[command(
-    after_help = "Examples:\n  pbt detect -m liver.pbt -i scan.nii.gz -o found\n  pbt detect -m liver.pbt -i scan.nii.gz -o found --explain\n\n\
+    after_help = "Examples:\n  pbt detect -m liver.pbt -i scan.nii.gz -o found\n  pbt detect -m liver.pbt -i scan.nii.gz -o found --explain\n  pbt detect -m brain.pbt -i t1.nii.gz -i t2.nii.gz -o found\n\n\
 Writes found/scan.json (the result) and found/scan.mrk.json (for 3D Slicer); --labels adds found/scan.pbt.seg.nrrd, a label map that Slicer \
 opens as a segmentation; --explain adds found/scan.explain.json (what every stage \
 considered, the path through the verification trees, the features that decided) and found/scan.explain.svg, which draws it."

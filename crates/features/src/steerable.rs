@@ -87,7 +87,7 @@ impl Modifier {
 pub struct SteerableFeature {
     /// Grid point along the box's axes.
     pub point: [u8; 3],
-    /// Pyramid level, 0 the finest.
+    /// Pyramid level, 0 the finest; of an image of C channels C·level + channel.
     pub level: u8,
     /// What is taken from the sample.
     pub channel: Channel,

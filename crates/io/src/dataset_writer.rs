@@ -212,6 +212,22 @@ mod tests {
             labels: Some(file("images/a_seg.nii")),
             not_drawn: Vec::new(),
         }];
+        let two = CaseSpec {
+            options: ReadOptions {
+                channels: vec!["T1".to_owned(), "T2".to_owned()],
+                further: vec![file("images/b.nii")],
+                ..ReadOptions::default()
+            },
+            ..cases[0].clone()
+        };
+        let path = folder.path().canonicalize().unwrap().join("set/two.json");
+        let set = Dataset::new("set".to_owned(), Modality::Mr, structures.clone(), vec![two], path);
+        set.write().unwrap();
+        let again = Dataset::load(&set.path).unwrap();
+        assert_eq!(again.channels(), ["T1", "T2"]);
+        let further = &again.cases[0].options.further;
+        assert_eq!(further[0].canonicalize().unwrap(), set.cases[0].options.further[0]);
+
         let path = folder.path().canonicalize().unwrap().join("set/dataset.json");
         let mut set = Dataset::new("set".to_owned(), Modality::Us, structures, cases, path.clone());
         set.label_names.insert(3, "skull".to_owned());

@@ -170,7 +170,9 @@ fn cases(
     let case = |(name, id): (&String, &str)| {
         let channel = |n: usize| images.join(format!("{id}_{n:04}{ending}"));
         let further: Vec<PathBuf> = (1..channels.len()).map(channel).collect();
-        if let Some((file, name)) = further.iter().zip(&channels[1..]).find(|(f, _)| !f.is_file()) {
+        if let Some((file, name)) =
+            further.iter().zip(channels.iter().skip(1)).find(|(f, _)| !f.is_file())
+        {
             let field = format!("channel `{name}`");
             let advice = "give each case a file of every channel in channel_names";
             return Err(IoError::input(file, field, "does not exist", advice));
@@ -208,28 +210,35 @@ mod tests {
         folder
     }
 
-    const FILES: [&str; 6] = [
+    const FILES: [&str; 8] = [
         "imagesTr/b_0000.nii.gz",
+        "imagesTr/b_0001.nii.gz",
         "imagesTr/a_1_0000.nii.gz",
         "imagesTr/a_1_0001.nii.gz",
         "labelsTr/a_1.nii.gz",
         "labelsTr/b.mrk.json",
         "imagesTs/c_0000.nii.gz",
+        "imagesTs/c_0001.nii.gz",
     ];
 
     #[test]
     fn both_versions_are_data_sets() {
         let version_1 = r#"{"name": "old", "modality": {"0": "MRI", "1": "T2"}, "labels": {"0": "background", "1": "liver", "2": "spleen"}}"#;
-        for (json, name, modality, warnings) in
-            [(VERSION_2, None, Modality::Ct, 0), (version_1, Some("old"), Modality::Mr, 1)]
+        let two: &[&str] = &["MRI", "T2"];
+        for (json, name, modality, channels) in
+            [(VERSION_2, None, Modality::Ct, &[][..]), (version_1, Some("old"), Modality::Mr, two)]
         {
             let folder = folder(json, &FILES);
             let set = Dataset::load(folder.path()).unwrap();
             assert!(
                 name.is_none_or(|name| set.name == name)
                     && set.modality == modality
-                    && set.warnings.len() == warnings
+                    && set.warnings.is_empty()
+                    && set.channels() == channels
             );
+            let second = folder.path().join("imagesTs/c_0001.nii.gz");
+            let further = if channels.is_empty() { Vec::new() } else { vec![second] };
+            assert_eq!(set.cases[2].options.further, further);
             assert_eq!(
                 set.structures.iter().map(|s| s.name.as_str()).collect::<Vec<_>>(),
                 ["liver", "spleen"]
@@ -243,6 +252,22 @@ mod tests {
                     && set.cases[1].annotations.len() == 1
             );
         }
+    }
+
+    #[test]
+    fn channels_are_told_by_number_and_must_be_there() {
+        let named = |names: &str, files: &[&str]| {
+            let folder = folder(&VERSION_2.replace(r#"{"0": "CT"}"#, names), files);
+            Dataset::load(folder.path())
+        };
+        let set = named(r#"{"1": "noNorm", "0": "noNorm"}"#, &FILES).unwrap();
+        assert_eq!(set.channels(), ["noNorm", "noNorm _0001"]);
+        let missing = named(r#"{"0": "T1", "1": "T2"}"#, &FILES[..7]).unwrap_err();
+        assert_eq!(missing.field(), "channel `T2`");
+        assert!(missing.path().ends_with("imagesTs/c_0001.nii.gz"), "{missing}");
+        let many = r#"{"0": "a", "1": "b", "2": "c", "3": "d", "4": "e"}"#;
+        let set = named(many, &FILES).unwrap();
+        assert!(set.channels().is_empty() && set.warnings.len() == 1, "{:?}", set.warnings);
     }
 
     #[test]

@@ -226,6 +226,29 @@ mod tests {
     }
 
     #[test]
+    fn colours_may_be_channels() {
+        let options = |names: &[&str]| crate::ReadOptions {
+            channels: names.iter().map(|name| (*name).to_owned()).collect(),
+            ..Default::default()
+        };
+        let colour = RgbImage::from_fn(5, 4, |x, y| Rgb([x as u8, 100 + y as u8, 200]));
+        let wide = ImageBuffer::from_fn(5, 4, |x, y| Rgb([x as u16, 100 + y as u16, 60_000]));
+        for (image, blue) in [(colour.into(), 200.0), (DynamicImage::ImageRgb16(wide), 60_000.0)] {
+            let (_folder, path) = saved("a.png", image);
+            let read = |names: &[&str]| crate::read_image_with(&path, &options(names));
+            let image = read(&["r", "g", "b"]).unwrap();
+            assert!(image.in_pixels && image.warnings.is_empty(), "{:?}", image.warnings);
+            let values: Vec<f32> = image.channels().iter().map(|c| c.at(3, 2, 0)).collect();
+            assert_eq!(values, [3.0, 102.0, blue]);
+            let error = read(&["x", "y"]).unwrap_err().to_string();
+            assert!(error.contains("channels: has 3 channels; 2, `x`, `y`, are needed"), "{error}");
+        }
+        let (_folder, path) = saved("a.png", GrayImage::new(5, 4).into());
+        let error = crate::read_image_with(&path, &options(&["r", "g", "b"])).unwrap_err();
+        assert_eq!(error.field(), "channel `g`", "{error}");
+    }
+
+    #[test]
     fn what_is_no_single_image_is_refused() {
         let (folder, path) = saved("a.tif", GrayImage::new(6, 6).into());
         let whole = std::fs::read(&path).unwrap();

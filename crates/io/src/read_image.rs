@@ -39,15 +39,14 @@ impl Image {
     /// # Panics
     /// Without channels.
     pub fn of_channels(channels: Vec<RealVolume>, mut warnings: Vec<String>) -> Self {
-        let hashes: Vec<String> = channels.iter().map(sha256_of).collect();
+        let sha256 = sha256_of_channels(&channels);
         let mut channels = channels.into_iter();
         let first = channels.next().expect("an image has a channel");
         let further: Vec<RealVolume> = channels.collect();
-        warnings.extend(further.iter().filter_map(not_finite));
-        let sha256 = match &hashes[..] {
-            [only] => only.clone(),
-            several => pbt_volume::sha256_hex(&[several.concat().as_bytes()]),
-        };
+        let own = further.iter().enumerate().filter_map(|(n, channel)| {
+            not_finite(channel).map(|text| format!("channel {}: {text}", n + 2))
+        });
+        warnings.extend(own);
         Self { further, ..Self::new(first, sha256, warnings) }
     }
 
@@ -65,8 +64,9 @@ impl Image {
             return self;
         }
         let all = self.channels();
-        let chosen = numbers.iter().map(|&n| all[n].clone()).collect();
-        Self { in_pixels: self.in_pixels, ..Self::of_channels(chosen, self.warnings) }
+        let mut chosen: Vec<RealVolume> = numbers.iter().map(|&n| all[n].clone()).collect();
+        let sha256 = sha256_of_channels(&chosen);
+        Self { volume: chosen.remove(0), further: chosen, sha256, ..self }
     }
 
     /// An image that is in no file. Its hash is that of 16 numbers of 8 bytes, the affine to LPS mm
@@ -74,6 +74,15 @@ impl Image {
     pub fn in_memory(volume: RealVolume) -> Self {
         let sha256 = sha256_of(&volume);
         Self::new(volume, sha256, Vec::new())
+    }
+}
+
+/// Hash of the list of the channels' hashes; of one channel its own.
+fn sha256_of_channels(channels: &[RealVolume]) -> String {
+    let hashes: Vec<String> = channels.iter().map(sha256_of).collect();
+    match &hashes[..] {
+        [only] => only.clone(),
+        several => pbt_volume::sha256_hex(&[several.concat().as_bytes()]),
     }
 }
 

@@ -208,7 +208,7 @@ fn every_image_of_the_sets_is_read_without_a_warning() {
         let image = read_image(&file).unwrap();
         assert!(image.warnings.is_empty(), "{}: {:?}", file.display(), image.warnings);
         assert!(
-            image.volume.data().iter().any(|v| *v != image.volume.data()[0]),
+            image.volume.numbers().data().iter().any(|v| *v != image.volume.numbers().data()[0]),
             "{}",
             file.display()
         );
@@ -315,11 +315,11 @@ fn the_known_traps_of_nifti() {
         let image =
             read_bytes(&nifti(&VOXELS, both(f32_at(112, slope), f32_at(116, 5.0))), "case.nii")
                 .unwrap();
-        assert!(image.volume.data().iter().all(|&v| v == 7.0));
+        assert!(image.volume.numbers().data().iter().all(|&v| v == 7.0));
     }
     let image =
         read_bytes(&nifti(&VOXELS, both(f32_at(112, 0.5), f32_at(116, 5.0))), "case.nii").unwrap();
-    assert!(image.volume.data().iter().all(|&v| v == 8.5));
+    assert!(image.volume.numbers().data().iter().all(|&v| v == 8.5));
     // qfac 0 is 1; a qform of a half turn about x in µm.
     let qform = both(both(i16_at(252, 1), f32_at(256, 1.0)), |file: &mut [u8]| file[123] = 3);
     let image = read_bytes(&nifti(&VOXELS, both(qform, f32_at(76, 0.0))), "case.nii").unwrap();
@@ -366,7 +366,7 @@ fn nifti_2_in_both_byte_orders() {
         file.extend(if big_endian { [1u8, 2] } else { [2, 1] }.repeat(24));
         let image = read_bytes(&file, "case.nii").unwrap();
         assert!(image.warnings.is_empty());
-        assert!(image.volume.data().iter().all(|&v| v == 2.0 * 258.0 + 1.0));
+        assert!(image.volume.numbers().data().iter().all(|&v| v == 2.0 * 258.0 + 1.0));
         assert_eq!(
             *image.volume.geometry().matrix(),
             Matrix3::new(0.0, -2.0, 0.0, 0.5, 0.0, 0.0, 0.0, 0.0, 3.0)
@@ -407,7 +407,7 @@ fn pairs_are_found_from_either_name() {
     let b = read_image(&image).unwrap();
     assert_eq!(a.volume, b.volume);
     assert_eq!(a.sha256, b.sha256);
-    assert!(a.volume.data().iter().all(|&v| v == 7.0));
+    assert!(a.volume.numbers().data().iter().all(|&v| v == 7.0));
     // The same header in a single file has no place for voxels.
     assert_eq!(read_bytes(&nifti(&VOXELS, pair), "case.nii").unwrap_err().field(), "magic");
 }
@@ -446,7 +446,7 @@ fn metaimage_and_nrrd_by_hand() {
     // The first listed direction, (0, 1, 0), is that of axis i.
     assert_eq!(image.volume.geometry().matrix().column(0).as_slice(), [0.0, 0.5, 0.0]);
     assert_eq!(image.volume.geometry().origin(), PointLps::new(10.0, 20.0, 30.0));
-    assert!(image.volume.data().iter().all(|&v| v == 258.0));
+    assert!(image.volume.numbers().data().iter().all(|&v| v == 258.0));
     for (from, to, field) in [
         ("NDims = 3", "NDims = 5", "NDims"),
         ("0.5 2 3", "0.5 0 3", "ElementSpacing"),
@@ -473,7 +473,7 @@ fn metaimage_and_nrrd_by_hand() {
         Matrix3::from_diagonal(&[-0.5, -2.0, 3.0].into())
     );
     assert_eq!(image.volume.geometry().origin(), PointLps::new(-10.0, -20.0, 30.0));
-    assert!(image.volume.data().iter().all(|&v| v == 258.0));
+    assert!(image.volume.numbers().data().iter().all(|&v| v == 258.0));
     for (from, to, field) in [
         ("sizes: 1", "sizes: 2", "sizes"),
         ("short", "block", "type"),

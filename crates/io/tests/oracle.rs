@@ -39,6 +39,7 @@ fn compare(python: &str, files: &[PathBuf]) {
         let theirs = voxels.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]));
         let differing = image
             .volume
+            .numbers()
             .data()
             .iter()
             .zip(theirs)

@@ -2,7 +2,7 @@
 
 mod support;
 
-use pbt_io::{IoError, Loaded, ReadOptions, read_raw_with};
+use pbt_io::{IoError, Loaded, ReadOptions, read_image_with, read_raw_with};
 use pbt_volume::{PointLps, VoxelIndex};
 use std::path::Path;
 use std::process::Command;
@@ -37,6 +37,19 @@ fn check(path: &Path) {
             (0..12).map(|n| f64::from((frame * 12 + n) as i16 * 7 - 100)).collect();
         assert_eq!(raw.to_f64(), expected, "{}: frame {frame}", path.display());
     }
+    let channels = |names: &[&str]| {
+        let channels = names.iter().map(|name| (*name).to_owned()).collect();
+        read_image_with(path, &ReadOptions { channels, ..ReadOptions::default() })
+    };
+    let all = channels(&["a", "b", "c", "d"]).unwrap();
+    for (frame, channel) in all.channels().iter().enumerate() {
+        let alone = read(path, Some(frame)).unwrap().raw.to_f32().unwrap();
+        assert_eq!(channel, &alone, "{}: channel {frame}", path.display());
+    }
+    let text = channels(&["a", "b", "c", "d", "e"]).unwrap_err().to_string();
+    assert!(text.contains("channel `e`: is missing: the file has 4 channels"), "{text}");
+    let text = channels(&["a", "b"]).unwrap_err().to_string();
+    assert!(text.contains("channels: has 4 channels; 2, `a`, `b`, are needed"), "{text}");
     let text = read(path, None).map(drop).unwrap_err().to_string();
     assert!(text.contains("has 4 time points") && text.contains("--frame 0 to 3"), "{text}");
     let text = read(path, Some(FRAMES)).map(drop).unwrap_err().to_string();

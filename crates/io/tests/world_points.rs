@@ -84,6 +84,7 @@ fn place_of(path: &Path, value: i16) -> PointLps {
     let [nx, ny, _] = image.volume.shape();
     let n = image
         .volume
+        .numbers()
         .data()
         .iter()
         .position(|&v| v == f32::from(value))

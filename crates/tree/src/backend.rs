@@ -14,10 +14,11 @@ use serde::{Deserialize, Serialize};
 pub struct ImageLayout {
     /// What lies outside the image.
     pub padding: Padding,
-    /// Level with an integral volume, and how many voxels Haar features reach there; `None` for a
+    /// Level with an integral volume, by its place among those that are uploaded, and how many voxels Haar features reach there; `None` for a
     /// case that is only sampled.
     pub haar: Option<(usize, usize)>,
-    /// Levels with intensity and gradient channels, for steerable features and patches.
+    /// Levels with intensity and gradient channels, for steerable features and patches; also by their
+    /// places.
     pub channels: Vec<usize>,
 }
 
@@ -26,8 +27,9 @@ pub trait Device: Booster {
     /// A case made resident on the device.
     type Image: Send + Sync;
 
-    /// Uploads the levels of a working pyramid (finest first) and builds the tables that `layout`
-    /// asks for.
+    /// Uploads the levels of a working pyramid (finest first; of an image of several channels each
+    /// level is as many volumes) and builds the tables that `layout` asks for. A device goes by the
+    /// grid of each volume, not by its place.
     ///
     /// # Errors
     /// [`DeviceError`] when the device fails.
@@ -148,7 +150,7 @@ pub trait Backend: Evaluate<Haar> + Evaluate<Steerable> {
 pub struct Patch {
     /// Where the box is sampled.
     pub grid: BoxGrid,
-    /// On which pyramid levels, 0 the finest.
+    /// On which pyramid levels, 0 the finest; of an image of C channels C·level + channel.
     pub levels: Vec<u8>,
     /// Whether edge strengths 64·√|∇I| (per voxel of the level, 12 bits) follow the intensities of
     /// each level. The root keeps strong edges from drowning weak ones.

@@ -83,6 +83,9 @@ impl TrainingNeeds {
                 seconds += MASK_SECONDS * by_cases(cases);
             }
         }
+        // Each channel of an image is sampled, and has a pyramid.
+        let channels = list.channels.len().max(1) as f64;
+        seconds *= channels;
         // One working grid serves look-alikes; landmarks are sought on the image's own.
         let finest = demands.iter().map(|demand| demand.spacing_mm).fold(f64::INFINITY, f64::min);
         let voxels: f64 = (0..list.len())
@@ -93,7 +96,7 @@ impl TrainingNeeds {
                 if landmarks > 0 { working.max(geometry.len() as f64) } else { working }
             })
             .sum();
-        let bytes = BASE_BYTES + VOXEL_BYTES * voxels * (1.0 + copies);
+        let bytes = BASE_BYTES + VOXEL_BYTES * voxels * channels * (1.0 + copies);
         Some(Self {
             seconds: SECONDS_RANGE.map(|factor| factor * seconds / speed(threads)),
             memory_bytes: MEMORY_RANGE.map(|factor| factor * bytes),

@@ -204,7 +204,7 @@ mod tests {
         // A JPEG is not exact.
         let (_folder, path) = saved("a.jpeg", GrayImage::from_pixel(16, 16, Luma([200])).into());
         let image = crate::read_image(&path).unwrap();
-        assert!(image.volume.data().iter().all(|v| (v - 200.0).abs() <= 2.0));
+        assert!(image.volume.numbers().data().iter().all(|v| (v - 200.0).abs() <= 2.0));
         // 16 bits stay 16 bits.
         let wide = ImageBuffer::from_fn(4, 4, |x, y| Luma([(x * 9000 + y) as u16]));
         let (_folder, path) = saved("a.png", DynamicImage::ImageLuma16(wide));

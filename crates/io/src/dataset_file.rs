@@ -15,6 +15,8 @@ use std::sync::OnceLock;
 /// Keys of the file, of a structure and of a case.
 const KEYS: &[&str] =
     &["$schema", "schema", "name", "modality", "channels", "structures", "labels", "cases"];
+/// Keys that the files of others do not have.
+const OWN_KEYS: [&str; 2] = ["structures", "cases"];
 const STRUCTURE_KEYS: &[&str] = &["name", "kind", "parent", "partner", "instances"];
 const CASE_KEYS: &[&str] =
     &["id", "image", "series", "frame", "split", "subject", "annotations", "labels", "not_drawn"];
@@ -45,7 +47,7 @@ impl Dataset {
                     path,
                     "folder",
                     "holds no dataset.json",
-                    "give the folder of a data set, or the file that describes it",
+                    "give the folder of a data set, or make one of its images with `pbt init`",
                 ));
             }
             None if path.is_file() && (is_image_path(path) || is_dicom_path(path)) => {
@@ -60,18 +62,17 @@ impl Dataset {
         };
         let value = parse(&path)?;
         let root = Node::root(&path, &value);
-        if nnunet::is_nnunet(&value) {
+        let is_ours = OWN_KEYS.iter().any(|key| value.get(key).is_some());
+        if nnunet::is_nnunet(&value) && !is_ours {
             return Ok((nnunet::load(&path, &root)?, Vec::new()));
         }
         if bids::is_bids(&value) {
             return Ok((bids::load(&path, &root)?, Vec::new()));
         }
         let (mut warnings, mut faults) = (Vec::new(), Vec::new());
-        match check_schema(&root) {
+        match check_schema(&root, is_ours) {
             // Some other file.
-            Err(fault) if !["structures", "cases"].iter().any(|key| value.get(key).is_some()) => {
-                return Err(fault);
-            }
+            Err(fault) if !is_ours => return Err(fault),
             checked => kept(checked, &mut faults),
         };
         root.warn_unknown(KEYS, &mut warnings)?;
@@ -139,15 +140,21 @@ impl Dataset {
     }
 }
 
-fn check_schema(root: &Node) -> Result<(), IoError> {
-    let schema = root.get_among("schema", KEYS)?;
-    match schema.text()? {
-        SCHEMA => Ok(()),
-        other => Err(schema.error(
-            format!("is `{other}`, not `{SCHEMA}`"),
-            "convert the data set, or use a pbt that knows this schema",
-        )),
+/// Whether the schema is ours; of a file that `is_ours` by its other keys the error says what to write.
+fn check_schema(root: &Node, is_ours: bool) -> Result<(), IoError> {
+    const OTHER_FILE: &str = "give the folder of a data set or its dataset.json";
+    let Some(schema) = root.optional("schema")? else {
+        let advice = format!("write `\"schema\": \"{SCHEMA}\"`");
+        let advice = if is_ours { advice } else { OTHER_FILE.to_owned() };
+        return Err(root.child_error("schema", "is missing", advice));
+    };
+    let name = schema.text()?;
+    if name == SCHEMA {
+        return Ok(());
     }
+    let is_data_set = is_ours || name.starts_with("pbt-dataset/");
+    let advice = if is_data_set { "use a pbt that knows this schema" } else { OTHER_FILE };
+    Err(schema.error(format!("is `{name}`, not `{SCHEMA}`"), advice))
 }
 
 /// The value, or none and one fault more.
@@ -539,7 +546,7 @@ mod tests {
             Dataset::load(folder.path())
                 .unwrap_err()
                 .to_string()
-                .contains("folder: holds no dataset.json (give")
+                .contains("folder: holds no dataset.json (give the folder of a data set, or make")
         );
     }
 
@@ -664,6 +671,25 @@ mod tests {
         assert_eq!(set.warnings.len(), 1);
         assert!(set.warnings[0].contains("cases[1].anotations"), "{:?}", set.warnings);
         assert!(set.warnings[0].ends_with("; did you mean `annotations`?"), "{:?}", set.warnings);
+    }
+
+    #[test]
+    fn a_missing_or_foreign_schema_says_what_to_do() {
+        // Without its schema it is no file of nnU-Net, although the labels would fit.
+        let labelled = GOOD.replacen("\"schema\": \"pbt-dataset/1\", ", "", 1);
+        assert!(labelled.len() < GOOD.len() && labelled.contains("\"labels\""));
+        for (text, told) in [
+            (&*labelled, "schema: is missing (write `\"schema\": \"pbt-dataset/1\"`)"),
+            (&GOOD.replacen("dataset/1", "dataset/2", 1), "(use a pbt that knows this schema)"),
+            (
+                r#"{"schema": "pbt-evaluation/1"}"#,
+                "is `pbt-evaluation/1`, not `pbt-dataset/1` (give the folder of a data set or its dataset.json)",
+            ),
+            (r#"{"name": "x"}"#, "is missing (give the folder of a data set or its dataset.json)"),
+        ] {
+            let error = load(text).unwrap_err().to_string();
+            assert!(error.contains(told), "{error}");
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Which structures are cut out.
 
-use super::from_zero;
+use super::number::from_zero;
 use crate::session::Crops;
 use clap::Args;
 

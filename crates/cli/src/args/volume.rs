@@ -1,0 +1,27 @@
+//! Which volume of an image.
+
+use clap::Args;
+use pbt_io::ReadOptions;
+
+/// Which of several volumes of an input is meant.
+#[derive(Debug, Clone, Default, Args)]
+pub struct VolumeChoice {
+    /// The series of a DICOM folder or zip archive with several; `pbt info FOLDER` lists them
+    #[arg(long, value_name = "SERIES")]
+    pub series: Option<String>,
+    /// The time point, from 0, of a file or series with several
+    #[arg(long, value_name = "N", value_parser = time_point, allow_negative_numbers = true)]
+    pub frame: Option<usize>,
+}
+
+impl VolumeChoice {
+    /// As the reader takes it.
+    pub fn options(&self) -> ReadOptions {
+        ReadOptions { series: self.series.clone(), frame: self.frame, ..ReadOptions::default() }
+    }
+}
+
+/// The number of a time point.
+fn time_point(text: &str) -> Result<usize, String> {
+    text.parse().map_err(|_| "expected the number of a time point, from 0 on".to_owned())
+}

@@ -20,6 +20,9 @@ const LANDMARK: f64 = 0.05;
 /// CPU seconds for the masks of a box.
 const MASK_SECONDS: f64 = 40.0;
 
+/// CPU seconds of a chain for a voxel of the working grids, which are searched: of large images most of it.
+const VOXEL_SECONDS: f64 = 2e-8;
+
 /// Held-out cases take three more chains on two thirds of the cases.
 const HELD_OUT_CHAINS: f64 = 2.0;
 
@@ -85,7 +88,6 @@ impl TrainingNeeds {
         }
         // Each channel of an image is sampled, and has a pyramid.
         let channels = list.channels.len().max(1) as f64;
-        seconds *= channels;
         // One working grid serves look-alikes; landmarks are sought on the image's own.
         let finest = demands.iter().map(|demand| demand.spacing_mm).fold(f64::INFINITY, f64::min);
         let voxels: f64 = (0..list.len())
@@ -96,6 +98,7 @@ impl TrainingNeeds {
                 if landmarks > 0 { working.max(geometry.len() as f64) } else { working }
             })
             .sum();
+        let seconds = (seconds + VOXEL_SECONDS * chains * voxels) * channels;
         let bytes = BASE_BYTES + VOXEL_BYTES * voxels * channels * (1.0 + copies);
         Some(Self {
             seconds: SECONDS_RANGE.map(|factor| factor * seconds / speed(threads)),

@@ -1,6 +1,7 @@
 //! Detection in one image.
 
 mod instances;
+mod kind_of_image;
 pub(crate) mod label_boxes;
 mod settle_level;
 
@@ -67,6 +68,12 @@ pub struct LandmarkDetection {
 }
 
 impl Detection {
+    /// Takes back that it is found, whatever its score.
+    fn doubt(&mut self) {
+        self.trace.at_most = Some(Status::Doubtful);
+        self.status = Status::Doubtful;
+    }
+
     /// The box, then its landmarks, as plain data; absent structures get no position. A box that was
     /// derived from landmarks is their frame and no structure, and is left out.
     pub fn plain(&self) -> Vec<pbt_volume::Detection> {
@@ -137,6 +144,8 @@ pub struct Detections {
     /// The labels about each box, where the model has them and they were asked for or move the box
     /// or its landmarks.
     pub(crate) masks: Vec<Option<Mask>>,
+    /// What the user should know of the image, `FIELD: text` each.
+    pub warnings: Vec<String>,
     /// Stage and milliseconds.
     pub timing_ms: Vec<(String, f64)>,
 }
@@ -284,14 +293,16 @@ impl Model {
         }
         let (mut detections, mut explanations) = (Vec::with_capacity(settled.len()), Vec::new());
         let spacing_mm = image.spacing_mm();
+        let mut warnings = Vec::new();
         for (s, (n, mut detection)) in settled.into_iter().enumerate() {
             let (structure, certainty) = (&self.structures[s], self.certainty.get(s));
             let on = &prepared[n];
             check_pose(&structure.name, &detection.pose)?;
             if detection.status != Status::Absent && image.is_outside(detection.pose.center) {
-                detection.trace.at_most = Some(Status::Doubtful);
-                detection.status = Status::Doubtful;
+                detection.doubt();
             }
+            let shown = (&on.image, image);
+            self.doubt_kind(backend, shown, structure, &mut detection, &mut warnings)?;
             detection.visible = detection.pose.visible_share(image);
             detection.precision =
                 certainty.map(|c| c.precision(detection.pose.size_mm, spacing_mm));
@@ -316,7 +327,7 @@ impl Model {
             detections.push(detection);
         }
         clock.stop("verification");
-        Ok((Detections { detections, masks, timing_ms: clock.stages }, explanations))
+        Ok((Detections { detections, masks, warnings, timing_ms: clock.stages }, explanations))
     }
 }
 

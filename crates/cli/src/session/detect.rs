@@ -292,7 +292,9 @@ fn result_of(
     timing_ms.push(("total".to_owned(), total_ms));
     let plain = found.detections.iter().flat_map(|detection| detection.plain());
     let records = plain.map(DetectionRecord::from).collect();
-    written(model, input, image, records, timing_ms, device.record.clone())
+    let mut result = written(model, input, image, records, timing_ms, device.record.clone())?;
+    result.warnings.extend(found.warnings.iter().cloned());
+    Ok(result)
 }
 
 /// A result of what was found.

@@ -53,6 +53,11 @@ impl Model {
         if count == 0 {
             detections.iter_mut().for_each(|detection| detection.status = Status::Absent);
         }
+        let mut warnings = Vec::new();
+        for detection in &mut detections {
+            let shown = (&on.image, channels[0].geometry());
+            self.doubt_kind(backend, shown, structure, detection, &mut warnings)?;
+        }
         let mut explanations = Vec::new();
         if asked.explanations {
             for detection in &detections {
@@ -61,7 +66,7 @@ impl Model {
         }
         clock.stop("verification");
         let masks = vec![None; detections.len()];
-        Ok((Detections { detections, masks, timing_ms: clock.stages }, explanations))
+        Ok((Detections { detections, masks, warnings, timing_ms: clock.stages }, explanations))
     }
 
     /// Everything that may be an instance, however unlikely, the surest first.

@@ -80,6 +80,9 @@ pub struct Provenance {
     /// Copies of each that it was trained on, too: see
     /// [`AugmentationConfig`](crate::AugmentationConfig).
     pub copies: usize,
+    /// The longest edge of a voxel of the training images, mm; absent of 2D images.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub coarsest_mm: Option<f64>,
     /// Seed of all random streams.
     pub seed: u64,
     /// The configuration as it was resolved.

@@ -213,6 +213,12 @@ pub(super) fn read_structure(
             {
                 return wrong("verification", "shrinkage or error is out of range");
             }
+            if let Some(contents) = &spec.contents {
+                check_patch(&part, &contents.patch, volumes)?;
+                if !contents.is_valid() {
+                    return wrong("verification", "contents are out of range");
+                }
+            }
             let classifier =
                 take_pose(tables, &format!("{prefix}.verification"), &classifier, volumes)?;
             Some(VerificationStage { spec, classifier })

@@ -142,6 +142,7 @@ pub(super) fn train_with_images<B: LabelBackend + Splitter, D: RegionData>(
         forest,
     };
     let provenance = Provenance {
+        coarsest_mm: None,
         pbt_version: env!("CARGO_PKG_VERSION").to_owned(),
         dataset: data.list().name.clone(),
         modality: data.list().modality.clone(),

@@ -1,6 +1,7 @@
 //! The stages of detection: position, orientation, verification, and what they share.
 
 pub(crate) mod classifier;
+pub(crate) mod contents;
 pub(crate) mod input;
 pub(crate) mod orientation;
 pub(crate) mod platt_scaling;

@@ -8,6 +8,7 @@ use crate::pose::prior::Prior;
 use crate::pose::shrinkage::Shrinkage;
 use crate::pose::step::Reach;
 use crate::stages::classifier::PoseClassifier;
+use crate::stages::contents::Contents;
 use crate::stages::input::StageInput;
 use crate::stages::platt_scaling::Calibration;
 use crate::stages::verification_training::VerificationTraining;
@@ -34,6 +35,9 @@ pub struct VerificationSpec {
     pub error: Option<PoseError>,
     /// Probability that a pose is right, by the classifier's log-odds.
     pub calibration: Calibration,
+    /// What the box shows in the training images; absent where they are too few.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub contents: Option<Contents>,
 }
 
 /// The trained stage.
@@ -75,6 +79,7 @@ impl VerificationStage {
                 shrinkage,
                 error,
                 calibration,
+                contents: Contents::train(input)?,
             },
             classifier,
         })

@@ -1,7 +1,7 @@
 //! Where a model comes from, so that a checkpoint is taken up only by the training that made it.
 
 use crate::config::TrainConfig;
-use crate::data::training_data::{Annotated, TrainingData};
+use crate::data::training_data::{Annotated, TrainingData, is_flat};
 use crate::model::Provenance;
 use sha2::{Digest, Sha256};
 
@@ -20,9 +20,17 @@ pub(super) fn provenance<D: TrainingData>(
         training_sha256: training_sha256(data, structures),
         cases: data.list().len(),
         copies,
+        coarsest_mm: coarsest_mm(data),
         seed,
         config: config.clone(),
     }
+}
+
+/// The longest edge of a voxel of volumes.
+fn coarsest_mm<D: TrainingData>(data: &D) -> Option<f64> {
+    let edges = |case: usize| data.list().geometry(case).spacing_mm();
+    let longest = (0..data.list().len()).flat_map(edges).reduce(f64::max);
+    longest.filter(|_| !is_flat(data))
 }
 
 /// Hash over names, images and poses of the training cases.

@@ -105,7 +105,7 @@ fn check_place(path: &Path, name: &str, own: &Geometry, first: &Geometry) -> Res
     let wrong = |problem: &str, advice: &str| {
         Err(IoError::input(path, format!("channel `{name}`"), problem, advice))
     };
-    if own == first {
+    if own.is_same_grid(first) {
         return Ok(());
     }
     if Plane::of(first).is_some() || Plane::of(own).is_some() {
@@ -156,7 +156,12 @@ pub(crate) fn read(
                     file.load().map_err(|e| e.of_channel(&name))?;
                 warnings.extend(own.into_iter().map(|text| format!("channel `{name}`: {text}")));
                 warnings.extend(about_grid(&name, raw.geometry(), &grid));
-                volumes.push(raw.to_f32().map_err(memory)?);
+                let volume = raw.to_f32().map_err(memory)?;
+                // Files that differ by the rounding of their affines alone have one grid.
+                volumes.push(match volume.geometry().is_same_grid(&grid) {
+                    true => Volume::new(grid.clone(), volume.into_data()),
+                    false => volume,
+                });
             }
         }
     }
@@ -165,7 +170,7 @@ pub(crate) fn read(
 
 /// What a user should know of a channel with a grid of its own.
 fn about_grid(name: &str, own: &Geometry, first: &Geometry) -> Option<String> {
-    if own == first {
+    if own.is_same_grid(first) {
         return None;
     }
     let share = covered(own, first);

@@ -116,7 +116,7 @@ fn check_place(path: &Path, name: &str, own: &Geometry, first: &Geometry) -> Res
     let wrong = |problem: &str, advice: &str| {
         Err(IoError::input(path, format!("channel `{name}`"), problem, advice))
     };
-    if own == first {
+    if own.is_same_grid(first) {
         return Ok(());
     }
     if Plane::of(first).is_some() || Plane::of(own).is_some() {
@@ -169,7 +169,12 @@ pub(crate) fn read(
                     file.load().map_err(|e| e.of_channel(&name))?;
                 warnings.extend(own.into_iter().map(|text| format!("channel `{name}`: {text}")));
                 warnings.extend(about_grid(&name, raw.geometry(), &grid));
-                volumes.push(raw.into_real().map_err(memory)?);
+                let volume = raw.into_real().map_err(memory)?;
+                // Files that differ by the rounding of their affines alone have one grid.
+                volumes.push(match volume.geometry().is_same_grid(&grid) {
+                    true => volume.on(grid.clone()),
+                    false => volume,
+                });
             }
         }
     }
@@ -178,7 +183,7 @@ pub(crate) fn read(
 
 /// What a user should know of a channel with a grid of its own.
 fn about_grid(name: &str, own: &Geometry, first: &Geometry) -> Option<String> {
-    if own == first {
+    if own.is_same_grid(first) {
         return None;
     }
     let share = covered(own, first);

@@ -10,6 +10,14 @@ pub(crate) const EXTENSIONS: [&str; 13] = [
     "tiff",
 ];
 
+/// Those of 2D images in pixels.
+const PHOTOS: [&str; 5] = ["png", "jpg", "jpeg", "tif", "tiff"];
+
+/// Whether the file's name is that of a 2D image in pixels.
+pub(crate) fn is_photo_path(path: &Path) -> bool {
+    extension(path, &PHOTOS).is_some()
+}
+
 /// What [`case_name`] takes off a file name.
 const CASE_EXTENSIONS: [&str; 12] =
     ["nii", "gz", "mha", "mhd", "nrrd", "nhdr", "zip", "png", "jpg", "jpeg", "tif", "tiff"];

@@ -4,6 +4,7 @@
 //! it. <https://github.com/MIC-DKFZ/nnUNet/blob/master/documentation/dataset_format.md>
 
 use crate::dataset::{CaseSpec, Dataset, Modality};
+use crate::file_names::is_photo_path;
 use crate::json::Node;
 use crate::{IoError, ReadOptions, names};
 use pbt_volume::{Instances, MOST_CHANNELS, StructureKind, StructureSpec};
@@ -169,7 +170,11 @@ fn cases(
     let existing = |path: PathBuf| path.is_file().then_some(path);
     let case = |(name, id): (&String, &str)| {
         let channel = |n: usize| images.join(format!("{id}_{n:04}{ending}"));
-        let further: Vec<PathBuf> = (1..channels.len()).map(channel).collect();
+        let mut further: Vec<PathBuf> = (1..channels.len()).map(channel).collect();
+        // Colours are the channels of one file.
+        if is_photo_path(&images.join(name)) && !further.iter().any(|file| file.is_file()) {
+            further.clear();
+        }
         if let Some((file, name)) =
             further.iter().zip(channels.iter().skip(1)).find(|(f, _)| !f.is_file())
         {
@@ -268,6 +273,16 @@ mod tests {
         let many = r#"{"0": "a", "1": "b", "2": "c", "3": "d", "4": "e"}"#;
         let set = named(many, &FILES).unwrap();
         assert!(set.channels().is_empty() && set.warnings.len() == 1, "{:?}", set.warnings);
+    }
+
+    #[test]
+    fn colours_of_one_file_are_channels() {
+        let json = VERSION_2
+            .replace(r#"{"0": "CT"}"#, r#"{"0": "R", "1": "G", "2": "B"}"#)
+            .replace(".nii.gz", ".png");
+        let set = Dataset::load(folder(&json, &["imagesTr/a_0000.png"]).path()).unwrap();
+        assert_eq!(set.channels(), ["R", "G", "B"]);
+        assert!(set.cases[0].options.further.is_empty());
     }
 
     #[test]

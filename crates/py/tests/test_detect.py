@@ -243,5 +243,5 @@ def test_channels(command, tmp_path):
         model.detect(voxels[..., 0], affine, "RAS")
     with pytest.raises(pbt.InputError, match="channel: the image has 3 channels"):
         model.detect(np.concatenate([voxels, voxels[..., :1]], axis=-1), affine, "RAS")
-    with pytest.raises(pbt.InputError, match="shape: is .* give three dimensions"):
+    with pytest.raises(pbt.InputError, match="shape: is .* .give three dimensions"):
         pbt.load("phantom-us").detect(voxels, affine, "RAS")

@@ -26,10 +26,14 @@ impl MemoryPlan {
         self.stored.saturating_add(self.beside)
     }
 
-    /// And then 32 bits a voxel made of them, unless they have one or two bytes and stay as they are.
+    /// And then 32 bits a voxel made of them.
+    pub(crate) fn wide_bytes(&self) -> u64 {
+        self.raw_bytes().max(self.stored.saturating_add(self.voxels.saturating_mul(4)))
+    }
+
+    /// The same for an image, whose voxels of one or two bytes stay as they are.
     pub(crate) fn image_bytes(&self) -> u64 {
-        let numbers = if self.voxel_bytes() > 2 { self.voxels.saturating_mul(4) } else { 0 };
-        self.raw_bytes().max(self.stored.saturating_add(numbers))
+        if self.voxel_bytes() > 2 { self.wide_bytes() } else { self.raw_bytes() }
     }
 
     /// Bytes a voxel of the image, once it is read.

@@ -48,6 +48,12 @@ impl OpenImage {
         self.channels.memory_bytes(&self.file)
     }
 
+    /// The most bytes that reading one channel holds at a time where 32 bits a voxel are made of it, as of
+    /// labels.
+    pub fn wide_bytes(&self) -> u64 {
+        self.file.plan().wide_bytes()
+    }
+
     /// Bytes a voxel and channel of what [`OpenImage::read`] gives, at most.
     pub fn voxel_bytes(&self) -> u64 {
         self.channels.voxel_bytes(&self.file)

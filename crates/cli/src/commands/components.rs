@@ -79,8 +79,8 @@ fn read(args: &Arguments, global: &Global) -> Result<(Volume<u32>, Option<Volume
         Some(path) => Some((path, open_on_grid(path, geometry, &args.input)?)),
         None => None,
     };
-    let beside = image.as_ref().map_or(0, |(_, image)| image.memory_bytes());
-    check_memory(labels.memory_bytes().saturating_add(beside))
+    let beside = image.as_ref().map_or(0, |(_, image)| image.wide_bytes());
+    check_memory(labels.wide_bytes().saturating_add(beside))
         .map_err(|error| IoError::memory(&args.input, &error))?;
     let warn = |path: &Path, warnings: &[String]| {
         for warning in warnings {

@@ -382,6 +382,11 @@ fn models_that_are_none() {
 
     let image = tiny().folder().join("c7.nii.gz");
     let out = scratch();
+    refused(
+        pbt(["detect", "-m", text(&image), "-i", text(&image), "-o", text(out.path())]),
+        5,
+        &["c7.nii.gz: file: is an image, not a model"],
+    );
     let missing = out.path().join("none.pbt");
     refused(
         pbt(["detect", "-m", text(&missing), "-i", text(&image), "-o", text(out.path())]),

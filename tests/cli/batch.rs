@@ -198,6 +198,14 @@ fn a_folder_is_searched_and_two_of_a_name_are_refused() {
     let outcome = batch(data.path(), out.path(), &[]).exits_with(0);
     assert!(outcome.stderr.contains("2 cases: 2 done, 0 failed"), "{}", outcome.stderr);
     assert_eq!(column(&table(out.path()), "case_id"), ["y", "z"]);
+    assert!(!outcome.stderr.contains("masks"), "{}", outcome.stderr);
+    // A mask beside its image is searched as an image, and named.
+    let mask = data.path().join("z_seg.nii.gz");
+    std::fs::copy(data.path().join("z.nii.gz"), &mask).unwrap();
+    let with_mask = batch(data.path(), scratch().path(), &[]).exits_with(0).stderr;
+    let warning = "1 of 3 images are masks of others by their names";
+    assert!(with_mask.contains(warning) && with_mask.contains("z_seg.nii.gz"), "{with_mask}");
+    std::fs::remove_file(&mask).unwrap();
 
     std::fs::copy(data.path().join("z.nii.gz"), data.path().join("b/z.nii.gz")).unwrap();
     let fresh = scratch();

@@ -96,6 +96,26 @@ fn wrong_arguments_are_one_line() {
             "'--sizes <N,N,...>': expected a whole number from 1 on (see --help)",
         ),
         (
+            &["tune", "-i", ".", "-o", "t.toml", "--vary", "a=1", "--seed", "-1"],
+            "invalid value '-1' for '--seed <S>': a seed is a whole number from 0 to ",
+        ),
+        (
+            &["tune", "-i", ".", "-o", "t.toml", "--vary", "a=1", "--cases", "0"],
+            "invalid value '0' for '--cases <N>': expected a whole number from 1 on (see --help)",
+        ),
+        (
+            &["tune", "-i", ".", "-o", "t.toml", "--vary", "a=1", "--folds", "-2"],
+            "invalid value '-2' for '--folds <N>': -2 is not in 2..=100 (see --help)",
+        ),
+        (
+            &["evaluate", "-i", ".", "--folds", "-2"],
+            "invalid value '-2' for '--folds <N>': -2 is not in 2..=1000 (see --help)",
+        ),
+        (
+            &["detect", "-m", "m", "-i", "i", "-o", "o", "--crop", "x", "--margin-mm", "-2"],
+            "invalid value '-2' for '--margin-mm <MM>': expected a number from 0 on (see --help)",
+        ),
+        (
             &["info", "--devices", "--threads", "-1"],
             "invalid value '-1' for '--threads <N>': -1 is not in 1..=1024 (see --help)",
         ),

@@ -97,6 +97,10 @@ fn images_with_masks_become_a_data_set_that_trains() {
     let before = std::fs::read(&path).unwrap();
     assert!(init(&scans, &[]).exits_with(2).error_line().contains("--force"));
     assert_eq!(std::fs::read(&path).unwrap(), before);
+    // A name that nothing needs is not dropped without a word.
+    let unused = init(&scans, &["--force", "--label", "3=gland", "--structure", "liver"]);
+    let unused = unused.exits_with(0).stdout;
+    assert!(unused.contains("\n  the name `liver` (--structure), since"), "{unused}");
     let quiet =
         init(&scans, &["--force", "-q", "--label", "3=gland", "--modality", "us"]).exits_with(0);
     assert_eq!((quiet.stdout.as_str(), quiet.stderr.as_str()), ("", ""));

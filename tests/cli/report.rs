@@ -66,6 +66,12 @@ fn an_evaluation_is_shown_worst_first_and_names_are_text() {
     let with_viewer = self::page(&path, &["--viewer", "niivue"]);
     assert!(with_viewer.contains("No viewer: a report says neither where images are"));
     assert!(!with_viewer.contains("id=\"niivue\""));
+    // What a report cannot show is not dropped without a word.
+    let out = folder.path().join("page.html");
+    let asked = ["report", text(&path), "-o", text(&out), "--pictures", "3"];
+    let outcome = pbt(asked).exits_with(0);
+    assert!(outcome.stderr.contains("--pictures: is left out, since"), "{}", outcome.stderr);
+    assert!(!outcome.stderr.contains("--viewer"), "{}", outcome.stderr);
 }
 
 #[test]

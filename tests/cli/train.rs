@@ -1,6 +1,6 @@
 //! `pbt train`: what it says beforehand, and `--quick`.
 
-use crate::support::{pbt, scratch, text, tiny};
+use crate::support::{pbt, read_json, scratch, text, tiny, tiny_copy, train};
 
 #[test]
 fn what_it_takes_is_said_beforehand() {
@@ -33,6 +33,20 @@ fn a_quick_model_says_what_it_left_out() {
     // It detects, and its scores are no measured ones.
     let image = tiny().folder().join("c7.nii.gz");
     pbt(["detect", "-m", text(&model), "-i", text(&image), "-o", text(out.path())]).exits_with(0);
-    let result = crate::support::read_json(&out.path().join("c7.json"));
+    let result = read_json(&out.path().join("c7.json"));
     assert!(result["detections"][0].get("radius_90_mm").is_none(), "{result}");
+}
+
+#[test]
+fn cases_of_a_misspelled_split_are_not_left_out_without_a_word() {
+    let data = tiny_copy();
+    let file = data.path().join("dataset.json");
+    let mut dataset = read_json(&file);
+    dataset["cases"][1]["split"] = "trian".into();
+    std::fs::write(&file, dataset.to_string()).unwrap();
+    let said = train(data.path(), &data.path().join("m.pbt"), &["--quick"]).exits_with(0).stderr;
+    assert!(said.contains("on 5 of 5 training cases"), "{said}");
+    let warning =
+        "cases: split: 1 case(s) have the split `trian`: c1 (write `train`, if that is meant";
+    assert!(said.lines().any(|l| l.starts_with("warning: ") && l.contains(warning)), "{said}");
 }

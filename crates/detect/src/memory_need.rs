@@ -37,9 +37,8 @@ impl Model {
             let kept = Kept::of(finest, working, (spec.level, spec.radius));
             let tables = kept.channels + kept.integral;
             let uploading = kept.pyramid + tables;
-            most = most.max(
-                held + uploading.max(working_bytes(image.len(), finest, working.channel_count())),
-            );
+            most = most
+                .max(held + uploading.max(working_bytes(image, finest, working.channel_count())));
             held += tables;
             most = most.max(held + kept.scores);
             served.push((structure, layout));

@@ -15,7 +15,7 @@ use std::sync::OnceLock;
 /// Keys of the file, of a structure and of a case.
 const KEYS: &[&str] =
     &["$schema", "schema", "name", "modality", "channels", "structures", "labels", "cases"];
-/// Keys that the files of others do not have.
+/// Keys whose lists no other file has.
 const OWN_KEYS: [&str; 2] = ["structures", "cases"];
 const STRUCTURE_KEYS: &[&str] = &["name", "kind", "parent", "partner", "instances"];
 const CASE_KEYS: &[&str] =
@@ -62,7 +62,7 @@ impl Dataset {
         };
         let value = parse(&path)?;
         let root = Node::root(&path, &value);
-        let is_ours = OWN_KEYS.iter().any(|key| value.get(key).is_some());
+        let is_ours = OWN_KEYS.iter().any(|key| value.get(key).is_some_and(Value::is_array));
         if nnunet::is_nnunet(&value) && !is_ours {
             return Ok((nnunet::load(&path, &root)?, Vec::new()));
         }
@@ -685,6 +685,8 @@ mod tests {
                 r#"{"schema": "pbt-evaluation/1"}"#,
                 "is `pbt-evaluation/1`, not `pbt-dataset/1` (give the folder of a data set or its dataset.json)",
             ),
+            // `MODEL.train.json` counts its cases.
+            (r#"{"schema": "pbt-training/1", "cases": 10}"#, "(give the folder of a data set or"),
             (r#"{"name": "x"}"#, "is missing (give the folder of a data set or its dataset.json)"),
         ] {
             let error = load(text).unwrap_err().to_string();

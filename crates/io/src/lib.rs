@@ -63,7 +63,9 @@ pub use dataset::{CaseSpec, Dataset, Modality};
 pub use dicom::{SeriesInfo, list_series};
 pub use error::IoError;
 pub use file_names::{case_name, is_dicom_path, is_image_path};
-pub use from_folder::{FromFolder, Options as FolderOptions, dataset_from_folder, segment_names};
+pub use from_folder::{
+    FromFolder, Options as FolderOptions, dataset_from_folder, masks_among, segment_names,
+};
 pub use label_map::{label_voxels, write_label_map};
 pub use leaf_map::write_leaves;
 pub use loaded::{Loaded, ReadOptions};

@@ -87,7 +87,8 @@ fn size(bytes: u64) -> String {
     match bytes as f64 {
         b if b >= 1e9 => format!("{:.1} GB", b / 1e9),
         b if b >= 1e6 => format!("{:.0} MB", b / 1e6),
-        b => format!("{:.1} kB", b / 1e3),
+        b if b >= 1e3 => format!("{:.1} kB", b / 1e3),
+        _ => format!("{bytes} B"),
     }
 }
 
@@ -107,5 +108,6 @@ mod tests {
             error.to_string(),
             "needs about 6.9 GB of memory, more than the 500 MB that may be taken"
         );
+        assert_eq!([1, 999, 1000].map(size), ["1 B", "999 B", "1.0 kB"]);
     }
 }

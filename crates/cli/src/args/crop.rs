@@ -12,7 +12,7 @@ pub struct CropChoice {
     #[arg(long, value_name = "NAME")]
     pub crop: Vec<String>,
     /// Cut out so much around it
-    #[arg(long, value_name = "MM", default_value_t = 0.0, value_parser = from_zero, requires = "crop")]
+    #[arg(long, value_name = "MM", default_value_t = 0.0, value_parser = from_zero, requires = "crop", allow_negative_numbers = true)]
     pub margin_mm: f64,
 }
 

@@ -21,7 +21,7 @@ pub struct Demo {
     #[arg(long, value_name = "N", default_value_t = 24, value_parser = clap::value_parser!(u16).range(2..=500), allow_negative_numbers = true)]
     pub cases: u16,
     /// Number of unseen cases of each modality
-    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=500))]
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=500), allow_negative_numbers = true)]
     pub unseen: u16,
     /// Make the data sets only: images and annotations, to detect in, train on or play with
     #[arg(long)]

@@ -42,7 +42,7 @@ pub struct Evaluate {
     pub leave_one_out: bool,
     /// Divide the cases of the split `train` into N folds by subject, and test each on a model
     /// trained on the others
-    #[arg(long, value_name = "N", group = "trains", conflicts_with_all = ["model", "split"], value_parser = clap::value_parser!(u16).range(2..=1000))]
+    #[arg(long, value_name = "N", group = "trains", conflicts_with_all = ["model", "split"], value_parser = clap::value_parser!(u16).range(2..=1000), allow_negative_numbers = true)]
     pub folds: Option<u16>,
     /// Compare the labels of voxels, not boxes and landmarks
     #[arg(long, conflicts_with_all = ["leave_one_out", "folds", "compare"])]

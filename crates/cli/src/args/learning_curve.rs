@@ -20,7 +20,7 @@ pub struct LearningCurve {
     /// Report to write (JSON); the picture goes beside it, with the extension svg
     #[arg(short, long, value_name = "REPORT.json")]
     pub output: Option<PathBuf>,
-    /// Numbers of training cases [default: 5, 10, 20 ... and all]
+    /// Numbers of training cases [default: 5, 10, 20 ... and all; of fewer than 25, halves of all]
     #[arg(long, value_name = "N,N,...", value_delimiter = ',', value_parser = from_one, allow_negative_numbers = true)]
     pub sizes: Vec<usize>,
     /// Test on the cases of this split in place of held-back training cases, which then are trained

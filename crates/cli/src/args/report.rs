@@ -35,7 +35,7 @@ pub struct Report {
 pub enum PageViewer {
     /// No voxels but those of --pictures
     None,
-    /// NiiVue, which needs WebGL2; about 8 MB
+    /// NiiVue, which needs WebGL2; about 8 MB at most
     Niivue,
 }
 

@@ -1,5 +1,6 @@
 //! `pbt tune`
 
+use super::number::{from_one, seed};
 use clap::Args;
 use std::path::PathBuf;
 
@@ -27,18 +28,18 @@ pub struct Tune {
     #[arg(long, value_name = "FILE.toml")]
     pub config: Option<PathBuf>,
     /// Try so many of the combinations, drawn at random [default: all]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), allow_negative_numbers = true)]
     pub draws: Option<u32>,
     /// Number of folds
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(2..=100))]
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(2..=100), allow_negative_numbers = true)]
     pub folds: u16,
     /// Only this region (may be given several times) [default: all]
     #[arg(long, value_name = "NAME")]
     pub structure: Vec<String>,
     /// Use the first N training cases only
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = from_one, allow_negative_numbers = true)]
     pub cases: Option<usize>,
     /// Seed of the trainings and of the draws
-    #[arg(long, value_name = "S", default_value_t = 0)]
+    #[arg(long, value_name = "S", default_value_t = 0, value_parser = seed, allow_negative_numbers = true)]
     pub seed: u64,
 }

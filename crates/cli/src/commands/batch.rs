@@ -18,11 +18,11 @@ use crate::progress::CaseProgress;
 use crate::session::{Crops, LoadedModel, VoxelOutput, Watcher, make_folder, write_json};
 use detection::{Work, detect_all};
 use earlier::{earlier_failures, earlier_result, is_of_this_image};
-use pbt_io::{DeviceRecord, ModelRecord, check_writable, remove_leftovers};
+use pbt_io::{DeviceRecord, ModelRecord, check_writable, masks_among, remove_leftovers};
 use rayon::prelude::*;
 use serde::Serialize;
 use state::{FailedCase, State};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 use tables::{Row, row_of_failure, rows_of_result, write_tables};
@@ -81,6 +81,25 @@ struct Seconds {
     total: f64,
 }
 
+/// Says which images of a folder are masks of others by their names. They are searched as all are: a name
+/// is no proof.
+fn name_masks(folder: &Path, cases: &[BatchCase], global: &Global) {
+    let images: Vec<PathBuf> = cases.iter().map(|case| case.path.clone()).collect();
+    let masks = if folder.is_dir() { masks_among(folder, &images) } else { Vec::new() };
+    if let Some(first) = masks.first() {
+        say(
+            global.quiet,
+            format_args!(
+                "warning: {}: {} of {} images are masks of others by their names, and are searched, too: {} is the first (give a list to leave them out)",
+                folder.display(),
+                masks.len(),
+                images.len(),
+                first.display()
+            ),
+        );
+    }
+}
+
 pub(super) fn run(args: &Batch, global: &Global) -> Result<ExitCode, Failure> {
     let started = Instant::now();
     let device = open_device(global)?;
@@ -90,6 +109,7 @@ pub(super) fn run(args: &Batch, global: &Global) -> Result<ExitCode, Failure> {
     let crops = Crops::from(&args.crop);
     crops.check(&model)?;
     let cases = without_channels(batch_cases(&args.input)?, model.model.channels().len());
+    name_masks(&args.input, &cases, global);
     make_folder(&args.output)?;
     remove_leftovers(&args.output);
     for file in [tables::CSV, tables::PARQUET, RUN_FILE] {

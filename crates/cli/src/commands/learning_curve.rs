@@ -246,6 +246,9 @@ mod tests {
         // 20 of 24 is nearly all; halvings then are the better steps.
         assert_eq!(default_sizes(24), [12, 6, 3, 24]);
         assert_eq!(default_sizes(8), [4, 2, 8]);
+        // What the documentation promises: enough for an estimate.
+        let last_without = (1..200).rev().find(|&all| default_sizes(all).len() < 4);
+        assert_eq!(last_without, Some(15));
         assert_eq!((default_sizes(2), default_sizes(1)), (vec![2], vec![]));
     }
 }

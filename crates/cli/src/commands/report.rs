@@ -21,6 +21,16 @@ pub(super) fn run(args: &Report, global: &Global) -> Result<ExitCode, Failure> {
     let page = if args.input.is_dir() {
         batch_page(&args.input, wanted)?
     } else {
+        let asked =
+            [(wanted.pictures > 0, "--pictures"), (wanted.viewer != Viewer::None, "--viewer")];
+        for (_, option) in asked.iter().filter(|(asked, _)| *asked) {
+            say(
+                global.quiet,
+                format_args!(
+                    "warning: {option}: is left out, since a report of `pbt evaluate` does not say where images are (give a folder of `pbt batch`)"
+                ),
+            );
+        }
         evaluation_page(&args.input, wanted.viewer)?
     };
     write_atomically(&args.output, |w| w.write_all(page.as_bytes()))?;

@@ -3,6 +3,7 @@
 use crate::Failure;
 use crate::args::{Global, Train};
 use crate::commands::open_device::open_device;
+use crate::commands::validate::lost_to_training;
 use crate::interrupt::catch_interrupts;
 use crate::output::{check_output, say};
 use crate::progress::{TrainingProgress, span};
@@ -50,7 +51,7 @@ pub(super) fn run(args: &Train, global: &Global) -> Result<ExitCode, Failure> {
         return run.regions(&cases, &wanted, &device);
     }
     let cases = read_cases(&dataset, &cases, &wanted)?;
-    let mut warnings: Vec<String> = dataset.warnings.clone();
+    let mut warnings = warnings_of(&dataset);
     warnings.extend(
         cases.iter().flat_map(|c| c.warnings.iter().map(|w| format!("{}: {w}", c.spec.id))),
     );
@@ -116,6 +117,11 @@ pub(super) fn run(args: &Train, global: &Global) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// What the data set's file says that nobody may have meant.
+fn warnings_of(dataset: &Dataset) -> Vec<String> {
+    [&dataset.warnings[..], &lost_to_training(dataset)].concat()
+}
+
 /// What a training of any kind needs to end.
 struct Run<'a> {
     args: &'a Train,
@@ -139,7 +145,7 @@ impl Run<'_> {
             return Err(Failure::usage(what));
         }
         let cases = RegionCases::read(dataset, cases, wanted)?;
-        let mut warnings: Vec<String> = dataset.warnings.clone();
+        let mut warnings = warnings_of(dataset);
         warnings.extend(cases.warnings());
         warnings.iter().for_each(|w| say(global.quiet, format_args!("warning: {w}")));
         catch_interrupts(global);

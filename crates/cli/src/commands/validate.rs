@@ -33,6 +33,7 @@ use finding::{Finding, Severity};
 use images::ImageFacts;
 use pbt_io::{Dataset, FileKind, ReadOptions, is_image_path, read_file, read_markups, read_result};
 use serde::Serialize;
+pub(super) use splits::lost_to_training;
 use spread::StructureSpread;
 use std::fmt::Write;
 use std::path::Path;

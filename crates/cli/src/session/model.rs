@@ -4,7 +4,7 @@ use crate::session::built_in_models::BuiltInModel;
 use crate::session::find_model::{ModelPlace, find_model};
 use crate::session::{Failure, VoxelOutput};
 use pbt_detect::Model;
-use pbt_io::{FileKind, ModelRecord, read_file};
+use pbt_io::{FileKind, ModelRecord, is_image_path, read_file};
 use pbt_volume::{Geometry, sha256_hex};
 use std::path::{Path, PathBuf};
 
@@ -40,7 +40,13 @@ impl LoadedModel {
         path: PathBuf,
         built_in: Option<&'static BuiltInModel>,
     ) -> Result<Self, Failure> {
-        let model = Model::from_bytes(bytes).map_err(|e| Failure::from(e).about(&path))?;
+        let model = Model::from_bytes(bytes).map_err(|e| {
+            // What a parser says of an image tells nobody that two options were swapped.
+            if is_image_path(&path) {
+                return Failure::model(&path, "file: is an image, not a model (give a model)");
+            }
+            Failure::from(e).about(&path)
+        })?;
         Ok(Self { model, path, sha256: sha256_hex(&[bytes]), bytes: bytes.len(), built_in })
     }
 

@@ -224,7 +224,7 @@ impl RegionForest {
         // A device may take larger blocks.
         let sums = of_voxels(block).max(of_voxels(grid.len() as u64).min(MOST_SUM_BYTES as u64));
         let labels = 7 * image.len() as u64 + 2 * grid.len() as u64;
-        let preparing = working_bytes(image.len(), grid.shape(), 1);
+        let preparing = working_bytes(image, grid.shape(), 1);
         Ok((voxel_bytes * image.len() as u64)
             .saturating_add(preparing.max(channels + sums + labels)))
     }

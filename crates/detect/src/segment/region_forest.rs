@@ -36,7 +36,7 @@ pub(crate) fn working_image(
     spacing_mm: f64,
 ) -> Result<Volume<u16>, DetectError> {
     let grid = working_grid(image.geometry(), spacing_mm)?;
-    check_memory(working_bytes(image.geometry().len(), grid.shape(), 1))
+    check_memory(working_bytes(image.geometry(), grid.shape(), 1))
         .map_err(|e| DetectError::image("memory", format!("{e} ({MORE_MEMORY})")))?;
     let range = intensity.range(image).map_err(|e| DetectError::image("voxels", e.to_string()))?;
     Ok(resample(&range.of(image), &grid, Padding::Edge))

@@ -135,8 +135,10 @@ impl WorkingSpec {
     fn pyramid_on(&self, channels: &[RealVolume], grid: &Geometry) -> Result<Pyramid, DetectError> {
         assert_eq!(channels.len(), self.channel_count(), "channels that the model does not have");
         check_size(grid.shape(), self.spacing_mm)?;
-        let largest = channels.iter().map(|channel| channel.geometry().len()).max().unwrap_or(0);
-        check_memory(working_bytes(largest, grid.shape(), channels.len()))
+        let largest = channels.iter().map(RealVolume::geometry).max_by_key(|grid| grid.len());
+        let bytes =
+            largest.map_or(0, |largest| working_bytes(largest, grid.shape(), channels.len()));
+        check_memory(bytes)
             .map_err(|e| DetectError::image("memory", format!("{e} ({MORE_MEMORY})")))?;
         let on_grid = |(n, channel): (usize, &RealVolume)| {
             Ok(resample(&self.quantised(n, channel)?, grid, self.padding))
@@ -170,16 +172,26 @@ pub(crate) const MORE_MEMORY: &str = "crop or downsample the image, or allow mor
 
 /// The most bytes that [`WorkingSpec::pyramid`] holds at a time, for channels of so many voxels and
 /// a finest level of this shape: a slab in 12 bits, and two steps of its resampling of which each is as
-/// large as the slab or the result, then the result and the coarser levels; of further channels the
+/// large as the slab or the result (a sheared image is one slab), then the result and the coarser levels; of further channels the
 /// result.
-pub(crate) fn working_bytes(image: usize, finest: [usize; 3], channels: usize) -> u64 {
-    let (image, finest) =
-        (image as u64, finest.iter().fold(1u64, |n, &d| n.saturating_mul(d as u64)));
+pub(crate) fn working_bytes(image: &Geometry, finest: [usize; 3], channels: usize) -> u64 {
+    let slab = if is_sheared(image) { image.len() } else { image.len().min(SLAB) } as u64;
+    let image = image.len().max(1) as u64;
+    let finest = finest.iter().fold(1u64, |n, &d| n.saturating_mul(d as u64));
     let further = finest.saturating_mul(2 * (channels as u64 - 1));
-    let slab = image.max(finest).min(SLAB as u64).saturating_mul(6);
+    // Where the working grid is finer, a slab grows.
+    let grown = slab.max(finest.saturating_mul(slab) / image);
+    let slab = grown.saturating_mul(6);
     // The coarser levels are a seventh.
     let result = finest.saturating_mul(2).saturating_add(finest / 3);
     slab.saturating_add(result).saturating_add(further)
+}
+
+/// Whether the working grid, whose axes are at right angles, is not parallel to the image's: then the
+/// image is resampled as a whole.
+fn is_sheared(image: &Geometry) -> bool {
+    let [i, j, k] = [0, 1, 2].map(|a| image.matrix().column(a).normalize());
+    [i.dot(&j), j.dot(&k), k.dot(&i)].iter().any(|cosine| cosine.abs() > 1e-7)
 }
 
 /// The working grid over all of an image. A model file may say anything of its spacing.

@@ -4,6 +4,7 @@
 mod files;
 mod labels;
 mod marked;
+mod masks_among;
 mod modality;
 mod named_labels;
 mod notes;
@@ -20,6 +21,7 @@ use files::Listing;
 use labels::is_flat;
 pub use labels::segment_names;
 use marked::Annotated;
+pub use masks_among::masks_among;
 use named_labels::NamedLabels;
 use notes::{Notes, few};
 pub use options::Options;
@@ -128,9 +130,17 @@ pub fn dataset_from_folder(
     }
     let points = kinds.of(StructureKind::Landmark);
     points.for_each(|name| add(&mut structures, name, StructureKind::Landmark));
+    if let Some(name) = options.structure.as_ref()
+        && structures.iter().all(|s| s.name != *name)
+    {
+        notes.left_out.push(format!(
+            "the name `{name}` (--structure), since files give names or there are several structures \
+             (--label VALUE=NAME names values of label maps)"
+        ));
+    }
     keep_trainable(&mut structures, &labels, &annotated, &splits, &mut notes);
     if structures.is_empty() {
-        let why = notes.left_out.last().map(|why| format!(" ({why})")).unwrap_or_default();
+        let why = notes.left_out.last().map(|why| format!("; {why}")).unwrap_or_default();
         return Err(wrong(format!("no structure is annotated in {FEWEST} training cases{why}")));
     }
     let kept: BTreeSet<&String> = structures.iter().map(|s| &s.name).collect();

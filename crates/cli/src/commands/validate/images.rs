@@ -194,21 +194,23 @@ pub(super) fn duplicates(images: &[ImageFacts]) -> Vec<Finding> {
             first_of.insert(&image.sha256, image);
             continue;
         };
-        if first.split == image.split {
-            findings.push(Finding::warning(format!(
-                "{}: image: the same bytes as {} (leave one out)",
-                image.path, first.path
-            )));
+        let what = if first.path == image.path {
+            format!("the image of two cases, {} and {}", first.case, image.case)
+        } else {
+            format!("the same bytes as {}", first.path)
+        };
+        let found = if first.split == image.split {
+            Finding::warning(format!("{}: image: {what} (leave one out)", image.path))
         } else {
             let split = |image: &ImageFacts| image.split.clone().unwrap_or_default();
-            findings.push(Finding::error(format!(
-                "{}: image: the same bytes as {}, one in the split `{}` and one in `{}` (keep each image in one split, or tests mean nothing)",
+            Finding::error(format!(
+                "{}: image: {what}, one in the split `{}` and one in `{}` (keep each image in one split, or tests mean nothing)",
                 image.path,
-                first.path,
                 split(image),
                 split(first)
-            )));
-        }
+            ))
+        };
+        findings.push(found);
     }
     findings
 }
@@ -299,5 +301,11 @@ mod tests {
                 && twice[0].1.starts_with("2.nii: image: the same bytes as 0.nii")
         );
         assert!(twice[1].0 == Severity::Warning && twice[1].1.starts_with("3.nii"));
+        // One file, named twice.
+        let mut images = [facts(0, 1.0, "a", "train"), facts(1, 1.0, "a", "train")];
+        images[1].path = images[0].path.clone();
+        let twice = messages(duplicates(&images));
+        assert_eq!(twice.len(), 1, "{twice:?}");
+        assert!(twice[0].1.contains("0.nii: image: the image of two cases, 0 and 1"), "{twice:?}");
     }
 }

@@ -20,35 +20,58 @@ const TIMES_AS_MANY: usize = 5;
 
 /// Splits whose name may be a slip of the pen.
 pub(super) fn odd_splits(dataset: &Dataset) -> Vec<Finding> {
-    let mut cases_of: BTreeMap<&str, Vec<&CaseSpec>> = BTreeMap::new();
-    dataset.cases.iter().for_each(|case| cases_of.entry(&case.split).or_default().push(case));
+    let cases_of = cases_of_splits(dataset);
     let fewest_of_others = |own: &str| {
         cases_of.iter().filter(|(name, _)| **name != own).map(|(_, cases)| cases.len()).min()
     };
     let finding = |(&split, cases): (&&str, &Vec<&CaseSpec>)| {
-        let ids = || few(cases.iter().map(|case| case.id.as_str()));
-        let count = cases.len();
-        let what = if let Some(meant) = meant(split) {
-            let only = if meant == "train" { "; only cases of `train` are trained on" } else { "" };
-            format!(
-                "{count} case(s) have the split `{split}`: {} (write `{meant}`, if that is meant{only})",
-                ids()
-            )
+        let message = if let Some(meant) = meant(split) {
+            slip(dataset, split, cases, meant)
         } else if !USUAL.contains(&split)
-            && count <= FEW_CASES
-            && fewest_of_others(split).is_some_and(|other| other >= TIMES_AS_MANY * count)
+            && cases.len() <= FEW_CASES
+            && fewest_of_others(split).is_some_and(|other| other >= TIMES_AS_MANY * cases.len())
         {
-            format!(
-                "only {count} case(s) have the split `{split}`: {} (check that it is meant)",
-                ids()
-            )
+            let (count, ids) = (cases.len(), ids(cases));
+            let what = format!(
+                "only {count} case(s) have the split `{split}`: {ids} (check that it is meant)"
+            );
+            about_splits(dataset, &what)
         } else {
             return None;
         };
-        let message = Finding::of(&dataset.path, format_args!("cases: split: {what}"));
         Some(Finding::warning(message).in_cases(cases.iter().map(|case| case.id.as_str())))
     };
     cases_of.iter().filter_map(finding).collect()
+}
+
+/// Warnings about cases that training leaves out although their split is probably meant to be `train`.
+pub(crate) fn lost_to_training(dataset: &Dataset) -> Vec<String> {
+    let cases_of = cases_of_splits(dataset);
+    let lost = cases_of.iter().filter(|(split, _)| meant(split) == Some("train"));
+    lost.map(|(split, cases)| slip(dataset, split, cases, "train")).collect()
+}
+
+fn cases_of_splits(dataset: &Dataset) -> BTreeMap<&str, Vec<&CaseSpec>> {
+    let mut cases_of: BTreeMap<&str, Vec<&CaseSpec>> = BTreeMap::new();
+    dataset.cases.iter().for_each(|case| cases_of.entry(&case.split).or_default().push(case));
+    cases_of
+}
+
+fn slip(dataset: &Dataset, split: &str, cases: &[&CaseSpec], meant: &str) -> String {
+    let only = if meant == "train" { "; only cases of `train` are trained on" } else { "" };
+    let (count, ids) = (cases.len(), ids(cases));
+    let what = format!(
+        "{count} case(s) have the split `{split}`: {ids} (write `{meant}`, if that is meant{only})"
+    );
+    about_splits(dataset, &what)
+}
+
+fn about_splits(dataset: &Dataset, what: &str) -> String {
+    Finding::of(&dataset.path, format_args!("cases: split: {what}"))
+}
+
+fn ids(cases: &[&CaseSpec]) -> String {
+    few(cases.iter().map(|case| case.id.as_str()))
 }
 
 /// The usual word that was probably meant by another one.
@@ -77,12 +100,20 @@ mod tests {
     use super::*;
     use crate::commands::validate::boxes::made::dataset;
 
-    fn findings(splits: &[&str]) -> Vec<Finding> {
+    fn with_splits(splits: &[&str]) -> Dataset {
         let mut dataset = dataset(&[], splits.len());
         for (case, split) in dataset.cases.iter_mut().zip(splits) {
             case.split = (*split).to_owned();
         }
-        odd_splits(&dataset)
+        dataset
+    }
+
+    fn findings(splits: &[&str]) -> Vec<Finding> {
+        odd_splits(&with_splits(splits))
+    }
+
+    fn lost(splits: &[&str]) -> Vec<String> {
+        lost_to_training(&with_splits(splits))
     }
 
     #[test]
@@ -107,6 +138,8 @@ mod tests {
         assert_eq!(found[0].cases, ["c2"]);
         let text = &found[0].message;
         assert!(text.contains("`trian`: c2") && text.contains("write `train`"), "{text}");
+        assert_eq!(lost(&["train", "train", "trian", "tset"]), std::slice::from_ref(text));
+        assert!(lost(&["train", "train", "tset", "spare"]).is_empty());
     }
 
     #[test]

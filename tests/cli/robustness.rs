@@ -67,10 +67,10 @@ fn an_image_beyond_the_memory_is_refused_by_its_header() {
         let arguments = [detect(&model, &image, &out), vec!["--memory", "1G"]].concat();
         let memory = format!("{}: memory: needs about ", text(&image));
         refused(pbt(&arguments), 4, &[&memory, "more than the 1.1 GB", "--memory"]);
-        // Without that option what the process may take counts; 2 GB suffice for the program.
+        // Without that option what the process may take counts; 1.5 GB suffice for the program.
         #[cfg(target_os = "linux")]
         {
-            let outcome = limited("ulimit -v 2000000", &detect(&model, &image, &out));
+            let outcome = limited("ulimit -v 1500000", &detect(&model, &image, &out));
             refused(outcome, 4, &[&memory]);
         }
         assert!(!out.exists());

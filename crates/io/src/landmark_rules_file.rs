@@ -117,13 +117,14 @@ impl Reader<'_> {
         ))
     }
 
-    fn direction(&self, node: &Node) -> Result<Direction, IoError> {
+    fn direction(&mut self, node: &Node) -> Result<Direction, IoError> {
         const ADVICE: &str = "write `left`, `right`, `anterior`, `posterior`, `superior`, `inferior`, \
                               or {\"from\": LABEL, \"to\": LABEL}";
         let Some(direction) = node.optional("direction")? else {
             return Err(node.child_error("direction", "is missing", ADVICE));
         };
         if direction.raw().is_object() {
+            direction.warn_unknown(&["from", "to"], self.warnings)?;
             let end = |key| self.label(&direction.get_among(key, &["from", "to"])?);
             let (from, to) = (end("from")?, end("to")?);
             return match from == to {
@@ -165,4 +166,163 @@ fn share(node: &Node) -> Result<f64, IoError> {
         let problem = format!("is {}, not a number above 0 and at most 1", share.raw());
         share.error(problem, "0.05 takes the outermost 5 % of the voxels")
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    /// Reads a data set whose landmark `end` has this rule.
+    fn read(rule: &Value, change: impl Fn(&mut Value)) -> (Dataset, Vec<IoError>) {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("a.nii"), "").unwrap();
+        let mut file = json!({
+            "schema": "pbt-dataset/1", "name": "set", "modality": "MR",
+            "structures": [
+                {"name": "organ", "kind": "box"},
+                {"name": "end", "kind": "landmark", "from_labels": rule},
+            ],
+            "labels": {"1": "head", "2": "tail", "3": "tail"},
+            "cases": [{"id": "a", "image": "a.nii", "labels": "a.nii", "split": "train"}],
+        });
+        change(&mut file);
+        let path = folder.path().join("dataset.json");
+        std::fs::write(&path, file.to_string()).unwrap();
+        Dataset::load_with_faults(&path).unwrap()
+    }
+
+    #[test]
+    fn rules_are_read() {
+        let rule = |rule: Value| {
+            let (mut set, faults) = read(&rule, |_| {});
+            assert!(faults.is_empty() && set.warnings.is_empty(), "{faults:?} {:?}", set.warnings);
+            set.landmark_rules.remove("end").unwrap()
+        };
+        let names = |names: &[&str]| names.iter().map(|&n| n.to_owned()).collect::<Vec<_>>();
+        // The only box stands for all labels where none has its name.
+        for label in ["head", "organ"] {
+            let read = rule(json!({"rule": "centroid", "label": label}));
+            assert_eq!(read, LandmarkRule::Centroid { labels: names(&[label]) });
+        }
+        let tip = |direction, share| LandmarkRule::Tip {
+            labels: names(&["head", "tail"]),
+            direction,
+            share,
+        };
+        let mut written =
+            json!({"rule": "tip", "labels": ["head", "tail"], "direction": "inferior"});
+        assert_eq!(rule(written.clone()), tip(Direction::Patient(Side::Inferior), 0.05));
+        written["share"] = json!(1);
+        written["direction"] = json!({"from": "head", "to": "tail"});
+        let [from, to] = ["head", "tail"].map(str::to_owned);
+        assert_eq!(rule(written), tip(Direction::Labels { from, to }, 1.0));
+        let between = ["tail", "head"].map(str::to_owned);
+        assert_eq!(
+            rule(json!({"rule": "interface", "between": ["tail", "head"]})),
+            LandmarkRule::Interface { between }
+        );
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        let tip = |more: Value| {
+            let mut rule = json!({"rule": "tip", "label": "head"});
+            rule.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            rule
+        };
+        for (rule, told) in [
+            (json!("tip"), ": is \"tip\", not an object ("),
+            (json!({}), ".rule: is missing ("),
+            (json!({"rule": "mean"}), ".rule: is `mean` (write `centroid`, `tip` or `interf"),
+            (json!({"rule": "centriod"}), ".rule: is `centriod`; did you mean `centroid`? ("),
+            (json!({"rule": "centroid"}), ".label: is missing ("),
+            (json!({"rule": "centroid", "lable": "head"}), ".label: is missing (`lable` is there"),
+            (
+                json!({"rule": "centroid", "label": "haed"}),
+                ".label: `haed` is no name under `labels`; did you mean `head`? (",
+            ),
+            (
+                json!({"rule": "centroid", "label": "end"}),
+                ".label: `end` is no name under `labels` (",
+            ),
+            (json!({"rule": "centroid", "label": 1}), ".label: is 1, not a text ("),
+            (json!({"rule": "centroid", "labels": []}), ".labels: is empty ("),
+            (json!({"rule": "centroid", "labels": ["head", "x"]}), ".labels[1]: `x` is no name"),
+            (
+                json!({"rule": "centroid", "label": "head", "labels": ["tail"]}),
+                ".labels: is there beside `label` (",
+            ),
+            (tip(json!({})), ".direction: is missing (write `left`, "),
+            (
+                tip(json!({"direction": "infeior"})),
+                ".direction: is `infeior`; did you mean `inferior`? (",
+            ),
+            (tip(json!({"direction": "up"})), ".direction: is `up` (write `left`, "),
+            (tip(json!({"direction": {"from": "head"}})), ".direction.to: is missing ("),
+            (
+                tip(json!({"direction": {"from": "head", "to": "tial"}})),
+                ".direction.to: `tial` is no name under `labels`; did",
+            ),
+            (
+                tip(json!({"direction": {"from": "head", "to": "head"}})),
+                ".direction: goes from a label to itself (",
+            ),
+            (
+                tip(json!({"direction": "left", "share": 0})),
+                ".share: is 0, not a number above 0 and",
+            ),
+            (tip(json!({"direction": "left", "share": 5})), ".share: is 5, not"),
+            (tip(json!({"direction": "left", "share": "5 %"})), ".share: is \"5 %\", not"),
+            (json!({"rule": "interface"}), ".between: is missing ("),
+            (
+                json!({"rule": "interface", "between": ["head"]}),
+                ".between: is a list of 1 (name the two",
+            ),
+            (json!({"rule": "interface", "between": ["head", "x"]}), ".between[1]: `x` is no name"),
+            (
+                json!({"rule": "interface", "between": ["organ", "tail"]}),
+                ".between: `organ` and `tail` have values in common (",
+            ),
+        ] {
+            let (set, faults) = read(&rule, |_| {});
+            assert!(set.landmark_rules.is_empty() && faults.len() == 1, "{rule}: {faults:?}");
+            let told = format!("dataset.json: structures[1].from_labels{told}");
+            assert!(faults[0].to_string().contains(&told), "{} is not {told}", faults[0]);
+        }
+    }
+
+    #[test]
+    fn rules_need_a_landmark_and_a_label_map() {
+        let rule = json!({"rule": "centroid", "label": "head"});
+        let told = |change: &dyn Fn(&mut Value)| {
+            let (_, faults) = read(&rule, change);
+            faults.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        for kind in ["box", "region"] {
+            let lines = told(&|file| file["structures"][1]["kind"] = json!(kind));
+            let start = format!("structures[1].from_labels: is there for a {kind} (leave it out: ");
+            assert!(lines.len() == 1 && lines[0].contains(&start), "{lines:?}");
+        }
+        let lines = told(&|file| file["cases"][0]["labels"] = Value::Null);
+        assert!(
+            lines.len() == 1 && lines[0].contains("no case has a label map (give"),
+            "{lines:?}"
+        );
+        // Each fault once, in the file's order, and no more than follows from it.
+        let lines = told(&|file| file["labels"]["1"] = json!(7));
+        assert!(lines.len() == 1 && lines[0].contains("labels.1: is 7"), "{lines:?}");
+        let lines = told(&|file| file["cases"][0]["labels"] = json!("none.nii"));
+        assert!(lines.len() == 1 && lines[0].contains("cases[0].labels: "), "{lines:?}");
+        let lines = told(&|file| {
+            file["structures"][1]["from_labels"]["label"] = json!("x");
+            file["cases"][0]["split"] = json!(4);
+        });
+        assert!(lines.len() == 2 && lines[0].contains("from_labels.label: "), "{lines:?}");
+        // A key that another rule has.
+        let (set, faults) =
+            read(&json!({"rule": "centroid", "label": "head", "share": 0.1}), |_| {});
+        assert!(faults.is_empty() && set.warnings.len() == 1, "{:?}", set.warnings);
+        assert!(set.warnings[0].contains("structures[1].from_labels.share: is not a known key"));
+    }
 }

@@ -283,15 +283,16 @@ fn rules_of_landmarks_are_checked() {
     with_rules(&[json!({ "rule": "centroid", "label": "middle" }), tip]);
     assert_eq!(validation(data, 0)["findings"], json!([]));
 
-    // The boxes lie apart.
+    // The boxes lie apart, and so there is nothing to train.
     with_rules(&[json!({ "rule": "interface", "between": ["upper", "lower"] })]);
-    let findings = validation(data, 0)["findings"].clone();
+    let findings = validation(data, 4)["findings"].clone();
     let told = |part: &str| {
         let lines = findings.as_array().unwrap().iter();
         lines.filter(|f| f["message"].as_str().unwrap().contains(part)).count()
     };
     assert_eq!(told("labels.nii.gz: p0: `upper` and `lower` touch nowhere, so this case"), CASES);
     assert_eq!(told("structures: p0: not annotated in 12 of 12 cases"), 1, "{findings:#}");
+    assert_eq!(told("structures: p0: 0 training case(s) with this landmark"), 1, "{findings:#}");
 
     with_rules(&[
         json!({ "rule": "centriod", "label": "upper" }),

@@ -186,6 +186,23 @@ fn data_sets_keep_the_schema() {
         .as_array_mut()
         .unwrap()
         .push(json!({ "name": "tip", "kind": "landmark", "parent": "gland", "partner": null }));
+    for (name, rule) in [
+        ("middle", json!({ "rule": "centroid", "label": "gland" })),
+        (
+            "top",
+            json!({ "rule": "tip", "labels": ["gland"], "direction": "superior", "share": 0.1 }),
+        ),
+        (
+            "end",
+            json!({ "rule": "tip", "label": "gland", "direction": { "from": "gland", "to": "duct" } }),
+        ),
+        ("neck", json!({ "rule": "interface", "between": ["gland", "duct"] })),
+    ] {
+        let landmark = json!({ "name": name, "kind": "landmark", "from_labels": rule });
+        full["structures"].as_array_mut().unwrap().push(landmark);
+    }
+    full["labels"]["2"] = json!("duct");
+    full["cases"][0]["labels"] = json!("c0.nii.gz");
     full["cases"][0]["frame"] = json!(0);
     full["cases"][0]["series"] = json!("4.1");
     full["cases"][0]["subject"] = json!("patient 7");
@@ -196,6 +213,17 @@ fn data_sets_keep_the_schema() {
         ("/modality", json!("")),
         ("/structures", json!([])),
         ("/structures/0/kind", json!("cube")),
+        ("/structures/2/from_labels/rule", json!("middle")),
+        ("/structures/2/from_labels/label", json!(1)),
+        ("/structures/2/from_labels/label", Value::Null),
+        ("/structures/2/from_labels/share", json!(0.1)),
+        ("/structures/3/from_labels/direction", json!("up")),
+        ("/structures/3/from_labels/direction", Value::Null),
+        ("/structures/3/from_labels/share", json!(0)),
+        ("/structures/3/from_labels/label", json!("gland")),
+        ("/structures/4/from_labels/direction/to", Value::Null),
+        ("/structures/5/from_labels/between", json!(["gland"])),
+        ("/structures/0/from_labels", json!({ "rule": "centroid", "label": "gland" })),
         ("/labels/1", json!(1)),
         ("/labels/-1", json!("x")),
         ("/cases", json!([])),

@@ -2,7 +2,7 @@
 //! case, and a sound data set has none.
 
 use crate::sets::set;
-use crate::support::{pbt, read_json, scratch};
+use crate::support::{pbt, read_json, refused, scratch, train};
 use nalgebra::{Matrix3, UnitQuaternion, Vector3};
 use pbt_io::{RawImage, VoxelType, write_image, write_markups};
 use pbt_volume::{Geometry, PointLps, Pose, VoxelIndex};
@@ -260,4 +260,57 @@ fn a_moved_vertebra_is_named_among_real_ones() {
         assert!(messages.iter().any(|message| message.starts_with(part)), "{part}: {messages:#?}");
     }
     assert_eq!(messages.len(), expected.len(), "{messages:#?}");
+}
+
+/// Landmarks that follow from label maps by rule: those that are there are as good as marked ones, and
+/// what is wrong with a rule, or keeps it from giving a point, is named.
+#[test]
+fn rules_of_landmarks_are_checked() {
+    let folder = scratch();
+    let data = folder.path();
+    write_sound(data);
+    let path = data.join("dataset.json");
+    let boxes = read_json(&path);
+    let with_rules = |rules: &[Value]| {
+        let mut file = boxes.clone();
+        let landmarks = rules.iter().enumerate().map(
+            |(n, rule)| json!({ "name": format!("p{n}"), "kind": "landmark", "from_labels": rule }),
+        );
+        file["structures"].as_array_mut().unwrap().extend(landmarks);
+        std::fs::write(&path, file.to_string()).unwrap();
+    };
+    let tip = json!({ "rule": "tip", "label": "upper", "direction": "superior" });
+    with_rules(&[json!({ "rule": "centroid", "label": "middle" }), tip]);
+    assert_eq!(validation(data, 0)["findings"], json!([]));
+
+    // The boxes lie apart, and so there is nothing to train.
+    with_rules(&[json!({ "rule": "interface", "between": ["upper", "lower"] })]);
+    let findings = validation(data, 4)["findings"].clone();
+    let told = |part: &str| {
+        let lines = findings.as_array().unwrap().iter();
+        lines.filter(|f| f["message"].as_str().unwrap().contains(part)).count()
+    };
+    assert_eq!(told("labels.nii.gz: p0: `upper` and `lower` touch nowhere, so this case"), CASES);
+    assert_eq!(told("structures: p0: not annotated in 12 of 12 cases"), 1, "{findings:#}");
+    assert_eq!(told("structures: p0: 0 training case(s) with this landmark"), 1, "{findings:#}");
+
+    with_rules(&[
+        json!({ "rule": "centriod", "label": "upper" }),
+        json!({ "rule": "centroid", "label": "uper" }),
+        json!({ "rule": "tip", "label": "upper" }),
+    ]);
+    let findings = validation(data, 4)["findings"].clone();
+    for (n, part) in [
+        (0, "structures[3].from_labels.rule: is `centriod`; did you mean `centroid`? ("),
+        (
+            1,
+            "structures[4].from_labels.label: `uper` is no name under `labels`; did you mean `upper`? (",
+        ),
+        (2, "structures[5].from_labels.direction: is missing (write `left`, `right`, "),
+    ] {
+        let line = findings[n]["message"].as_str().unwrap();
+        assert!(line.contains(part) && findings[n]["severity"] == "error", "{line}");
+    }
+    let model = data.join("m.pbt");
+    refused(train(data, &model, &[]), 4, &["dataset.json: structures[3].from_labels.rule: "]);
 }

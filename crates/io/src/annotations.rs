@@ -21,6 +21,8 @@ pub struct Annotations {
     pub landmarks: Vec<Landmark>,
     /// Whether places are pixels of a 2D image that has no scale.
     pub in_pixels: bool,
+    /// Landmarks that should follow from the label map and do not, a line each.
+    pub warnings: Vec<String>,
 }
 
 impl Annotations {

@@ -4,7 +4,7 @@ use crate::annotation_file::read_annotations;
 use crate::annotations::{Annotations, Landmark, LandmarkState};
 use crate::label_masks::LabelBoxes;
 use crate::markups::name_of_file;
-use crate::{Image, IoError, ReadOptions, read_image_with};
+use crate::{Image, IoError, LandmarkRule, ReadOptions, read_image_with, read_labels};
 use pbt_volume::{Instances, StructureKind, StructureSpec};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -53,7 +53,7 @@ pub struct CaseSpec {
     pub subject: Option<String>,
     /// Slicer markups and tables of landmarks. Slicer saves each markup as a file of its own.
     pub annotations: Vec<PathBuf>,
-    /// A label map; boxes that the annotations lack are derived from it.
+    /// A label map; boxes, and landmarks with a rule, that the annotations lack are derived from it.
     pub labels: Option<PathBuf>,
     /// Regions that nobody drew in the label map, although they may be there.
     pub not_drawn: Vec<String>,
@@ -97,6 +97,8 @@ pub struct Dataset {
     /// The structure that every value but 0 and the named ones belongs to, where there is one: `"*"`.
     /// Either a region, or a box that occurs several times, each value once.
     pub every_label: Option<String>,
+    /// By name of the landmark, how it follows from label maps where it is not annotated.
+    pub landmark_rules: BTreeMap<String, LandmarkRule>,
     /// The cases, in the file's order.
     pub cases: Vec<CaseSpec>,
     /// The file that it was read from.
@@ -122,6 +124,7 @@ impl Dataset {
             structures,
             label_names: BTreeMap::new(),
             every_label: None,
+            landmark_rules: BTreeMap::new(),
             cases,
             path,
             warnings: Vec::new(),
@@ -139,9 +142,10 @@ impl Dataset {
         self.cases.iter().filter(move |case| case.split == split)
     }
 
-    /// What is known about the structures of a case: its markups, and, for boxes that they lack,
-    /// boxes derived from its label map (`docs/reference/boxes-from-labels.md`). Markups of other
-    /// names than the data set's structures are left out.
+    /// What is known about the structures of a case: its markups, and, for what they lack, boxes
+    /// (`docs/reference/boxes-from-labels.md`) and landmarks with a rule
+    /// (`docs/reference/landmarks-from-labels.md`) derived from its label map. Markups of other names
+    /// than the data set's structures are left out.
     ///
     /// A point of a box's name that is marked as missing says that the box is outside the field of
     /// view; it stays among the landmarks, and no box is derived for it.
@@ -182,20 +186,77 @@ impl Dataset {
             annotations.landmarks.extend(more.landmarks);
             annotations.in_pixels |= more.in_pixels;
         }
-        let boxes: Vec<&str> = self
-            .structures
-            .iter()
-            .filter(|s| s.kind == StructureKind::Box)
-            .map(|s| s.name.as_str())
-            .collect();
-        let is_open =
-            |name: &&str| annotations.pose(name).is_none() && annotations.landmark(name).is_none();
-        let missing: Vec<&str> = boxes.iter().copied().filter(is_open).collect();
-        if let (Some(path), false) = (&case.labels, missing.is_empty()) {
-            let boxes = self.label_boxes.get_or_init(|| LabelBoxes::of(self));
-            annotations.boxes.extend(boxes.read(path, &missing)?);
-        }
+        self.add_from_labels(case, &mut annotations)?;
         Ok(annotations)
+    }
+
+    /// Adds the boxes and landmarks that are not annotated and follow from the case's label map.
+    fn add_from_labels(
+        &self,
+        case: &CaseSpec,
+        annotations: &mut Annotations,
+    ) -> Result<(), IoError> {
+        let Some(path) = &case.labels else { return Ok(()) };
+        let is_open =
+            |name: &str| annotations.pose(name).is_none() && annotations.landmark(name).is_none();
+        let open = |kind: StructureKind| {
+            let of_kind = self.structures.iter().filter(move |s| s.kind == kind);
+            of_kind.map(|s| s.name.as_str()).filter(|name| is_open(name))
+        };
+        let boxes: Vec<&str> = open(StructureKind::Box).collect();
+        let rules: Vec<(&str, &LandmarkRule)> = open(StructureKind::Landmark)
+            .filter_map(|name| Some((name, self.landmark_rules.get(name)?)))
+            .collect();
+        if boxes.is_empty() && rules.is_empty() {
+            return Ok(());
+        }
+        // Reads the maps of other cases, and so comes before the map of this one is held.
+        let shapes =
+            (!boxes.is_empty()).then(|| self.label_boxes.get_or_init(|| LabelBoxes::of(self)));
+        let map = read_labels(path)?;
+        if let Some(shapes) = shapes {
+            annotations.boxes.extend(shapes.in_map(&map, &boxes));
+        }
+        for (name, rule) in rules {
+            // What nobody drew here may be a part of what the rule needs.
+            if rule.labels().iter().any(|label| case.not_drawn.iter().any(|n| n == label)) {
+                continue;
+            }
+            match rule.point(&map, &|label| self.values_of(label)) {
+                Ok(Some(point)) => annotations
+                    .landmarks
+                    .push(Landmark { name: name.to_owned(), state: LandmarkState::At(point) }),
+                Ok(None) => {}
+                Err(why) => annotations.warnings.push(format!(
+                    "{}: {name}: {why}, so this case has no such landmark (annotate it here, or mend \
+                     the label map)",
+                    path.display()
+                )),
+            }
+        }
+        Ok(())
+    }
+
+    /// By value of label maps, whether it is one of that name: of those under `labels`, or, where
+    /// none has it and it is the only box's, all but 0. All false of other names.
+    pub(crate) fn values_of(&self, name: &str) -> Vec<bool> {
+        let mut inside = vec![false; usize::from(u16::MAX) + 1];
+        let named = self.label_names.iter().filter(|(_, n)| *n == name);
+        let values: Vec<u16> = named.map(|(&value, _)| value).collect();
+        if self.every_label.as_deref() == Some(name) {
+            inside[1..].fill(true);
+            self.label_names.keys().for_each(|&value| inside[usize::from(value)] = false);
+        } else if values.is_empty() {
+            inside[1..].fill(self.only_box() == Some(name));
+        }
+        values.iter().for_each(|&value| inside[usize::from(value)] = true);
+        inside
+    }
+
+    /// The name of the box, where there is one only.
+    pub(crate) fn only_box(&self) -> Option<&str> {
+        let mut boxes = self.structures.iter().filter(|s| s.kind == StructureKind::Box);
+        boxes.next().filter(|_| boxes.next().is_none()).map(|s| s.name.as_str())
     }
 
     /// Whether a structure may occur several times in an image.

@@ -2,6 +2,7 @@
 
 use crate::dataset::{CaseSpec, Dataset, Modality, SCHEMA};
 use crate::json::{Node, parse};
+use crate::landmark_rules_file::add_rules;
 use crate::{IoError, ReadOptions, bids, is_dicom_path, is_image_path, names, nnunet};
 use pbt_volume::{
     Instances, LANDMARKS_BOX, MOST_CHANNELS, MOST_STRUCTURES, StructureKind, StructureSpec,
@@ -10,14 +11,13 @@ use pbt_volume::{
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 
 /// Keys of the file, of a structure and of a case.
 const KEYS: &[&str] =
     &["$schema", "schema", "name", "modality", "channels", "structures", "labels", "cases"];
 /// Keys whose lists no other file has.
 const OWN_KEYS: [&str; 2] = ["structures", "cases"];
-const STRUCTURE_KEYS: &[&str] = &["name", "kind", "parent", "partner", "instances"];
+const STRUCTURE_KEYS: &[&str] = &["name", "kind", "parent", "partner", "instances", "from_labels"];
 const CASE_KEYS: &[&str] =
     &["id", "image", "series", "frame", "split", "subject", "annotations", "labels", "not_drawn"];
 
@@ -86,12 +86,13 @@ impl Dataset {
                 kept(read, &mut faults)
             })
             .unwrap_or_default();
-        let (label_names, every_label) = match root.optional("labels")? {
-            Some(labels) => {
-                kept(label_names(&labels, &structures), &mut faults).unwrap_or_default()
-            }
-            None => Default::default(),
+        let faults_of_structures = faults.len();
+        let read_names = match root.optional("labels")? {
+            Some(labels) => kept(label_names(&labels, &structures), &mut faults),
+            None => Some(Default::default()),
         };
+        let names_are_sound = read_names.is_some();
+        let (label_names, every_label) = read_names.unwrap_or_default();
         let modality = match modality {
             "CT" => Modality::Ct,
             "MR" => Modality::Mr,
@@ -109,21 +110,19 @@ impl Dataset {
                 kept(read, &mut faults)
             })
             .unwrap_or_default();
-        let label_boxes = OnceLock::new();
-        Ok((
-            Self {
-                name,
-                modality,
-                structures,
-                label_names,
-                every_label,
-                cases,
-                path,
-                warnings,
-                label_boxes,
-            },
-            faults,
-        ))
+        let mut dataset = Self {
+            label_names,
+            every_label,
+            ..Self::new(name, modality, structures, cases, path.clone())
+        };
+        // Rules name labels, and so are read when these are known. Of labels that are not, every
+        // rule would be wrong.
+        if let (Some(list), true) = (root.optional("structures")?, names_are_sound) {
+            let of_rules = add_rules(&list, &mut dataset, &mut warnings);
+            faults.splice(faults_of_structures..faults_of_structures, of_rules);
+        }
+        dataset.warnings = warnings;
+        Ok((dataset, faults))
     }
 
     /// Whether a folder is a data set: it has `dataset.json`, or it is one of BIDS with label maps.

@@ -1,7 +1,7 @@
 //! Writes `dataset.json`.
 
 use crate::dataset::{CaseSpec, Dataset, SCHEMA};
-use crate::{IoError, write_atomically};
+use crate::{IoError, LandmarkRule, write_atomically};
 use pbt_volume::{Instances, StructureKind};
 use serde::{Serialize, Serializer};
 use std::io::Write;
@@ -41,6 +41,8 @@ struct Structure<'a> {
     partner: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     instances: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    from_labels: Option<&'a LandmarkRule>,
 }
 
 #[derive(Serialize)]
@@ -97,6 +99,7 @@ impl Dataset {
             parent: s.parent.as_deref(),
             partner: s.partner.as_deref(),
             instances: (s.instances == Instances::Many).then_some("many"),
+            from_labels: self.landmark_rules.get(&s.name),
         });
         let has_labels = !self.label_names.is_empty() || self.every_label.is_some();
         let file = File {
@@ -172,9 +175,10 @@ fn relative_to(path: &Path, folder: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ReadOptions;
     use crate::dataset::Modality;
+    use crate::{Direction, ReadOptions, Side};
     use pbt_volume::StructureSpec;
+    use std::collections::BTreeMap;
 
     #[test]
     fn what_is_written_is_read() {
@@ -192,12 +196,23 @@ mod tests {
             kind,
             parent: parent.map(str::to_owned),
             partner: None,
-            instances: if name == "nose" { Instances::One } else { Instances::Many },
+            instances: if name == "skull" { Instances::Many } else { Instances::One },
         };
         let structures = vec![
             structure("skull", StructureKind::Box, None),
             structure("nose", StructureKind::Landmark, Some("skull")),
+            structure("middle", StructureKind::Landmark, None),
+            structure("chin", StructureKind::Landmark, None),
+            structure("seam", StructureKind::Landmark, None),
         ];
+        let skull = || "skull".to_owned();
+        let tip = |direction| LandmarkRule::Tip { labels: vec![skull()], direction, share: 0.1 };
+        let rules = BTreeMap::from([
+            ("middle", LandmarkRule::Centroid { labels: vec![skull(), "jaw".to_owned()] }),
+            ("nose", tip(Direction::Patient(Side::Anterior))),
+            ("chin", tip(Direction::Labels { from: skull(), to: "jaw".to_owned() })),
+            ("seam", LandmarkRule::Interface { between: [skull(), "jaw".to_owned()] }),
+        ]);
         let cases = vec![CaseSpec {
             id: "a".to_owned(),
             image: file("images/a.nii"),
@@ -230,7 +245,9 @@ mod tests {
 
         let path = folder.path().canonicalize().unwrap().join("set/dataset.json");
         let mut set = Dataset::new("set".to_owned(), Modality::Us, structures, cases, path.clone());
-        set.label_names.insert(3, "skull".to_owned());
+        set.label_names.extend([(3, skull()), (4, "jaw".to_owned())]);
+        set.landmark_rules =
+            rules.into_iter().map(|(name, rule)| (name.to_owned(), rule)).collect();
         set.write().unwrap();
         let again = Dataset::load(&path).unwrap();
         let canonical = |set: &Dataset| {
@@ -244,6 +261,7 @@ mod tests {
         };
         assert_eq!(canonical(&again), canonical(&set));
         assert_eq!((&again.structures, &again.label_names), (&set.structures, &set.label_names));
+        assert_eq!(again.landmark_rules, set.landmark_rules);
         assert_eq!((again.modality, again.warnings), (Modality::Us, Vec::new()));
         let text = std::fs::read_to_string(&path).unwrap();
         assert!(

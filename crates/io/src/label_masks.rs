@@ -4,8 +4,8 @@
 use crate::boxes_from_labels::MeanShape;
 use crate::dataset::{CaseSpec, Dataset};
 use crate::label_runs::LabelRuns;
-use crate::{IoError, read_labels};
-use pbt_volume::{Pose, StructureKind, Volume};
+use crate::read_labels;
+use pbt_volume::{Instances, Pose, StructureKind, StructureSpec, Volume};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -54,12 +54,11 @@ impl LabelBoxes {
     }
 
     /// The boxes of these structures in a label map; those without voxels are left out.
-    pub(crate) fn read(&self, path: &Path, names: &[&str]) -> Result<Vec<(String, Pose)>, IoError> {
-        let labels = read_labels(path)?;
+    pub(crate) fn in_map(&self, labels: &Volume<u16>, names: &[&str]) -> Vec<(String, Pose)> {
         let mut found = Vec::new();
         for &name in names {
             let Some(structure) = self.structures.get(name) else { continue };
-            for mask in structure.masks(&labels) {
+            for mask in structure.masks(labels) {
                 let pose = match &structure.shape {
                     Some(shape) => shape.pose(&mask),
                     None => MeanShape::new(std::slice::from_ref(&mask)).pose(&mask),
@@ -67,7 +66,7 @@ impl LabelBoxes {
                 found.extend(pose.map(|pose| (name.to_owned(), pose)));
             }
         }
-        Ok(found)
+        found
     }
 }
 
@@ -86,30 +85,14 @@ impl LabelBox {
 
 /// The boxes that label maps can show, by name.
 fn values_of_boxes(dataset: &Dataset) -> BTreeMap<String, LabelBox> {
-    let boxes: Vec<&String> = dataset
-        .structures
-        .iter()
-        .filter(|s| s.kind == StructureKind::Box)
-        .map(|s| &s.name)
-        .collect();
-    let of = |name: &&String| {
-        let named = dataset.label_names.iter().filter(|(_, n)| n == name);
-        let values: Vec<u16> = named.map(|(&value, _)| value).collect();
-        let mut inside = vec![false; usize::from(u16::MAX) + 1];
-        if dataset.every_label.as_ref() == Some(*name) {
-            inside[1..].fill(true);
-            dataset.label_names.keys().for_each(|&value| inside[usize::from(value)] = false);
-        } else if values.is_empty() {
-            if boxes.len() > 1 {
-                return None;
-            }
-            inside[1..].fill(true);
-        }
-        values.iter().for_each(|&value| inside[usize::from(value)] = true);
-        let many = dataset.is_many(name);
-        Some(((*name).clone(), LabelBox { inside, many, shape: None }))
+    let boxes = dataset.structures.iter().filter(|s| s.kind == StructureKind::Box);
+    let of = |spec: &StructureSpec| {
+        let inside = dataset.values_of(&spec.name);
+        let many = spec.instances == Instances::Many;
+        let shown = inside.contains(&true);
+        shown.then(|| (spec.name.clone(), LabelBox { inside, many, shape: None }))
     };
-    boxes.iter().filter_map(of).collect()
+    boxes.filter_map(of).collect()
 }
 
 /// What `read` gives for each path, in order. On a pool of its own: whoever asks may be a thread of

@@ -5,6 +5,13 @@ use nalgebra::{Matrix3, Vector3};
 use pbt_volume::{Geometry, Volume};
 use std::collections::BTreeMap;
 
+/// Voxels whose distances along a direction differ by less than this share of the mean spacing lie in
+/// one plane: headers hold axes with rounding errors.
+const SAME_PLANE: f64 = 1e-3;
+
+/// A share of the voxels that is a whole number but for its own rounding error is that number.
+const ROUNDING: f64 = 1e-6;
+
 /// Voxels `first..=last` of a row.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Run {
@@ -96,12 +103,31 @@ impl LabelRuns {
 
     /// The mean of the voxel centres, mm from the origin of the grid.
     pub(crate) fn centroid(&self) -> Vector3<f64> {
+        self.mean_of(self.indices())
+    }
+
+    /// The mean of some voxel centres, mm from the origin of the grid.
+    fn mean_of(&self, indices: impl Iterator<Item = [u64; 3]>) -> Vector3<f64> {
         let (mut n, mut sum) = (0u64, [0u64; 3]);
-        for index in self.indices() {
+        for index in indices {
             n += 1;
             sum = std::array::from_fn(|a| sum[a] + index[a]);
         }
         self.geometry.matrix() * Vector3::from(sum.map(|s| s as f64 / n as f64))
+    }
+
+    /// The mean of the voxel centres that lie farthest along a unit vector, mm from the origin of the
+    /// grid: of this share of all voxels, rounded up, and of those that lie as far as the last of
+    /// them, so that no plane is divided.
+    pub(crate) fn tip(&self, way: &Vector3<f64>, share: f64) -> Vector3<f64> {
+        let step = self.geometry.matrix().transpose() * way;
+        let far = |index: [u64; 3]| step.dot(&Vector3::from(index.map(|i| i as f64)));
+        let mut all: Vec<f64> = self.indices().map(far).collect();
+        let wanted = (share * all.len() as f64 - ROUNDING).ceil() as usize;
+        let last = wanted.clamp(1, all.len()) - 1;
+        let (_, edge, _) = all.select_nth_unstable_by(last, |a, b| b.total_cmp(a));
+        let edge = *edge - SAME_PLANE * self.mean_spacing_mm();
+        self.mean_of(self.indices().filter(|&index| far(index) >= edge))
     }
 
     /// Where the voxel centres lie along each column of `axes`, mm from the origin of the grid, so

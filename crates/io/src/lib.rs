@@ -25,6 +25,8 @@ mod json;
 mod label_map;
 mod label_masks;
 mod label_runs;
+mod landmark_rules;
+mod landmark_rules_file;
 mod leaf_map;
 mod loaded;
 mod markups;
@@ -67,6 +69,7 @@ pub use from_folder::{
     FromFolder, Options as FolderOptions, dataset_from_folder, masks_among, segment_names,
 };
 pub use label_map::{label_voxels, write_label_map};
+pub use landmark_rules::{Direction, LandmarkRule, Side};
 pub use leaf_map::write_leaves;
 pub use loaded::{Loaded, ReadOptions};
 pub use markups::{Look, Shown, read_markups, write_markups, write_markups_as};

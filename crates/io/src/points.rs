@@ -80,7 +80,7 @@ pub fn read_points(path: &Path) -> Result<Annotations, IoError> {
         landmarks.push(landmark);
     }
     let in_pixels = matches!(table.coordinates, Coordinates::Pixels(_));
-    Ok(Annotations { boxes: Vec::new(), landmarks, in_pixels })
+    Ok(Annotations { landmarks, in_pixels, ..Annotations::default() })
 }
 
 /// Signs that turn coordinates into LPS.

@@ -3,9 +3,10 @@
 mod support;
 
 use nalgebra::{Quaternion, UnitQuaternion};
-use pbt_io::{Dataset, LandmarkState, check_annotations, read_image};
+use pbt_io::{Annotations, Dataset, LandmarkState, check_annotations, read_image};
 use pbt_volume::{Pose, StructureKind, angle_between};
 use rayon::prelude::*;
+use serde_json::json;
 use support::data;
 
 fn loads(file: &str, train: usize, test: usize) {
@@ -108,5 +109,80 @@ fn boxes_from_label_maps_are_consistent() {
             angles.iter().sum::<f64>() / angles.len() as f64
         );
         assert!(largest < limit_degrees, "{file} {name}: {angles:.1?}");
+    }
+}
+
+/// The landmarks of the hippocampi were computed from their label maps by a program that is not ours
+/// (the README of the data says how). Rules give the same points from the label maps alone, but for
+/// one of six: see the limits.
+#[test]
+fn rules_give_the_landmarks_that_were_made_from_label_maps() {
+    let Some(data) = data() else { return };
+    let text = std::fs::read_to_string(data.join("hippocampus/dataset.json")).unwrap();
+    let mut file: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let tip = |from: &str, to: &str| {
+        json!({"rule": "tip", "labels": ["anterior", "posterior"], "share": 0.02,
+            "direction": {"from": from, "to": to}})
+    };
+    // Name, rule, and the largest and the mean distance that are allowed, mm. The table has three
+    // decimals.
+    let rules = [
+        ("centroid", json!({"rule": "centroid", "label": "hippocampus"}), [0.02, 0.001]),
+        ("anterior_centroid", json!({"rule": "centroid", "label": "anterior"}), [0.03, 0.001]),
+        ("posterior_centroid", json!({"rule": "centroid", "label": "posterior"}), [0.001, 0.001]),
+        // One voxel more or less where a quantile falls between two.
+        ("anterior_tip", tip("posterior", "anterior"), [0.2, 0.01]),
+        ("posterior_tip", tip("anterior", "posterior"), [0.2, 0.01]),
+        // There the mean of the anterior part's voxels at the contact, each once, and so half a voxel
+        // in front of it.
+        (
+            "interface",
+            json!({"rule": "interface", "between": ["anterior", "posterior"]}),
+            [0.9, 0.55],
+        ),
+    ];
+    for structure in file["structures"].as_array_mut().unwrap() {
+        let rule = rules.iter().find(|(name, ..)| structure["name"] == *name);
+        if let Some((_, rule, _)) = rule {
+            structure["from_labels"] = rule.clone();
+        }
+    }
+    for case in file["cases"].as_array_mut().unwrap() {
+        for key in ["image", "annotations", "labels"] {
+            case[key] = json!(data.join("hippocampus").join(case[key].as_str().unwrap()));
+        }
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("dataset.json");
+    std::fs::write(&path, file.to_string()).unwrap();
+    let marked = Dataset::load(&path).unwrap();
+    let mut computed = marked.clone();
+    computed.cases.iter_mut().for_each(|case| case.annotations.clear());
+    let distances: Vec<Vec<f64>> = marked
+        .cases
+        .par_iter()
+        .zip(&computed.cases)
+        .map(|(with, without)| {
+            let marked = marked.load_annotations(with).unwrap();
+            let computed = computed.load_annotations(without).unwrap();
+            assert_eq!((computed.landmarks.len(), computed.warnings.len()), (rules.len(), 0));
+            let point = |of: &Annotations, name: &str| match of.landmark(name) {
+                Some(LandmarkState::At(point)) => point,
+                other => panic!("{}: {name}: {other:?}", with.id),
+            };
+            let distance = |name| point(&marked, name).distance_mm(&point(&computed, name));
+            rules.iter().map(|(name, ..)| distance(name)).collect()
+        })
+        .collect();
+    for (n, (name, _, limits)) in rules.iter().enumerate() {
+        let all = || distances.iter().map(|case| case[n]);
+        let (largest, mean) =
+            (all().fold(0.0, f64::max), all().sum::<f64>() / distances.len() as f64);
+        let exact = all().filter(|&mm| mm < 0.002).count();
+        println!(
+            "{name}: mean {mean:.4} mm, at most {largest:.4} mm; {exact} of {} equal",
+            distances.len()
+        );
+        assert!(largest <= limits[0] && mean <= limits[1], "{name}: {mean} {largest}");
     }
 }

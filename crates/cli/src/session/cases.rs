@@ -273,6 +273,7 @@ pub fn read_cases(
             return Err(Failure::input(file, PIXELS_IN_MM));
         }
         let mut warnings = image.warnings.clone();
+        warnings.append(&mut annotations.warnings);
         warnings.extend(check_annotations(file, image.volume.geometry(), &annotations)?);
         let geometry = trimmed(&image.volume).geometry().clone();
         let case = AnnotatedCase::new(spec.clone(), annotations, image.sha256, geometry);
@@ -288,8 +289,13 @@ pub fn misfits(dataset: &Dataset, cases: &[AnnotatedCase], wanted: &Wanted) -> V
     let specs = cases.iter().map(|case| &case.spec);
     let mut lines = dataset.unknown_names(specs.clone());
     let nowhere = |name: &String| cases.iter().all(|c| c.boxes.iter().all(|(n, _)| n != name));
+    let no_point = |(name, _): &(String, String)| {
+        dataset.landmark_rules.contains_key(name)
+            && cases.iter().all(|c| c.landmarks.iter().all(|(n, _)| n != name))
+    };
     let maps: Vec<_> = specs.filter_map(|spec| spec.labels.as_deref()).collect();
-    if !maps.is_empty() && !wanted.is_of_points() && wanted.boxes.iter().any(nowhere) {
+    let no_box = !wanted.is_of_points() && wanted.boxes.iter().any(nowhere);
+    if !maps.is_empty() && (no_box || wanted.landmarks.iter().any(no_point)) {
         let read = maps.iter().filter_map(|path| read_labels(path).ok());
         let held = read.flat_map(|map| map.data().iter().copied().collect::<BTreeSet<u16>>());
         lines.extend(dataset.unused_labels(&held.collect()));

@@ -142,6 +142,7 @@ pub(crate) fn load(path: &Path, root: &Node) -> Result<Dataset, IoError> {
         structures,
         label_names,
         every_label: None,
+        landmark_rules: BTreeMap::new(),
         cases,
         path: path.to_path_buf(),
         warnings,

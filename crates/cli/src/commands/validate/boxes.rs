@@ -124,7 +124,7 @@ pub(super) mod made {
         Annotations {
             boxes: boxes.iter().map(|&(name, pose)| (name.to_owned(), pose)).collect(),
             landmarks: landmarks.iter().map(landmark).collect(),
-            in_pixels: false,
+            ..Annotations::default()
         }
     }
 

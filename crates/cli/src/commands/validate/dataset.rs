@@ -102,6 +102,8 @@ fn look_at_case(dataset: &Dataset, case: &CaseSpec) -> LookedAt {
             None
         }
     };
+    let warnings = annotations.iter().flat_map(|a| &a.warnings);
+    findings.extend(warnings.map(|w| Finding::warning(w).in_cases([case.id.as_str()])));
     let mut belongs = false;
     if let (Some(facts), Some(annotations)) = (&facts, &annotations) {
         let file = case.annotated_in();

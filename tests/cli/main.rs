@@ -22,6 +22,7 @@ mod hostile_models;
 mod info;
 mod init;
 mod instances;
+mod kind_of_image;
 mod label_map;
 mod landmarks;
 mod learning_curve;

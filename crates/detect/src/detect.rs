@@ -9,6 +9,7 @@ use crate::DetectError;
 use crate::certainty::evidence::landmark_evidence;
 use crate::certainty::evidence::{Evidence, Known};
 use crate::certainty::learned::Certainty;
+use crate::detect::kind_of_image::KindOfImage;
 use crate::explain::Explanation;
 use crate::log_odds::believed;
 use crate::masks::stage::{Mask, MaskStage};
@@ -293,7 +294,7 @@ impl Model {
         }
         let (mut detections, mut explanations) = (Vec::with_capacity(settled.len()), Vec::new());
         let spacing_mm = image.spacing_mm();
-        let mut warnings = Vec::new();
+        let mut kind = KindOfImage::new(self, image);
         for (s, (n, mut detection)) in settled.into_iter().enumerate() {
             let (structure, certainty) = (&self.structures[s], self.certainty.get(s));
             let on = &prepared[n];
@@ -301,8 +302,7 @@ impl Model {
             if detection.status != Status::Absent && image.is_outside(detection.pose.center) {
                 detection.doubt();
             }
-            let shown = (&on.image, image);
-            self.doubt_kind(backend, shown, structure, &mut detection, &mut warnings)?;
+            kind.doubt(backend, &on.image, structure, &mut detection)?;
             detection.visible = detection.pose.visible_share(image);
             detection.precision =
                 certainty.map(|c| c.precision(detection.pose.size_mm, spacing_mm));
@@ -327,6 +327,7 @@ impl Model {
             detections.push(detection);
         }
         clock.stop("verification");
+        let warnings = kind.warnings();
         Ok((Detections { detections, masks, warnings, timing_ms: clock.stages }, explanations))
     }
 }

@@ -353,10 +353,10 @@ mod tests {
             let (origin, mirrored) = (augmented.origin(case), [2, 3, 6, 7].contains(&case));
             assert_eq!(origin, case % 2);
             assert_eq!(augmented.list.geometry(case).matrix().determinant() < 0.0, mirrored);
-            assert_eq!(
-                augmented.image(case).unwrap().numbers(),
-                data.image(origin).unwrap().numbers()
-            );
+            let voxels = |image: RealVolume| image.numbers().into_data();
+            let [copy, original] =
+                [augmented.image(case), data.image(origin)].map(|image| voxels(image.unwrap()));
+            assert_eq!(copy, original);
             for (l, (_, points)) in landmarks.iter().enumerate() {
                 // The voxel under a landmark is that of its twin.
                 let twin = if mirrored { [1, 0, 3, 2, 4, 5][l] } else { l };

@@ -4,6 +4,7 @@ use super::{Asked, Clock, Detections, Prepared, is_pose};
 use crate::DetectError;
 use crate::certainty::evidence::Known;
 use crate::certainty::learned::Certainty;
+use crate::detect::kind_of_image::KindOfImage;
 use crate::detect::{Detection, Trace};
 use crate::explain::Explanation;
 use crate::model::{Model, StructureModel};
@@ -35,10 +36,10 @@ impl Model {
 
     /// The instances of the model's only structure, the surest first; where there is none, the best
     /// guess, as absent.
-    pub(super) fn list_instances<B: Backend>(
-        &self,
+    pub(super) fn list_instances<'a, B: Backend>(
+        &'a self,
         backend: &B,
-        structure: &StructureModel,
+        structure: &'a StructureModel,
         channels: &[RealVolume],
         asked: Asked,
     ) -> Result<(Detections, Vec<Explanation>), DetectError> {
@@ -53,11 +54,13 @@ impl Model {
         if count == 0 {
             detections.iter_mut().for_each(|detection| detection.status = Status::Absent);
         }
-        let mut warnings = Vec::new();
-        for detection in &mut detections {
-            let shown = (&on.image, channels[0].geometry());
-            self.doubt_kind(backend, shown, structure, detection, &mut warnings)?;
+        let mut kind = KindOfImage::new(self, channels[0].geometry());
+        // Of those that are not found the surest tells.
+        let tells = |n: usize, detection: &Detection| n == 0 || detection.status == Status::Found;
+        for (_, detection) in detections.iter_mut().enumerate().filter(|(n, d)| tells(*n, d)) {
+            kind.doubt(backend, &on.image, structure, detection)?;
         }
+        let warnings = kind.warnings();
         let mut explanations = Vec::new();
         if asked.explanations {
             for detection in &detections {

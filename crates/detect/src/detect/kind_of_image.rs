@@ -9,52 +9,66 @@ use pbt_volume::{Geometry, Status};
 /// Voxels may be so much longer than those of any training image.
 const COARSER: f64 = 2.0;
 
-impl Model {
-    /// Makes a detection doubtful where the image has far larger voxels than any training image, or where
-    /// its box shows what none of them does; `warnings` say so, once each.
+/// What is said of an image against those of the training.
+pub(super) struct KindOfImage<'a> {
+    modality: &'a str,
+    /// The longest edge of a voxel, and that in the training, where it is far longer.
+    coarser_mm: Option<[f64; 2]>,
+    /// Structures whose boxes show what no training image does.
+    unlike: Vec<&'a str>,
+}
+
+impl<'a> KindOfImage<'a> {
+    pub(super) fn new(model: &'a Model, image: &Geometry) -> Self {
+        let edge = image.spacing_mm().into_iter().fold(0.0, f64::max);
+        let coarsest = model.provenance.coarsest_mm.filter(|coarsest| edge > COARSER * coarsest);
+        Self {
+            modality: &model.provenance.modality,
+            coarser_mm: coarsest.map(|coarsest| [edge, coarsest]),
+            unlike: Vec::new(),
+        }
+    }
+
+    /// Makes a detection doubtful where the image has far larger voxels than any training image, or its
+    /// box shows what none of them does.
     ///
     /// # Errors
     /// [`DetectError::Device`] when the device fails.
-    pub(super) fn doubt_kind<B: Backend>(
-        &self,
+    pub(super) fn doubt<B: Backend>(
+        &mut self,
         backend: &B,
-        (image, grid): (&B::Image, &Geometry),
-        structure: &StructureModel,
+        image: &B::Image,
+        structure: &'a StructureModel,
         detection: &mut Detection,
-        warnings: &mut Vec<String>,
     ) -> Result<(), DetectError> {
-        if detection.status != Status::Found {
-            return Ok(());
-        }
-        let contents = structure.verification.spec.contents.as_ref();
-        let unlike = match self.coarser(grid) {
-            Some(coarser) => coarser,
-            None => match contents {
-                Some(contents) if contents.are_unlike(backend, image, &detection.pose)? => {
-                    format!(
-                        "voxels: what the box of {} shows is unlike its training images ({}), so it is doubtful (is the image of another kind?)",
-                        structure.name, self.provenance.modality
-                    )
-                }
-                _ => return Ok(()),
-            },
+        let unlike = match &structure.verification.spec.contents {
+            Some(contents) => contents.are_unlike(backend, image, &detection.pose)?,
+            None => false,
         };
-        detection.doubt();
-        if !warnings.contains(&unlike) {
-            warnings.push(unlike);
+        if unlike && !self.unlike.contains(&&structure.name[..]) {
+            self.unlike.push(&structure.name);
+        }
+        if (unlike || self.coarser_mm.is_some()) && detection.status == Status::Found {
+            detection.doubt();
         }
         Ok(())
     }
 
-    /// Says that voxels are far larger than in any training image.
-    fn coarser(&self, grid: &Geometry) -> Option<String> {
-        let coarsest = self.provenance.coarsest_mm?;
-        let edge = grid.spacing_mm().into_iter().fold(0.0, f64::max);
-        (edge > COARSER * coarsest).then(|| {
+    /// For the result.
+    pub(super) fn warnings(&self) -> Vec<String> {
+        let coarser = self.coarser_mm.map(|[edge, coarsest]| {
             format!(
-                "spacing: voxels are {} mm long, and {} mm at most in the training images, so nothing is found for sure",
+                "spacing: voxels are {} mm long, and {} mm at most in the training images, so nothing is `found`",
                 edge as f32, coarsest as f32
             )
-        })
+        });
+        let unlike = (!self.unlike.is_empty()).then(|| {
+            format!(
+                "voxels: what the best box of {} shows is unlike the training images ({}): is the image of another kind, or not of this part of the body?",
+                self.unlike.join(", "),
+                self.modality
+            )
+        });
+        coarser.into_iter().chain(unlike).collect()
     }
 }

@@ -71,8 +71,10 @@ pub struct LandmarkDetection {
 impl Detection {
     /// Takes back that it is found, whatever its score.
     fn doubt(&mut self) {
-        self.trace.at_most = Some(Status::Doubtful);
-        self.status = Status::Doubtful;
+        if self.status != Status::Absent {
+            self.trace.at_most = Some(Status::Doubtful);
+            self.status = Status::Doubtful;
+        }
     }
 
     /// The box, then its landmarks, as plain data; absent structures get no position. A box that was
@@ -299,10 +301,10 @@ impl Model {
             let (structure, certainty) = (&self.structures[s], self.certainty.get(s));
             let on = &prepared[n];
             check_pose(&structure.name, &detection.pose)?;
-            if detection.status != Status::Absent && image.is_outside(detection.pose.center) {
+            let is_outside = image.is_outside(detection.pose.center);
+            if kind.is_other(backend, &on.image, structure, &detection.pose)? || is_outside {
                 detection.doubt();
             }
-            kind.doubt(backend, &on.image, structure, &mut detection)?;
             detection.visible = detection.pose.visible_share(image);
             detection.precision =
                 certainty.map(|c| c.precision(detection.pose.size_mm, spacing_mm));

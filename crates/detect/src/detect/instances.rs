@@ -58,7 +58,9 @@ impl Model {
         // Of those that are not found the surest tells.
         let tells = |n: usize, detection: &Detection| n == 0 || detection.status == Status::Found;
         for (_, detection) in detections.iter_mut().enumerate().filter(|(n, d)| tells(*n, d)) {
-            kind.doubt(backend, &on.image, structure, detection)?;
+            if kind.is_other(backend, &on.image, structure, &detection.pose)? {
+                detection.doubt();
+            }
         }
         let warnings = kind.warnings();
         let mut explanations = Vec::new();

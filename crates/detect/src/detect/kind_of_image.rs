@@ -1,10 +1,9 @@
 //! Whether an image is of the kind that the model was trained on.
 
 use crate::DetectError;
-use crate::detect::Detection;
 use crate::model::{Model, StructureModel};
 use pbt_tree::Backend;
-use pbt_volume::{Geometry, Status};
+use pbt_volume::{Geometry, Pose};
 
 /// Voxels may be so much longer than those of any training image.
 const COARSER: f64 = 2.0;
@@ -29,29 +28,26 @@ impl<'a> KindOfImage<'a> {
         }
     }
 
-    /// Makes a detection doubtful where the image has far larger voxels than any training image, or its
-    /// box shows what none of them does.
+    /// Whether the image has far larger voxels than any training image, or a box shows what none of them
+    /// does: then it is not found for sure.
     ///
     /// # Errors
     /// [`DetectError::Device`] when the device fails.
-    pub(super) fn doubt<B: Backend>(
+    pub(super) fn is_other<B: Backend>(
         &mut self,
         backend: &B,
         image: &B::Image,
         structure: &'a StructureModel,
-        detection: &mut Detection,
-    ) -> Result<(), DetectError> {
+        pose: &Pose,
+    ) -> Result<bool, DetectError> {
         let unlike = match &structure.verification.spec.contents {
-            Some(contents) => contents.are_unlike(backend, image, &detection.pose)?,
+            Some(contents) => contents.are_unlike(backend, image, pose)?,
             None => false,
         };
         if unlike && !self.unlike.contains(&&structure.name[..]) {
             self.unlike.push(&structure.name);
         }
-        if (unlike || self.coarser_mm.is_some()) && detection.status == Status::Found {
-            detection.doubt();
-        }
-        Ok(())
+        Ok(unlike || self.coarser_mm.is_some())
     }
 
     /// For the result.

@@ -208,7 +208,10 @@ fn every_image_of_the_sets_is_read_without_a_warning() {
         let image = read_image(&file).unwrap();
         assert!(image.warnings.is_empty(), "{}: {:?}", file.display(), image.warnings);
         assert!(
-            image.volume.numbers().data().iter().any(|v| *v != image.volume.numbers().data()[0]),
+            {
+                let numbers = image.volume.numbers();
+                numbers.data().iter().any(|v| *v != numbers.data()[0])
+            },
             "{}",
             file.display()
         );

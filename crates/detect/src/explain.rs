@@ -2,7 +2,7 @@
 //! features that decided.
 
 use crate::DetectError;
-use crate::detect::Detection;
+use crate::detect::detection::Detection;
 use crate::landmarks::stage::expected;
 use crate::model::StructureModel;
 use crate::stages::classifier::PoseClassifier;

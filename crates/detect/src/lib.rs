@@ -41,8 +41,8 @@ pub use config::{
 };
 pub use data::case_list::{CaseList, ListedCase};
 pub use data::training_data::{FEWEST_CASES, TrainingData};
+pub use detect::detection::{Detection, Detections, LandmarkDetection, Trace};
 pub use detect::label_boxes::LabelMap;
-pub use detect::{Detection, Detections, LandmarkDetection, Trace};
 pub use error::DetectError;
 pub use explain::{Explanation, TreePath, Vote};
 pub use landmarks::close_up::CloseUp;

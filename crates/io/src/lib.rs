@@ -15,6 +15,7 @@ mod boxes_from_labels;
 mod boxes_from_points;
 mod channels;
 mod dataset;
+mod dataset_cases;
 mod dataset_file;
 mod dataset_writer;
 mod dicom;

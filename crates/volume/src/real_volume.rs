@@ -46,7 +46,8 @@ impl Row<'_> {
     }
 }
 
-fn word(bytes: &[u8]) -> usize {
+/// A code of two bytes.
+pub(crate) fn word(bytes: &[u8]) -> usize {
     u16::from_le_bytes([bytes[0], bytes[1]]).into()
 }
 

@@ -1,7 +1,7 @@
 //! An image without what only surrounds it.
 
 use crate::RealVolume;
-use crate::real_volume::Row;
+use crate::real_volume::{Row, word};
 use std::ops::Range;
 
 /// The image without its constant outer planes: what a program that padded, masked or resampled it
@@ -71,9 +71,7 @@ fn is_constant(image: &RealVolume, [i, j, k]: &[Range<usize>; 3]) -> bool {
     rows.all(|(j, k)| match image.part_of_row(i.clone(), j, k) {
         Row::Numbers(row) => row.iter().all(|&v| same(v)),
         Row::Bytes(row) => row.iter().all(|&code| same(table[usize::from(code)])),
-        Row::Words(row) => row
-            .chunks_exact(2)
-            .all(|code| same(table[usize::from(u16::from_le_bytes([code[0], code[1]]))])),
+        Row::Words(row) => row.chunks_exact(2).all(|code| same(table[word(code)])),
     })
 }
 

@@ -1,11 +1,11 @@
 //! Every instance of a structure that may occur several times in an image.
 
-use super::{Asked, Clock, Detections, Prepared, is_pose};
+use super::{Asked, Clock, Prepared, is_pose};
 use crate::DetectError;
 use crate::certainty::evidence::Known;
 use crate::certainty::learned::Certainty;
+use crate::detect::detection::{Detection, Detections, Trace};
 use crate::detect::kind_of_image::KindOfImage;
-use crate::detect::{Detection, Trace};
 use crate::explain::Explanation;
 use crate::model::{Model, StructureModel};
 use crate::network::row::Row;

@@ -1,7 +1,7 @@
 //! The labels about the boxes that were found.
 
 use crate::DetectError;
-use crate::detect::{Detection, Detections};
+use crate::detect::detection::{Detection, Detections};
 use crate::masks::labelling::{LabelFound, Labelling, add_probabilities};
 use crate::masks::stage::{Mask, MaskStage};
 use crate::model::Model;

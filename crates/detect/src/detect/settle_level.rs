@@ -1,7 +1,7 @@
 //! Decides, after the network's choice, at which level a chain of look-alikes (a spine) stands.
 
-use super::Trace;
 use crate::DetectError;
+use crate::detect::detection::Trace;
 use crate::log_odds::believed;
 use crate::model::Model;
 use crate::network::choice::Choice;

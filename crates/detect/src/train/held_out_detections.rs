@@ -14,7 +14,7 @@ use crate::data::folds::Folds;
 use crate::data::part::Part;
 use crate::data::pyramids::Pyramids;
 use crate::data::training_data::{FEWEST_CASES, Subjects, TrainingData};
-use crate::detect::Detection;
+use crate::detect::detection::Detection;
 use crate::masks;
 use crate::masks::held_out::HeldOutPose;
 use crate::model::{Model, Provenance, StructureModel};

@@ -1,6 +1,6 @@
 //! Whether a stage leaves cases that it has not seen farther off than it found them.
 
-use crate::detect::Detection;
+use crate::detect::detection::Detection;
 use crate::pose::shrinkage::upper_median;
 use pbt_evaluate::BoxError;
 use pbt_volume::Pose;

@@ -171,9 +171,9 @@ impl WorkingSpec {
 pub(crate) const MORE_MEMORY: &str = "crop or downsample the image, or allow more with --memory";
 
 /// The most bytes that [`WorkingSpec::pyramid`] holds at a time, for channels of so many voxels and
-/// a finest level of this shape: a slab in 12 bits, and two steps of its resampling of which each is as
-/// large as the slab or the result (a sheared image is one slab), then the result and the coarser levels; of further channels the
-/// result.
+/// a finest level of this shape: a slab in 12 bits (a sheared image is one), and two steps of its
+/// resampling of which each is as large as the slab or the result, then the result and the coarser levels;
+/// of further channels the result.
 pub(crate) fn working_bytes(image: &Geometry, finest: [usize; 3], channels: usize) -> u64 {
     let slab = if is_sheared(image) { image.len() } else { image.len().min(SLAB) } as u64;
     let image = image.len().max(1) as u64;

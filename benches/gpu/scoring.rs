@@ -128,7 +128,7 @@ fn strategies(
     }
     let v = volume(shape);
     let layout = ImageLayout { padding: Padding::Edge, haar: Some((0, radius)), channels: vec![] };
-    let image = gpu.upload(std::slice::from_ref(&v), &layout)?;
+    let image = gpu.upload(&[v.clone().into()], &layout)?;
     let classifier = make(&median_weaks(gpu, &image, shape, features, weaks, 20_000));
     let mut expected = None;
     for strategy in [Strategy::Walks, Strategy::Waves, Strategy::TiledWaves, Strategy::Paths] {
@@ -189,7 +189,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let v = volume([256; 3]);
         let layout = ImageLayout { padding: Padding::Edge, haar: None, channels: vec![0] };
         let ms = gpu.median_ms(WARM_UP, REPEATS, || {
-            gpu.upload(std::slice::from_ref(&v), &layout).expect("the device works");
+            gpu.upload(&[v.clone().into()], &layout).expect("the device works");
             Ok(())
         })?;
         row(
@@ -274,7 +274,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let v = volume([256; 3]);
     let layout = ImageLayout { padding: Padding::Edge, haar: None, channels: vec![0] };
-    let image = gpu.upload(std::slice::from_ref(&v), &layout)?;
+    let image = gpu.upload(&[v.clone().into()], &layout)?;
     let grid = BoxGrid { points: [5, 5, 5], extent: [1.2; 3] };
     let features: Vec<_> = steerable_pool(&grid, SteerableSet::Compact, &[0])
         .into_iter()

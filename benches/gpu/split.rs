@@ -18,7 +18,7 @@ use pbt_tree::{
     DeviceError, Edges, Evaluate, Haar, ImageLayout, LabelBackend, LabelForest, Layered, Patch,
     PoseSite, Score, Steerable, VoxelSite, Voxels, Weak,
 };
-use pbt_volume::{Pose, Volume};
+use pbt_volume::{Level, Pose};
 use std::path::Path;
 use std::sync::Mutex;
 use std::time::Instant;
@@ -61,7 +61,7 @@ impl Booster for Split {
 impl Device for Split {
     type Image = Both;
 
-    fn upload(&self, levels: &[Volume<u16>], layout: &ImageLayout) -> Result<Both, DeviceError> {
+    fn upload(&self, levels: &[Level], layout: &ImageLayout) -> Result<Both, DeviceError> {
         Ok(Both { cpu: Cpu.upload(levels, layout)?, gpu: self.gpu.upload(levels, layout)? })
     }
 }

@@ -2,7 +2,7 @@
 //! however often a training was interrupted.
 
 use crate::column::{MEMBERS, TEST, column};
-use crate::support::{numbers, pbt, read_json, scratch, text, tiny};
+use crate::support::{TRAINING, VOXELS, numbers, pbt, read_json, scratch, text, tiny};
 use pbt_volume::PointLps;
 use std::path::Path;
 
@@ -55,6 +55,17 @@ fn models_are_the_same_with_any_number_of_threads() {
     models.dedup();
     assert_eq!(models.len(), VARIANTS.len() + 1);
     assert_eq!(trained("", "3", &[])[0], std::fs::read(tiny().model()).unwrap());
+}
+
+/// Where memory is short for the finest levels of all images, they are in a file.
+#[test]
+fn a_model_is_the_same_where_images_are_in_a_temporary_file() {
+    let memory = 24_000_000;
+    let finest = TRAINING * 2 * VOXELS.pow(3);
+    assert!(finest > memory / 32, "{finest} bytes would be held in memory");
+    let memory = memory.to_string();
+    let stored = trained("", "2", &["--memory", &memory]);
+    assert_eq!(stored[0], std::fs::read(tiny().model()).unwrap());
 }
 
 /// Several boxes: the network and its test of the level, what neighbours say of each other's poses,

@@ -15,6 +15,9 @@ use tempfile::TempDir;
 pub(crate) const TRAINING: usize = 6;
 pub(crate) const TEST: usize = 3;
 
+/// Voxels of its images along each axis.
+pub(crate) const VOXELS: usize = 44;
+
 /// What a command left behind.
 pub(crate) struct Outcome {
     pub(crate) code: i32,
@@ -185,7 +188,7 @@ pub(crate) fn tiny_copy() -> TempDir {
 
 fn write_dataset(folder: &Path) {
     let settings = PhantomSettings {
-        voxels: 44,
+        voxels: VOXELS,
         spacing_mm: 1.8,
         ..PhantomSettings::new(PhantomModality::Ultrasound)
     };

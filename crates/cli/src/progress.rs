@@ -10,7 +10,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use pbt_detect::{DetectError, Observer};
 use pbt_io::write_atomically;
 use std::io::{IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -224,6 +224,16 @@ impl Observer for TrainingProgress {
         let Some(path) = &self.checkpoint else { return Ok(()) };
         write_atomically(path, |writer| writer.write_all(bytes))
             .map_err(|e| DetectError::Output(e.to_string()))
+    }
+
+    /// Beside the model: there is room, where folders for temporary files are often in memory.
+    fn scratch_folder(&self) -> PathBuf {
+        let folder = self.checkpoint.as_deref().and_then(Path::parent);
+        match folder.map(Path::to_owned) {
+            Some(folder) if folder.as_os_str().is_empty() => PathBuf::from("."),
+            Some(folder) => folder,
+            None => std::env::temp_dir(),
+        }
     }
 }
 

@@ -38,7 +38,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let classifier = Classifier { trees: vec![tree], eval: Evaluator::new(EvalParams::default()) };
     let layout = ImageLayout { padding: Padding::Zero, haar: Some((0, 9)), channels: vec![] };
-    let image = Cpu.upload(std::slice::from_ref(&volume), &layout)?;
+    let image = Cpu.upload(&[volume.clone().into()], &layout)?;
     let mut times: Vec<f64> = (0..9)
         .map(|_| {
             let started = Instant::now();

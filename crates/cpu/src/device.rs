@@ -3,7 +3,7 @@
 use crate::boost::CpuBooster;
 use crate::image::CpuImage;
 use pbt_tree::{BinnedMatrix, BoostParams, Booster, Device, DeviceError, ImageLayout, Weak};
-use pbt_volume::Volume;
+use pbt_volume::Level;
 
 /// The CPU backend.
 #[derive(Debug, Clone, Copy, Default)]
@@ -24,11 +24,7 @@ impl Booster for Cpu {
 impl Device for Cpu {
     type Image = CpuImage;
 
-    fn upload(
-        &self,
-        levels: &[Volume<u16>],
-        layout: &ImageLayout,
-    ) -> Result<CpuImage, DeviceError> {
+    fn upload(&self, levels: &[Level], layout: &ImageLayout) -> Result<CpuImage, DeviceError> {
         Ok(CpuImage::new(levels, layout))
     }
 }

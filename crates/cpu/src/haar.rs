@@ -210,7 +210,7 @@ mod tests {
             let classifier = Classifier { trees: vec![tree(24)], eval: Evaluator::new(eval) };
             let layout =
                 ImageLayout { padding: Padding::Edge, haar: Some((0, 4)), channels: vec![] };
-            let image = CpuImage::new(std::slice::from_ref(&volume), &layout);
+            let image = CpuImage::new(&[volume.clone().into()], &layout);
             let run = |threads| {
                 rayon::ThreadPoolBuilder::new()
                     .num_threads(threads)

@@ -2,7 +2,7 @@
 
 use pbt_features::ChannelVolume;
 use pbt_tree::ImageLayout;
-use pbt_volume::{Geometry, IntegralVolume, Volume};
+use pbt_volume::{Geometry, IntegralVolume, Level};
 
 /// The tables of one case.
 #[derive(Debug)]
@@ -14,12 +14,12 @@ pub struct CpuImage {
 }
 
 impl CpuImage {
-    pub(crate) fn new(levels: &[Volume<u16>], layout: &ImageLayout) -> Self {
+    pub(crate) fn new(levels: &[Level], layout: &ImageLayout) -> Self {
         Self {
             geometries: levels.iter().map(|l| l.geometry().clone()).collect(),
-            integral: layout
-                .haar
-                .map(|(level, pad)| IntegralVolume::new(&levels[level], pad, layout.padding)),
+            integral: layout.haar.map(|(level, pad)| {
+                IntegralVolume::new(&levels[level].volume(), pad, layout.padding)
+            }),
             channels: levels
                 .iter()
                 .enumerate()

@@ -37,7 +37,7 @@ pub enum DetectError {
         /// What is wrong and what to do.
         what: String,
     },
-    /// A checkpoint could not be kept.
+    /// A checkpoint or a temporary file could not be kept.
     #[error("{0}")]
     Output(String),
     /// The device failed at work.

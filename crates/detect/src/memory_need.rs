@@ -4,7 +4,7 @@ use crate::DetectError;
 use crate::model::{Model, StructureModel};
 use crate::working::spec::{MORE_MEMORY, WorkingSpec, check_grid, working_bytes, working_grid};
 use pbt_tree::ImageLayout;
-use pbt_volume::{Geometry, Pose, check_memory};
+use pbt_volume::{Geometry, Pose, check_memory, memory_limit};
 
 /// Bytes a voxel of the channels of a level: intensity and three differences.
 const CHANNELS: u64 = 8;
@@ -55,12 +55,31 @@ impl Model {
 /// it. So many times the box's own volume covers them.
 const SAMPLED_BOXES: f64 = 64.0;
 
+/// Finest levels are held in memory while they are not larger than this, all together, nor than this
+/// share of the memory that may be taken.
+const HELD: u64 = 1 << 30;
+const HELD_SHARE: u64 = 32;
+
+/// Whether a training on images of these grids keeps the finest levels of their working pyramids in
+/// a temporary file.
+pub(crate) fn is_stored<'a>(
+    images: impl Iterator<Item = &'a Geometry>,
+    working: &WorkingSpec,
+) -> bool {
+    let finest =
+        |image| working_grid(image, working.spacing_mm).map_or(0, |grid| voxels(grid.shape(), 0));
+    let voxels = images.map(finest).fold(0, u64::saturating_add);
+    voxels.saturating_mul(2 * working.channel_count() as u64)
+        > HELD.min(memory_limit() / HELD_SHARE)
+}
+
 /// Whether a training may hold the working pyramids and tables of images on these grids, all at
-/// once, with a box in each; the position stage works on the coarsest level.
+/// once, with a box in each; the position stage works on the coarsest level. Of `stored` pyramids
+/// the finest levels do not count.
 pub(crate) fn check_training<'a>(
     boxes: impl Iterator<Item = (&'a Geometry, &'a Pose)>,
     working: &WorkingSpec,
-    radius: usize,
+    (radius, stored): (usize, bool),
 ) -> Result<(), DetectError> {
     let mut bytes = 0u64;
     for (image, pose) in boxes {
@@ -71,6 +90,11 @@ pub(crate) fn check_training<'a>(
         let sampled = pose.size_mm.iter().map(|edge| edge / spacing_mm).product::<f64>();
         let sampled = CHANNELS as f64 * SAMPLED_BOXES * sampled;
         let sampled = sampled as u64 * working.channel_count() as u64;
+        let pyramid = if stored {
+            pyramid - 2 * voxels(finest, 0) * working.channel_count() as u64
+        } else {
+            pyramid
+        };
         bytes = bytes.saturating_add(pyramid + integral + channels.min(sampled));
     }
     check_memory(bytes).map_err(|error| {

@@ -65,7 +65,7 @@ pub fn train<B: Backend + LabelBackend, D: TrainingData>(
     config.check()?;
     let structures = data.structures();
     accept(data, config)?;
-    let pyramids = Pyramids::default();
+    let pyramids = Pyramids::new(observer.scratch_folder());
     let mut figures = Vec::new();
     let copies = match config.augmentation.copies {
         Some(copies) => copies,
@@ -101,6 +101,7 @@ pub fn train<B: Backend + LabelBackend, D: TrainingData>(
         &held_out.poses,
         (observer, BEFORE_MASKS),
     )?;
+    pyramids.check()?;
     trained.model.masks = masks.stages;
     trained.figures.extend(masks.figures);
     held_out.moved(&masks.moved);

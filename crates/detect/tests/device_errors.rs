@@ -12,7 +12,7 @@ use pbt_tree::{
     DeviceError, Edges, Evaluate, FeatureFamily, ImageLayout, LabelBackend, LabelForest, Layered,
     Patch, PoseSite, Score, Weak,
 };
-use pbt_volume::{Geometry, PointLps, Pose, RealVolume, Volume};
+use pbt_volume::{Geometry, Level, PointLps, Pose, RealVolume, Volume};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The CPU until so many calls are made, and then a device that is lost.
@@ -50,11 +50,7 @@ impl Booster for Failing {
 impl Device for Failing {
     type Image = CpuImage;
 
-    fn upload(
-        &self,
-        levels: &[Volume<u16>],
-        layout: &ImageLayout,
-    ) -> Result<CpuImage, DeviceError> {
+    fn upload(&self, levels: &[Level], layout: &ImageLayout) -> Result<CpuImage, DeviceError> {
         self.call()?.upload(levels, layout)
     }
 }

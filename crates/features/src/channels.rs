@@ -1,7 +1,7 @@
 //! Intensity and gradient of one pyramid level, sampled anywhere by integer trilinear
 //! interpolation.
 
-use pbt_volume::{Padding, Volume};
+use pbt_volume::{Level, Padding};
 use std::sync::OnceLock;
 
 /// Samples are this many times the stored value: three fractional bits.
@@ -26,7 +26,7 @@ type Channels = [i16; 4];
 /// part of a large image only.
 #[derive(Debug)]
 pub struct ChannelVolume {
-    level: Volume<u16>,
+    level: Level,
     /// Of the level with its border.
     shape: [usize; 3],
     /// Voxel `(0, 0, 0)` of the level lies at this index: one border voxel is added where the image
@@ -39,7 +39,7 @@ pub struct ChannelVolume {
 impl ChannelVolume {
     /// The channels of a level. Outside the image samples go on with the border voxel
     /// ([`Padding::Edge`]) or are 0 ([`Padding::Zero`]).
-    pub fn new(level: &Volume<u16>, padding: Padding) -> Self {
+    pub fn new(level: &Level, padding: Padding) -> Self {
         let border = usize::from(padding == Padding::Zero);
         let shape = level.shape().map(|n| n + 2 * border);
         let brick_counts = shape.map(|n| n.div_ceil(BRICK));
@@ -118,21 +118,32 @@ impl ChannelVolume {
     /// Intensities of a brick and the voxels around it; those beyond the bordered level are those
     /// of its border.
     fn with_neighbours(&self, first: [usize; 3]) -> Vec<i16> {
+        let shape = self.level.shape();
         // Index on the level, or none in the border.
-        let on_level = |a: usize, n: usize| {
-            let voxel = (first[a] + n).saturating_sub(1).min(self.shape[a] - 1);
-            voxel.checked_sub(self.border).filter(|&v| v < self.level.shape()[a])
-        };
-        let across = || 0..WITH_NEIGHBOURS;
-        let columns: Vec<Option<usize>> = across().map(|n| on_level(0, n)).collect();
+        let on_level = [0, 1, 2].map(|a| {
+            let place = |n: usize| {
+                let voxel = (first[a] + n).saturating_sub(1).min(self.shape[a] - 1);
+                voxel.checked_sub(self.border).filter(|&v| v < shape[a])
+            };
+            (0..WITH_NEIGHBOURS).map(place).collect::<Vec<_>>()
+        });
+        let ends = [0, 1, 2].map(|a| {
+            let mut indices = on_level[a].iter().flatten();
+            let low = indices.next().copied().unwrap_or(0);
+            (low, indices.next_back().map_or(low, |&high| high) + 1 - low)
+        });
+        let (low, across) = (ends.map(|(low, _)| low), ends.map(|(_, across)| across));
+        let block = self.level.block(low, across);
         let mut values = Vec::with_capacity(WITH_NEIGHBOURS.pow(3));
-        for k in across().map(|n| on_level(2, n)) {
-            for j in across().map(|n| on_level(1, n)) {
-                let row = j.zip(k).map(|(j, k)| &self.level.data()[self.level.offset(0, j, k)..]);
-                let value = |column: &Option<usize>| {
-                    row.zip(*column).map_or(0, |(row, i)| row[i].min(i16::MAX as u16) as i16)
+        for k in &on_level[2] {
+            for j in &on_level[1] {
+                let row = j.zip(*k).map(|(j, k)| {
+                    &block[((k - low[2]) * across[1] + j - low[1]) * across[0]..][..across[0]]
+                });
+                let value = |i: &Option<usize>| {
+                    row.zip(*i).map_or(0, |(row, i)| row[i - low[0]].min(i16::MAX as u16) as i16)
                 };
-                values.extend(columns.iter().map(value));
+                values.extend(on_level[0].iter().map(value));
             }
         }
         values
@@ -142,7 +153,7 @@ impl ChannelVolume {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pbt_volume::Geometry;
+    use pbt_volume::{Geometry, Volume};
     use proptest::prelude::*;
 
     fn volume(shape: [usize; 3]) -> Volume<u16> {
@@ -157,7 +168,7 @@ mod tests {
         fn close_to_float_trilinear(at in prop::array::uniform3(-3.0f64..36.0), zero in any::<bool>()) {
             let level = volume([34, 5, 17]);
             let padding = if zero { Padding::Zero } else { Padding::Edge };
-            let channels = ChannelVolume::new(&level, padding);
+            let channels = ChannelVolume::new(&level.clone().into(), padding);
             let fixed = at.map(|v| (v * 65536.0).floor() as i32);
             // The sampler keeps the upper 8 bits of the fraction.
             let at = fixed.map(|v| f64::from(v >> 8) / 256.0);
@@ -187,7 +198,7 @@ mod tests {
     fn gradients_are_differences_of_neighbours() {
         let level = volume([35, 4, 18]);
         for padding in [Padding::Edge, Padding::Zero] {
-            let channels = ChannelVolume::new(&level, padding);
+            let channels = ChannelVolume::new(&level.clone().into(), padding);
             Volume::from_fn(level.geometry().clone(), |i, j, k| {
                 let at = |di: i64, dj: i64, dk: i64| {
                     let p = [i as i64 + di, j as i64 + dj, k as i64 + dk];
@@ -211,8 +222,11 @@ mod tests {
     #[test]
     fn far_outside_is_the_border_or_zero() {
         let level = volume([6, 5, 4]);
-        let channels = ChannelVolume::new(&level, Padding::Edge);
+        let channels = ChannelVolume::new(&level.clone().into(), Padding::Edge);
         assert_eq!(channels.sample([i32::MAX, 0, 0]), channels.sample([5 << 16, 0, 0]));
-        assert_eq!(ChannelVolume::new(&level, Padding::Zero).sample([i32::MIN, 0, 0]), [0; 4]);
+        assert_eq!(
+            ChannelVolume::new(&level.clone().into(), Padding::Zero).sample([i32::MIN, 0, 0]),
+            [0; 4]
+        );
     }
 }

@@ -275,7 +275,7 @@ mod tests {
     fn types_of_a_ramp() {
         let geometry = Geometry::isotropic([40, 40, 40], 1.0).unwrap();
         let level = Volume::from_fn(geometry, |i, j, _| (20 * i + 10 * j) as u16);
-        let levels = [ChannelVolume::new(&level, Padding::Edge)];
+        let levels = [ChannelVolume::new(&level.clone().into(), Padding::Edge)];
         let pose = Pose {
             center: PointLps::new(20.0, 20.0, 20.0),
             orientation: rotation_from_vector(Vector3::new(0.0, 0.0, std::f64::consts::FRAC_PI_2)),

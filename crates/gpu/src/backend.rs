@@ -14,7 +14,7 @@ use pbt_tree::{
     Evaluate, FeatureFamily, Haar, ImageLayout, Patch, PoseSite, Score, Steerable, VoxelSite,
     Voxels, Weak,
 };
-use pbt_volume::{Pose, Volume};
+use pbt_volume::{Level, Pose};
 
 /// A family of features on the device.
 pub(crate) trait DeviceFamily: FeatureFamily {
@@ -118,11 +118,7 @@ impl Booster for Gpu {
 impl Device for Gpu {
     type Image = GpuImage;
 
-    fn upload(
-        &self,
-        levels: &[Volume<u16>],
-        layout: &ImageLayout,
-    ) -> Result<GpuImage, DeviceError> {
+    fn upload(&self, levels: &[Level], layout: &ImageLayout) -> Result<GpuImage, DeviceError> {
         Ok(self.images.upload(&self.device, levels, layout)?)
     }
 }

@@ -4,7 +4,7 @@ use crate::channels::{Channels, ChannelsKernels, DeviceChannels, bordered};
 use crate::device::{Context, GpuError, Resident};
 use crate::integral::{Integral, IntegralKernels};
 use pbt_tree::ImageLayout;
-use pbt_volume::{Geometry, Volume};
+use pbt_volume::{Geometry, Level, Volume};
 use std::sync::Arc;
 
 /// A case: its voxels on the host, and a claim to tables on the device. These are made when it is
@@ -15,7 +15,7 @@ pub struct GpuImage {
     resident: Arc<Resident<Tables>>,
     pub(crate) geometries: Vec<Geometry>,
     /// Finest first; they share their voxels with the caller's.
-    levels: Vec<Volume<u16>>,
+    levels: Vec<Level>,
     layout: ImageLayout,
 }
 
@@ -54,7 +54,7 @@ impl GpuImage {
         let integral = self.layout.haar.map_or(0, |(level, pad)| {
             4 * self.levels[level].shape().map(|n| n + 2 * pad + 1).iter().product::<usize>()
         });
-        let channels = |(_, level): (usize, &Volume<u16>)| {
+        let channels = |(_, level): (usize, &Level)| {
             8 * bordered(level.shape(), self.layout.padding).iter().product::<usize>()
         };
         integral
@@ -118,7 +118,7 @@ impl Images {
     pub(crate) fn upload(
         &self,
         device: &Context,
-        levels: &[Volume<u16>],
+        levels: &[Level],
         layout: &ImageLayout,
     ) -> Result<GpuImage, GpuError> {
         let image = GpuImage {
@@ -146,21 +146,18 @@ impl Images {
     fn make(
         &self,
         device: &Context,
-        levels: &[Volume<u16>],
+        levels: &[Level],
         layout: &ImageLayout,
     ) -> Result<Tables, GpuError> {
         let mut tables = Tables { integral: None, channels: Vec::new() };
         for (n, level) in levels.iter().enumerate() {
             let haar = layout.haar.filter(|&(l, _)| l == n);
             let channels = layout.channels.contains(&n);
-            let voxels = if haar.is_some() || channels {
-                device.upload(level.data())?
-            } else {
-                device.upload(&[])?
-            };
-            if let Some((_, pad)) = haar {
+            let volume = (haar.is_some() || channels).then(|| level.volume());
+            let voxels = device.upload(volume.as_ref().map_or(&[][..], Volume::data))?;
+            if let (Some((_, pad)), Some(volume)) = (haar, &volume) {
                 let integral =
-                    self.integral.integral(device, &voxels, level, pad, layout.padding)?;
+                    self.integral.integral(device, &voxels, volume, pad, layout.padding)?;
                 tables.integral = Some(integral);
             }
             tables.channels.push(if channels {
@@ -222,8 +219,7 @@ mod tests {
         let images: Vec<GpuImage> = volumes
             .iter()
             .map(|v| {
-                let levels = std::slice::from_ref(v);
-                gpu.images.upload(&gpu.device, levels, &layout).expect("an image")
+                gpu.images.upload(&gpu.device, &[v.clone().into()], &layout).expect("an image")
             })
             .collect();
         let all: usize = images.iter().map(GpuImage::bytes).sum();

@@ -11,7 +11,7 @@ use pbt_tree::{
     Patch, PoseSite, Score, Steerable, Tree, VoxelSite, Voxels, Weak, best_indices,
 };
 use pbt_volume::{
-    Geometry, IntegralVolume, MOST_CHANNELS, Padding, PointLps, Pose, Pyramid, Volume,
+    Geometry, IntegralVolume, Level, MOST_CHANNELS, Padding, PointLps, Pose, Pyramid, Volume,
     rotation_from_vector,
 };
 use rand_chacha::ChaCha8Rng;
@@ -156,7 +156,7 @@ fn integral_volumes_cuda() {
                 let v = volume(&mut rng, shape);
                 let expected = IntegralVolume::new(&v, pad, padding);
                 let layout = ImageLayout { padding, haar: Some((0, pad)), channels: vec![] };
-                let image = gpu.upload(std::slice::from_ref(&v), &layout).expect(WORKS);
+                let image = gpu.upload(&[v.clone().into()], &layout).expect(WORKS);
                 let found = gpu.read_table(&image).expect("a table");
                 assert!(found == expected.table(), "{shape:?}, pad {pad}, {padding:?}");
             }
@@ -165,7 +165,7 @@ fn integral_volumes_cuda() {
 }
 
 /// Levels of a pyramid.
-fn levels(rng: &mut ChaCha8Rng, shape: [usize; 3]) -> Vec<Volume<u16>> {
+fn levels(rng: &mut ChaCha8Rng, shape: [usize; 3]) -> Vec<Level> {
     Pyramid::new(volume(rng, shape), 3).volumes().to_vec()
 }
 
@@ -216,7 +216,7 @@ fn haar_responses_cuda() {
         };
         let cpu_images: Vec<_> = volumes
             .iter()
-            .map(|v| Cpu.upload(std::slice::from_ref(v), &layout).expect(WORKS))
+            .map(|v| Cpu.upload(&[v.clone().into()], &layout).expect(WORKS))
             .collect();
         let (mut expected, mut found) = (Vec::new(), Vec::new());
         respond(&mut expected, &|out| {
@@ -227,7 +227,7 @@ fn haar_responses_cuda() {
             gpu = gpu.with_image_limit(limit);
             let gpu_images: Vec<_> = volumes
                 .iter()
-                .map(|v| gpu.upload(std::slice::from_ref(v), &layout).expect(WORKS))
+                .map(|v| gpu.upload(&[v.clone().into()], &layout).expect(WORKS))
                 .collect();
             respond(&mut found, &|out| {
                 gpu.responses(&gpu_images.iter().collect::<Vec<_>>(), &Haar, &features, &sites, out)
@@ -260,8 +260,8 @@ fn dense_scores_cuda() {
         let padding = if radius % 2 == 0 { Padding::Zero } else { Padding::Edge };
         let layout = ImageLayout { padding, haar: Some((0, radius)), channels: vec![] };
         let (cpu_image, gpu_image) = (
-            Cpu.upload(std::slice::from_ref(&v), &layout).expect(WORKS),
-            gpu.upload(std::slice::from_ref(&v), &layout).expect(WORKS),
+            Cpu.upload(&[v.clone().into()], &layout).expect(WORKS),
+            gpu.upload(&[v.clone().into()], &layout).expect(WORKS),
         );
         for eval in EVALS {
             // A tree that sends everything both ways has 2^depth leaves a sample.
@@ -323,8 +323,8 @@ fn hard_forests_of_thresholds_cuda() {
         let layout =
             ImageLayout { padding: Padding::Edge, haar: Some((0, radius)), channels: vec![] };
         let (cpu_image, gpu_image) = (
-            Cpu.upload(std::slice::from_ref(&v), &layout).expect(WORKS),
-            gpu.upload(std::slice::from_ref(&v), &layout).expect(WORKS),
+            Cpu.upload(&[v.clone().into()], &layout).expect(WORKS),
+            gpu.upload(&[v.clone().into()], &layout).expect(WORKS),
         );
         let mut c = classifier(&mut rng, trees, depth, 1, features.len(), 60_000, EvalParams::HARD);
         for weak in c.trees.iter_mut().flat_map(|t| &mut t.weaks) {
@@ -523,7 +523,7 @@ fn full_memory_ends_the_computation_cuda() {
     let gpu = gpu.with_memory_limit(1 << 16);
     let v = volume(&mut fresh_rng(), [64, 64, 64]);
     let layout = ImageLayout { padding: Padding::Edge, haar: Some((0, 3)), channels: vec![] };
-    let ended = gpu.upload(std::slice::from_ref(&v), &layout).err();
+    let ended = gpu.upload(&[v.clone().into()], &layout).err();
     match ended.as_ref().and_then(|error| error.get_ref().downcast_ref()) {
         Some(GpuError::OutOfMemory { asked, free }) => assert!(asked > free && *free <= 1 << 16),
         other => panic!("{other:?}"),

@@ -6,7 +6,7 @@ use crate::{
     Score, Steerable, Weak, best_indices, margins_from_responses,
 };
 use pbt_features::BoxGrid;
-use pbt_volume::{Padding, Volume};
+use pbt_volume::{Level, Padding};
 use serde::{Deserialize, Serialize};
 
 /// Which tables an uploaded case needs.
@@ -33,11 +33,7 @@ pub trait Device: Booster {
     ///
     /// # Errors
     /// [`DeviceError`] when the device fails.
-    fn upload(
-        &self,
-        levels: &[Volume<u16>],
-        layout: &ImageLayout,
-    ) -> Result<Self::Image, DeviceError>;
+    fn upload(&self, levels: &[Level], layout: &ImageLayout) -> Result<Self::Image, DeviceError>;
 }
 
 /// A device that computes a family of features: responses and scores, and, where it has better ways

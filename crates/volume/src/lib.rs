@@ -12,6 +12,7 @@ mod digest;
 mod geometry;
 mod integral;
 mod intensity;
+mod level;
 mod memory;
 mod nearest;
 mod plane;
@@ -20,6 +21,7 @@ mod pyramid;
 mod random;
 mod real_volume;
 mod resample;
+mod scratch;
 mod structure;
 mod system_memory;
 mod taps;
@@ -37,6 +39,7 @@ pub use digest::{hex, sha256, sha256_hex};
 pub use geometry::{Geometry, GeometryError, PointLps, VoxelIndex};
 pub use integral::IntegralVolume;
 pub use intensity::{IntensityError, IntensityPolicy, IntensityRange, MAX_INTENSITY, Quantised};
+pub use level::Level;
 pub use memory::{
     NotEnoughMemory, check_memory, check_memory_limit, memory_limit, memory_seen, set_memory_limit,
     try_zeroed,
@@ -51,6 +54,7 @@ pub use pyramid::{Pyramid, downsample2};
 pub use random::Random;
 pub use real_volume::RealVolume;
 pub use resample::{Padding, SLAB, Source, resample};
+pub use scratch::{Scratch, StoredVolume};
 pub use structure::{
     Instances, LANDMARKS_BOX, MOST_CHANNELS, MOST_STRUCTURES, StructureKind, StructureSpec,
 };

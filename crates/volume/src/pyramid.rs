@@ -1,7 +1,9 @@
 //! Coarser levels of a volume by halving.
 
-use crate::{Geometry, Volume, VoxelIndex};
+use crate::{Geometry, Level, Scratch, Volume, VoxelIndex};
 use rayon::prelude::*;
+use std::io;
+use std::sync::Arc;
 
 /// Half the resolution: each new voxel is the mean of 2×2×2 voxels, `(sum + 4) >> 3`; at odd ends
 /// the last voxel is repeated. The shape is halved and rounded up, and the centre of the new voxel
@@ -32,7 +34,7 @@ pub fn downsample2(v: &Volume<u16>) -> Volume<u16> {
 /// channels a level has a volume of each, all on one grid.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pyramid {
-    volumes: Vec<Volume<u16>>,
+    volumes: Vec<Level>,
     channels: usize,
 }
 
@@ -48,16 +50,30 @@ impl Pyramid {
     /// Without channels.
     pub fn of_channels(finest: Vec<Volume<u16>>, levels: usize) -> Self {
         assert!(!finest.is_empty(), "an image has a channel");
-        Self { channels: finest.len(), volumes: finest }.with_levels(levels)
+        let channels = finest.len();
+        Self { volumes: finest.into_iter().map(Level::from).collect(), channels }
+            .with_levels(levels)
     }
 
     /// The same with `levels` levels at least.
     pub fn with_levels(&self, levels: usize) -> Self {
         let mut all = self.volumes.clone();
         while all.len() < levels * self.channels {
-            all.push(downsample2(&all[all.len() - self.channels]));
+            all.push(downsample2(&all[all.len() - self.channels].volume()).into());
         }
         Self { volumes: all, channels: self.channels }
+    }
+
+    /// The same with its finest level in a file, which is most of it.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn stored(&self, scratch: &Arc<Scratch>) -> io::Result<Self> {
+        let mut volumes = self.volumes.clone();
+        for volume in &mut volumes[..self.channels] {
+            *volume = volume.stored(scratch)?;
+        }
+        Ok(Self { volumes, ..*self })
     }
 
     /// Number of levels.
@@ -71,12 +87,12 @@ impl Pyramid {
     }
 
     /// Level after level, finest first, the channels of each one after the other.
-    pub fn volumes(&self) -> &[Volume<u16>] {
+    pub fn volumes(&self) -> &[Level] {
         &self.volumes
     }
 
     /// The channels of a level, 0 the finest.
-    pub fn level(&self, level: usize) -> &[Volume<u16>] {
+    pub fn level(&self, level: usize) -> &[Level] {
         &self.volumes[level * self.channels..][..self.channels]
     }
 
@@ -122,10 +138,12 @@ mod tests {
     fn levels_halve() {
         let v = Volume::filled(Geometry::isotropic([9, 4, 1], 1e9).unwrap(), 4095u16);
         let pyramid = Pyramid::new(v.clone(), 4);
-        assert_eq!(pyramid.level(0), std::slice::from_ref(&v));
-        let shapes: Vec<_> = pyramid.volumes().iter().map(Volume::shape).collect();
+        assert_eq!(pyramid.level(0), [Level::from(v.clone())]);
+        let shapes: Vec<_> = pyramid.volumes().iter().map(Level::shape).collect();
         assert_eq!(shapes, [[9, 4, 1], [5, 2, 1], [3, 1, 1], [2, 1, 1]]);
-        assert!(pyramid.volumes().iter().all(|level| level.data().iter().all(|&v| v == 4095)));
+        assert!(
+            pyramid.volumes().iter().all(|level| level.volume().data().iter().all(|&v| v == 4095))
+        );
         assert_eq!(Pyramid::new(v, 0).levels(), 1);
     }
 
@@ -144,5 +162,23 @@ mod tests {
             assert!((0..3).all(|level| both.level(level)[c] == alone.level(level)[0]));
             assert_eq!(both.geometry(2), alone.geometry(2));
         }
+    }
+
+    #[test]
+    fn a_stored_pyramid_is_the_same() {
+        let v = Volume::from_fn(Geometry::isotropic([9, 4, 6], 1.0).unwrap(), |i, j, k| {
+            (i * 31 + j * 7 + k) as u16
+        });
+        let folder = tempfile::tempdir().unwrap();
+        let scratch = Arc::new(Scratch::new(folder.path()).unwrap());
+        let held = Pyramid::of_channels(vec![v.clone(), v], 2);
+        let stored = held.stored(&scratch).unwrap();
+        let is_stored = |level: &Level| matches!(level, Level::Stored(_));
+        assert_eq!(
+            stored.volumes().iter().map(is_stored).collect::<Vec<_>>(),
+            [true, true, false, false]
+        );
+        assert_eq!(stored, held);
+        assert_eq!(stored.with_levels(4), held.with_levels(4));
     }
 }

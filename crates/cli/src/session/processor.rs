@@ -9,7 +9,7 @@ use pbt_tree::{
     DeviceError, Edges, Evaluate, FeatureFamily, ImageLayout, LabelBackend, LabelForest,
     LabelMatrix, Layered, Patch, PoseSite, Score, Split, SplitTask, Splitter, Weak,
 };
-use pbt_volume::Volume;
+use pbt_volume::Level;
 
 /// What computes.
 pub(crate) enum Processor {
@@ -72,7 +72,7 @@ impl Booster for Processor {
 impl Device for Processor {
     type Image = Image;
 
-    fn upload(&self, levels: &[Volume<u16>], layout: &ImageLayout) -> Result<Image, DeviceError> {
+    fn upload(&self, levels: &[Level], layout: &ImageLayout) -> Result<Image, DeviceError> {
         Ok(match self {
             Self::Cpu(cpu) => On::Cpu(cpu.upload(levels, layout)?),
             Self::Gpu(gpu) => On::Gpu(gpu.upload(levels, layout)?),

@@ -1,15 +1,25 @@
 //! Working pyramids of training cases, kept while structure after structure asks for the same grid.
+//! Where they are large, their finest levels are kept in a temporary file: of these a training sees
+//! little.
 
 use crate::DetectError;
 use crate::data::training_data::TrainingData;
+use crate::memory_need::is_stored;
 use crate::working::spec::WorkingSpec;
-use pbt_volume::{Geometry, Pyramid};
-use std::collections::BTreeMap;
+use pbt_volume::{Geometry, Pyramid, Scratch};
+use rayon::prelude::*;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
+/// Images of more voxels are read one after the other: side by side, threads would hold as many at a
+/// time.
+const LARGE: usize = 1 << 26;
+
 /// The pyramids of one working grid: those of the structure in training, which holds them anyway.
-#[derive(Default)]
 pub(crate) struct Pyramids {
+    /// Where the temporary file may be.
+    folder: PathBuf,
     kept: Mutex<Kept>,
 }
 
@@ -18,14 +28,76 @@ struct Kept {
     working: Option<WorkingSpec>,
     /// By name of the case: the grids on which it was placed, by itself and as copies.
     by_case: BTreeMap<String, Vec<(Geometry, Arc<Pyramid>)>>,
+    /// Holds the finest levels of large pyramids.
+    scratch: Option<Arc<Scratch>>,
 }
 
 impl Pyramids {
+    /// None yet.
+    pub(crate) fn new(folder: PathBuf) -> Self {
+        Self { folder, kept: Mutex::default() }
+    }
+
+    /// What goes wrong while voxels are read from the temporary file is told here, not where they are
+    /// sampled: nothing that was learned since the last time counts then.
+    ///
+    /// # Errors
+    /// [`DetectError::Output`].
+    pub(crate) fn check(&self) -> Result<(), DetectError> {
+        let scratch = self.lock().scratch.clone();
+        scratch.map_or(Ok(()), |scratch| scratch.check()).map_err(|e| self.failed(&e))
+    }
+
+    fn failed(&self, error: &dyn std::fmt::Display) -> DetectError {
+        let what = format!("a temporary file: {error} (is the disk full?)");
+        DetectError::Output(format!("{}: {what}", self.folder.display()))
+    }
+
+    /// The file of finest levels, which is made where there is none.
+    fn scratch(&self) -> Result<Arc<Scratch>, DetectError> {
+        let mut kept = self.lock();
+        if let Some(scratch) = &kept.scratch {
+            return Ok(scratch.clone());
+        }
+        let scratch = Arc::new(Scratch::new(&self.folder).map_err(|e| self.failed(&e))?);
+        kept.scratch = Some(scratch.clone());
+        Ok(scratch)
+    }
+
+    /// The working pyramids of these cases, each of which may come several times.
+    ///
+    /// # Errors
+    /// Whatever reading an image gives, an image that cannot be used, and [`DetectError::Interrupted`]
+    /// where that is so.
+    pub(crate) fn get_all<D: TrainingData>(
+        &self,
+        data: &D,
+        cases: impl Iterator<Item = usize>,
+        working: &WorkingSpec,
+        interrupted: impl Fn() -> bool + Sync,
+    ) -> Result<BTreeMap<usize, Arc<Pyramid>>, D::Error> {
+        let pyramid = |&case: &usize| {
+            if interrupted() {
+                return Err(DetectError::Interrupted.into());
+            }
+            Ok((case, self.get(data, case, working)?))
+        };
+        let is_large = |case: &usize| data.list().geometry(*case).len() > LARGE;
+        let cases: BTreeSet<usize> = cases.collect();
+        let (large, small): (Vec<usize>, Vec<usize>) = cases.into_iter().partition(is_large);
+        let mut pyramids: BTreeMap<usize, Arc<Pyramid>> =
+            small.par_iter().map(pyramid).collect::<Result<_, D::Error>>()?;
+        for case in &large {
+            pyramids.extend([pyramid(case)?]);
+        }
+        Ok(pyramids)
+    }
+
     /// The working pyramid of a case.
     ///
     /// # Errors
     /// Whatever reading the image gives, and an image that cannot be used.
-    pub(crate) fn get<D: TrainingData>(
+    fn get<D: TrainingData>(
         &self,
         data: &D,
         case: usize,
@@ -37,7 +109,12 @@ impl Pyramids {
         }
         let unusable =
             |e: DetectError| DetectError::training(format!("case {name}"), e.to_string());
-        let pyramid = Arc::new(working.pyramid(&data.channels(case)?).map_err(unusable)?);
+        let mut pyramid = working.pyramid(&data.channels(case)?).map_err(unusable)?;
+        let list = data.list();
+        if is_stored((0..list.len()).map(|case| list.geometry(case)), working) {
+            pyramid = pyramid.stored(&self.scratch()?).map_err(|e| self.failed(&e))?;
+        }
+        let pyramid = Arc::new(pyramid);
         if data.shows_its_origin(case) {
             let placed = (geometry.clone(), pyramid.clone());
             self.lock().by_case.entry(name.to_owned()).or_default().push(placed);
@@ -71,7 +148,7 @@ impl Pyramids {
     ) -> Option<Arc<Pyramid>> {
         let mut kept = self.lock();
         if !kept.working.as_ref().is_some_and(|other| other.is_same_grid(working)) {
-            *kept = Kept { working: Some(working.clone()), by_case: BTreeMap::new() };
+            *kept = Kept { working: Some(working.clone()), ..Kept::default() };
         }
         let (_, pyramid) = kept.by_case.get(name)?.iter().find(|(other, _)| other == geometry)?;
         Some(pyramid.clone())
@@ -87,7 +164,6 @@ mod tests {
     use super::*;
     use crate::data::case_list::CaseList;
     use pbt_volume::{IntensityPolicy, Padding, RealVolume, Volume};
-    use rayon::prelude::*;
 
     /// Images of 64³ voxels without annotations.
     struct Images {
@@ -128,10 +204,10 @@ mod tests {
         };
         let pool = rayon::ThreadPoolBuilder::new().num_threads(8).build().unwrap();
         for _ in 0..8 {
-            let pyramids = Pyramids::default();
+            let pyramids = Pyramids::new(std::env::temp_dir());
             let levels = |wanted: usize| -> Vec<usize> {
-                let get = |case| pyramids.get(&data, case, &working(wanted)).unwrap();
-                (0..24).into_par_iter().map(|case| get(case).levels()).collect()
+                let all = pyramids.get_all(&data, 0..24, &working(wanted), || false).unwrap();
+                all.values().map(|pyramid| pyramid.levels()).collect()
             };
             assert_eq!(pool.install(|| levels(1)), [1; 24]);
             assert_eq!(pool.install(|| levels(4)), [4; 24]);

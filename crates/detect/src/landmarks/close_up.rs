@@ -106,6 +106,7 @@ mod tests {
             }
             assert_eq!(part.levels(), 3);
             for (part, whole) in part.volumes().iter().zip(whole.volumes()) {
+                let (part, whole) = (part.volume(), whole.volume());
                 let [ni, nj, nk] = part.shape();
                 let first = whole
                     .geometry()

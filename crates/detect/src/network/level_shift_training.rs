@@ -15,7 +15,6 @@ use pbt_features::BoxGrid;
 use pbt_linear::{LinearMap, RegressionProblem};
 use pbt_tree::{Backend, ImageLayout, Patch, PoseSite};
 use pbt_volume::Pose;
-use rayon::prelude::*;
 
 /// Context: a cube of this edge, in D, with so many points along it: what lies beyond the chain is
 /// seen, at a third of D.
@@ -76,13 +75,11 @@ pub(crate) fn train<'d, B: Backend, D: TrainingData>(
         }
         let layout =
             ImageLayout { padding: working.padding, haar: None, channels: working.volumes() };
-        let pyramids = whole
-            .par_iter()
-            .map(|&(case, _)| pyramids.get(data, case, working))
-            .collect::<Result<Vec<_>, D::Error>>()?;
-        let images: Vec<B::Image> = pyramids
+        let shown = whole.iter().map(|(case, _)| *case);
+        let pyramids = pyramids.get_all(data, shown, working, || false)?;
+        let images: Vec<B::Image> = whole
             .iter()
-            .map(|pyramid| Ok(backend.upload(pyramid.volumes(), &layout)?))
+            .map(|(case, _)| Ok(backend.upload(pyramids[case].volumes(), &layout)?))
             .collect::<Result<_, DetectError>>()?;
         let chain = Chain {
             backend,

@@ -100,7 +100,7 @@ impl PositionStage {
                 })
                 .collect();
             for (copy, volume) in resampled {
-                images.push(backend.upload(&[volume], &layout.at_level_0())?);
+                images.push(backend.upload(&[volume.into()], &layout.at_level_0())?);
                 copied.push(copy);
             }
         }
@@ -242,7 +242,7 @@ fn copy(
 ) -> Volume<u16> {
     let stored = &case.pyramid.level(level)[channel];
     if number == 0 && !prior.any_orientation {
-        return stored.clone();
+        return stored.volume();
     }
     // Turned about the middle of the image, shifted by part of a voxel, from the next finer level.
     let rotation = if prior.any_orientation {
@@ -263,7 +263,7 @@ fn copy(
     let half = Vector3::from_fn(|a, _| (shape[a] as f64 - 1.0) / 2.0);
     let origin = PointLps(geometry.center().0 - matrix * (half + shift));
     let grid = Geometry::new(shape, matrix, origin).unwrap_or_else(|_| geometry.clone());
-    resample(&case.pyramid.level(level.saturating_sub(1))[channel], &grid, working.padding)
+    resample(&case.pyramid.level(level.saturating_sub(1))[channel].volume(), &grid, working.padding)
 }
 
 /// What is drawn from a resampled case; the truth stays where it is in LPS.

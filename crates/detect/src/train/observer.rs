@@ -2,6 +2,7 @@
 
 use super::mirror_trial::Gain;
 use crate::DetectError;
+use std::path::PathBuf;
 use std::time::Instant;
 
 /// Watches a training and may end it.
@@ -17,6 +18,11 @@ pub trait Observer: Sync {
     /// # Errors
     /// What kept the bytes from being written; it ends the training.
     fn checkpoint(&self, bytes: &[u8]) -> Result<(), DetectError>;
+
+    /// Where a temporary file may be that is as large as all images together.
+    fn scratch_folder(&self) -> PathBuf {
+        std::env::temp_dir()
+    }
 }
 
 /// What a stage took and reached on the training cases.

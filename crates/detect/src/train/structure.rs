@@ -8,7 +8,7 @@ use crate::data::look_alikes::look_alikes;
 use crate::data::other_instances::{OtherInstances, divided};
 use crate::data::pyramids::Pyramids;
 use crate::data::training_data::{Annotated, Subjects, TrainingData, is_flat};
-use crate::memory_need::check_training;
+use crate::memory_need::{check_training, is_stored};
 use crate::model::file::file_bytes;
 use crate::model::unfinished::StructureCheckpoint;
 use crate::model::{Provenance, StructureModel};
@@ -25,15 +25,8 @@ use crate::working::choice::working_spec;
 use crate::working::spec::{ChannelSpec, WorkingSpec, check_window};
 use pbt_evaluate::BoxError;
 use pbt_tree::{Backend, ImageLayout};
-use pbt_volume::{PointLps, Pose, Pyramid};
-use rayon::prelude::*;
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use pbt_volume::{PointLps, Pose};
 use std::time::Instant;
-
-/// Images of more voxels are read one after the other: side by side, threads would hold as many at a
-/// time.
-const LARGE: usize = 1 << 26;
 
 /// The training of one structure among those of a data set.
 pub(super) struct StructureTraining<'a, B, D> {
@@ -229,27 +222,19 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
         let boxes =
             first_of_case.iter().map(|(case, pose)| (self.data.list().geometry(*case), pose));
         let radius = self.config.position.haar.radius;
-        check_training(boxes, working, radius)?;
-        let pyramid = |&case: &usize| {
-            if self.observer.interrupted() {
-                return Err(DetectError::Interrupted.into());
-            }
-            let id = self.data.list().id(case);
-            let unusable =
-                |e: DetectError| DetectError::training(format!("case {id}"), e.to_string());
-            let pyramid = self.pyramids.get(self.data, case, working)?;
+        let list = self.data.list();
+        let stored = is_stored((0..list.len()).map(|case| list.geometry(case)), working);
+        check_training(boxes, working, (radius, stored))?;
+        let shown = first_of_case.iter().map(|(case, _)| *case);
+        let interrupted = || self.observer.interrupted();
+        let pyramids = self.pyramids.get_all(self.data, shown, working, interrupted)?;
+        for (&case, pyramid) in &pyramids {
             let level = pyramid.geometry(working.levels - 1);
             check_window(level.shape(), (radius, is_flat(self.data)), level.spacing_mm()[0])
-                .map_err(unusable)?;
-            Ok((case, pyramid))
-        };
-        let is_large = |case: &usize| self.data.list().geometry(*case).len() > LARGE;
-        let (large, small): (Vec<usize>, Vec<usize>) =
-            first_of_case.iter().map(|(case, _)| *case).partition(is_large);
-        let mut pyramids: BTreeMap<usize, Arc<Pyramid>> =
-            small.par_iter().map(pyramid).collect::<Result<_, D::Error>>()?;
-        for case in &large {
-            pyramids.extend([pyramid(case)?]);
+                .map_err(|e| {
+                    let id = self.data.list().id(case);
+                    DetectError::training(format!("case {id}"), e.to_string())
+                })?;
         }
         let many = self.data.is_many(&own.0);
         let case = |(n, &(case, pose)): (usize, &(usize, Pose))| TrainingCase {
@@ -316,6 +301,7 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
         }
         self.begin(begins.0, begins.1)?;
         let trained = train()?;
+        self.pyramids.check()?;
         *stage(&mut checkpoints[self.index]) = Some(trained.clone());
         self.keep(checkpoints)?;
         Ok(trained)

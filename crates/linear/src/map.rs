@@ -61,6 +61,16 @@ pub struct LinearMap<W> {
 }
 
 impl<W: Weight> LinearMap<W> {
+    /// The map of every patch of so many values to as many zeros as there are outputs.
+    pub fn zero(length: usize, outputs: usize) -> Self {
+        Self {
+            means: vec![0; length],
+            weights: vec![W::nearest(0.0); outputs * length],
+            weight_bits: vec![0; outputs],
+            bias: vec![0; outputs],
+        }
+    }
+
     /// The outputs for a patch.
     pub fn apply(&self, patch: &[i16]) -> Vec<f64> {
         let length = self.means.len();

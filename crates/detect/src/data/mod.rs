@@ -5,6 +5,7 @@ pub(crate) mod case;
 pub(crate) mod case_list;
 pub(crate) mod folds;
 pub(crate) mod look_alikes;
+pub(crate) mod mirror_doubt;
 pub(crate) mod mirror_twins;
 pub(crate) mod other_instances;
 pub(crate) mod part;

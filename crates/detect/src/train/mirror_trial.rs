@@ -6,6 +6,7 @@ use crate::config::augmentation::AugmentationConfig;
 use crate::data::augmentation::Augmented;
 use crate::data::case::TrainingCase;
 use crate::data::look_alikes::look_alikes;
+use crate::data::mirror_doubt::are_unlike_originals;
 use crate::data::pyramids::Pyramids;
 use crate::data::training_data::{Subjects, TrainingData};
 use crate::pose::prior::Prior;
@@ -15,10 +16,9 @@ use crate::stages::input::StageInput;
 use crate::working::choice::working_spec;
 use pbt_tree::{Backend, ImageLayout};
 use pbt_volume::{PointLps, Pose};
-use rayon::prelude::*;
 use std::collections::BTreeMap;
 
-/// Decides whether mirrored copies are used. Landmarks in left–right pairs say that a structure is
+/// Decides whether mirrored copies are used. Not where they show what no image shows. Landmarks in left–right pairs say that a structure is
 /// symmetric; others may lie on one side, where a mirrored copy would misplace them. Without
 /// landmarks a regressor of each structure is tried with mirrored copies and without: spines gain,
 /// hippocampi of one side lose, and eight prostates cannot tell.
@@ -33,6 +33,9 @@ pub(super) fn trial<B: Backend, D: TrainingData>(
         return Ok(MirrorTrial::without_gain(false));
     }
     let mirrored = Augmented::new(data, 1, &AugmentationConfig::default(), seed)?;
+    if are_unlike_originals(&mirrored) {
+        return Ok(MirrorTrial::without_gain(false));
+    }
     if let Some(symmetric) = mirrored.symmetric() {
         return Ok(MirrorTrial::without_gain(symmetric));
     }
@@ -79,22 +82,19 @@ fn try_structure<B: Backend, D: TrainingData>(
     let middles: Vec<PointLps> = originals.iter().map(|&(case, _)| middle(case)).collect();
     let prior = Prior::new(&poses, &middles, config.orientation.orientations);
     let working = working_spec(mirrored, config, &prior)?;
-    let cases = annotated
-        .par_iter()
-        .enumerate()
-        .map(|(n, &(case, pose))| {
-            Ok(TrainingCase {
-                pyramid: pyramids.get(mirrored, case, &working)?,
-                middle: middle(case),
-                pose,
-                subject: subjects.subject(n),
-                origin: subjects.origin(n),
-                copy: mirrored.origin(case) != case,
-                look_alikes: look_alikes(&structures, structure, case),
-                others: None,
-            })
-        })
-        .collect::<Result<Vec<_>, D::Error>>()?;
+    let shown = annotated.iter().map(|&(case, _)| case);
+    let pyramids = pyramids.get_all(mirrored, shown, &working, || false)?;
+    let case = |(n, &(case, pose)): (usize, &(usize, Pose))| TrainingCase {
+        pyramid: pyramids[&case].clone(),
+        middle: middle(case),
+        pose,
+        subject: subjects.subject(n),
+        origin: subjects.origin(n),
+        copy: mirrored.origin(case) != case,
+        look_alikes: look_alikes(&structures, structure, case),
+        others: None,
+    };
+    let cases: Vec<TrainingCase> = annotated.iter().enumerate().map(case).collect();
     let layout = ImageLayout { padding: working.padding, haar: None, channels: working.volumes() };
     let images: Vec<B::Image> = cases
         .iter()

@@ -277,17 +277,16 @@ struct Nodes {
 // the words of a tile that lie at them.
 template <int BUNDLE, int CORNERS>
 __device__ __forceinline__ void join_borders(const Grid &g, const u32 *bits, const Nodes &nodes) {
-    // Two tiles touch in the same components again and again. Whoever overwrites a pair here costs
-    // others a look, no more.
+    // Two tiles touch in the same components again and again. A pair that gives way to another one
+    // here costs a look later, no more.
     __shared__ u64 seen[SEEN];
     for (u32 i = threadIdx.x; i < SEEN; i += blockDim.x) seen[i] = 0;
     __syncthreads();
     const GlobalSets sets = {nodes.parents};
     auto join_nodes = [&](u32 a, u32 b) {
         u64 pair = (u64)a << 32 | b;
-        volatile u64 *slot = seen + (a * 0x9e3779b1u ^ b * 0x85ebca6bu) / (0xffffffffu / SEEN + 1);
-        if (a == b || *slot == pair) return;
-        *slot = pair;
+        u32 slot = (a * 0x9e3779b1u ^ b * 0x85ebca6bu) / (0xffffffffu / SEEN + 1);
+        if (a == b || atomicExch(seen + slot, pair) == pair) return;
         join(sets, a, b);
     };
     const int tile_x = blockIdx.x % g.tiles[0], tile_yz = blockIdx.x / g.tiles[0];

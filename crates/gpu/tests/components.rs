@@ -3,8 +3,10 @@
 mod support;
 
 use pbt_gpu::Gpu;
+use pbt_io::read_image;
 use pbt_volume::{Components, Connectivity, Geometry, Joining, Random, Volume};
 use rand_chacha::rand_core::Rng;
+use std::path::{Path, PathBuf};
 use support::{WORKS, fresh_rng, gpu};
 
 const ALL: [Connectivity; 3] = [Connectivity::Six, Connectivity::Eighteen, Connectivity::TwentySix];
@@ -155,5 +157,35 @@ fn larger_masks_are_labelled_alike_every_time_cuda() {
         };
         let first = labels();
         assert!((0..10).all(|_| labels() == first));
+    }
+}
+
+/// What real images have above a share of their voxels.
+#[test]
+fn masks_of_real_images_cuda() {
+    let Some(gpu) = gpu() else { return };
+    let Ok(data) = std::env::var("PBT_DATA") else {
+        println!("skipped: PBT_DATA is not set");
+        return;
+    };
+    let data = Path::new(&data);
+    let mut images: Vec<PathBuf> = std::fs::read_dir(data.join("hippocampus/images"))
+        .expect("the data set is there")
+        .map(|entry| entry.expect("a file").path())
+        .collect();
+    images.sort();
+    images.truncate(5);
+    for path in images {
+        let image = read_image(&path).expect("an image").volume;
+        let shape @ [nx, ny, nz] = image.shape();
+        let mut values = Vec::new();
+        (0..ny * nz).for_each(|row| image.extend_with_row(&mut values, row % ny, row / ny));
+        let mut sorted = values.clone();
+        sorted.sort_by(f32::total_cmp);
+        for share in [0.3, 0.6, 0.9] {
+            let above = sorted[(sorted.len() as f64 * share) as usize];
+            let inside = |[i, j, k]: [usize; 3]| values[(k * ny + j) * nx + i] > above;
+            check(&gpu, &mask(shape, inside), &path.display().to_string());
+        }
     }
 }

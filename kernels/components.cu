@@ -197,7 +197,8 @@ __device__ __forceinline__ void join_tile(
     }
     __syncthreads();
 
-    // Every run gets its root for a parent.
+    // Every run gets its root for a parent. Whoever reads one at the same time finds its old parent or
+    // the root, and comes to the root from either.
     u32 own_roots = 0;
     for (u32 i = t; i < total; i += blockDim.x) {
         u32 root = root_of(sets, i);

@@ -1,66 +1,18 @@
 // Connected components of a mask; the twin of `pbt_volume`'s `components`.
 //
-// Rows become bits. A line is a row, or for 26 neighbours a beam: a bundle of 2 x 2 rows, any two of
-// whose voxels at x or at x and x + 1 touch. Runs of a line's united bits are the nodes of a union-find
-// whose roots are the smallest members; labels are then numbered by the components' first voxels in
-// memory. Minima have no order, so that neither has the result.
+// Rows become bits, and runs of lines of rows are joined within tiles in shared memory first. What is
+// left of a tile are nodes, one a component of the tile, which are joined across the borders of tiles
+// in memory. Labels are then numbered by the components' first voxels. Minima have no order, so that
+// neither has the result.
 
-#include "constants.cuh"
+#include "lines.cuh"
+#include "marks.cuh"
+#include "sets.cuh"
 
-struct Grid {
-    int nx, ny, nz;
-    int words;             // of a row: 32 voxels each
-    int lines_y, lines_z;  // lines of a plane, and planes of lines
-    int bundle;            // rows of a line along y and along z: 1 or 2
-    int corners;           // faces: 0, edges too: 1, corners too: 2
-};
+// Set in the place of a root while its tile is numbered; fewer than 2^31 voxels leave it free.
+#define IS_ROOT 0x80000000u
 
-// Fewer than 2^31 voxels have fewer than 2^32 of anything.
-__device__ __forceinline__ u32 line_words(const Grid &g) {
-    return (u32)g.lines_y * g.lines_z * g.words;
-}
-
-// The words of a row; of the last one where the grid ends before it.
-__device__ __forceinline__ const u32 *row_of(const Grid &g, const u32 *bits, int y, int z) {
-    y = min(y, g.ny - 1);
-    z = min(z, g.nz - 1);
-    return bits + ((u64)z * g.ny + y) * g.words;
-}
-
-__device__ __forceinline__ u32 united(const Grid &g, const u32 *bits, int y, int z, int word) {
-    u32 all = 0;
-    for (int dz = 0; dz < g.bundle; dz++)
-        for (int dy = 0; dy < g.bundle; dy++)
-            all |= __ldg(row_of(g, bits, y * g.bundle + dy, z * g.bundle + dz) + word);
-    return all;
-}
-
-// The voxels that are not 0 as bits, the first voxel of a row in the lowest bit of a word of its own.
-// `in_fours`: rows are whole numbers of 16 voxels.
-extern "C" __global__ void components_pack(Grid g, const u8 *voxels, int in_fours, u32 *bits) {
-    u32 n = blockIdx.x * blockDim.x + threadIdx.x;
-    if (n >= (u32)g.ny * g.nz * g.words) return;
-    int word = n % g.words, first = word * 32, count = min(32, g.nx - first);
-    const u8 *from = voxels + (u64)(n / g.words) * g.nx + first;
-    u32 out = 0;
-    if (in_fours) {
-        for (int half = 0; 16 * half < count; half++) {
-            uint4 v = __ldg((const uint4 *)from + half);
-            u32 of[4] = {v.x, v.y, v.z, v.w};
-#pragma unroll
-            for (int i = 0; i < 4; i++) {
-                // The product gathers the lowest bits of four bytes in the highest four bits.
-                u32 ones = __vcmpne4(of[i], 0) & 0x01010101u;
-                out |= (ones * 0x10204080u >> 28) << (16 * half + 4 * i);
-            }
-        }
-    } else {
-        for (int i = 0; i < count; i++) out |= (u32)(from[i] != 0) << i;
-    }
-    bits[n] = out;
-}
-
-// Exclusive sums over the threads of a block of COMPONENT_THREADS, and the sum of all.
+// Exclusive sums over the threads of a block of whole warps, and the sum of all.
 __device__ __forceinline__ u32 scan_block(u32 value, u32 &all) {
     __shared__ u32 of_warps[32];
     u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32, sum = value;
@@ -71,7 +23,7 @@ __device__ __forceinline__ u32 scan_block(u32 value, u32 &all) {
     if (lane == 31) of_warps[warp] = sum;
     __syncthreads();
     if (warp == 0) {
-        u32 of_warp = lane < COMPONENT_THREADS / 32 ? of_warps[lane] : 0;
+        u32 of_warp = lane < blockDim.x / 32 ? of_warps[lane] : 0;
         for (u32 step = 1; step < 32; step *= 2) {
             u32 before = __shfl_up_sync(~0u, of_warp, step);
             if (lane >= step) of_warp += before;
@@ -85,287 +37,320 @@ __device__ __forceinline__ u32 scan_block(u32 value, u32 &all) {
     return before;
 }
 
-// Where the runs of lines begin, a bit a place, how many begin before each word within its block, and
-// how many in each block.
-extern "C" __global__ __launch_bounds__(COMPONENT_THREADS) void components_starts(
-    Grid g, const u32 *bits, u32 *starts, u32 *before, u32 *in_blocks
-) {
-    u32 n = blockIdx.x * COMPONENT_THREADS + threadIdx.x;
-    u32 begin = 0;
-    if (n < line_words(g)) {
-        int word = n % g.words;
-        u32 line = n / g.words;
-        int y = line % g.lines_y, z = line / g.lines_y;
-        u32 here = united(g, bits, y, z, word);
-        u32 last = word > 0 ? united(g, bits, y, z, word - 1) : 0;
-        begin = here & ~(here << 1 | last >> 31);
-        starts[n] = begin;
-    }
-    u32 all, sum = scan_block(__popc(begin), all);
-    if (n < line_words(g)) before[n] = sum;
-    if (threadIdx.x == 0) in_blocks[blockIdx.x] = all;
+__device__ __forceinline__ u32 sum_of_warp(u32 value) {
+    for (u32 step = 16; step > 0; step /= 2) value += __shfl_xor_sync(~0u, value, step);
+    return value;
 }
 
-// The same of bits that are given.
-extern "C" __global__ __launch_bounds__(COMPONENT_THREADS) void components_count(
-    const u32 *bits, u32 words, u32 *before, u32 *in_blocks
-) {
-    u32 n = blockIdx.x * COMPONENT_THREADS + threadIdx.x;
-    u32 all, sum = scan_block(n < words ? __popc(bits[n]) : 0, all);
-    if (n < words) before[n] = sum;
-    if (threadIdx.x == 0) in_blocks[blockIdx.x] = all;
-}
-
-// Exclusive sums in place, then the sum of all. One block.
-extern "C" __global__ __launch_bounds__(COMPONENT_THREADS) void components_scan(
-    u32 *values, u32 count
-) {
-    u32 sum = 0;
-    for (u32 first = 0; first < count; first += COMPONENT_THREADS) {
-        u32 n = first + threadIdx.x;
-        u32 all, before = scan_block(n < count ? values[n] : 0, all);
-        if (n < count) values[n] = sum + before;
-        sum += all;
-    }
-    if (threadIdx.x == 0) values[count] = sum;
-}
-
-// Numbers the runs through; each is a set of its own. `first_voxels` are the places in memory of the
-// first voxels of runs.
-extern "C" __global__ void components_nodes(
-    Grid g, const u32 *bits, const u32 *starts, const u32 *blocks_before, u32 *before, u32 *parents,
-    u32 *first_voxels
-) {
-    u32 n = blockIdx.x * blockDim.x + threadIdx.x;
-    if (n >= line_words(g)) return;
-    int word = n % g.words;
-    u32 line = n / g.words;
-    int y = line % g.lines_y, z = line / g.lines_y;
-    u32 node = before[n] + blocks_before[n / COMPONENT_THREADS];
-    before[n] = node;
-    for (u32 left = starts[n]; left; left &= left - 1, node++) {
-        parents[node] = node;
-        int bit = __ffs(left) - 1;
-        // The rows of a bundle come one after the other in memory, so the first one with a voxel in
-        // the run decides.
-        u32 first = ~0u;
-        u32 run = ~0u << bit;
-        for (int w = word; w < g.words; w++, run = ~0u) {
-            u32 here = united(g, bits, y, z, w);
-            // The run ends before the first 0.
-            u32 ends = ~here & run;
-            if (ends) run &= (1u << (__ffs(ends) - 1)) - 1;
-            for (int row = 0; row < g.bundle * g.bundle; row++) {
-                int ry = y * g.bundle + row % g.bundle, rz = z * g.bundle + row / g.bundle;
-                if (ry >= g.ny || rz >= g.nz) continue;
-                u32 own = __ldg(row_of(g, bits, ry, rz) + w) & run;
-                if (own) first = min(first, ((u32)rz * g.ny + ry) * g.nx + 32 * w + __ffs(own) - 1);
-            }
-            // Nothing comes before what the first row of the bundle has.
-            if (ends || first / g.nx == (u32)z * g.bundle * g.ny + y * g.bundle) break;
+// The voxels of a row in a word that are not 0, as bits.
+__device__ __forceinline__ u32 pack_fours(const u8 *from, int count) {
+    u32 out = 0;
+    uint4 v[2];
+    for (int half = 0; half < 2; half++)
+        v[half] = 16 * half < count ? __ldg((const uint4 *)from + half) : make_uint4(0, 0, 0, 0);
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+        u32 of[4] = {v[half].x, v[half].y, v[half].z, v[half].w};
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            // The product gathers the lowest bits of four bytes in the highest four bits.
+            u32 ones = __vcmpne4(of[i], 0) & 0x01010101u;
+            out |= (ones * 0x10204080u >> 28) << (16 * half + 4 * i);
         }
-        first_voxels[node] = first;
     }
+    return out;
 }
 
-// Sets of nodes in memory, each known by its smallest one. A node's parent is a smaller one of its set.
-struct GlobalSets {
-    u32 *parents;
-
-    __device__ __forceinline__ u32 parent(u32 node) const { return __ldcg(parents + node); }
-};
-
-// The same in shared memory.
-struct SharedSets {
-    u32 *parents;
-
-    __device__ __forceinline__ u32 parent(u32 node) const {
-        return *(volatile u32 *)(parents + node);
-    }
-};
-
-// The smallest node of a set. May halve the way for the next: whoever joins a node at the same time
-// goes on with its old parent, which stays in the set.
-template <bool HALVE, class Sets>
-__device__ __forceinline__ u32 root_of(const Sets &sets, u32 node) {
-    u32 parent = sets.parent(node);
-    while (parent != node) {
-        u32 grandparent = sets.parent(parent);
-        if (HALVE && grandparent != parent) sets.parents[node] = grandparent;
-        node = grandparent;
-        parent = sets.parent(node);
-    }
-    return node;
-}
-
-template <class Sets>
-__device__ __forceinline__ void join(const Sets &sets, u32 a, u32 b) {
-    while (true) {
-        a = root_of<true>(sets, a);
-        b = root_of<true>(sets, b);
-        if (a == b) return;
-        u32 high = max(a, b), low = min(a, b);
-        u32 old = atomicMin(sets.parents + high, low);
-        if (old == high) return;
-        // It had got a parent in the meantime.
-        a = old;
-        b = low;
-    }
-}
-
-// Runs of a line, and how many begin before each of its words.
-struct Line {
-    const u32 *starts, *before;
-
-    // The run that holds a bit: the last that begins up to there.
-    __device__ __forceinline__ u32 node(int word, int bit) const {
-        return before[word] + __popc(__ldg(starts + word) & (~0u >> (31 - bit))) - 1;
-    }
-};
-
-// One or two rows of a line that lie towards another line.
-struct Face {
-    const u32 *first, *second;
-
-    __device__ __forceinline__ u32 at(int word) const {
-        return word < 0 ? 0 : __ldg(first + word) | __ldg(second + word);
-    }
-};
-
-// Joins the runs of two lines where bits of a face here and of one there touch in a word. Neighbouring
-// bits of a face are of one run, so one contact of many is enough.
-template <class Sets>
-__device__ __forceinline__ void join_faces(
-    const Line &here, const Line &there, const Face &face_here, const Face &face_there, int word,
-    bool corners, const Sets &sets
+// The same of all rows of a warp's lines, a voxel a lane.
+template <int BUNDLE>
+__device__ __forceinline__ Bits<BUNDLE> pack_any(
+    const Grid &g, const u8 *voxels, int y, int z, int word
 ) {
-    u32 a = face_here.at(word), b = face_there.at(word);
-    if (!(a | b)) return;
-    u32 last_a = face_here.at(word - 1), last_b = face_there.at(word - 1);
-    u32 both = a & b, before = last_a & last_b;
-    for (u32 left = both & ~(both << 1 | before >> 31); left; left &= left - 1) {
-        int bit = __ffs(left) - 1;
-        join(sets, here.node(word, bit), there.node(word, bit));
+    Bits<BUNDLE> out = {};
+    int lane = threadIdx.x % 32;
+    for (int of = 0; of < 32; of++) {
+        int x = __shfl_sync(~0u, word, of) * 32 + lane;
+        int first_y = __shfl_sync(~0u, y, of) * BUNDLE, first_z = __shfl_sync(~0u, z, of) * BUNDLE;
+#pragma unroll
+        for (int row = 0; row < BUNDLE * BUNDLE; row++) {
+            int at_y = first_y + row % BUNDLE, at_z = first_z + row / BUNDLE;
+            bool inside = x < g.nx && at_y < g.ny && at_z < g.nz;
+            u32 bits = __ballot_sync(
+                ~0u, inside && __ldg(voxels + ((u64)at_z * g.ny + at_y) * g.nx + x) != 0
+            );
+            if (lane == of) out.rows[row] = bits;
+        }
     }
-    if (!corners) return;
-    // One ends at a place, and the other begins at the next.
-    u32 a_before = a << 1 | last_a >> 31, b_before = b << 1 | last_b >> 31;
-    for (u32 left = a_before & b & ~a & ~b_before; left; left &= left - 1) {
-        int bit = __ffs(left) - 1;
-        u32 node = bit > 0 ? here.node(word, bit - 1) : here.node(word - 1, 31);
-        join(sets, node, there.node(word, bit));
-    }
-    for (u32 left = b_before & a & ~b & ~a_before; left; left &= left - 1) {
-        int bit = __ffs(left) - 1;
-        u32 node = bit > 0 ? there.node(word, bit - 1) : there.node(word - 1, 31);
-        join(sets, here.node(word, bit), node);
-    }
+    return out;
 }
 
-// Joins the runs of a line in a word with those that they touch on the lines before, where `wanted`;
-// `line(dy, dz)` are the runs of a line beside it.
-template <class Sets, class Wanted, class LineAt>
-__device__ __forceinline__ void join_line(
-    const Grid &g, const u32 *bits, int y, int z, int word, const Sets &sets, Wanted wanted,
-    LineAt line
+// Packs a mask into bits and joins what touches within a tile: a block, a thread a word. Dynamic
+// shared memory: `word_runs` numbers a thread for the runs of the tile.
+//
+// Gives `bits` [line][word][row], where runs begin (`starts` [line][word]), the places of the runs of
+// words in `run_nodes` (`before`), and in these the node of each run. Nodes are numbered as tiles come;
+// `node_count` was 0. Sets as many of `marks` to 0 as there are words of bits.
+template <int BUNDLE, int CORNERS>
+__device__ __forceinline__ void join_tile(
+    const Grid &g, const u8 *voxels, int in_fours, u32 *bits, u32 *starts, u32 *before,
+    u32 *run_nodes, u32 *parents, u32 *first_voxels, u32 *marks, u32 *node_count
 ) {
-    // The second row of a face lies beyond the first along one axis.
-    int row = y * g.bundle, plane = z * g.bundle, beside = g.bundle - 1;
-    auto face = [&](int y, int z, int dy, int dz) {
-        return Face{row_of(g, bits, y, z), row_of(g, bits, y + dy, z + dz)};
-    };
-    Line here = line(0, 0);
-    if (y > 0 && wanted(-1, 0))
-        join_faces(
-            here, line(-1, 0), face(row, plane, 0, beside), face(row - 1, plane, 0, beside), word,
-            g.corners > 0, sets
-        );
-    if (z == 0) return;
-    if (wanted(0, -1))
-        join_faces(
-            here, line(0, -1), face(row, plane, beside, 0), face(row, plane - 1, beside, 0), word,
-            g.corners > 0, sets
-        );
-    if (g.corners == 0) return;
-    if (y > 0 && wanted(-1, -1))
-        join_faces(
-            here, line(-1, -1), face(row, plane, 0, 0), face(row - 1, plane - 1, 0, 0), word,
-            g.corners > 1, sets
-        );
-    // There is a line beyond, so this one has all its rows.
-    if (y + 1 < g.lines_y && wanted(1, -1))
-        join_faces(
-            here, line(1, -1), face(row + beside, plane, 0, 0),
-            face(row + g.bundle, plane - 1, 0, 0), word, g.corners > 1, sets
-        );
-}
-
-// Lines that are joined in shared memory first, along y and z.
-struct Tile {
-    int y, z;
-};
-
-#define IS_ROOT 0x80000000u
-
-// Joins what touches within a tile: a block, a thread a word. Dynamic shared memory: a number for each
-// run that the tile may have, 16 a word.
-extern "C" __global__ __launch_bounds__(COMPONENT_THREADS) void components_tiles(
-    Grid g, Tile tile, const u32 *bits, const u32 *starts, const u32 *before, u32 *parents
-) {
+    const int ROWS = BUNDLE * BUNDLE;
     extern __shared__ u32 in_tile[];
-    __shared__ u32 firsts[COMPONENT_THREADS];  // by word, runs of the tile that begin before it
-    int line = threadIdx.x / g.words, word = threadIdx.x % g.words;
-    int in_y = line % tile.y, in_z = line / tile.y;
-    int y = blockIdx.x * tile.y + in_y, z = blockIdx.y * tile.z + in_z;
-    bool there = in_z < tile.z && y < g.lines_y && z < g.lines_z;
-    u32 n = ((u32)z * g.lines_y + y) * g.words + word;
-    u32 count = there ? __popc(starts[n]) : 0, first_node = there ? before[n] : 0;
-    u32 all, first = scan_block(count, all);
-    firsts[threadIdx.x] = first;
-    for (u32 i = first; i < first + count; i++) in_tile[i] = i;
+    __shared__ u32 rows[ROWS][TILE_WORDS];
+    __shared__ u32 starts_in[TILE_WORDS], firsts[TILE_WORDS];
+    __shared__ u32 roots, numbered, first_node;
+
+    const int t = threadIdx.x, in_x = t % g.tile[0], line = t / g.tile[0];
+    const int in_y = line % g.tile[1], in_z = line / g.tile[1];
+    const int tile_x = blockIdx.x % g.tiles[0], tile_yz = blockIdx.x / g.tiles[0];
+    const int word = tile_x * g.tile[0] + in_x;
+    const int y = tile_yz % g.tiles[1] * g.tile[1] + in_y;
+    const int z = tile_yz / g.tiles[1] * g.tile[2] + in_z;
+    const bool there = in_z < g.tile[2] && word < g.words && y < g.lines_y && z < g.lines_z;
+    const u32 n = ((u32)z * g.lines_y + y) * g.words + word;
+
+    Bits<BUNDLE> own = {};
+    if (in_fours) {
+#pragma unroll
+        for (int row = 0; row < ROWS; row++) {
+            int at_y = y * BUNDLE + row % BUNDLE, at_z = z * BUNDLE + row / BUNDLE;
+            if (there && at_y < g.ny && at_z < g.nz)
+                own.rows[row] = pack_fours(
+                    voxels + ((u64)at_z * g.ny + at_y) * g.nx + word * 32, g.nx - word * 32
+                );
+        }
+    } else {
+        own = pack_any<BUNDLE>(g, voxels, y, z, there ? word : g.words);
+    }
+    if (t == 0) roots = numbered = 0;
+#pragma unroll
+    for (int row = 0; row < ROWS; row++) rows[row][t] = own.rows[row];
     __syncthreads();
+
+    auto bits_at = [&](int at) {
+        Bits<BUNDLE> out;
+#pragma unroll
+        for (int row = 0; row < ROWS; row++) out.rows[row] = rows[row][at];
+        return out;
+    };
+    const u32 united = own.united();
+    const u32 begin = united & ~(united << 1 | (in_x > 0 ? bits_at(t - 1).united() >> 31 : 0));
+    u32 total, first = scan_block(__popc(begin), total);
+    starts_in[t] = begin;
+    firsts[t] = first;
+    const u32 first_run = blockIdx.x * (blockDim.x * g.word_runs);
+    if (there) {
+        if (BUNDLE == 1) {
+            bits[n] = own.rows[0];
+            marks[n] = 0;
+        } else {
+            ((uint4 *)bits)[n] = make_uint4(
+                own.rows[0], own.rows[1 % ROWS], own.rows[2 % ROWS], own.rows[3 % ROWS]
+            );
+            ((uint4 *)marks)[n] = make_uint4(0, 0, 0, 0);
+        }
+        starts[n] = begin;
+        before[n] = first_run + first;
+        // Marks are read four words at a time.
+        if (n + 1 == (u32)g.lines_y * g.lines_z * g.words)
+            for (int i = 0; i < 3; i++) marks[(n + 1) * ROWS + i] = 0;
+    }
+    for (u32 i = t; i < total; i += blockDim.x) in_tile[i] = i;
+    __syncthreads();
+
     SharedSets sets = {in_tile};
-    auto wanted = [&](int dy, int dz) {
-        return in_y + dy >= 0 && in_y + dy < tile.y && in_z + dz >= 0;
-    };
-    auto line_at = [&](int dy, int dz) {
-        return Line{
-            starts + ((u32)(z + dz) * g.lines_y + y + dy) * g.words,
-            firsts + ((in_z + dz) * tile.y + in_y + dy) * g.words
+    if (there) {
+        auto at = [&](int dy, int dz, int back) {
+            bool inside = in_y + dy >= 0 && in_y + dy < g.tile[1] && in_z + dz >= 0 && in_x >= back;
+            int beside = t + (dz * g.tile[1] + dy) * g.tile[0] - back;
+            return inside ? bits_at(beside) : Bits<BUNDLE>{};
         };
-    };
-    if (there) join_line(g, bits, y, z, word, sets, wanted, line_at);
+        const int LINES = CORNERS > 0 ? 4 : 2;
+        u32 left[LINES];
+#pragma unroll
+        for (int k = 0; k < LINES; k++) {
+            int beside = t + (beside_z(k) * g.tile[1] + beside_y(k)) * g.tile[0];
+            left[k] = contacts_with<BUNDLE, CORNERS>(k, at);
+            if (left[k]) left[k] = first_of_each(left[k], begin | starts_in[beside]);
+        }
+        // One loop for all, for lanes wait for each other in each.
+        int k = 0;
+        while (true) {
+#pragma unroll
+            for (int skip = 1; skip < LINES; skip++) {
+                if (left[0]) break;
+#pragma unroll
+                for (int next = 1; next < LINES; next++) left[next - 1] = left[next];
+                left[LINES - 1] = 0;
+                k++;
+            }
+            if (!left[0]) break;
+            u32 upto = left[0] ^ (left[0] - 1);
+            left[0] &= left[0] - 1;
+            int beside = t + (beside_z(k) * g.tile[1] + beside_y(k)) * g.tile[0];
+            join(
+                sets, first + __popc(begin & upto) - 1,
+                firsts[beside] + __popc(starts_in[beside] & upto) - 1
+            );
+        }
+    }
     __syncthreads();
-    for (u32 i = first; i < first + count; i++) in_tile[i] = root_of<false>(sets, i);
+
+    // Every run gets its root for a parent. Whoever reads one at the same time finds its old parent or
+    // the root, and comes to the root from either.
+    u32 own_roots = 0;
+    for (u32 i = t; i < total; i += blockDim.x) {
+        u32 root = root_of(sets, i);
+        if (root == i)
+            own_roots++;
+        else
+            in_tile[i] = root;
+    }
+    own_roots = sum_of_warp(own_roots);
+    if (t % 32 == 0 && own_roots) atomicAdd(&roots, own_roots);
     __syncthreads();
-    // Runs of a tile are in the order of all runs, so the smallest one is so there, too.
-    for (u32 i = first; i < first + count; i++)
-        if (in_tile[i] == i) in_tile[i] = IS_ROOT | (first_node + i - first);
+    if (t == 0) first_node = atomicAdd(node_count, roots);
+    // The place of every root: the least voxel of its set.
+    for (u32 i = t; i < total; i += blockDim.x)
+        if (in_tile[i] == i) in_tile[i] = ~0u;
     __syncthreads();
-    for (u32 i = first; i < first + count; i++)
-        if (!(in_tile[i] & IS_ROOT))
-            parents[first_node + i - first] = in_tile[in_tile[i]] & ~IS_ROOT;
+    const u32 first_voxel = ((u32)z * BUNDLE * g.ny + y * BUNDLE) * g.nx + 32 * word;
+    int run = (int)first - 1;
+    for (u32 left = united; left;) {
+        u32 lowest = left & (0 - left);
+        // A run ends before the first 0.
+        u32 piece = left & ~(left + lowest);
+        left ^= piece;
+        if (begin & lowest) run++;
+        u32 of = *(volatile u32 *)(in_tile + run);
+        u32 *root = in_tile + (of & IS_ROOT ? (u32)run : of);
+        // Most come too late for the minimum, and a look is cheaper than to try.
+        u32 least = *(volatile u32 *)root;
+        if ((first_voxel | IS_ROOT) >= least) continue;
+        u32 voxel = first_voxel;
+#pragma unroll
+        for (int row = 0; row < ROWS; row++) {
+            u32 in_row = own.rows[row] & piece;
+            if (in_row) {
+                voxel += (row / BUNDLE * g.ny + row % BUNDLE) * g.nx + __ffs(in_row) - 1;
+                break;
+            }
+        }
+        if ((voxel | IS_ROOT) < least) atomicMin(root, voxel | IS_ROOT);
+    }
+    __syncthreads();
+    // Roots become nodes.
+    for (u32 at = 0; at < total; at += blockDim.x) {
+        u32 i = at + t, of = i < total ? in_tile[i] : 0;
+        u32 all = __ballot_sync(~0u, of & IS_ROOT), number = 0;
+        if (t % 32 == 0 && all) number = atomicAdd(&numbered, __popc(all));
+        number = __shfl_sync(~0u, number, 0) + __popc(all & ~(~0u << t % 32));
+        if (!(of & IS_ROOT)) continue;
+        u32 node = first_node + number;
+        first_voxels[node] = of & ~IS_ROOT;
+        parents[node] = node;
+        in_tile[i] = number | IS_ROOT;
+    }
+    __syncthreads();
+    for (u32 i = t; i < total; i += blockDim.x) {
+        u32 of = in_tile[i];
+        if (!(of & IS_ROOT)) of = in_tile[of];
+        run_nodes[first_run + i] = first_node + (of & ~IS_ROOT);
+    }
 }
 
-// Joins what touches across the borders of tiles.
-extern "C" __global__ void components_join(
-    Grid g, Tile tile, const u32 *bits, const u32 *starts, const u32 *before, u32 *parents
-) {
-    u32 n = blockIdx.x * blockDim.x + threadIdx.x;
-    if (n >= line_words(g)) return;
-    int word = n % g.words;
-    u32 number = n / g.words;
-    int y = number % g.lines_y, z = number / g.lines_y;
-    int in_y = y % tile.y, in_z = z % tile.z;
-    if (in_y > 0 && in_y + 1 < tile.y && in_z > 0) return;
-    auto wanted = [&](int dy, int dz) {
-        return in_y + dy < 0 || in_y + dy >= tile.y || in_z + dz < 0;
+// What joins nodes.
+struct Nodes {
+    const u32 *starts, *before, *run_nodes;
+    u32 *parents;
+
+    // The node of the run that begins last up to a place in a word.
+    __device__ __forceinline__ u32 of(u32 word, u32 upto) const {
+        return __ldg(run_nodes + __ldg(before + word) + __popc(__ldg(starts + word) & upto) - 1);
+    }
+};
+
+// Pairs of nodes that a block remembers.
+#define SEEN 512
+
+// Joins what touches across the borders along y and z of a tile and those before it. Blocks along y take
+// the words of a tile that lie at them.
+template <int BUNDLE, int CORNERS>
+__device__ __forceinline__ void join_borders(const Grid &g, const u32 *bits, const Nodes &nodes) {
+    // Two tiles touch in the same components again and again. A pair that gives way to another one
+    // here costs a look later, no more.
+    __shared__ u64 seen[SEEN];
+    for (u32 i = threadIdx.x; i < SEEN; i += blockDim.x) seen[i] = 0;
+    __syncthreads();
+    const GlobalSets sets = {nodes.parents};
+    auto join_nodes = [&](u32 a, u32 b) {
+        u64 pair = (u64)a << 32 | b;
+        u32 slot = (a * 0x9e3779b1u ^ b * 0x85ebca6bu) / (0xffffffffu / SEEN + 1);
+        if (a == b || atomicExch(seen + slot, pair) == pair) return;
+        join(sets, a, b);
     };
-    auto line_at = [&](int dy, int dz) {
-        u32 first = ((u32)(z + dz) * g.lines_y + y + dy) * g.words;
-        return Line{starts + first, before + first};
+    const int tile_x = blockIdx.x % g.tiles[0], tile_yz = blockIdx.x / g.tiles[0];
+    // The lines of the first plane, then the first and the last ones of the others.
+    const int ends = g.tile[1] > 1 ? 2 : 1;
+    const int lines = g.tile[1] + ends * (g.tile[2] - 1);
+    const int i = blockIdx.y * blockDim.x + threadIdx.x;
+    if (i >= lines * g.tile[0]) return;
+    const int in_x = i % g.tile[0], line = i / g.tile[0], other = line - g.tile[1];
+    const int in_y = other < 0 ? line : other % ends * (g.tile[1] - 1);
+    const int in_z = other < 0 ? 0 : 1 + other / ends;
+    const int word = tile_x * g.tile[0] + in_x;
+    const int y = tile_yz % g.tiles[1] * g.tile[1] + in_y;
+    const int z = tile_yz / g.tiles[1] * g.tile[2] + in_z;
+    if (word >= g.words || y >= g.lines_y || z >= g.lines_z) return;
+    const u32 n = ((u32)z * g.lines_y + y) * g.words + word;
+    // Runs end at the ends of tiles.
+    auto at = [&](int dy, int dz, int back) {
+        bool inside = y + dy >= 0 && y + dy < g.lines_y && z + dz >= 0 && in_x >= back;
+        u32 beside = n + (dz * g.lines_y + dy) * g.words - back;
+        return inside ? load_bits<BUNDLE>(bits, beside) : Bits<BUNDLE>{};
     };
-    join_line(g, bits, y, z, word, GlobalSets{parents}, wanted, line_at);
+#pragma unroll
+    for (int k = 0; k < (CORNERS > 0 ? 4 : 2); k++) {
+        int dy = beside_y(k), dz = beside_z(k);
+        if (in_y + dy >= 0 && in_y + dy < g.tile[1] && in_z + dz >= 0) continue;
+        u32 left = contacts_with<BUNDLE, CORNERS>(k, at);
+        if (!left) continue;
+        u32 beside = n + (dz * g.lines_y + dy) * g.words;
+        left = first_of_each(left, __ldg(nodes.starts + n) | __ldg(nodes.starts + beside));
+        for (; left; left &= left - 1) {
+            u32 upto = left ^ (left - 1);
+            join_nodes(nodes.of(n, upto), nodes.of(beside, upto));
+        }
+    }
+}
+
+// The same across the borders along x: a thread a line and border.
+template <int BUNDLE, int CORNERS>
+__device__ __forceinline__ void join_ends(const Grid &g, const u32 *bits, const Nodes &nodes) {
+    const u32 i = blockIdx.x * blockDim.x + threadIdx.x, ends = g.tiles[0] - 1;
+    const u32 line = i / ends, word = (i % ends + 1) * g.tile[0];
+    if (line >= (u32)g.lines_y * g.lines_z) return;
+    const int y = line % g.lines_y, z = line / g.lines_y;
+    const u32 n = line * g.words + word;
+    auto at = [&](int dy, int dz, int back) {
+        bool inside = y + dy >= 0 && y + dy < g.lines_y && z + dz >= 0;
+        u32 beside = n + (dz * g.lines_y + dy) * g.words - back;
+        return inside ? load_bits<BUNDLE>(bits, beside) : Bits<BUNDLE>{};
+    };
+    const GlobalSets sets = {nodes.parents};
+    const Bits<BUNDLE> here = at(0, 0, 0), last = at(0, 0, 1);
+    if (here.united() & last.united() >> 31)
+        join(sets, nodes.of(n, 1), nodes.of(n - 1, ~0u));
+    for (int k = 0; k < (CORNERS > 0 ? 4 : 2); k++) {
+        if (!has_corners<CORNERS>(k)) continue;
+        int dy = beside_y(k), dz = beside_z(k);
+        u32 beside = n + (dz * g.lines_y + dy) * g.words;
+        if (bits_here<BUNDLE>(k, here) & bits_there<BUNDLE>(k, at(dy, dz, 1)) >> 31)
+            join(sets, nodes.of(n, 1), nodes.of(beside - 1, ~0u));
+        if (bits_there<BUNDLE>(k, at(dy, dz, 0)) & bits_here<BUNDLE>(k, last) >> 31)
+            join(sets, nodes.of(n - 1, ~0u), nodes.of(beside, 1));
+    }
 }
 
 // Gives every node its root for a parent, and every root the first voxel of its set. `count` is that
@@ -375,7 +360,7 @@ extern "C" __global__ void components_flatten(
 ) {
     const u32 nodes = *count;
     for (u32 n = blockIdx.x * blockDim.x + threadIdx.x; n < nodes; n += gridDim.x * blockDim.x) {
-        u32 root = root_of<false>(GlobalSets{parents}, n);
+        u32 root = root_of(GlobalSets{parents}, n);
         if (root == n) continue;
         parents[n] = root;
         u32 first = __ldcg(first_voxels + n);
@@ -396,57 +381,129 @@ extern "C" __global__ void components_mark(
     }
 }
 
-// Turns each node's parent into its label: the number of components that begin up to its own.
+// How many bits are set before each group of four words within its block, and how many in each block.
+extern "C" __global__ __launch_bounds__(COMPONENT_THREADS) void components_count(
+    const u32 *marks, u32 groups, u32 *before, u32 *in_blocks
+) {
+    u32 n = blockIdx.x * COMPONENT_THREADS + threadIdx.x, own = 0;
+    if (n < groups) {
+        uint4 four = __ldg((const uint4 *)marks + n);
+        own = __popc(four.x) + __popc(four.y) + __popc(four.z) + __popc(four.w);
+    }
+    u32 all, sum = scan_block(own, all);
+    if (n < groups) before[n] = sum;
+    if (threadIdx.x == 0) in_blocks[blockIdx.x] = all;
+}
+
+// Exclusive sums in place, then the sum of all. One block.
+extern "C" __global__ __launch_bounds__(COMPONENT_THREADS) void components_scan(
+    u32 *values, u32 count
+) {
+    u32 sum = 0;
+    for (u32 first = 0; first < count; first += COMPONENT_THREADS) {
+        u32 n = first + threadIdx.x;
+        u32 all, before = scan_block(n < count ? values[n] : 0, all);
+        if (n < count) values[n] = sum + before;
+        sum += all;
+    }
+    if (threadIdx.x == 0) values[count] = sum;
+}
+
+// Turns each node's parent into its label.
 extern "C" __global__ void components_number(
     const u32 *count, const u32 *first_voxels, const u32 *marks, const u32 *before,
     const u32 *blocks_before, u32 *parents
 ) {
     const u32 nodes = *count;
-    for (u32 n = blockIdx.x * blockDim.x + threadIdx.x; n < nodes; n += gridDim.x * blockDim.x) {
-        u32 first = __ldg(first_voxels + parents[n]), word = first / 32;
-        parents[n] = __ldg(blocks_before + word / COMPONENT_THREADS) + __ldg(before + word) +
-                     __popc(__ldg(marks + word) & (~0u >> (31 - first % 32)));
-    }
+    for (u32 n = blockIdx.x * blockDim.x + threadIdx.x; n < nodes; n += gridDim.x * blockDim.x)
+        parents[n] = label_of(__ldg(first_voxels + parents[n]), marks, before, blocks_before);
 }
 
-// The labels of all voxels, `EACH` a thread; rows are whole numbers of them.
-template <int EACH>
+// The labels of all voxels; a thread takes EACH voxels of all rows of a beam, or of LINES single rows.
+// Rows are whole numbers of them.
+template <int BUNDLE, int EACH, int LINES>
 __device__ __forceinline__ void write_labels(
-    const Grid &g, const u32 *bits, const u32 *starts, const u32 *before, const u32 *label_of,
-    u32 *labels
+    const Grid &g, const u32 *bits, const u32 *starts, const u32 *before, const u32 *run_nodes,
+    const u32 *labels_of, u32 *labels
 ) {
-    u32 n = blockIdx.x * blockDim.x + threadIdx.x;
-    int in_row = g.nx / EACH, x = n % in_row * EACH, word = x / 32;
-    u32 row = n / in_row;
-    if (row >= (u32)g.ny * g.nz) return;
-    u32 own = __ldg(bits + (u64)row * g.words + word) >> x % 32;
-    u32 out[EACH] = {};
-    if (own & ((2u << (EACH - 1)) - 1)) {
-        int y = row % g.ny / g.bundle, z = row / g.ny / g.bundle;
-        u64 at = ((u64)z * g.lines_y + y) * g.words + word;
-        u32 begin = __ldg(starts + at), first = __ldg(before + at);
+    const u32 n = blockIdx.x * blockDim.x + threadIdx.x, lines = (u32)g.lines_y * g.lines_z;
+    const int in_row = g.nx / EACH, x = n % in_row * EACH, word = x / 32, from = x % 32;
+    const u32 first_line = n / in_row * LINES, mine = (2u << (EACH - 1)) - 1;
+    Bits<BUNDLE> own[LINES];
+    u32 label[LINES][EACH] = {};
 #pragma unroll
-        for (int i = 0; i < EACH; i++)
-            if (own >> i & 1) {
-                u32 node = first + __popc(begin & (~0u >> (31 - (x % 32 + i)))) - 1;
-                out[i] = __ldg(label_of + node);
-            }
+    for (int l = 0; l < LINES; l++) {
+        u32 line = first_line + l, at = line * g.words + word;
+        if (line >= lines) break;
+        own[l] = load_bits<BUNDLE>(bits, at);
+        u32 united = own[l].united() >> from & mine;
+        if (!united) continue;
+        u32 begin = __ldg(starts + at);
+        u32 run = __ldg(before + at) + __popc(begin & ((2u << from) - 1)) - 1, of = 0;
+        begin >>= from;
+        if (united & 1) of = __ldg(labels_of + __ldg(run_nodes + run));
+#pragma unroll
+        for (int i = 0; i < EACH; i++) {
+            if (i > 0 && begin >> i & 1) of = __ldg(labels_of + __ldg(run_nodes + ++run));
+            label[l][i] = of;
+        }
     }
-    u32 *to = labels + (u64)row * g.nx + x;
-    if (EACH == 4)
-        __stcs((uint4 *)to, make_uint4(out[0], out[1 % EACH], out[2 % EACH], out[3 % EACH]));
-    else
-        *to = out[0];
+#pragma unroll
+    for (int l = 0; l < LINES; l++) {
+        u32 line = first_line + l;
+        if (line >= lines) return;
+        int y = line % g.lines_y * BUNDLE, z = line / g.lines_y * BUNDLE;
+#pragma unroll
+        for (int row = 0; row < BUNDLE * BUNDLE; row++) {
+            int at_y = y + row % BUNDLE, at_z = z + row / BUNDLE;
+            if (at_y >= g.ny || at_z >= g.nz) continue;
+            u32 here = own[l].rows[row] >> from, out[EACH];
+#pragma unroll
+            for (int i = 0; i < EACH; i++) out[i] = here >> i & 1 ? label[l][i] : 0;
+            u32 *to = labels + ((u64)at_z * g.ny + at_y) * g.nx + x;
+            if (EACH == 4)
+                __stcs((uint4 *)to, make_uint4(out[0], out[1 % EACH], out[2 % EACH], out[3 % EACH]));
+            else
+                *to = out[0];
+        }
+    }
 }
 
-extern "C" __global__ void components_labels(
-    Grid g, const u32 *bits, const u32 *starts, const u32 *before, const u32 *label_of, u32 *labels
-) {
-    write_labels<1>(g, bits, starts, before, label_of, labels);
-}
+#define KERNELS(NEIGHBOURS, BUNDLE, CORNERS)                                                       \
+    extern "C" __global__ __launch_bounds__(TILE_WORDS, 2) void components_tiles_##NEIGHBOURS( \
+        Grid g, const u8 *voxels, int in_fours, u32 *bits, u32 *starts, u32 *before,               \
+        u32 *run_nodes, u32 *parents, u32 *first_voxels, u32 *marks, u32 *node_count               \
+    ) {                                                                                            \
+        join_tile<BUNDLE, CORNERS>(                                                                \
+            g, voxels, in_fours, bits, starts, before, run_nodes, parents, first_voxels, marks,    \
+            node_count                                                                             \
+        );                                                                                         \
+    }                                                                                              \
+    extern "C" __global__ void components_borders_##NEIGHBOURS(                                    \
+        Grid g, const u32 *bits, Nodes nodes                                                       \
+    ) {                                                                                            \
+        join_borders<BUNDLE, CORNERS>(g, bits, nodes);                                             \
+    }                                                                                              \
+    extern "C" __global__ void components_ends_##NEIGHBOURS(                                       \
+        Grid g, const u32 *bits, Nodes nodes                                                       \
+    ) {                                                                                            \
+        join_ends<BUNDLE, CORNERS>(g, bits, nodes);                                                \
+    }
+KERNELS(6, 1, 0)
+KERNELS(18, 1, 1)
+KERNELS(26, 2, 2)
 
-extern "C" __global__ void components_labels_in_fours(
-    Grid g, const u32 *bits, const u32 *starts, const u32 *before, const u32 *label_of, u32 *labels
-) {
-    write_labels<4>(g, bits, starts, before, label_of, labels);
-}
+// The labels of lines of BUNDLE x BUNDLE rows, EACH voxels at a time.
+#define LABELS(BUNDLE, EACH)                                                                       \
+    extern "C" __global__ void components_labels_##BUNDLE##_##EACH(                                \
+        Grid g, const u32 *bits, const u32 *starts, const u32 *before, const u32 *run_nodes,       \
+        const u32 *labels_of, u32 *labels                                                          \
+    ) {                                                                                            \
+        write_labels<BUNDLE, EACH, BUNDLE == 1 ? ROW_LINES : 1>(                                   \
+            g, bits, starts, before, run_nodes, labels_of, labels                                  \
+        );                                                                                         \
+    }
+LABELS(1, 1)
+LABELS(1, 4)
+LABELS(2, 1)
+LABELS(2, 4)

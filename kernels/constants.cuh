@@ -64,6 +64,8 @@ enum Modifier { VALUE, ABSOLUTE, SQRT };
 #define MAX_CHANNEL 4095
 #define SMOOTH_BITS 4  // fractional bits that a Gaussian keeps
 #define LABEL_THREADS 128
+#define DISTRIBUTION_THREADS 1024  // most threads of a block
+#define DISTRIBUTION_CHUNK 32     // edge of the cubes of voxels that are labelled one after the other
 #define MISSING 0x8000000000000000
 #define MISSING_BIN 63
 #define LEAST_GAIN (1 << 12)  // of a sample
@@ -72,6 +74,9 @@ enum Modifier { VALUE, ABSOLUTE, SQRT };
 
 // Connected components: `components.rs`.
 #define COMPONENT_THREADS 1024  // of blocks that sum
+#define TILE_WORDS 1024         // most words of a tile, a thread each
+#define WORD_RUNS 16            // most runs of a word: every other voxel
+#define ROW_LINES 4             // rows whose labels a thread writes
 
 // Scores of voxels and poses: `haar.rs`, `paths.rs` and `poses.rs`.
 #define TILE_ROW 56  // values from one row of a block's tile to the next

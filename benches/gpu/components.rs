@@ -1,7 +1,9 @@
 //! Connected components on the GPU: time, floor and ratio by row.
 //!
 //! Times are of device events round the work, warm, median; mask and labels stay on the device. The
-//! floor is the mask's bytes and the labels' at the measured 4.3 TB/s of a large copy on an H200.
+//! floor is the mask's bytes and the labels' at the measured 4.3 TB/s of a large copy on an H200. Label
+//! equivalence with skipped checks, which asks the device after every round but the first whether
+//! another one is needed, is the baseline; it gives the same labels.
 //!
 //! usage: cargo bench -p pbt-gpu --bench components [-- WORD …]    only what has one of the words in
 //! its name
@@ -53,8 +55,14 @@ fn time(gpu: &Gpu, n: usize, what: &str, mask: &[u8]) -> Result<(), Box<dyn Erro
         let ms =
             gpu.median_ms(3, 11, || gpu.components(&voxels, [n; 3], connectivity).map(|_| ()))?;
         let floor_ms = (5 * n * n * n) as f64 / BYTES_PER_MS;
+        let equal = gpu.components_by_label_equivalence(&voxels, [n; 3], connectivity)?;
+        assert!(gpu.read_components(&equal)? == (labels, count), "{name}, label equivalence");
+        drop((found, equal));
+        let equivalence_ms = gpu.median_ms(1, 3, || {
+            gpu.components_by_label_equivalence(&voxels, [n; 3], connectivity).map(|_| ())
+        })?;
         println!(
-            "{name:<58} {count:>9} found {ms:>8.3} ms  floor {floor_ms:>6.3}  x {:>5.2}",
+            "{name:<52} {count:>8} found {ms:>7.3} ms  floor {floor_ms:>6.3}  x {:>5.2}  label equivalence {equivalence_ms:>8.2} ms",
             ms / floor_ms
         );
     }

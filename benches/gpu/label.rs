@@ -9,7 +9,7 @@
 //! name
 
 use pbt_features::{BoxMeanFeature, BoxMeanPool, Filter};
-use pbt_gpu::Gpu;
+use pbt_gpu::{Gpu, GpuChannels};
 use pbt_tree::{
     Block, ChannelBank, Edges, LEAF, LEAF_ONE, LabelBackend, LabelForest, LabelForestParams,
     LabelMatrix, LabelNode, LabelTree, LeafPrior, Outside, SplitTask, Splitter, Vote,
@@ -78,7 +78,36 @@ fn full_tree(depth: usize, responses: &[Vec<i64>], random: &mut Random) -> Label
     LabelTree { nodes, leaves: leaves.collect() }
 }
 
-/// Dense labels.
+/// A bank of 12 channels and features of up to 16 voxels' distance.
+fn bank(random: &mut Random) -> (ChannelBank, Vec<BoxMeanFeature>) {
+    let filters = Filter::bank(&[1.0, 2.0, 4.0]);
+    let pool = BoxMeanPool { radius: 16.0, edge: 9.0, channels: filters.len() };
+    let features = pool.features(1000, random);
+    let reach = features.iter().map(BoxMeanFeature::reach).max().unwrap_or(0);
+    (ChannelBank { filters, spacing_mm: 1.0, outside: Outside::Missing, reach }, features)
+}
+
+fn some_voxels(n: usize, count: usize, random: &mut Random) -> Vec<[usize; 3]> {
+    (0..count).map(|_| [0; 3].map(|_: u8| random.below(n))).collect()
+}
+
+/// Dense labels by a forest, on channels of all voxels.
+fn time_labels(
+    gpu: &Gpu,
+    name: &str,
+    n: usize,
+    channels: &GpuChannels,
+    forest: &LabelForest,
+    depth: f64,
+) -> Result<(), Box<dyn Error>> {
+    let on_device = gpu.upload_label_forest(forest)?;
+    let ms = gpu.median_ms(2, 7, || gpu.label_distributions(channels, &on_device).map(|_| ()))?;
+    let steps = (n * n * n * forest.trees.len()) as f64 * depth;
+    row(name, ms, steps * 14.0 / WORDS_PER_MS);
+    Ok(())
+}
+
+/// Dense labels by full trees that ask random features with random thresholds.
 fn labels(gpu: &Gpu, n: usize, trees: usize, depth: usize) -> Result<(), Box<dyn Error>> {
     let name = format!("labels of {n}^3, {trees} trees, {depth} levels, 12 channels");
     if !wanted(&name) {
@@ -86,11 +115,7 @@ fn labels(gpu: &Gpu, n: usize, trees: usize, depth: usize) -> Result<(), Box<dyn
     }
     let mut random = Random::from_seed(1);
     let image = volume(n, &mut random);
-    let filters = Filter::bank(&[1.0, 2.0, 4.0]);
-    let pool = BoxMeanPool { radius: 16.0, edge: 9.0, channels: filters.len() };
-    let features = pool.features(1000, &mut random);
-    let reach = features.iter().map(BoxMeanFeature::reach).max().unwrap_or(0);
-    let bank = ChannelBank { filters, spacing_mm: 1.0, outside: Outside::Missing, reach };
+    let (bank, features) = bank(&mut random);
     let block = Block::all([n; 3]);
     let ms = wall_ms(5, || {
         gpu.label_channels((&image).into(), &bank, &block).expect("the device works");
@@ -99,22 +124,69 @@ fn labels(gpu: &Gpu, n: usize, trees: usize, depth: usize) -> Result<(), Box<dyn
     let bytes = (n * n * n * bank.filters.len() * 6) as f64;
     row(&format!("channels of {n}^3, from the host"), ms, bytes / BYTES_PER_MS);
     let channels = gpu.label_channels((&image).into(), &bank, &block)?;
-    let voxels: Vec<[usize; 3]> = (0..64).map(|_| [0; 3].map(|_: u8| random.below(n))).collect();
+    let voxels = some_voxels(n, 64, &mut random);
     let mut all = vec![0; features.len() * voxels.len()];
     gpu.respond(&channels, &features, &voxels, &mut all)?;
     let by_feature: Vec<Vec<i64>> = all.chunks_exact(voxels.len()).map(<[i64]>::to_vec).collect();
     let trees = (0..trees).map(|_| full_tree(depth, &by_feature, &mut random)).collect();
     let forest = LabelForest { classes: 3, vote: Vote::Mean, features, trees };
-    let on_device = gpu.upload_label_forest(&forest)?;
-    let ms = gpu.median_ms(2, 7, || gpu.label_distributions(&channels, &on_device).map(|_| ()))?;
-    let steps = (n * n * n * forest.trees.len() * depth) as f64;
-    row(&name, ms, steps * 14.0 / WORDS_PER_MS);
+    time_labels(gpu, &name, n, &channels, &forest, depth as f64)?;
     let ms = wall_ms(3, || drop(gpu.distributions(&channels, &forest).expect("the device works")));
     println!(
         "{:<66} {ms:>9.3} ms",
         "    the same with the forest's way in and the labels' way out"
     );
     Ok(())
+}
+
+/// Dense labels by a forest that was trained: a class for each of two structures, of which one is a
+/// surface, in the noise of [`volume`].
+fn trained_labels(gpu: &Gpu, n: usize, samples: usize) -> Result<(), Box<dyn Error>> {
+    let name = format!("labels of {n}^3, 20 trees trained on {samples} voxels");
+    if !wanted(&name) {
+        return Ok(());
+    }
+    let mut random = Random::from_seed(2);
+    let image = volume(n, &mut random);
+    let (bank, features) = bank(&mut random);
+    let channels = gpu.label_channels((&image).into(), &bank, &Block::all([n; 3]))?;
+    let voxels = some_voxels(n, samples, &mut random);
+    let class = |&[i, j, k]: &[usize; 3]| {
+        let [x, y, z] = [i, j, k].map(|v| v as f64);
+        let shape = (x / 17.0).sin() + (y / 23.0).sin() * (z / 13.0).sin();
+        let other = (x / 31.0 + y / 19.0).sin() + (z / 29.0).cos();
+        if shape.abs() < 0.12 { 2 } else { u8::from(shape + 0.3 * other > 0.0) }
+    };
+    let classes: Vec<u8> = voxels.iter().map(class).collect();
+    let some = &voxels[..2000];
+    let mut responses = vec![0; features.len() * some.len()];
+    gpu.respond(&channels, &features, some, &mut responses)?;
+    let edges: Vec<Edges> =
+        responses.chunks_exact(some.len()).map(|row| Edges::of_responses(row.to_vec())).collect();
+    let mut bins = vec![0; features.len() * samples];
+    gpu.bins(&channels, &features, &edges, &voxels, &mut bins)?;
+    let matrix = LabelMatrix::new(3, classes, edges, bins);
+    let prior = LeafPrior { weights: vec![256; samples], bias: 0 };
+    let params = LabelForestParams { trees: 20, depth: 16, ..LabelForestParams::default() };
+    let trees = grow_label_forest(gpu, &matrix, &prior, &params, 1, || ())?;
+    let forest = LabelForest { classes: 3, vote: Vote::Mean, features, trees };
+    // Levels that a sample passes, the mean.
+    let (mut inner, mut nodes) = (0.0, 0);
+    let some = &voxels[..1000];
+    let mut own = vec![0; forest.features.len() * some.len()];
+    gpu.respond(&channels, &forest.features, some, &mut own)?;
+    for tree in &forest.trees {
+        nodes += tree.nodes.len();
+        for n in 0..some.len() {
+            tree.leaf(|feature| {
+                inner += 1.0;
+                own[feature as usize * some.len() + n]
+            });
+        }
+    }
+    let depth = inner / (some.len() * forest.trees.len()) as f64;
+    let name = format!("{name}: {nodes} nodes, {depth:.1} levels");
+    time_labels(gpu, &name, n, &channels, &forest, depth)
 }
 
 /// Bins that say a little of the class.
@@ -200,6 +272,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     labels(&gpu, 128, 20, 16)?;
     labels(&gpu, 256, 20, 12)?;
     labels(&gpu, 256, 20, 16)?;
+    trained_labels(&gpu, 256, 200_000)?;
+    trained_labels(&gpu, 256, 1_000_000)?;
     if ["splits of", "forest on"].into_iter().any(wanted) {
         let matrix = matrix(1_000_000, 2000, 3);
         for nodes in [1, 64, 4096] {

@@ -35,8 +35,12 @@ pub(crate) const PLANE_GAP: usize = 4;
 /// The bit of a weak classifier's `how` that says that the response's bin votes.
 pub(crate) const HISTOGRAM: u32 = 1 << 31;
 
-/// Threads of a block that labels voxels.
+/// Threads of a block that computes responses at voxels.
 pub(crate) const LABEL_THREADS: u32 = 128;
+/// Most threads of a block that labels all voxels.
+pub(crate) const DISTRIBUTION_THREADS: u32 = 1024;
+/// Edge of the cubes of voxels that are labelled one after the other.
+pub(crate) const DISTRIBUTION_CHUNK: usize = 32;
 
 /// Most threads of a block that looks for splits.
 pub(crate) const SPLIT_THREADS: u32 = 256;
@@ -45,6 +49,12 @@ pub(crate) const FIRST_BITS: u32 = 6;
 
 /// Threads of a block that sums for connected components.
 pub(crate) const COMPONENT_THREADS: u32 = 1024;
+/// Most words of a tile, a thread each.
+pub(crate) const TILE_WORDS: usize = 1024;
+/// Most runs of a word: every other voxel.
+pub(crate) const WORD_RUNS: usize = 16;
+/// Rows whose labels a thread writes.
+pub(crate) const ROW_LINES: usize = 4;
 
 /// Numbers of a frame's level.
 pub(crate) const LEVEL_NUMBERS: usize = 12;
@@ -122,7 +132,12 @@ mod tests {
             "MAX_CHANNEL": pbt_features::MAX_CHANNEL,
             "SMOOTH_BITS": pbt_features::SMOOTH_BITS,
             "COMPONENT_THREADS": COMPONENT_THREADS,
+            "TILE_WORDS": TILE_WORDS,
+            "WORD_RUNS": WORD_RUNS,
+            "ROW_LINES": ROW_LINES,
             "LABEL_THREADS": LABEL_THREADS,
+            "DISTRIBUTION_THREADS": DISTRIBUTION_THREADS,
+            "DISTRIBUTION_CHUNK": DISTRIBUTION_CHUNK,
             "MISSING": pbt_features::MISSING,
             "MISSING_BIN": pbt_tree::MISSING_BIN,
             "LEAST_GAIN": pbt_tree::LEAST_GAIN,

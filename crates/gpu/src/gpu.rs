@@ -10,6 +10,7 @@ use crate::haar::{HaarKernels, Strategy};
 use crate::image::{GpuImage, Images};
 use crate::integral::Integral;
 use crate::label::{GpuChannels, GpuLabelForest, LabelKernels};
+use crate::label_equivalence::LabelEquivalenceKernels;
 use crate::patches::PatchesKernels;
 use crate::poses::{PoseFrames, PosesKernels};
 use cudarc::driver::CudaSlice;
@@ -37,6 +38,7 @@ pub struct Gpu {
     pub(crate) best: BestKernels,
     pub(crate) label: LabelKernels,
     pub(crate) components: ComponentsKernels,
+    label_equivalence: LabelEquivalenceKernels,
 }
 
 impl Gpu {
@@ -59,6 +61,7 @@ impl Gpu {
             best: BestKernels::load(&device)?,
             label: LabelKernels::load(&device)?,
             components: ComponentsKernels::load(&device)?,
+            label_equivalence: LabelEquivalenceKernels::load(&device)?,
             device,
         })
     }
@@ -350,7 +353,7 @@ impl Gpu {
         channels: &GpuChannels,
         forest: &GpuLabelForest,
     ) -> Result<CudaSlice<u32>, GpuError> {
-        self.label.voxels.distributions(&self.device, channels, forest)
+        self.label.distributions.distributions(&self.device, channels, forest)
     }
 }
 
@@ -367,7 +370,7 @@ impl Gpu {
     /// The components of the voxels that are not 0, i fastest, as
     /// [`Components::new`](pbt_volume::Components::new) numbers them: in the order of their first
     /// voxels. They stay on the device, and nothing waits for them. Needs up to 6 bytes a voxel for
-    /// 26 neighbours, beside the mask, and 9 for fewer.
+    /// 26 neighbours, beside the mask, and 11 for fewer.
     ///
     /// # Panics
     /// When voxels and shape disagree: a programming error.
@@ -381,6 +384,24 @@ impl Gpu {
         connectivity: Connectivity,
     ) -> Result<DeviceComponents, GpuError> {
         self.components.components(&self.device, voxels, shape, connectivity)
+    }
+
+    /// The same by label equivalence with skipped checks, which was the usual way on GPUs: for
+    /// comparison. It waits for the device after every round but the first.
+    ///
+    /// # Panics
+    /// When voxels and shape disagree: a programming error.
+    ///
+    /// # Errors
+    /// As [`Gpu::components`].
+    pub fn components_by_label_equivalence(
+        &self,
+        voxels: &CudaSlice<u8>,
+        shape: [usize; 3],
+        connectivity: Connectivity,
+    ) -> Result<DeviceComponents, GpuError> {
+        let numbering = &self.components;
+        self.label_equivalence.components(&self.device, numbering, voxels, shape, connectivity)
     }
 
     /// The label of each voxel, and the number of components.

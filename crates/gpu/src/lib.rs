@@ -19,6 +19,7 @@ mod image;
 mod integral;
 mod label;
 mod label_backend;
+mod label_equivalence;
 mod patches;
 mod paths;
 mod poses;

@@ -3,7 +3,7 @@
 mod support;
 
 use pbt_cpu::Cpu;
-use pbt_features::{BoxMeanFeature, BoxMeanPool, Filter, MISSING};
+use pbt_features::{BoxMeanFeature, BoxMeanPool, Filter, MISSING, MeanBox};
 use pbt_gpu::Gpu;
 use pbt_tree::{
     Block, ChannelBank, Edges, LEAF, LEAF_ONE, LabelBackend, LabelForest, LabelForestParams,
@@ -180,6 +180,45 @@ fn distributions_cuda() {
                 let found = gpu.distributions(&channels, &forest).expect(WORKS);
                 assert!(found == expected, "{shape:?} {block:?} {outside:?} {classes} {vote:?}");
             }
+        }
+    }
+}
+
+/// Features with so large boxes that responses need more than 32 bits, and so many features that they
+/// do not fit into shared memory, at shapes about the limits of what a block and a chunk take.
+#[test]
+fn distributions_of_large_boxes_and_many_features_cuda() {
+    let Some(gpu) = gpu() else { return };
+    let mut random = random();
+    for (shape, edge, count) in
+        [([65, 33, 40], 40.0, 60), ([31, 66, 9], 60.0, 20), ([64, 32, 33], 5.0, 3600)]
+    {
+        for classes in [2, 3, 12, 30] {
+            let image = volume(&mut random, shape);
+            let mut bank = bank(&mut random, Outside::Edge, 0);
+            let pool = BoxMeanPool { radius: 9.0, edge, channels: bank.filters.len() };
+            let mut features = pool.features(count, &mut random);
+            if edge > 30.0 {
+                let large = |size| MeanBox { min: [-30; 3], size, channel: 0 };
+                let second = Some(large([64, 63, 62]));
+                features[0] = BoxMeanFeature { first: large([61, 60, 59]), second };
+            }
+            bank.reach = reach(&features);
+            let block = Block::all(shape);
+            let voxels = voxels(&mut random, &block, 20);
+            let all = responses(&Cpu, &image, &bank, &block, &features, &voxels);
+            let by_feature: Vec<Vec<i64>> =
+                all.chunks_exact(voxels.len()).map(<[i64]>::to_vec).collect();
+            let mut trees: Vec<LabelTree> =
+                (0..5).map(|_| tree(&mut random, 11, classes, &by_feature)).collect();
+            trees.push(tree(&mut random, 0, classes, &by_feature));
+            let forest = LabelForest { classes, vote: Vote::Mean, features, trees };
+            assert_eq!(forest.fault(bank.filters.len()), None);
+            let on_cpu = Cpu.channels((&image).into(), &bank, &block).expect(WORKS);
+            let expected = Cpu.distributions(&on_cpu, &forest).expect(WORKS);
+            let on_gpu = gpu.channels((&image).into(), &bank, &block).expect(WORKS);
+            let found = gpu.distributions(&on_gpu, &forest).expect(WORKS);
+            assert!(found == expected, "{shape:?} {edge} {count} {classes}");
         }
     }
 }

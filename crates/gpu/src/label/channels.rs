@@ -36,7 +36,24 @@ pub(super) struct DeviceFeature {
 // SAFETY: plain numbers in the order and with the sizes of the kernel's structure.
 unsafe impl DeviceRepr for DeviceFeature {}
 
-/// `Tables` of `voxels.cu`.
+impl DeviceFeature {
+    /// Addresses of the boxes' corners about the voxel at the tables' beginning.
+    pub(super) fn corners(&self) -> [u64; 2] {
+        [self.first.corner, self.second.corner]
+    }
+
+    /// Voxels of the boxes along i, j and k, a byte each.
+    pub(super) fn sizes(&self) -> [u32; 2] {
+        [self.first.size, self.second.size]
+    }
+
+    /// The first voxel about which all boxes lie inside, and the first one beyond, along each axis.
+    pub(super) fn range(&self) -> [[i32; 4]; 2] {
+        [self.low, self.high]
+    }
+}
+
+/// `Tables` of `boxes.cuh`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Tables {

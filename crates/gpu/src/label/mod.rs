@@ -1,16 +1,19 @@
 //! Forests that label voxels, on the device.
 
 mod channels;
+mod distributions;
 mod filters;
+mod forest;
 mod splits;
 mod voxels;
 
 pub use channels::GpuChannels;
+pub use forest::GpuLabelForest;
 pub use splits::GpuLabelMatrix;
-pub use voxels::GpuLabelForest;
 
 use crate::device::{Context, GpuError};
 use crate::integral::IntegralKernels;
+use distributions::DistributionsKernels;
 use filters::FiltersKernels;
 use pbt_tree::{BLOCK_EDGE, Block, ChannelBank, Layered, MOST_SUM_BYTES};
 use splits::SplitsKernels;
@@ -20,6 +23,7 @@ use voxels::VoxelsKernels;
 pub(crate) struct LabelKernels {
     filters: FiltersKernels,
     pub(crate) voxels: VoxelsKernels,
+    pub(crate) distributions: DistributionsKernels,
     pub(crate) splits: SplitsKernels,
 }
 
@@ -33,6 +37,7 @@ impl LabelKernels {
         Ok(Self {
             filters: FiltersKernels::load(device)?,
             voxels: VoxelsKernels::load(device)?,
+            distributions: DistributionsKernels::load(device)?,
             splits: SplitsKernels::load(device)?,
         })
     }

@@ -56,6 +56,7 @@ pub use masks::landmarks::LabelledLandmark;
 pub use masks::quality::Quality;
 pub use masks::rounds::{MaskRound, Refit};
 pub use masks::stage::MaskStage;
+pub use memory_need::is_held;
 pub use model::{Model, Provenance, StructureModel};
 pub use network::gaussian::Gaussian;
 pub use network::graph::{Arc, Network};

@@ -60,6 +60,11 @@ const SAMPLED_BOXES: f64 = 64.0;
 const HELD: u64 = 1 << 30;
 const HELD_SHARE: u64 = 32;
 
+/// Whether a training holds finest levels of so many bytes in memory, and not in a temporary file.
+pub fn is_held(bytes: u64) -> bool {
+    bytes <= HELD.min(memory_limit() / HELD_SHARE)
+}
+
 /// Whether a training on images of these grids keeps the finest levels of their working pyramids in
 /// a temporary file.
 pub(crate) fn is_stored<'a>(
@@ -69,8 +74,7 @@ pub(crate) fn is_stored<'a>(
     let finest =
         |image| working_grid(image, working.spacing_mm).map_or(0, |grid| voxels(grid.shape(), 0));
     let voxels = images.map(finest).fold(0, u64::saturating_add);
-    voxels.saturating_mul(2 * working.channel_count() as u64)
-        > HELD.min(memory_limit() / HELD_SHARE)
+    !is_held(voxels.saturating_mul(2 * working.channel_count() as u64))
 }
 
 /// Whether a training may hold the working pyramids and tables of images on these grids, all at

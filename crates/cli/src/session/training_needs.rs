@@ -3,7 +3,8 @@
 //! The constants were fitted to the trainings in docs/how-to/train-on-your-data.md (How long it takes); the ranges
 //! hold all of them.
 
-use pbt_detect::{TrainConfig, TrainingData, grid_demands};
+use pbt_detect::{TrainConfig, TrainingData, grid_demands, is_held};
+use pbt_volume::Pose;
 
 /// CPU seconds of one chain for a box with eight cases.
 const CHAIN_SECONDS: f64 = 14.0;
@@ -17,8 +18,9 @@ fn by_cases(cases: f64) -> f64 {
 /// CPU seconds of a landmark, in units of those of a box.
 const LANDMARK: f64 = 0.05;
 
-/// CPU seconds for the masks of a box.
+/// CPU seconds for the masks of a box, and for each voxel of all boxes, which are labelled.
 const MASK_SECONDS: f64 = 40.0;
+const MASK_VOXEL_SECONDS: f64 = 6e-6;
 
 /// CPU seconds of a chain for a voxel of the working grids, which are searched: of large images most of it.
 const VOXEL_SECONDS: f64 = 2e-8;
@@ -44,8 +46,10 @@ const MEMORY_RANGE: [f64; 2] = [0.5, 2.2];
 /// Bytes that every training takes.
 const BASE_BYTES: f64 = 3.5e8;
 
-/// Bytes of a voxel of the working grid, with all levels of its pyramid.
+/// Bytes of a voxel of the working grid, with all levels of its pyramid; and where the finest is in a
+/// file.
 const VOXEL_BYTES: f64 = 10.0;
+const STORED_VOXEL_BYTES: f64 = 1.5;
 
 /// What a training will take.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -83,7 +87,13 @@ impl TrainingNeeds {
             if config.segmentation.trained
                 && annotated.iter().any(|&(case, _)| data.has_classes(case))
             {
-                seconds += MASK_SECONDS * by_cases(cases);
+                let voxels = |(case, pose): &(usize, Pose)| {
+                    let spacing = list.geometry(*case).spacing_mm();
+                    let edge = spacing.into_iter().fold(f64::INFINITY, f64::min);
+                    pose.size_mm.iter().map(|mm| mm / edge).product::<f64>()
+                };
+                let voxels: f64 = annotated.iter().map(voxels).sum();
+                seconds += MASK_SECONDS * by_cases(cases) + MASK_VOXEL_SECONDS * voxels;
             }
         }
         // Each channel of an image is sampled, and has a pyramid.
@@ -99,7 +109,10 @@ impl TrainingNeeds {
             })
             .sum();
         let seconds = (seconds + VOXEL_SECONDS * chains * voxels) * channels;
-        let bytes = BASE_BYTES + VOXEL_BYTES * voxels * channels * (1.0 + copies);
+        let voxels = voxels * channels * (1.0 + copies);
+        let voxel_bytes =
+            if is_held((2.0 * voxels) as u64) { VOXEL_BYTES } else { STORED_VOXEL_BYTES };
+        let bytes = BASE_BYTES + voxel_bytes * voxels;
         Some(Self {
             seconds: SECONDS_RANGE.map(|factor| factor * seconds / speed(threads)),
             memory_bytes: MEMORY_RANGE.map(|factor| factor * bytes),

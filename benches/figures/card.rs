@@ -59,6 +59,9 @@ struct Data {
     /// Of real volumes: the data set below `PBT_DATA`.
     #[serde(skip_serializing)]
     dataset: Option<String>,
+    /// What lengths are counted in, if not mm.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unit: Option<String>,
 }
 
 #[derive(Deserialize)]

@@ -120,6 +120,10 @@ def kinds(browser, path, out):
     case = page.open("labelled")
     assert place(case)[:3] == list(CENTER) and "the cube" in case.locator("output").inner_text()
     assert HOSTILE in case.locator(".structures").inner_text()
+    # The slices under it have the label, too, in the viewer's colour.
+    colour = case.locator(".structures span").filter(has_text="the cube").locator("i").evaluate("e => getComputedStyle(e).backgroundColor")
+    slices = case.locator("svg rect + text").evaluate_all("all => all.map(e => [getComputedStyle(e.previousElementSibling).fill, e.textContent])")
+    assert [colour, "the cube"] in slices, (colour, slices)
     case.screenshot(path=out / "labels.png")
     case.get_by_label("labels", exact=True).uncheck()
     case = page.open(HOSTILE)

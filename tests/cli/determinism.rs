@@ -316,6 +316,16 @@ mod interrupted {
             "resuming gives another model"
         );
         assert!(!partial.exists());
+        // What is finished is not trained again: not a file is touched.
+        let settings = model.with_extension("train.toml");
+        std::fs::write(&settings, "mine").unwrap();
+        let again = pbt(arguments.iter().chain(&["--resume"])).exits_with(0);
+        assert!(again.stderr.contains("m.pbt: is finished, of the same cases"), "{}", again.stderr);
+        assert_eq!(std::fs::read(&settings).unwrap(), b"mine");
+        // Of other cases it is another model.
+        let other = pbt(arguments.iter().chain(&["--resume", "--cases", "5"])).exits_with(0);
+        assert!(other.stderr.contains("nothing to resume, starting anew"), "{}", other.stderr);
+        assert_eq!(read_json(&model.with_extension("train.json"))["cases"], 5);
     }
 
     #[test]

@@ -160,6 +160,70 @@ fn several_masks_of_a_scan_become_one_label_map() {
 }
 
 #[test]
+fn files_with_nnunets_numbers_are_channels_of_one_image() {
+    let folder = scratch();
+    for n in 0..5 {
+        for channel in 0..2 {
+            copy_image(n, &folder.path().join(format!("c{n}_{channel:04}.nii.gz")));
+        }
+        write_mask(&folder.path().join(format!("c{n}_seg.nii.gz")), n, 1.0, 1);
+    }
+    let outcome = init(folder.path(), &["--structure", "gland"]).exits_with(0);
+    assert!(
+        outcome.stdout.contains("2 channels of each image: channel_0, channel_1"),
+        "{}",
+        outcome.stdout
+    );
+    let path = folder.path().join("dataset.json");
+    let dataset = sound(&path);
+    assert_eq!(dataset["channels"], json!(["channel_0", "channel_1"]));
+    assert_eq!(dataset["cases"].as_array().unwrap().len(), 5);
+    let case = &dataset["cases"][3];
+    assert_eq!(case["id"], "c3");
+    assert_eq!(case["image"], json!(["c3_0000.nii.gz", "c3_0001.nii.gz"]));
+    trains(&path, &folder.path().join("m.pbt"));
+    // An image without the second channel: then there is one.
+    std::fs::remove_file(folder.path().join("c3_0001.nii.gz")).unwrap();
+    let outcome = init(folder.path(), &["--structure", "gland", "--force"]).exits_with(0);
+    let why = "4 files of further channels (_0001 and so on), since not every image has the same";
+    assert!(outcome.stdout.contains(why), "{}", outcome.stdout);
+    let dataset = sound(&path);
+    assert_eq!(
+        (&dataset["channels"], &dataset["cases"][0]["image"]),
+        (&json!(null), &json!("c0_0000.nii.gz"))
+    );
+}
+
+#[test]
+fn several_values_may_be_one_structure() {
+    let folder = scratch();
+    let core = folder.path().join("core.nii.gz");
+    for n in 0..5 {
+        copy_image(n, &folder.path().join(format!("c{n}.nii.gz")));
+        let path = folder.path().join(format!("c{n}_seg.nii.gz"));
+        write_mask(&path, n, 1.0, 1);
+        write_mask(&core, n, 0.5, 7);
+        let (whole, core) =
+            (pbt_io::read_labels(&path).unwrap(), pbt_io::read_labels(&core).unwrap());
+        let values = whole.data().iter().zip(core.data()).map(|(&a, &b)| a.max(b)).collect();
+        let labels = Volume::new(whole.geometry().clone(), values);
+        let regions = vec![("rim".to_owned(), 1), ("core".to_owned(), 7)];
+        RegionMap { labels, regions }.write_labels(&path).unwrap();
+    }
+    std::fs::remove_file(&core).unwrap();
+    init(folder.path(), &["--label", "7=gland", "--label", "1=gland"]).exits_with(0);
+    let dataset = sound(&folder.path().join("dataset.json"));
+    assert_eq!(dataset["labels"], json!({ "1": "gland" }));
+    assert_eq!(dataset["structures"], json!([{ "name": "gland", "kind": "box" }]));
+    assert_eq!(dataset["cases"][2]["labels"], "dataset-files/c2.labels.nii.gz");
+    let read = |name: &str| pbt_io::read_labels(&folder.path().join(name)).unwrap();
+    let (theirs, joined) = (read("c2_seg.nii.gz"), read("dataset-files/c2.labels.nii.gz"));
+    assert!(theirs.data().contains(&7) && theirs.data().contains(&1));
+    let expected = theirs.data().iter().map(|&value| u16::from(value != 0));
+    assert!(joined.data().iter().copied().eq(expected));
+}
+
+#[test]
 fn boxes_of_slicer_and_of_tables_are_the_same() {
     let folder = scratch();
     let (slicer, table) = (folder.path().join("slicer"), folder.path().join("table"));

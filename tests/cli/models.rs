@@ -92,6 +92,14 @@ fn a_name_is_sought_in_the_folders_of_models() {
     let slip = pbt_in(&here, None, &["info", "orgam"]);
     refused(slip, 4, &["did you mean `organ`?"]);
     refused(pbt_in(&here, None, &["info", "phantom-mrt"]), 4, &["did you mean `phantom-mr`?"]);
+    // A model in the image's place, which is easily done.
+    let swapped =
+        pbt_in(&here, None, &["detect", "-i", "models/organ.pbt", "-m", "organ", "-o", "x"]);
+    refused(
+        swapped,
+        4,
+        &["models/organ.pbt: file: is a model, not an image (give the model to -m"],
+    );
     // What has a folder is a path.
     refused(pbt_in(&here, Some(listed), &["info", "./organ"]), 4, &["./organ: file: "]);
 }
@@ -126,25 +134,44 @@ fn info_prints_the_card_that_lies_beside_a_model() {
     assert!(pbt(["info", text(&model)]).exits_with(0).stderr.is_empty());
 }
 
+/// Of every model the card is committed, of these the model, too: `.gitignore` names them.
+const COMMITTED: [&str; 4] = ["hippocampus", "phantom-ct", "phantom-mr", "phantom-us"];
+
 #[test]
-fn committed_models_are_small_and_have_their_cards() {
-    for (file, sha256) in contents(&models()) {
-        if file.extension().is_none_or(|e| e != "pbt") {
-            continue;
-        }
-        let name = file.file_stem().unwrap().to_str().unwrap().to_owned();
+fn committed_models_are_small_and_those_of_their_cards() {
+    let hashes = contents(&models());
+    for name in COMMITTED {
+        let file = models().join(name).with_extension("pbt");
         let bytes = std::fs::metadata(&file).unwrap().len();
         assert!(bytes < 1_000_000, "{name}: {bytes} bytes");
+        let model = &read_json(&file.with_extension("json"))["model"];
+        assert_eq!(model["sha256"], json!(hashes[&file]), "{name}: run cargo xtask models {name}");
+        assert_eq!(model["bytes"], json!(bytes));
+    }
+}
+
+#[test]
+fn every_recipe_has_a_card_that_says_what_a_user_must_know() {
+    let listed = std::fs::read_to_string(models().join("README.md")).unwrap();
+    let mut names = Vec::new();
+    let files = contents(&models()).into_keys();
+    for file in files.filter(|file| file.extension().is_some_and(|e| e == "toml")) {
+        let name = file.file_stem().unwrap().to_str().unwrap().to_owned();
         let card = read_json(&file.with_extension("json"));
         assert_eq!(card["schema"], "pbt-model-card/1");
-        assert_eq!(card["model"]["sha256"], json!(sha256), "{name}: run cargo xtask models {name}");
-        assert_eq!(card["model"]["bytes"], json!(bytes));
         for key in ["intended_use", "not_a_medical_device"] {
             assert!(card[key].as_str().is_some_and(|text| !text.is_empty()), "{name}: {key}");
         }
-        for key in ["failures", "limits", "structures"] {
-            assert!(card[key].as_array().is_some_and(|list| !list.is_empty()), "{name}: {key}");
+        let page = std::fs::read_to_string(file.with_extension("md")).unwrap();
+        let recipe: toml::Table = std::fs::read_to_string(&file).unwrap().parse().unwrap();
+        for key in ["failures", "limits"] {
+            // What a person wrote: that of the recipe, as it is now.
+            let words: Vec<&str> =
+                recipe[key].as_array().unwrap().iter().flat_map(|w| w.as_str()).collect();
+            assert_eq!(card[key], json!(words), "{name}: run cargo xtask models {name}");
+            assert!(!words.is_empty() && words.iter().all(|w| page.contains(w)), "{name}: {key}");
         }
+        assert!(card["structures"].as_array().is_some_and(|list| !list.is_empty()), "{name}");
         let data = &card["data"];
         assert!(data["licence"].is_string() && data["source"].is_string(), "{name}: {data}");
         let accuracy = &card["accuracy"]["structures"][0];
@@ -152,11 +179,12 @@ fn committed_models_are_small_and_have_their_cards() {
             ["low", "high"].map(|end| accuracy["center_mm"]["interval"][end].as_f64().unwrap());
         let mean = accuracy["center_mm"]["mean"].as_f64().unwrap();
         assert!(low <= mean && mean <= high && low < high, "{name}: {accuracy}");
-        let page = std::fs::read_to_string(file.with_extension("md")).unwrap();
-        assert!(page.contains(&sha256) && page.contains("Not a medical device"), "{name}");
-        let listed = std::fs::read_to_string(models().join("README.md")).unwrap();
+        let sha256 = card["model"]["sha256"].as_str().unwrap();
+        assert!(page.contains(sha256) && page.contains("Not a medical device"), "{name}");
         assert!(listed.contains(&format!("({name}.md)")), "{name} is not in models/README.md");
+        names.push(name);
     }
+    assert!(COMMITTED.iter().all(|name| names.iter().any(|n| n == name)), "{names:?}");
 }
 
 /// The committed model is what its recipe makes: on this machine, today.

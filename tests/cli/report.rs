@@ -110,6 +110,17 @@ fn a_batch_is_shown_with_pictures_where_they_are_asked_for() {
     // Paper, and browsers without WebGL2, have the slices.
     assert_eq!(viewed.matches("data:image/png").count(), 3);
 
+    // Labels beside a result are drawn over the slices, with their names.
+    let geometry = pbt_io::read_image(&good).unwrap().volume.geometry().clone();
+    let labels = pbt_volume::Volume::filled(geometry, 7);
+    let map = pbt_io::RegionMap { labels, regions: vec![("left <gland>".to_owned(), 7)] };
+    map.write_labels(&found.path().join("a good one.labels.nii.gz")).unwrap();
+    map.write_segmentation(&found.path().join("a good one.pbt.seg.nrrd")).unwrap();
+    let drawn = page(found.path(), &["--pictures", "5"]);
+    is_self_contained(&drawn);
+    assert_eq!(drawn.matches("data:image/png").count(), 6);
+    assert!(drawn.contains("left &lt;gland&gt;</text>"), "{drawn}");
+
     // Where the image is another by now, or gone, the page says so.
     let result = found.path().join("a good one.json");
     let mut changed = read_json(&result);

@@ -11,6 +11,10 @@ use toml::Table;
 /// What a model consists of, beside its recipe.
 const FILES: [&str; 3] = ["pbt", "md", "json"];
 
+/// What is committed of every model. The card holds the model's hash, so that it stands for the
+/// model where that is not committed.
+const CARD: [&str; 2] = ["md", "json"];
+
 /// Trains the models of these names, or all, into `models/`; or, to check them, elsewhere, and
 /// compares with those that are there.
 pub(crate) fn run(arguments: &[&str]) -> anyhow::Result<()> {
@@ -22,7 +26,6 @@ pub(crate) fn run(arguments: &[&str]) -> anyhow::Result<()> {
     if let Some(name) = names.iter().find(|name| !known.iter().any(|k| k == *name)) {
         bail!("models: `{name}` is none of {}", known.join(", "));
     }
-    let is_there = |name: &str| folder().join(name).with_extension("pbt").is_file();
     let wanted = |name: &&String| match names {
         [] => !check || is_there(name),
         names => names.contains(&name.as_str()),
@@ -39,6 +42,11 @@ pub(crate) fn run(arguments: &[&str]) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Whether the model itself is in `models/`: most need data that are not at hand.
+fn is_there(name: &str) -> bool {
+    folder().join(name).with_extension("pbt").is_file()
 }
 
 fn folder() -> PathBuf {
@@ -127,9 +135,10 @@ fn copy(name: &str, made: &Path, extension: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Fails where a file is not the committed one.
+/// Fails where a card, or a model that is there, is not what the recipe makes.
 fn compare(name: &str, made: &Path) -> anyhow::Result<()> {
-    for extension in FILES {
+    let model = is_there(name).then_some("pbt");
+    for extension in CARD.into_iter().chain(model) {
         let [made, committed] =
             [made, &folder()].map(|folder| folder.join(name).with_extension(extension));
         let read = |path: &Path| std::fs::read(path).with_context(|| path.display().to_string());

@@ -45,11 +45,12 @@ pub(super) fn text(card: &Card) -> String {
     for s in &card.structures {
         let _ = writeln!(text, "| {} | {} | {} |", s.name, s.kind, s.definition);
     }
-    accuracy(&mut text, &card.accuracy);
+    let unit = data.source.unit.as_deref().unwrap_or("mm");
+    accuracy(&mut text, &card.accuracy, unit);
     if !card.labels.is_empty() {
         let _ = write!(
             text,
-            "\nLabels of voxels (`--labels`):\n\n| label | cases | mean Dice | worst | 95 % of the surface within, mm |\n|---|---|---|---|---|\n"
+            "\nLabels of voxels (`--labels`):\n\n| label | cases | mean Dice | worst | 95 % of the surface within, {unit} |\n|---|---|---|---|---|\n"
         );
         for l in &card.labels {
             let [dice, worst] = [l.mean_dice, l.worst_dice].map(|x| number(x, 3));
@@ -57,11 +58,11 @@ pub(super) fn text(card: &Card) -> String {
             let _ = writeln!(text, "| {} | {} | {dice} | {worst} | {surface} |", l.region, l.cases);
         }
     }
-    calibration(&mut text, &card.accuracy);
+    calibration(&mut text, &card.accuracy, unit);
     let _ = write!(text, "\n## Failures\n\nThe largest errors of the test cases:\n\n");
     let _ = write!(
         text,
-        "| case | structure | answer | score | centre, mm | right |\n|---|---|---|---|---|---|\n"
+        "| case | structure | answer | score | centre, {unit} | right |\n|---|---|---|---|---|---|\n"
     );
     for w in &card.accuracy.worst {
         let answer = match w.answer {
@@ -85,14 +86,17 @@ pub(super) fn text(card: &Card) -> String {
     text
 }
 
-fn accuracy(text: &mut String, accuracy: &Accuracy) {
+fn accuracy(text: &mut String, accuracy: &Accuracy, unit: &str) {
     let _ = write!(
         text,
         "\n## Accuracy\n\n`{}`: {} cases. Brackets hold 95 % intervals: of shares the exact ones, of means those over \
          resampled cases.\n\n",
         accuracy.command, accuracy.cases
     );
-    text.push_str("| structure | found | doubtful | missed | right | centre, mm: mean | median | 95 % | largest | angle, degrees | size, % |\n");
+    let _ = writeln!(
+        text,
+        "| structure | found | doubtful | missed | right | centre, {unit}: mean | median | 95 % | largest | angle, degrees | size, % |"
+    );
     text.push_str("|---|---|---|---|---|---|---|---|---|---|---|\n");
     for s in &accuracy.structures {
         let OfStructures { structures, found, doubtful, missed, right, center_mm, .. } = s;
@@ -109,7 +113,7 @@ fn accuracy(text: &mut String, accuracy: &Accuracy) {
     }
 }
 
-fn calibration(text: &mut String, accuracy: &Accuracy) {
+fn calibration(text: &mut String, accuracy: &Accuracy, unit: &str) {
     text.push_str("\n## Calibration\n\n");
     match &accuracy.confidence {
         Some(c) => {
@@ -129,7 +133,7 @@ fn calibration(text: &mut String, accuracy: &Accuracy) {
         let [low, high] = c.interval.map(|x| 100.0 * x);
         let _ = writeln!(
             text,
-            "{} of {} found ones lie within `radius_90_mm`, {:.2} mm on average ({low:.0} to {high:.0} % by the 95 % interval).",
+            "{} of {} found ones lie within `radius_90_mm`, {:.2} {unit} on average ({low:.0} to {high:.0} % by the 95 % interval).",
             c.within, c.n, c.mean_radius_mm
         );
     }

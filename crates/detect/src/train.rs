@@ -11,6 +11,7 @@ mod structure;
 
 use self::held_out_detections::held_out_detections;
 use self::observer::{BEFORE_MASKS, First, Observer, StageFigure};
+pub use self::provenance::has_provenance;
 pub use self::refusals::{GridDemand, Refusal, grid_demands, refusals};
 use self::structure::StructureTraining;
 use crate::DetectError;

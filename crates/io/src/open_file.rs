@@ -122,6 +122,10 @@ fn content(path: &Path, options: &ReadOptions, volumes: Volumes) -> Result<Conte
         None if !path.exists() => {
             Err(IoError::unreadable(path, &std::io::ErrorKind::NotFound.into()))
         }
+        None if path.extension().is_some_and(|e| e.eq_ignore_ascii_case("pbt")) => {
+            let problem = "is a model, not an image";
+            Err(IoError::input(path, "file", problem, "give the model to -m, and an image here"))
+        }
         None => Err(IoError::input(
             path,
             "file",

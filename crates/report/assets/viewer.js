@@ -226,6 +226,7 @@ function tools(own, scene, nv, mesh, flat, go) {
     button.addEventListener("click", () => go(position));
     list.append(button);
   }
+  if (scene.label_names.length) list.append(element("small", { textContent: "Labels:" }));
   for (const [value, name] of scene.label_names) list.append(element("span", {}, swatch(labelColour(value)), name));
   return element("div", {}, bar, list);
 }

@@ -1,14 +1,14 @@
-//! Grey images as `data:` URIs, and text as XML.
+//! Images as `data:` URIs, and text as XML.
 
-/// A PNG of `width` × `height` grey pixels, row by row, as a URI that an SVG image can refer to.
+/// A PNG of `width` × `height` pixels of 8 bits a value, row by row, as a URI that an SVG image can refer to.
 pub(crate) fn png_data_uri(
-    width: u32,
-    height: u32,
+    [width, height]: [u32; 2],
+    colour: png::ColorType,
     pixels: &[u8],
 ) -> Result<String, png::EncodingError> {
     let mut file = Vec::new();
     let mut encoder = png::Encoder::new(&mut file, width, height);
-    encoder.set_color(png::ColorType::Grayscale);
+    encoder.set_color(colour);
     encoder.set_depth(png::BitDepth::Eight);
     encoder.set_compression(png::Compression::High);
     encoder.write_header()?.write_image_data(pixels)?;

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod encode;
+mod labels;
 mod learning_curve;
 mod niivue;
 mod page;
@@ -13,6 +14,7 @@ mod plane;
 mod scene;
 mod shrink;
 
+pub use labels::DrawnLabels;
 pub use learning_curve::{CurvePoint, CurveSeries, learning_curve};
 pub use page::{Batch, BatchCase, BatchDetection, Evaluation, PageError, RegionEvaluation, Viewer};
 pub use picture::{Case, DrawnBox, DrawnPoint, Mark, PictureError, sheet, three_slices};

@@ -1,8 +1,10 @@
 //! Three orthogonal slices of a case, or of several, with boxes and landmarks, as SVG.
 
 use crate::encode::{escaped, png_data_uri};
+use crate::labels::{self, DrawnLabels};
 use crate::plane::{Plane, planes};
 use pbt_volume::{PointLps, Pose, Volume};
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// Whether something drawn is the truth or a detection; it decides the colour.
@@ -112,6 +114,8 @@ pub struct Case<'a> {
     pub image: &'a Volume<f32>,
     /// Intensities shown black and white.
     pub window: (f64, f64),
+    /// Labels over the image, if any.
+    pub labels: Option<DrawnLabels<'a>>,
     /// The point through which the three slices go; one outside the image is brought to its border.
     pub through: PointLps,
     /// Boxes, drawn in this order.
@@ -142,6 +146,12 @@ const MARGIN: f64 = 22.0;
 const HEADER: f64 = 48.0;
 const CASE_HEADER: f64 = 34.0;
 const FOOTER: f64 = 40.0;
+/// Names of labels in a row of the legend, and the height of a row.
+const LABELS_A_ROW: usize = 5;
+const LABEL_ROW: f64 = 20.0;
+/// Longer names of labels are cut off.
+const LABEL_LETTERS: usize = 20;
+const LABEL_OPACITY: f64 = 0.45;
 const CASE_WIDTH: f64 = 3.0 * PANEL + 2.0 * GAP;
 const CASE_HEIGHT: f64 = CASE_HEADER + PANEL;
 /// A landmark is drawn in slices nearer than this.
@@ -176,7 +186,15 @@ fn document(title: Option<&str>, cases: &[Case<'_>]) -> Result<String, PictureEr
     let rows = cases.len().div_ceil(columns);
     let top = if title.is_some() { MARGIN + HEADER } else { MARGIN };
     let width = 2.0 * MARGIN + columns as f64 * CASE_WIDTH + (columns - 1) as f64 * 2.0 * MARGIN;
-    let height = top + rows as f64 * (CASE_HEIGHT + GAP) + FOOTER;
+    let mut drawn = String::new();
+    let mut label_names = BTreeMap::new();
+    for (n, case) in cases.iter().enumerate() {
+        let x = MARGIN + (n % columns) as f64 * (CASE_WIDTH + 2.0 * MARGIN);
+        let y = top + (n / columns) as f64 * (CASE_HEIGHT + GAP);
+        draw_case(&mut drawn, &mut label_names, case, n, [x, y])?;
+    }
+    let below = top + rows as f64 * (CASE_HEIGHT + GAP);
+    let height = below + FOOTER + label_names.len().div_ceil(LABELS_A_ROW) as f64 * LABEL_ROW;
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\" \
          font-family=\"system-ui, 'Segoe UI', Helvetica, Arial, sans-serif\" font-size=\"13\" fill=\"{TEXT}\">\n\
@@ -185,18 +203,17 @@ fn document(title: Option<&str>, cases: &[Case<'_>]) -> Result<String, PictureEr
     if let Some(title) = title {
         text(&mut svg, [MARGIN, MARGIN + 20.0], "font-size=\"21\" font-weight=\"600\"", title);
     }
-    for (n, case) in cases.iter().enumerate() {
-        let x = MARGIN + (n % columns) as f64 * (CASE_WIDTH + 2.0 * MARGIN);
-        let y = top + (n / columns) as f64 * (CASE_HEIGHT + GAP);
-        draw_case(&mut svg, case, n, [x, y])?;
-    }
-    legend(&mut svg, cases, [MARGIN, height - FOOTER / 2.0]);
+    svg.push_str(&drawn);
+    legend(&mut svg, cases, [MARGIN, below + FOOTER / 2.0]);
+    label_legend(&mut svg, &label_names, [MARGIN, below + FOOTER / 2.0 + LABEL_ROW]);
     svg.push_str("</svg>\n");
     Ok(svg)
 }
 
+/// `label_names` gets the labels that are drawn.
 fn draw_case(
     svg: &mut String,
+    label_names: &mut BTreeMap<u16, String>,
     case: &Case<'_>,
     number: usize,
     [x, y]: [f64; 2],
@@ -210,7 +227,14 @@ fn draw_case(
     );
     for (n, plane) in planes(case.image.geometry(), case.through).iter().enumerate() {
         let clip = format!("slice-{number}-{n}");
-        draw_plane(svg, case, plane, &clip, [x + n as f64 * (PANEL + GAP), y + CASE_HEADER])?;
+        draw_plane(
+            svg,
+            label_names,
+            case,
+            plane,
+            &clip,
+            [x + n as f64 * (PANEL + GAP), y + CASE_HEADER],
+        )?;
     }
     Ok(())
 }
@@ -218,6 +242,7 @@ fn draw_case(
 /// One slice in a square panel whose top left corner is `[x, y]`.
 fn draw_plane(
     svg: &mut String,
+    label_names: &mut BTreeMap<u16, String>,
     case: &Case<'_>,
     plane: &Plane,
     clip: &str,
@@ -228,7 +253,8 @@ fn draw_plane(
     let (Ok(w), Ok(h)) = (u32::try_from(width), u32::try_from(height)) else {
         return Err(PictureError::TooLarge(width, height));
     };
-    let uri = png_data_uri(w, h, &plane.pixels(case.image, case.window))?;
+    let uri =
+        png_data_uri([w, h], png::ColorType::Grayscale, &plane.pixels(case.image, case.window))?;
     let units_per_mm = PANEL / plane.size_mm[0].max(plane.size_mm[1]);
     let size = plane.size_mm.map(|mm| mm * units_per_mm);
     let corner = [x + (PANEL - size[0]) / 2.0, y + (PANEL - size[1]) / 2.0];
@@ -244,6 +270,17 @@ fn draw_plane(
          <image x=\"{:.2}\" y=\"{:.2}\" width=\"{:.2}\" height=\"{:.2}\" preserveAspectRatio=\"none\" href=\"{uri}\"/>",
         corner[0], corner[1], size[0], size[1]
     );
+    if let Some(drawn) = case.labels
+        && let Some((uri, values)) = drawn.overlay(plane, [w, h])?
+    {
+        label_names.extend(values.into_iter().map(|v| (v, labels::name(drawn.names, v))));
+        let _ = writeln!(
+            svg,
+            "<image x=\"{:.2}\" y=\"{:.2}\" width=\"{:.2}\" height=\"{:.2}\" preserveAspectRatio=\"none\" \
+             style=\"image-rendering:pixelated\" opacity=\"{LABEL_OPACITY}\" href=\"{uri}\"/>",
+            corner[0], corner[1], size[0], size[1]
+        );
+    }
     for drawn in case.boxes {
         let polygon = plane.intersection(geometry, &drawn.pose);
         if polygon.is_empty() {
@@ -289,12 +326,12 @@ fn draw_plane(
         );
     }
     svg.push_str("</g>\n");
-    labels(svg, plane, [x, y], units_per_mm);
+    lettering(svg, plane, [x, y], units_per_mm);
     Ok(())
 }
 
 /// Letters of the sides, the name of the view and a scale bar.
-fn labels(svg: &mut String, plane: &Plane, [x, y]: [f64; 2], units_per_mm: f64) {
+fn lettering(svg: &mut String, plane: &Plane, [x, y]: [f64; 2], units_per_mm: f64) {
     let (middle, end) = (PANEL / 2.0, PANEL - 9.0);
     let at = [
         [x + 9.0, y + middle + 4.0],
@@ -345,6 +382,25 @@ fn legend(svg: &mut String, cases: &[Case<'_>], [x, y]: [f64; 2]) {
     }
 }
 
+/// Which colour is which label, for those that are drawn.
+fn label_legend(svg: &mut String, names: &BTreeMap<u16, String>, [x, y]: [f64; 2]) {
+    for (n, (&value, name)) in names.iter().enumerate() {
+        let x = x + (n % LABELS_A_ROW) as f64 * CASE_WIDTH / LABELS_A_ROW as f64;
+        let y = y + (n / LABELS_A_ROW) as f64 * LABEL_ROW;
+        let [red, green, blue] = labels::colour(value);
+        let _ = writeln!(
+            svg,
+            "<rect x=\"{x:.1}\" y=\"{:.1}\" width=\"12\" height=\"12\" rx=\"2\" fill=\"#{red:02x}{green:02x}{blue:02x}\"/>",
+            y - 6.0
+        );
+        let mut short: String = name.chars().take(LABEL_LETTERS).collect();
+        if short.len() < name.len() {
+            short.push('…');
+        }
+        text(svg, [x + 18.0, y + 4.5], "font-size=\"12\"", &short);
+    }
+}
+
 fn text(svg: &mut String, [x, y]: [f64; 2], style: &str, content: &str) {
     let _ = writeln!(svg, "<text x=\"{x:.1}\" y=\"{y:.1}\" {style}>{}</text>", escaped(content));
 }
@@ -386,6 +442,7 @@ mod tests {
         let case = Case {
             image: &case.image,
             window: (0.0, f64::from(high)),
+            labels: None,
             through,
             boxes: &boxes,
             points: &points,
@@ -430,6 +487,7 @@ mod tests {
             let case = Case {
                 image: &image,
                 window: (0.0, 1.0),
+                labels: None,
                 through,
                 boxes: &[],
                 points: &points,
@@ -451,6 +509,7 @@ mod tests {
         let case = Case {
             image: &image,
             window: (0.0, 1.0),
+            labels: None,
             through,
             boxes: &[],
             points: &[],

@@ -84,30 +84,43 @@ impl Plane {
     /// The pixels, row by row, `low` of the window black and `high` white; linear between the two
     /// nearest slices.
     pub(crate) fn pixels(&self, image: &Volume<f32>, (low, high): (f64, f64)) -> Vec<u8> {
-        let [width, height] = self.shape;
         let (first, share) = (self.index.floor() as usize, self.index.fract());
         let second = (first + 1).min(image.shape()[self.axis] - 1);
-        let mut pixels = Vec::with_capacity(width * height);
-        for y in 0..height {
-            for x in 0..width {
+        let pixel = |at: [usize; 3]| {
+            let value = |slice: usize| {
+                let mut at = at;
+                at[self.axis] = slice;
+                f64::from(image.at(at[0], at[1], at[2]))
+            };
+            // Without the test a NaN of a slice with share 0 would spread.
+            let value = if share == 0.0 {
+                value(first)
+            } else {
+                value(first) * (1.0 - share) + value(second) * share
+            };
+            // The cast takes NaN to 0 and clamps the rest.
+            ((value - low) / (high - low) * 255.0).round() as u8
+        };
+        self.voxels().map(pixel).collect()
+    }
+
+    /// The values of the nearest slice, in the order of [`Plane::pixels`].
+    pub(crate) fn nearest(&self, labels: &Volume<u16>) -> Vec<u16> {
+        self.voxels().map(|[i, j, k]| labels.at(i, j, k)).collect()
+    }
+
+    /// The voxel of each pixel in the nearest slice, row by row.
+    fn voxels(&self) -> impl Iterator<Item = [usize; 3]> {
+        let [width, height] = self.shape;
+        (0..height).flat_map(move |y| {
+            (0..width).map(move |x| {
                 let mut at = [0; 3];
+                at[self.axis] = self.index.round() as usize;
                 at[self.right.0] = if self.right.1 { width - 1 - x } else { x };
                 at[self.down.0] = if self.down.1 { height - 1 - y } else { y };
-                let mut value = |slice: usize| {
-                    at[self.axis] = slice;
-                    f64::from(image.at(at[0], at[1], at[2]))
-                };
-                // Without the test a NaN of a slice with share 0 would spread.
-                let value = if share == 0.0 {
-                    value(first)
-                } else {
-                    value(first) * (1.0 - share) + value(second) * share
-                };
-                // The cast takes NaN to 0 and clamps the rest.
-                pixels.push(((value - low) / (high - low) * 255.0).round() as u8);
-            }
-        }
-        pixels
+                at
+            })
+        })
     }
 
     /// Where a voxel position falls in the picture, in pixels from its top left corner; pixel

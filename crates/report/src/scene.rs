@@ -1,6 +1,7 @@
 //! What pictures and the viewer show of a case, and how a page holds it for the viewer.
 
 use crate::encode::base64;
+use crate::labels::{self, DrawnLabels};
 use crate::picture::{Case, DrawnBox, DrawnPoint, Mark, PictureError, three_slices};
 use crate::shrink::{range, shrunk_image, shrunk_labels, smaller_grid};
 use flate2::{Compression, write::GzEncoder};
@@ -87,13 +88,14 @@ impl Scene<'_> {
     /// # Errors
     /// [`PictureError`] when a slice is too large for a PNG.
     pub fn slices(&self, title: &str) -> Result<String, PictureError> {
-        self.slices_of(self.image, self.window, title)
+        self.slices_of(self.image, self.window, self.labels, title)
     }
 
     fn slices_of(
         &self,
         image: &Volume<f32>,
         window: (f64, f64),
+        labels: Option<&Volume<u16>>,
         title: &str,
     ) -> Result<String, PictureError> {
         let name = |s: &SceneStructure| s.name.clone();
@@ -104,7 +106,9 @@ impl Scene<'_> {
             .map(|s| DrawnPoint { name: name(s), point: s.position, mark: Mark::Found })
             .collect();
         let (boxes, points) = (&boxes[..], &points[..]);
-        three_slices(&Case { image, window, through: self.through, boxes, points, title, note: "" })
+        let labels = labels.map(|map| DrawnLabels { map, names: &self.label_names });
+        let through = self.through;
+        three_slices(&Case { image, window, labels, through, boxes, points, title, note: "" })
     }
 
     /// The scene for a page, in at most about so many bytes: the image gets fewer voxels until it fits.
@@ -118,9 +122,11 @@ impl Scene<'_> {
         let mut grid = smaller_grid(full, most_bytes.saturating_mul(4));
         loop {
             let image = shrunk_image(&quantised, &grid);
+            let labels = self.labels.map(|labels| shrunk_labels(labels, &grid));
+            let shown = image.map(f32::from);
             let packed = PackedScene {
-                json: self.json(&image, self.labels.map(|labels| shrunk_labels(labels, &grid))),
-                slices: self.slices_of(&image.map(f32::from), (0.0, 255.0), title)?,
+                slices: self.slices_of(&shown, (0.0, 255.0), labels.as_ref(), title)?,
+                json: self.json(&image, labels),
             };
             let bytes = packed.bytes();
             if bytes <= most_bytes || grid.len() <= FEWEST_VOXELS {
@@ -142,10 +148,7 @@ impl Scene<'_> {
             }
             labels.data().iter().map(|&value| number[usize::from(value)]).collect()
         };
-        let name = |value: u16| {
-            let given = self.label_names.get(&value).cloned();
-            (value, given.unwrap_or_else(|| format!("label {value}")))
-        };
+        let name = |value: u16| (value, labels::name(&self.label_names, value));
         let content = Content {
             shape: image.shape(),
             full_shape: self.image.shape(),

@@ -33,7 +33,7 @@ pub struct Init {
     /// Name of the only structure, where files give none
     #[arg(long, value_name = "NAME")]
     pub structure: Option<String>,
-    /// Name of a label value (may be given several times)
+    /// Name of a label value (may be given several times; values of one name are one structure)
     #[arg(long, value_name = "VALUE=NAME", value_parser = label)]
     pub label: Vec<(u16, String)>,
     /// Coordinates of tables that do not say it: LPS (DICOM, ITK) or RAS (NIfTI)

@@ -191,7 +191,7 @@ fn case_pictures(
     scene_bytes: Option<usize>,
 ) {
     let mut draw = || -> Result<(), Failure> {
-        let image = ShownImage::read(path, result, scene_bytes.is_some())?;
+        let image = ShownImage::read(path, result)?;
         case.warnings.extend(image.note());
         let scene = image.scene(result);
         if picture {

@@ -17,12 +17,11 @@ pub(super) struct ShownImage {
 }
 
 impl ShownImage {
-    /// The image of the result in the file `path`, and its labels where they are wanted and there are
-    /// any.
+    /// The image of the result in the file `path`, and its labels where there are any.
     ///
     /// # Errors
     /// [`Failure`] where the image is no longer there, cannot be read, or is another by now.
-    pub(super) fn read(path: &Path, result: &ResultFile, labels: bool) -> Result<Self, Failure> {
+    pub(super) fn read(path: &Path, result: &ResultFile) -> Result<Self, Failure> {
         let input = Path::new(&result.run.input_path);
         if result.run.input_path.is_empty() {
             return Err(Failure::other("the result does not say where its image is"));
@@ -48,9 +47,7 @@ impl ShownImage {
             label_names: BTreeMap::new(),
             note: None,
         };
-        if labels {
-            shown.read_labels(path);
-        }
+        shown.read_labels(path);
         Ok(shown)
     }
 

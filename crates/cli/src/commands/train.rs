@@ -58,6 +58,24 @@ pub(super) fn run(args: &Train, global: &Global) -> Result<ExitCode, Failure> {
     warnings.extend(misfits(&dataset, &cases, &wanted));
     warnings.iter().for_each(|w| say(global.quiet, format_args!("warning: {w}")));
 
+    let mut training = Training {
+        dataset: &dataset,
+        cases,
+        wanted: &wanted,
+        config: &config,
+        seed: args.seed,
+        resume: None,
+    };
+    if args.resume && !checkpoint.exists() && training.is_finished(&args.output) {
+        let model = args.output.display();
+        say(
+            global.quiet,
+            format_args!(
+                "{model}: is finished, of the same cases and options (without --resume it is trained again)"
+            ),
+        );
+        return Ok(ExitCode::SUCCESS);
+    }
     let resume = match args.resume {
         true if checkpoint.exists() => {
             let bytes = read_file(&checkpoint, FileKind::Model)?;
@@ -83,16 +101,9 @@ pub(super) fn run(args: &Train, global: &Global) -> Result<ExitCode, Failure> {
             None
         }
     };
+    training.resume = resume.as_ref();
     catch_interrupts(global);
     let progress = TrainingProgress::new(global, checkpoint.clone());
-    let training = Training {
-        dataset: &dataset,
-        cases,
-        wanted: &wanted,
-        config: &config,
-        seed: args.seed,
-        resume: resume.as_ref(),
-    };
     if let Some(needs) = training.needs(device.record.threads) {
         say(global.quiet, needs_line(&needs, &device));
     }

@@ -67,12 +67,27 @@ fn find_in(wanted: &Path, folders: &[PathBuf]) -> Result<ModelPlace, Failure> {
     if is_folder {
         return Err(Failure::input(wanted, "file: is a folder (give a model file)"));
     }
+    if let Some(card) = card_of(stem, folders) {
+        let what = format!(
+            "model: only its card is there, {} (which says how to train the model)",
+            card.display()
+        );
+        return Err(Failure::input(wanted, what));
+    }
     let what = format!(
         "model: there is no such file, nor a model of that name in {} or the program ({})",
         listed(folders),
         advice(stem, folders)
     );
     Err(Failure::input(wanted, what))
+}
+
+/// The card of a model that is not there itself: `models` of the source code holds some whose data do
+/// not allow more.
+fn card_of(name: &str, folders: &[PathBuf]) -> Option<PathBuf> {
+    let file = |folder: &PathBuf, extension: &str| folder.join(format!("{name}.{extension}"));
+    let folder = folders.iter().find(|folder| file(folder, "json").is_file())?;
+    Some(file(folder, "md")).filter(|card| card.is_file())
 }
 
 /// The text of a path that is no more than a name.
@@ -173,6 +188,13 @@ mod tests {
             line.ends_with("(there are: hippocampus, phantom-ct, phantom-mr, phantom-us)"),
             "{line}"
         );
+        // Its card alone: a card has both files.
+        fs::write(root.path().join("liver.md"), "").unwrap();
+        assert!(told("liver").contains("there are: hippocampus"), "{}", told("liver"));
+        fs::write(root.path().join("liver.json"), "").unwrap();
+        let line = told("liver.pbt");
+        assert!(line.starts_with("liver.pbt: model: only its card is there, "), "{line}");
+        assert!(line.contains("liver.md"), "{line}");
         let folder = find_in(root.path(), &folders).unwrap_err().to_string();
         assert!(folder.contains("is a folder"), "{folder}");
     }

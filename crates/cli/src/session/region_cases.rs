@@ -137,6 +137,7 @@ pub fn train_regions(
         bytes,
         figures,
         cases: cases.list.cases.iter().map(known).collect(),
+        labels_sha256: None,
         suspicions,
         warnings,
     })

@@ -1,9 +1,10 @@
 //! Training once: on cases of a data set, to a model and its files.
 
+use crate::session::training_report::learned_labels_sha256;
 use crate::session::{
     AnnotatedCase, Device, Failure, LoadedModel, TrainedOn, TrainingCases, TrainingNeeds, Wanted,
 };
-use pbt_detect::{Model, Observer, StageFigure, Suspicion, TrainConfig, Trained};
+use pbt_detect::{Model, Observer, StageFigure, Suspicion, TrainConfig, Trained, has_provenance};
 use pbt_io::{Dataset, FileKind, IoError, read_file, write_atomically};
 use pbt_volume::{LANDMARKS_BOX, sha256_hex};
 use std::io::Write;
@@ -58,6 +59,8 @@ pub struct TrainedModel {
     pub figures: Vec<StageFigure>,
     /// The cases that it was trained on.
     pub cases: Vec<TrainedOn>,
+    /// [`labels_sha256`] of these cases, where it was trained on boxes or landmarks.
+    pub labels_sha256: Option<String>,
     /// Annotations that held-out detections contradict.
     pub suspicions: Vec<Suspicion>,
     /// What a person should look at, the suspicions among it.
@@ -71,6 +74,17 @@ impl Training<'_> {
         TrainingNeeds::of(&data, self.config, threads)
     }
 
+    /// Whether a model file is what this training would make, so that nothing is left to do.
+    pub fn is_finished(&self, path: &Path) -> bool {
+        let Ok(loaded) = LoadedModel::open(path) else { return false };
+        let (data, faults) =
+            TrainingCases::new(self.dataset, self.cases.clone(), self.wanted.clone());
+        let provenance = &loaded.model.provenance;
+        faults.is_empty()
+            && has_provenance(&data, self.config, self.seed, provenance)
+            && labels_sha256(&self.cases).ok().as_ref() == learned_labels_sha256(&loaded).as_ref()
+    }
+
     /// Trains. `observer` is told of every stage.
     ///
     /// # Errors
@@ -78,6 +92,7 @@ impl Training<'_> {
     pub fn run(self, device: &Device, observer: &dyn Observer) -> Result<TrainedModel, Failure> {
         let Self { dataset, cases, wanted, config, seed, resume } = self;
         let known: Vec<TrainedOn> = cases.iter().map(TrainedOn::from).collect();
+        let labels_sha256 = Some(labels_sha256(&cases)?);
         let (data, faults) = TrainingCases::new(dataset, cases, wanted.clone());
         if let Some((_, fault)) = faults.into_iter().next() {
             return Err(fault);
@@ -95,10 +110,20 @@ impl Training<'_> {
             bytes,
             figures,
             cases: known,
+            labels_sha256,
             suspicions,
             warnings,
         })
     }
+}
+
+/// Hash over the files of the cases' label maps, in their order.
+fn labels_sha256(cases: &[AnnotatedCase]) -> Result<String, Failure> {
+    let mut hashes = String::new();
+    for path in cases.iter().filter_map(|case| case.spec.labels.as_ref()) {
+        hashes.push_str(&sha256_hex(&[&read_file(path, FileKind::Image)?]));
+    }
+    Ok(sha256_hex(&[hashes.as_bytes()]))
 }
 
 /// Structures of which at most one in so many held-out cases is called `found`.

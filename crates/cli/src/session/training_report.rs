@@ -23,6 +23,8 @@ pub struct TrainingReport<'a> {
     /// does on new cases.
     stages: &'a [StageFigure],
     training_cases: &'a [TrainedOn],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    labels_sha256: Option<&'a str>,
     suspicions: Vec<SuspicionRecord>,
     warnings: &'a [String],
 }
@@ -51,6 +53,7 @@ impl<'a> TrainingReport<'a> {
             seconds,
             stages: &trained.figures,
             training_cases: &trained.cases,
+            labels_sha256: trained.labels_sha256.as_deref(),
             suspicions: trained.suspicions.iter().map(SuspicionRecord::from).collect(),
             warnings,
         }
@@ -91,6 +94,14 @@ impl From<&Suspicion> for SuspicionRecord {
         let detection = Detection::new(structure.clone(), Status::Found, *score, found);
         Self { case: case.clone(), off_mm: *off_mm, detection: detection.into() }
     }
+}
+
+/// The hash of the label maps that a model has learned from, by the file beside it.
+pub(super) fn learned_labels_sha256(model: &LoadedModel) -> Option<String> {
+    let bytes = read_file(&beside(&model.path, "train.json"), FileKind::Document).ok()?;
+    let report: serde_json::Value = serde_json::from_slice(&bytes).ok()?;
+    let is_its_own = report["model_sha256"].as_str() == Some(&model.sha256);
+    report["labels_sha256"].as_str().filter(|_| is_its_own).map(str::to_owned)
 }
 
 /// The part of `MODEL.train.json` that is about held-out cases.

@@ -26,6 +26,19 @@ pub(super) fn provenance<D: TrainingData>(
     }
 }
 
+/// Whether a training with these data, settings and seed makes a model of this provenance, as far as that
+/// tells: label maps are not in it.
+pub fn has_provenance<D: TrainingData>(
+    data: &D,
+    config: &TrainConfig,
+    seed: u64,
+    found: &Provenance,
+) -> bool {
+    // Whether there are copies may have been found out by a trial.
+    let copies = config.augmentation.copies.unwrap_or(found.copies);
+    provenance(data, &data.structures(), config, copies, seed) == *found
+}
+
 /// The longest edge of a voxel of volumes.
 fn coarsest_mm<D: TrainingData>(data: &D) -> Option<f64> {
     let edges = |case: usize| data.list().geometry(case).spacing_mm();

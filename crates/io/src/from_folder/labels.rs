@@ -64,7 +64,8 @@ pub(super) struct Merged {
 /// A mask that cannot be read or lies on another grid than the first one.
 pub(super) fn merge(masks: &[Mask], values: &BTreeMap<&str, u16>) -> Result<Merged, IoError> {
     let mut merged: Option<Volume<u16>> = None;
-    let mut counts = vec![0u64; values.len() + 1];
+    let most = values.values().copied().max().unwrap_or(0);
+    let mut counts = vec![0u64; usize::from(most) + 1];
     let mut overlaps: BTreeMap<(u16, u16), u64> = BTreeMap::new();
     for mask in masks {
         let value = values[mask.name.as_str()];
@@ -93,16 +94,18 @@ pub(super) fn merge(masks: &[Mask], values: &BTreeMap<&str, u16>) -> Result<Merg
         let problem = "there are no masks";
         return Err(IoError::input(Path::new(""), "masks", problem, "give some"));
     };
-    let mut kept = vec![false; values.len() + 1];
+    let mut kept = vec![false; usize::from(most) + 1];
     labels.data().iter().for_each(|&value| kept[usize::from(value)] = true);
     let name = |wanted: u16| {
         let found = values.iter().find(|&(_, &value)| value == wanted);
         found.map_or(String::new(), |(name, _)| (*name).to_owned())
     };
     let overlaps = overlaps.into_iter().map(|((a, b), n)| ((name(a), name(b)), n)).collect();
+    let by_name = values;
     let values = (1..).zip(&kept[1..]).filter_map(|(value, kept)| kept.then_some(value)).collect();
-    let regions = counts.iter().enumerate().skip(1).map(|(n, _)| (name(n as u16), n as u16));
-    Ok(Merged { map: RegionMap { labels, regions: regions.collect() }, values, overlaps })
+    let mut regions: Vec<_> = by_name.iter().map(|(name, &n)| ((*name).to_owned(), n)).collect();
+    regions.sort_by_key(|(_, value)| *value);
+    Ok(Merged { map: RegionMap { labels, regions }, values, overlaps })
 }
 
 impl Merged {
@@ -154,7 +157,7 @@ mod tests {
             write(folder.path(), "cyst", &grid, |i| i == 3),
             write(folder.path(), "liver", &grid, |i| (2..5).contains(&i)),
         ];
-        let values = [("body", 1), ("cyst", 2), ("liver", 3), ("spleen", 4)].into();
+        let values = [("body", 1), ("cyst", 2), ("liver", 3), ("spleen", 700)].into();
         // Whatever the order.
         for order in [[0, 1, 2], [2, 1, 0], [1, 0, 2]] {
             let merged = merge(&order.map(|n| masks[n].clone()), &values).unwrap();

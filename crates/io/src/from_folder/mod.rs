@@ -1,6 +1,7 @@
 //! A data set made of what lies in a folder: images with label maps, masks, Slicer markups or tables, as
 //! the names of files and folders join them.
 
+mod channels;
 mod files;
 mod labels;
 mod marked;
@@ -86,6 +87,7 @@ pub fn dataset_from_folder(
         notes.left_out.push(format!("{count} images without masks and annotations"));
     }
     let scans = &mut found.list;
+    channels::join(scans, &mut notes);
     let labels = named_labels::labels(scans, &found.label_names, &own, options, &mut notes)?;
     let (annotated, kinds) = marked::annotations(scans, &own, options, &mut notes)?;
     let known: Vec<Known> = scans

@@ -51,6 +51,7 @@ pub(super) fn labels(
     let found: BTreeSet<u16> =
         maps.iter().flatten().flat_map(|(_, values)| values).copied().collect();
     name_values(&found, &mut names, options, notes);
+    join_values(scans, &mut maps, &mut names);
     merge_masks(scans, &mut maps, &mut names, own, notes)?;
     Ok(NamedLabels { names, maps })
 }
@@ -130,6 +131,30 @@ fn name_values(
             notes.assumed.push(what);
             names.extend(nameless.into_iter().map(|value| (value, name(value))));
         }
+    }
+}
+
+/// Makes one structure of all values that have one name: their voxels become masks, of which label maps are
+/// made anew. The structure has the lowest of the values.
+fn join_values(
+    scans: &mut [Scan],
+    maps: &mut [Option<(PathBuf, BTreeSet<u16>)>],
+    names: &mut BTreeMap<u16, String>,
+) {
+    let named = names.clone();
+    let mut seen = BTreeSet::new();
+    names.retain(|_, name| seen.insert(name.clone()));
+    if names.len() == named.len() {
+        return;
+    }
+    for (scan, map) in scans.iter_mut().zip(maps) {
+        let Some((path, values)) = map.take() else { continue };
+        let mask = |value: u16| Mask {
+            name: named[&value].clone(),
+            path: path.clone(),
+            value: Some(value),
+        };
+        scan.masks = values.into_iter().map(mask).collect();
     }
 }
 

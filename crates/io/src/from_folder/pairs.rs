@@ -96,18 +96,18 @@ impl<'a> Images<'a> {
         }
     }
 
-    /// Whether an image is a further channel (`_0001`) of one whose first channel is there, too.
-    pub(super) fn is_further_channel(&self, image: usize) -> bool {
+    /// Of a further channel (`_0001`) the image of the first channel, if that is there, too, and the number.
+    pub(super) fn channel(&self, image: usize) -> Option<(usize, u16)> {
         let place = &self.places[image];
-        let Some((name, number)) = place.key.rsplit_once('_') else { return false };
+        let (name, number) = place.key.rsplit_once('_')?;
         let is_number = number.len() == 4 && number.bytes().all(|b| b.is_ascii_digit());
-        let is_first = |&n: &usize| {
-            let other = &self.places[n];
+        let number = number.parse().ok().filter(|&number| is_number && number > 0)?;
+        let is_first = |n: &usize| {
+            let other = &self.places[*n];
             other.folders == place.folders && other.key.len() == place.key.len()
         };
-        is_number
-            && number != "0000"
-            && self.by_key.get(name).is_some_and(|named| named.iter().any(is_first))
+        let first = self.by_key.get(name)?.iter().copied().find(is_first)?;
+        Some((first, number))
     }
 }
 
@@ -152,10 +152,9 @@ mod tests {
 
     #[test]
     fn further_channels_have_a_first_one() {
-        let places = ["a_0000.nii", "a_0001.nii", "b_0001.nii"].map(place);
-        assert_eq!(
-            [0, 1, 2].map(|n| Images::new(&places).is_further_channel(n)),
-            [false, true, false]
-        );
+        let places = ["a_0000.nii", "a_0001.nii", "b_0001.nii", "a_0012.nii"].map(place);
+        let images = Images::new(&places);
+        let expected = [None, Some((0, 1)), None, Some((0, 12))];
+        assert_eq!([0, 1, 2, 3].map(|n| images.channel(n)), expected);
     }
 }

@@ -20,6 +20,8 @@ pub(super) struct Scan {
     pub(super) id: String,
     pub(super) image: PathBuf,
     pub(super) read: ReadOptions,
+    /// Files of further channels, by their numbers.
+    pub(super) channels: Vec<(u16, PathBuf)>,
     pub(super) subject: Option<String>,
     pub(super) split: Option<String>,
     pub(super) label_map: Option<PathBuf>,
@@ -113,10 +115,17 @@ fn by_names(folder: &Path, listing: &Listing, options: &Options, notes: &mut Not
     }
     let places: Vec<Place> = images.iter().map(|(_, place)| place.clone()).collect();
     let all = Images::new(&places);
-    let is_first: Vec<bool> = (0..images.len()).map(|n| !all.is_further_channel(n)).collect();
-    let channels = is_first.iter().filter(|first| !**first).count();
-    if channels > 0 {
-        notes.left_out.push(format!("{channels} images are further channels (_0001 and so on)"));
+    // What has a label map of its own is an image of its own.
+    let labelled: BTreeSet<&str> = labels.iter().map(|(_, place)| place.key.as_str()).collect();
+    let mut channels: BTreeMap<&PathBuf, Vec<(u16, PathBuf)>> = BTreeMap::new();
+    let mut is_first = vec![true; images.len()];
+    for (n, (path, place)) in images.iter().enumerate() {
+        if let Some((first, number)) = all.channel(n)
+            && !labelled.contains(place.key.as_str())
+        {
+            channels.entry(images[first].0).or_default().push((number, path.to_path_buf()));
+            is_first[n] = false;
+        }
     }
     let mut first = is_first.iter();
     images.retain(|_| first.next() == Some(&true));
@@ -125,6 +134,7 @@ fn by_names(folder: &Path, listing: &Listing, options: &Options, notes: &mut Not
     let scan = |((path, place), id): (&(&PathBuf, Place), String)| Scan {
         id,
         image: path.to_path_buf(),
+        channels: channels.get(path).cloned().unwrap_or_default(),
         subject: bids_subject(place),
         split: place.split.map(str::to_owned),
         ..Scan::default()

@@ -169,6 +169,7 @@ pub(super) fn picture(outcomes: &[Outcome]) -> Result<String, Failure> {
             window: r.window,
             through: r.truth.center,
             boxes: &r.boxes,
+            labels: None,
             points: &[],
             title: &r.title,
             note: &r.note,

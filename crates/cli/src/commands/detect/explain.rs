@@ -430,6 +430,6 @@ impl Row {
 
     fn case<'a>(&'a self, image: &'a Volume<f32>) -> Case<'a> {
         let Self { window, through, boxes, points, title, note } = self;
-        Case { image, window: *window, through: *through, boxes, points, title, note }
+        Case { image, window: *window, labels: None, through: *through, boxes, points, title, note }
     }
 }

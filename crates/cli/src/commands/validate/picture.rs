@@ -79,7 +79,7 @@ impl Tile {
     fn case(&self) -> Case<'_> {
         let Self { image, window, boxes, points, through, title, note } = self;
         let through = through.center;
-        Case { image, window: *window, through, boxes, points, title, note }
+        Case { image, window: *window, labels: None, through, boxes, points, title, note }
     }
 }
 

@@ -182,6 +182,14 @@ impl Run<'_> {
         let seconds = self.started.elapsed().as_secs_f64();
         let report = TrainingReport::new(trained, dataset, args.seed, device, &warnings, seconds);
         write_json(&beside(&args.output, "train.json"), &report)?;
+        if trained.model.provenance.copies > 0 {
+            say(
+                global.quiet,
+                format_args!(
+                    "each case has a mirrored copy (augmentation.copies = 0 does without)"
+                ),
+            );
+        }
         let kilobytes = trained.bytes.len() as f64 / 1e3;
         let model = args.output.display();
         say(global.quiet, format_args!("{model} ({kilobytes:.1} kB) in {seconds:.0} s"));

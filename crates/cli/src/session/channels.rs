@@ -26,8 +26,7 @@ impl Reading {
         };
         if wanted.is_empty() {
             if let (true, Some(extra)) = (given.len() < 2, input.options.further.first()) {
-                let what =
-                    "channel: is one image too many: the model has one channel (give one image)";
+                let what = "channel: is one image too many: the model has one channel (give one image; `pbt batch` takes many)";
                 return Err(Failure::input(extra, what));
             }
             // Regions are labelled by the first channel.

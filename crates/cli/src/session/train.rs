@@ -59,7 +59,7 @@ pub struct TrainedModel {
     pub figures: Vec<StageFigure>,
     /// The cases that it was trained on.
     pub cases: Vec<TrainedOn>,
-    /// [`labels_sha256`] of these cases, where it was trained on boxes or landmarks.
+    /// Hash over the label maps of these cases, where it was trained on boxes or landmarks.
     pub labels_sha256: Option<String>,
     /// Annotations that held-out detections contradict.
     pub suspicions: Vec<Suspicion>,
@@ -129,6 +129,9 @@ fn labels_sha256(cases: &[AnnotatedCase]) -> Result<String, Failure> {
 /// Structures of which at most one in so many held-out cases is called `found`.
 const RARELY: usize = 10;
 
+/// More of them are only counted.
+const NAMED: usize = 8;
+
 /// What held-out cases say of new images, where that is that hardly anything will be `found`.
 fn rarely_found(model: &Model) -> Option<String> {
     let structures = model.structures.iter().zip(&model.certainty);
@@ -142,8 +145,10 @@ fn rarely_found(model: &Model) -> Option<String> {
     let rare: Vec<_> =
         all.filter(|(_, held_out)| held_out.found * RARELY <= held_out.subjects).collect();
     let (name, held_out) = rare.first()?;
-    let others = match rare.len() - 1 {
+    let names: Vec<&str> = rare[1..].iter().map(|(name, _)| name.as_str()).collect();
+    let others = match names.len() {
         0 => String::new(),
+        1..=NAMED => format!(", and it is like that with {}", names.join(", ")),
         n => format!(", and it is like that with {n} more"),
     };
     Some(format!(

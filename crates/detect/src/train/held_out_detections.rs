@@ -124,7 +124,9 @@ pub(super) fn held_out_detections<B: Backend + LabelBackend, D: TrainingData>(
         }
     }
     let warnings = structures.iter().zip(&last_stages);
-    let warnings = warnings.flat_map(|((name, _), stages)| stages.warnings(name)).collect();
+    let warnings = warnings
+        .flat_map(|((name, _), stages)| stages.warnings(name, structures.len() == 1))
+        .collect();
     Ok(HeldOutDetections { boxes: found, poses, truths, far, loose_ends, warnings })
 }
 

@@ -34,18 +34,17 @@ impl LastStages {
         self.answered_mm.push(corner_mm(&detection.pose));
     }
 
-    /// A warning for each stage that does harm, where there are enough cases to tell.
-    pub(super) fn warnings(&self, structure: &str) -> Vec<String> {
+    /// A warning for each stage that does harm, where there are enough cases to tell; `alone` where
+    /// there are no neighbours.
+    pub(super) fn warnings(&self, structure: &str, alone: bool) -> Vec<String> {
         if self.mode_mm.len() < FEWEST {
             return Vec::new();
         }
         let median = |errors: &[f64]| upper_median(errors.iter().copied());
         let [mode, refined, answered] =
             [&self.mode_mm, &self.refined_mm, &self.answered_mm].map(|errors| median(errors));
-        let stages = [
-            ("refinement", mode, refined),
-            ("shrinkage and what its neighbours say", refined, answered),
-        ];
+        let last = if alone { "shrinkage" } else { "shrinkage and what its neighbours say" };
+        let stages = [("refinement", mode, refined), (last, refined, answered)];
         let warning = |(stage, before, after): (&str, f64, f64)| {
             (after > CLEARLY * before).then(|| {
                 format!(
@@ -73,14 +72,14 @@ mod tests {
                 refined_mm: thrice(refined_mm),
                 answered_mm: thrice(answered_mm),
             }
-            .warnings("L3")
+            .warnings("L3", false)
         };
         let few = LastStages {
             mode_mm: vec![1.0; 8],
             refined_mm: vec![9.0; 8],
             answered_mm: vec![9.0; 8],
         };
-        assert!(few.warnings("L3").is_empty());
+        assert!(few.warnings("L3", true).is_empty());
         assert!(stages(4.0, 2.0, 2.0).is_empty() && stages(2.0, 2.1, 2.2).is_empty());
         let [refinement] = &stages(4.0, 6.0, 5.0)[..] else { panic!("one stage does harm") };
         assert!(

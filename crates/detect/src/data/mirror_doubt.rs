@@ -15,7 +15,7 @@ const BEYOND: f64 = 2.5;
 /// Originals count as spread at least so far: degrees of orientation, and shares of the mean size between
 /// two structures. An image that is not quite straight is no reason.
 const LEAST_SPREAD_DEG: f64 = 5.0;
-const LEAST_SPREAD: f64 = 0.05;
+const LEAST_SPREAD: f64 = 0.1;
 
 /// Whether some structure lies in mirrored copies as it does in no original: turned, or on another side
 /// of a neighbour. Structures come with their copies, whose cases have an origin other than themselves.

@@ -18,10 +18,10 @@ use pbt_tree::{Backend, ImageLayout};
 use pbt_volume::{PointLps, Pose};
 use std::collections::BTreeMap;
 
-/// Decides whether mirrored copies are used. Not where they show what no image shows. Landmarks in left–right pairs say that a structure is
-/// symmetric; others may lie on one side, where a mirrored copy would misplace them. Without
-/// landmarks a regressor of each structure is tried with mirrored copies and without: spines gain,
-/// hippocampi of one side lose, and eight prostates cannot tell.
+/// Decides whether mirrored copies are used. Not where they show what no image shows. Landmarks in
+/// left–right pairs say that a structure is symmetric; others may lie on one side, where a mirrored
+/// copy would misplace them. Without landmarks a regressor of each structure is tried with mirrored
+/// copies and without: spines gain, hippocampi of one side lose, and eight prostates cannot tell.
 pub(super) fn trial<B: Backend, D: TrainingData>(
     backend: &B,
     data: &D,

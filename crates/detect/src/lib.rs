@@ -53,6 +53,7 @@ pub use landmarks::stage::{
 pub use masks::frame::FrameGrid;
 pub use masks::labelling::LabelFound;
 pub use masks::landmarks::LabelledLandmark;
+pub use masks::places::{Place, Way};
 pub use masks::quality::Quality;
 pub use masks::rounds::{MaskRound, Refit};
 pub use masks::stage::MaskStage;

@@ -7,6 +7,7 @@ use crate::data::mirror_twins::is_on_one_side;
 use crate::data::training_data::{Annotated, Subjects, TrainingData};
 use crate::masks::frame::FrameGrid;
 use crate::masks::held_out::HeldOutPose;
+use crate::masks::mean_shapes::MeanShapes;
 use crate::masks::samples::{Instance, classes_on};
 use crate::model::Model;
 use crate::segment::data::IGNORED;
@@ -64,23 +65,27 @@ pub(crate) fn labels_of<D: TrainingData>(
     Ok(labels)
 }
 
-/// Structures whose masks are learned together: those that look alike and have one label each, and
-/// do not lie on one side, where the other side's twin is turned round; every other by itself.
+/// Structures whose masks are learned together: those that are alike in size and shape and have one
+/// label each, and do not lie on one side, where the other side's twin is turned round; every other by
+/// itself.
 pub(crate) fn groups<D: TrainingData>(
     data: &D,
     structures: &[Annotated],
     labels: &[Vec<usize>],
-) -> Vec<Vec<usize>> {
+) -> Result<Vec<Vec<usize>>, D::Error> {
     let representatives = representatives(structures);
+    let shapes = MeanShapes::new(data, structures, labels)?;
     let mut groups: BTreeMap<(usize, usize), Vec<usize>> = BTreeMap::new();
     for (n, (_, poses)) in structures.iter().enumerate().filter(|(n, _)| !labels[*n].is_empty()) {
-        let alone = labels[n].len() > 1 || is_on_one_side(data, poses);
+        let alone = labels[n].len() > 1
+            || is_on_one_side(data, poses)
+            || !shapes.are_alike(n, representatives[n]);
         let own = if alone { n + 1 } else { 0 };
         groups.entry((representatives[n], own)).or_default().push(n);
     }
     let mut groups: Vec<Vec<usize>> = groups.into_values().collect();
     groups.sort();
-    groups
+    Ok(groups)
 }
 
 /// Structures whose masks are learned together.

@@ -3,12 +3,13 @@
 //! Many landmarks are defined by a segmentation: a centroid, a tip, the middle of a border. A linear
 //! map of the ways from where the landmark was found to [places] that the labels tell leads to where
 //! it is. It is learned where cases are held out, by the labels and by the search, so that it trusts
-//! each as far as it can be trusted (stacked regression: Breiman 1996).
+//! each as far as it can be trusted (stacked regression: Breiman 1996). Which places it looks at is
+//! settled by the true labels, as drawn by whoever marked the landmarks: there a place that defines a
+//! landmark shows.
 
 use crate::data::folds::Folds;
-use crate::masks::frame::FrameGrid;
 use crate::masks::moments::UNITS;
-use crate::masks::places::places;
+use crate::masks::places::{LabelledVoxels, Place};
 use nalgebra::Vector3;
 use pbt_linear::{LinearMap, RegressionProblem};
 use pbt_volume::{PointLps, Pose};
@@ -32,8 +33,15 @@ const WORTH: f64 = 0.95;
 /// Another place is looked at where that leaves less than this of it.
 const WORTH_MORE: f64 = 0.98;
 
-/// Most places for a landmark.
+/// Most places for a landmark, and most that are looked at.
 const MOST_PLACES: usize = 6;
+const SHORTLIST: usize = 10;
+
+/// Where true labels tell a landmark to this share of the error of the search, they define it. With
+/// few cases it then goes all of the way, unless held-out landmarks come out so much worse: they say
+/// little against it, since their labels are those of still fewer cases.
+const DEFINES: f64 = 0.25;
+const CLEARLY_WORSE: f64 = 1.5;
 
 /// Landmarks that are found farther off than so many times the median are of something else, or
 /// wrongly annotated: they say nothing.
@@ -44,8 +52,8 @@ const FAR: f64 = 4.0;
 pub struct LabelledLandmark {
     /// Its place among the landmarks of its structure.
     pub landmark: usize,
-    /// The places that tell where it is, by their number.
-    pub places: Vec<usize>,
+    /// The places that tell where it is.
+    pub places: Vec<Place>,
     /// This share of the way to the first of them is gone at any rate.
     pub lean: f64,
     /// From the ways to these places to the rest of the way to the landmark, all along the axes of
@@ -62,9 +70,9 @@ pub(crate) struct Said {
 }
 
 impl Said {
-    /// `shares` are the probabilities of the classes of each voxel of the grid about the frame.
-    pub(crate) fn new(frame: Pose, grid: &FrameGrid, shares: &[u32], classes: usize) -> Self {
-        Self { frame, places: places(grid, shares, classes) }
+    /// `voxels` are those of the grid about the frame.
+    pub(crate) fn new(frame: Pose, voxels: &LabelledVoxels, places: &[Place]) -> Self {
+        Self { frame, places: places.iter().map(|place| voxels.place(place)).collect() }
     }
 
     /// A point in edges of the box.
@@ -105,14 +113,17 @@ impl Said {
 
 impl LabelledLandmark {
     /// The landmark that was found here, where labels and search together put it.
-    pub(crate) fn place(&self, said: &Said, found: PointLps) -> PointLps {
-        said.moved(found, &self.places, self.lean, &self.map)
+    pub(crate) fn place(&self, frame: Pose, voxels: &LabelledVoxels, found: PointLps) -> PointLps {
+        let all: Vec<usize> = (0..self.places.len()).collect();
+        Said::new(frame, voxels, &self.places).moved(found, &all, self.lean, &self.map)
     }
 
-    /// Learns from held-out cases. With the map come the places of all cases, by maps that have not
-    /// seen the subject. `None` where the labels do not bring the landmark nearer.
+    /// Learns from held-out cases, of which `places` are told. With the map come the places of all
+    /// cases, by maps that have not seen the subject. `None` where the labels do not bring the
+    /// landmark nearer.
     pub(crate) fn train(
         landmark: usize,
+        places: &[Place],
         cases: &[HeldOutLandmark<'_>],
         folds: Folds,
     ) -> Option<(Self, Vec<PointLps>)> {
@@ -123,19 +134,26 @@ impl LabelledLandmark {
         if known.len() < FEWEST || folds.count() < 2 {
             return None;
         }
-        let ridges: Vec<Option<f64>> =
-            if known.len() < FEWEST_FOR_A_MAP { vec![None] } else { RIDGES.map(Some).to_vec() };
+        let few = known.len() < FEWEST_FOR_A_MAP;
+        let ridges: Vec<Option<f64>> = if few { vec![None] } else { RIDGES.map(Some).to_vec() };
+        let mut shortlist = shortlist(&known, places.len());
         let trial = Trial { cases, known, folds, far };
         let mut left = trial.error(|c| c.found);
+        let (mut leans, mut worth) = (&LEANS[..], WORTH);
+        if few && shortlist[0].1 < DEFINES * left {
+            shortlist.truncate(1);
+            (leans, worth) = (&[1.0], CLEARLY_WORSE);
+        }
         let mut best: Option<Fit> = None;
-        let all = trial.known[0].said.places.len();
         // One place after the other, each the one that helps most.
-        for worth in [WORTH].into_iter().chain([WORTH_MORE; MOST_PLACES - 1]) {
+        for worth in [worth].into_iter().chain([WORTH_MORE; MOST_PLACES - 1]) {
             let chosen = best.as_ref().map_or(&[][..], |fit| &fit.places);
-            let more = (0..all).filter(|n| !chosen.contains(n)).flat_map(|n| {
+            let others = shortlist.iter().map(|&(n, _)| n).filter(|n| !chosen.contains(n));
+            let more = others.flat_map(|n| {
                 let places: Vec<usize> = chosen.iter().copied().chain([n]).collect();
                 let lean = best.as_ref().map(|fit| fit.lean);
-                let leans = LEANS.into_iter().filter(move |&l| lean.is_none_or(|lean| lean == l));
+                let leans =
+                    leans.iter().copied().filter(move |&l| lean.is_none_or(|lean| lean == l));
                 let ridges = &ridges;
                 leans.flat_map(move |lean| {
                     let places = places.clone();
@@ -148,16 +166,39 @@ impl LabelledLandmark {
             left = next.error;
             best = Some(next);
         }
-        let Fit { places, lean, ridge, moved, .. } = best?;
-        let map = trial.map(&places, lean, ridge, |_| true)?;
+        let Fit { places: chosen, lean, ridge, moved, .. } = best?;
+        let map = trial.map(&chosen, lean, ridge, |_| true)?;
+        let places = chosen.iter().map(|&n| places[n]).collect();
         Some((Self { landmark, places, lean, map }, moved))
     }
+}
+
+/// The places that tell most, by the true labels: those nearest to the landmark or, where a map can
+/// learn which way it lies from them, those from which it always lies alike. With each comes the sum over the cases of how far off it is, mm.
+fn shortlist(known: &[&HeldOutLandmark<'_>], places: usize) -> Vec<(usize, f64)> {
+    let for_a_map = known.len() >= FEWEST_FOR_A_MAP;
+    let left_mm = |n: usize| {
+        let way = |c: &&HeldOutLandmark<'_>| {
+            let truth = c.truly.in_edges(c.truth);
+            Vector3::from_fn(|a, _| (truth[a] - c.truly.places[n][a]) * c.truly.frame.size_mm[a])
+        };
+        let ways: Vec<Vector3<f64>> = known.iter().map(way).collect();
+        let mean = ways.iter().sum::<Vector3<f64>>() / ways.len() as f64;
+        let from = if for_a_map { mean } else { Vector3::zeros() };
+        ways.iter().map(|way| (way - from).norm()).sum::<f64>()
+    };
+    let mut order: Vec<(usize, f64)> = (0..places).map(|n| (n, left_mm(n))).collect();
+    order.sort_by(|a, b| a.1.total_cmp(&b.1));
+    order.truncate(SHORTLIST);
+    order
 }
 
 /// A landmark in a case that was held out.
 pub(crate) struct HeldOutLandmark<'a> {
     pub(crate) subject: usize,
     pub(crate) said: &'a Said,
+    /// What the true labels say of the same places.
+    pub(crate) truly: &'a Said,
     /// Where the search put it.
     pub(crate) found: PointLps,
     /// Where it is.
@@ -239,29 +280,34 @@ impl Trial<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::masks::frame::FrameGrid;
     use crate::random::Seeds;
     use nalgebra::UnitQuaternion;
-    use pbt_tree::LEAF_ONE;
     use pbt_volume::Random;
 
     const GRID: FrameGrid = FrameGrid { shape: [20; 3], voxel_mm: 1.0 };
 
-    /// A ball of radius 5 about a place, in a box of 20 mm.
-    fn ball(center: [f64; 3]) -> Said {
-        let frame = Pose {
+    fn frame() -> Pose {
+        Pose {
             center: PointLps::new(100.0, -30.0, 7.0),
             orientation: UnitQuaternion::identity(),
             size_mm: [20.0; 3],
-        };
+        }
+    }
+
+    /// A ball of radius 5 about a place, in a box of 20 mm.
+    fn voxels(center: [f64; 3]) -> LabelledVoxels {
         let inside = |n: usize| {
             let at = [n % 20, n / 20 % 20, n / 400];
             let mm = (0..3).map(|a| GRID.place(a, at[a]) * 20.0 - center[a]);
             mm.map(|d| d * d).sum::<f64>() < 25.0
         };
-        let shares: Vec<u32> = (0..GRID.len())
-            .flat_map(|n| if inside(n) { [0, LEAF_ONE] } else { [LEAF_ONE, 0] })
-            .collect();
-        Said::new(frame, &GRID, &shares, 2)
+        let classes: Vec<u8> = (0..GRID.len()).map(|n| u8::from(inside(n))).collect();
+        LabelledVoxels::of_classes((&GRID, &frame()), &classes, 1)
+    }
+
+    fn ball(center: [f64; 3]) -> Said {
+        Said::new(frame(), &voxels(center), &Place::all(1))
     }
 
     fn spread(random: &mut Random, mm: f64) -> [f64; 3] {
@@ -298,8 +344,13 @@ mod tests {
     }
 
     fn held_out<'a>(said: &'a [Said], points: &[(PointLps, PointLps)]) -> Vec<HeldOutLandmark<'a>> {
-        let of =
-            |(subject, (said, &(found, truth)))| HeldOutLandmark { subject, said, found, truth };
+        let of = |(subject, (said, &(found, truth)))| HeldOutLandmark {
+            subject,
+            said,
+            truly: said,
+            found,
+            truth,
+        };
         said.iter().zip(points).enumerate().map(of).collect()
     }
 
@@ -307,14 +358,15 @@ mod tests {
     fn a_landmark_that_labels_determine_is_put_there() {
         let (said, points) = cases();
         let cases = held_out(&said, &points);
-        let (landmark, places) = LabelledLandmark::train(3, &cases, Folds::new(40)).unwrap();
+        let (landmark, places) =
+            LabelledLandmark::train(3, &Place::all(1), &cases, Folds::new(40)).unwrap();
         assert_eq!(landmark.landmark, 3);
         let mean = |off: &mut dyn Iterator<Item = f64>| off.sum::<f64>() / 40.0;
         let before = mean(&mut cases.iter().map(HeldOutLandmark::off_mm));
         let after = mean(&mut places.iter().zip(&points).map(|(p, (_, t))| p.distance_mm(t)));
         assert!(before > 2.5 && after < 0.6, "{before} {after}");
         // One that it has never seen.
-        let found = landmark.place(&ball([2.0, -1.0, 0.5]), at([0.0; 3]));
+        let found = landmark.place(frame(), &voxels([2.0, -1.0, 0.5]), at([0.0; 3]));
         assert!(found.distance_mm(&at([2.0, -5.0, 0.5])) < 0.8);
     }
 
@@ -325,10 +377,11 @@ mod tests {
         let below: Vec<(PointLps, PointLps)> =
             points.iter().map(|(found, truth)| (*found, truth.moved([0.0, 4.0, 0.0]))).collect();
         let cases = held_out(&said, &below);
-        let (landmark, _) = LabelledLandmark::train(0, &cases[..8], Folds::new(8)).unwrap();
-        assert_eq!((landmark.places, landmark.lean), (vec![0], 1.0));
+        let (landmark, _) =
+            LabelledLandmark::train(0, &Place::all(1), &cases[..8], Folds::new(8)).unwrap();
+        assert_eq!((landmark.places, landmark.lean), (vec![Place::Centroid { of: None }], 1.0));
         assert_eq!(landmark.map, LinearMap::zero(3, 3));
-        assert!(LabelledLandmark::train(0, &cases[..5], Folds::new(5)).is_none());
+        assert!(LabelledLandmark::train(0, &Place::all(1), &cases[..5], Folds::new(5)).is_none());
     }
 
     #[test]
@@ -345,8 +398,8 @@ mod tests {
             })
             .collect();
         let cases = held_out(&said, &points);
-        assert!(LabelledLandmark::train(0, &cases, Folds::new(40)).is_none());
-        assert!(LabelledLandmark::train(0, &cases[..10], Folds::new(10)).is_none());
-        assert!(LabelledLandmark::train(0, &cases[..5], Folds::new(5)).is_none());
+        assert!(LabelledLandmark::train(0, &Place::all(1), &cases, Folds::new(40)).is_none());
+        assert!(LabelledLandmark::train(0, &Place::all(1), &cases[..10], Folds::new(10)).is_none());
+        assert!(LabelledLandmark::train(0, &Place::all(1), &cases[..5], Folds::new(5)).is_none());
     }
 }

@@ -12,6 +12,7 @@ pub(crate) mod groups;
 pub(crate) mod held_out;
 pub(crate) mod labelling;
 pub(crate) mod landmarks;
+pub(crate) mod mean_shapes;
 pub(crate) mod moments;
 pub(crate) mod overlap;
 pub(crate) mod places;

@@ -3,7 +3,8 @@
 use crate::DetectError;
 use crate::masks::decision::EVEN;
 use crate::masks::frame::FrameGrid;
-use crate::masks::landmarks::{LabelledLandmark, Said};
+use crate::masks::landmarks::LabelledLandmark;
+use crate::masks::places::LabelledVoxels;
 use crate::masks::prior::candidates;
 use crate::masks::quality::Quality;
 use crate::masks::rounds::{MaskRound, layers};
@@ -86,10 +87,11 @@ impl MaskStage {
         if self.landmarks.is_empty() {
             return;
         }
-        let said = Said::new(mask.frame, &self.grid, &mask.shares, self.classes());
+        let on = (&self.grid, &mask.frame);
+        let voxels = LabelledVoxels::of_shares(on, &mask.shares, self.classes());
         for moved in &self.landmarks {
             if let Some(point) = landmarks.get_mut(moved.landmark) {
-                *point = moved.place(&said, *point);
+                *point = moved.place(mask.frame, &voxels, *point);
             }
         }
     }

@@ -11,6 +11,7 @@ use crate::masks::groups::{Group, groups, labels_of};
 use crate::masks::held_out::HeldOutPose;
 use crate::masks::landmarks::{HeldOutLandmark, LabelledLandmark, Said};
 use crate::masks::overlap::{Overlap, mean_dice, mean_dice_of_a_label, overlaps};
+use crate::masks::places::{LabelledVoxels, Place};
 use crate::masks::prior::{self, Candidate, Priors};
 use crate::masks::quality::{HeldOutMask, Quality, signs};
 use crate::masks::refit::refit;
@@ -86,7 +87,7 @@ pub(crate) fn train<B: LabelBackend, D: TrainingData>(
     }
     let structures = data.structures();
     let labels = labels_of(data, &structures)?;
-    let groups = groups(data, &structures, &labels);
+    let groups = groups(data, &structures, &labels)?;
     for (n, members) in groups.iter().enumerate() {
         let first = members[0];
         let done = begun + (1.0 - begun) * n as f64 / groups.len() as f64;
@@ -363,25 +364,32 @@ impl<B: LabelBackend, D: TrainingData> Training<'_, B, D> {
             return Vec::new();
         }
         let classes = stage.classes();
-        let said: Vec<Said> = frames
+        let places = Place::all(classes - 1);
+        let said: Vec<[Said; 2]> = frames
             .par_iter()
-            .map(|frame| Said::new(frame.pose, &stage.grid, &frame.shares, classes))
+            .map(|frame| {
+                let on = (&stage.grid, &frame.pose);
+                let found = LabelledVoxels::of_shares(on, &frame.shares, classes);
+                let truth = LabelledVoxels::of_classes(on, &frame.classes, classes - 1);
+                [found, truth].map(|voxels| Said::new(frame.pose, &voxels, &places))
+            })
             .collect();
         let mut landmarks = Vec::new();
         for (n, (_, points)) in all.iter().enumerate() {
             let mut cases = Vec::new();
             let mut of = Vec::new();
-            for (frame, (said, moved)) in said.iter().zip(&*moved).enumerate() {
+            for (frame, ([said, truly], moved)) in said.iter().zip(&*moved).enumerate() {
                 let Some(moved) = moved else { continue };
                 let truth = points.iter().find(|(case, _)| *case == moved.case);
                 let (Some(&(_, truth)), Some(&found)) = (truth, moved.landmarks.get(n)) else {
                     continue;
                 };
                 let subject = self.instances[frames[frame].instance].subject;
-                cases.push(HeldOutLandmark { subject, said, found, truth });
+                cases.push(HeldOutLandmark { subject, said, truly, found, truth });
                 of.push(frame);
             }
-            let Some((landmark, places)) = LabelledLandmark::train(n, &cases, self.folds) else {
+            let Some((landmark, places)) = LabelledLandmark::train(n, &places, &cases, self.folds)
+            else {
                 continue;
             };
             landmarks.push(landmark);

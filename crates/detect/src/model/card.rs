@@ -20,7 +20,7 @@ use pbt_tree::EvalParams;
 use serde::{Deserialize, Serialize};
 
 /// Version of the file format; a newer one is refused.
-pub(super) const FORMAT_VERSION: u32 = 10;
+pub(super) const FORMAT_VERSION: u32 = 11;
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -5,7 +5,7 @@ use crate::masks::decision::EVEN;
 use crate::masks::frame::FrameGrid;
 use crate::masks::landmarks::LabelledLandmark;
 use crate::masks::moments;
-use crate::masks::places;
+use crate::masks::places::Place;
 use crate::masks::quality::{Quality, SIGNS};
 use crate::masks::rounds::{MaskRound, Refit};
 use crate::masks::stage::MaskStage;
@@ -53,7 +53,7 @@ struct RoundCard {
 #[serde(deny_unknown_fields)]
 struct LandmarkCard {
     landmark: usize,
-    places: Vec<usize>,
+    places: Vec<Place>,
     lean: f64,
 }
 
@@ -206,7 +206,7 @@ pub(super) fn take(
     let rounds = rounds.collect();
     let mut landmarks = Vec::new();
     for (l, LandmarkCard { landmark, places, lean }) in card.landmarks.into_iter().enumerate() {
-        if places.is_empty() || places.iter().any(|&place| place >= places::count(labels)) {
+        if places.is_empty() || !places.iter().all(|place| place.is_valid(labels)) {
             return Err(wrong("the places of a landmark are none"));
         }
         within(&name, "lean", lean, (0.0, 1.0))?;

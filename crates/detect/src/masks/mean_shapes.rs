@@ -11,8 +11,8 @@ const CASES: usize = 10;
 /// Voxels along each edge of the grid about a box.
 const VOXELS: usize = 24;
 
-/// The least overlap of mean shapes that are alike. Lumbar vertebrae overlap by more than 0.85, a right
-/// ventricle and the wall of the left by less than 0.5.
+/// The least overlap of mean shapes that are alike. Those of vertebrae from T11 to L5 overlap by 0.74 to
+/// 0.94, even in boxes along the axes of the image; a right ventricle and the wall of the left by 0.37.
 const ALIKE: f64 = 0.7;
 
 /// By structure, the share of cases in which each voxel about its box has its label.

@@ -198,14 +198,15 @@ __device__ __forceinline__ void join_tile(
     __syncthreads();
 
     // Every run gets its root for a parent. Whoever reads one at the same time finds its old parent or
-    // the root, and comes to the root from either.
+    // the root, and comes to the root from either; all such accesses are volatile or atomic, so that
+    // each is of a whole number, and none is held in a register.
     u32 own_roots = 0;
     for (u32 i = t; i < total; i += blockDim.x) {
         u32 root = root_of(sets, i);
         if (root == i)
             own_roots++;
         else
-            in_tile[i] = root;
+            *(volatile u32 *)(in_tile + i) = root;
     }
     own_roots = sum_of_warp(own_roots);
     if (t % 32 == 0 && own_roots) atomicAdd(&roots, own_roots);

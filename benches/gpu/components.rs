@@ -50,7 +50,7 @@ fn time(gpu: &Gpu, n: usize, what: &str, mask: &[u8]) -> Result<(), Box<dyn Erro
             let volume = Volume::new(geometry, mask.to_vec());
             let expected = Components::new(&volume, |v| v != 0, connectivity, Joining::default())?;
             assert_eq!(expected.len(), count as usize, "{name}");
-            assert!(expected.voxels(|label| label)? == labels, "{name}");
+            assert!(labels == *expected.voxels(|label| label)?, "{name}");
         }
         let ms =
             gpu.median_ms(3, 11, || gpu.components(&voxels, [n; 3], connectivity).map(|_| ()))?;

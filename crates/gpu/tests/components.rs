@@ -25,7 +25,7 @@ fn check(gpu: &Gpu, mask: &Volume<u8>, what: &str) {
         ] {
             let (labels, found) = gpu.read_components(&found.expect(WORKS)).expect(WORKS);
             assert_eq!(found as usize, count, "{what} {shape:?} {connectivity:?}");
-            assert!(labels == expected, "{what} {shape:?} {connectivity:?}");
+            assert!(labels == *expected, "{what} {shape:?} {connectivity:?}");
         }
     }
 }

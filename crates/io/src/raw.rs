@@ -218,18 +218,17 @@ impl RawImage {
     ) -> Result<Volume<L>, f64> {
         let Scaling { slope, intercept } =
             self.scaling.unwrap_or(Scaling { slope: 1.0, intercept: 0.0 });
-        let is_label =
-            |value: f64| value.fract() == 0.0 && (0.0..=f64::from(most)).contains(&value);
+        // Whatever has no place in 32 bits comes back as another number.
+        let is_label = |value: f64| f64::from(value as u32) == value && value <= f64::from(most);
         macro_rules! convert {
             ($t:ty) => {{
                 let real = move |v: $t| v as f64 * slope + intercept;
-                match self
-                    .bytes
-                    .par_chunks_exact(size_of::<$t>())
-                    .map(<$t>::from_le_slice)
-                    .map(real)
-                    .find_first(|&v| !is_label(v))
-                {
+                let stored = self.bytes.par_chunks(CHUNK * size_of::<$t>());
+                let odd = stored.find_map_first(|stored| {
+                    let stored = stored.chunks_exact(size_of::<$t>());
+                    stored.map(<$t>::from_le_slice).map(real).find(|&v| !is_label(v))
+                });
+                match odd {
                     Some(value) => Err(value),
                     None => Ok(Volume::new(
                         self.geometry.clone(),

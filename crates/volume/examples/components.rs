@@ -8,7 +8,8 @@
 //! a mask with 26 neighbours, in 16 or 32 bits a voxel: into new memory, into memory used before, and
 //! what the bytes alone take, in new memory.
 
-use pbt_volume::{Components, Connectivity, Geometry, Joining, Volume};
+use bytemuck::Pod;
+use pbt_volume::{Components, Connectivity, Geometry, Joining, LargePages, Volume};
 use rayon::prelude::*;
 use serde::Deserialize;
 use std::hint::black_box;
@@ -62,12 +63,12 @@ fn label(folder: &Path) {
             Components::new(&volume(shape, here.to_vec()), |v| v != 0, connectivity, joining)
                 .and_then(|components| Ok(components.voxels(u32::to_le_bytes)?))
                 .expect("memory");
-        labels.extend(found.into_flattened());
+        labels.extend_from_slice(found.as_flattened());
     }
     std::fs::write(folder.join("labels.raw"), labels).expect("a file");
 }
 
-fn time<L: Copy + Default + Send>(
+fn time<L: Pod + Default + Send + Sync>(
     count: usize,
     file: &Path,
     shape: [usize; 3],
@@ -85,7 +86,7 @@ fn time<L: Copy + Default + Send>(
         again.push(milliseconds(|| components().fill(&mut used, of_label)));
         // Every byte of the mask is read and every label written, and nothing else is done.
         bytes.push(milliseconds(|| {
-            let mut copy = vec![L::default(); mask.data().len()];
+            let mut copy = LargePages::zeroed(mask.data().len()).expect("memory");
             let parts = copy.par_chunks_mut(1 << 16).zip(mask.data().par_chunks(1 << 16));
             parts.for_each(|(to, from)| {
                 to.iter_mut().zip(from).for_each(|(to, &from)| *to = of_label(from.into()));

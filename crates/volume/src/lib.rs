@@ -12,6 +12,7 @@ mod digest;
 mod geometry;
 mod integral;
 mod intensity;
+mod large_pages;
 mod level;
 mod memory;
 mod nearest;
@@ -39,6 +40,7 @@ pub use digest::{hex, sha256, sha256_hex};
 pub use geometry::{Geometry, GeometryError, PointLps, VoxelIndex};
 pub use integral::IntegralVolume;
 pub use intensity::{IntensityError, IntensityPolicy, IntensityRange, MAX_INTENSITY, Quantised};
+pub use large_pages::LargePages;
 pub use level::Level;
 pub use memory::{
     NotEnoughMemory, check_memory, check_memory_limit, memory_limit, memory_seen, set_memory_limit,

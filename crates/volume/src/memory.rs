@@ -60,9 +60,10 @@ pub fn check_memory(bytes: u64) -> Result<(), NotEnoughMemory> {
 /// # Errors
 /// When the system does not give the memory.
 pub fn try_zeroed<T: Copy + Default>(count: usize) -> Result<Vec<T>, NotEnoughMemory> {
-    let mut values = reserved(count)?;
-    values.resize(count, T::default());
-    Ok(values)
+    reserved::<T>(count).map(drop)?;
+    // Zeros that the system gives are not written: their pages come when they are used, on all
+    // threads.
+    Ok(vec![T::default(); count])
 }
 
 fn reserved<T>(count: usize) -> Result<Vec<T>, NotEnoughMemory> {

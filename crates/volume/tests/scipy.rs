@@ -61,7 +61,7 @@ fn agrees_with_scipy() {
     let mut expected = expected.iter().map(|&bytes| u32::from_le_bytes(bytes));
     for (shape, connectivity, labels) in labels {
         let of_scipy: Vec<u32> = expected.by_ref().take(labels.len()).collect();
-        assert_eq!(labels, of_scipy, "{shape:?}, {connectivity} neighbours");
+        assert_eq!(*labels, *of_scipy, "{shape:?}, {connectivity} neighbours");
     }
     assert!(expected.next().is_none());
 }

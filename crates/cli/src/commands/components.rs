@@ -9,7 +9,7 @@ use crate::output::say;
 use pbt_io::{IoError, OpenImage, RawImage, ReadOptions, VoxelType, check_writable, write_image};
 use pbt_volume::{
     Components, ComponentsError, Geometry, Joining, NotEnoughMemory, TOO_MANY_VOXELS, Volume,
-    check_memory,
+    check_memory, try_zeroed,
 };
 use std::path::Path;
 use std::process::ExitCode;
@@ -114,15 +114,24 @@ fn open_on_grid(path: &Path, grid: &Geometry, labels: &Path) -> Result<OpenImage
 /// The components as an image of their grid, in as many bits as their number needs.
 fn label_map(components: &Components) -> Result<RawImage, NotEnoughMemory> {
     let (voxel_type, bytes) = match components.len() {
-        0..=0xff => (VoxelType::U8, components.voxels(|label| label as u8)?),
+        0..=0xff => (VoxelType::U8, voxels(components, |label| label as u8)?),
         0x100..=0xffff => {
-            let voxels = components.voxels(|label| (label as u16).to_le_bytes())?;
+            let voxels = voxels(components, |label| (label as u16).to_le_bytes())?;
             (VoxelType::U16, voxels.into_flattened())
         }
-        _ => (VoxelType::U32, components.voxels(u32::to_le_bytes)?.into_flattened()),
+        _ => (VoxelType::U32, voxels(components, u32::to_le_bytes)?.into_flattened()),
     };
     let image = RawImage::new(components.geometry().clone(), voxel_type, bytes, None);
     Ok(image.expect("a label a voxel"))
+}
+
+fn voxels<L: Copy + Default + Send>(
+    components: &Components,
+    of_label: impl Fn(u32) -> L + Sync,
+) -> Result<Vec<L>, NotEnoughMemory> {
+    let mut voxels = try_zeroed(components.geometry().len())?;
+    components.fill(&mut voxels, of_label);
+    Ok(voxels)
 }
 
 fn summary(input: &Path, all: usize, kept: usize) -> String {

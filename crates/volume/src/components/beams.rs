@@ -85,8 +85,7 @@ impl<'a> Beams<'a> {
             // Its parent comes before, and has its root already.
             root[node] = root[root[node] as usize];
         }
-        let mut labels = self.nodes(runs)?;
-        labels.par_iter_mut().with_min_len(1 << 12).for_each(|node| *node = root[*node as usize]);
+        let mut labels = self.roots(runs, &root)?;
         let (mut label_of_root, mut count) = (root, 0);
         label_of_root.fill(0);
         for label in &mut labels {
@@ -100,26 +99,28 @@ impl<'a> Beams<'a> {
         Ok((labels, count))
     }
 
-    /// By run of a row, the run of the beam that holds it.
-    fn nodes(&self, runs: &Runs) -> Result<Vec<u32>, NotEnoughMemory> {
+    /// By run of a row, the root of the run of the beam that holds it.
+    fn roots(&self, runs: &Runs, root: &[u32]) -> Result<Vec<u32>, NotEnoughMemory> {
         let [ny, _] = self.rows;
-        let mut nodes: Vec<u32> = try_zeroed(runs.all.len())?;
-        runs.by_rows(&mut nodes).for_each(|(row, nodes)| {
+        let mut roots: Vec<u32> = try_zeroed(runs.all.len())?;
+        runs.by_rows(&mut roots).for_each(|(row, roots)| {
             let beam = row % ny / 2 + self.beams[0] * (row / ny / 2);
-            for (node, run) in nodes.iter_mut().zip(&runs.all[runs.of_row(row)]) {
-                *node = self.node(beam, run.first as usize / 64, run.first as usize % 64);
+            for (of_run, run) in roots.iter_mut().zip(&runs.all[runs.of_row(row)]) {
+                let node = self.node(beam, run.first as usize / 64, run.first as usize % 64);
+                *of_run = root[node as usize];
             }
         });
-        Ok(nodes)
+        Ok(roots)
     }
 
     /// Joins the runs of two beams where bits of a face here and of one there touch. Neighbouring
-    /// bits of a face are of one run, so one contact of many is enough.
+    /// bits of a face are of one run, so one contact of many is enough. Bits of the rows `between`
+    /// touch those beside them on both sides, so that no contact is needed there.
     fn join_faces(
         &self,
         [here, there]: [usize; 2],
-        face_here: [&[u64]; 2],
-        face_there: [&[u64]; 2],
+        [face_here, face_there]: [[&[u64]; 2]; 2],
+        between: Option<[&[u64]; 2]>,
         sets: &mut DisjointSets,
     ) {
         // The words before, for what touches across their border.
@@ -129,17 +130,19 @@ impl<'a> Beams<'a> {
             let (a, b) = (a0 | a1, b0 | b1);
             let both = a & b;
             let before = last_a & last_b;
-            for bit in ones(both & !(both << 1 | before >> 63)) {
+            let between = between.map_or(0, |[c0, c1]| c0[word] | c1[word]);
+            let after = between | between << 1;
+            for bit in ones(both & !(both << 1 | before >> 63) & !(after | between >> 1)) {
                 sets.join(self.node(here, word, bit), self.node(there, word, bit));
             }
             // Corners: one ends at a place, and the other begins at the next.
             let (a_before, b_before) = (a << 1 | last_a >> 63, b << 1 | last_b >> 63);
             let previous = |bit: usize| if bit == 0 { (word - 1, 63) } else { (word, bit - 1) };
-            for bit in ones(a_before & b & !a & !b_before) {
+            for bit in ones(a_before & b & !(a | b_before | after)) {
                 let (word_here, bit_here) = previous(bit);
                 sets.join(self.node(here, word_here, bit_here), self.node(there, word, bit));
             }
-            for bit in ones(b_before & a & !b & !a_before) {
+            for bit in ones(b_before & a & !(b | a_before | after)) {
                 let (word_there, bit_there) = previous(bit);
                 sets.join(self.node(here, word, bit), self.node(there, word_there, bit_there));
             }
@@ -164,26 +167,34 @@ impl Lines for Beams<'_> {
         let [width, _] = self.beams;
         let (j, k) = (beam % width, beam / width);
         let (row, plane) = (2 * j, 2 * k);
-        // A face is two rows, or twice the one row of an edge.
+        // A face is two rows.
         let face =
-            |[j, k]: [usize; 2], [dj, dk]: [usize; 2]| [self.row(j, k), self.row(j + dj, k + dk)];
-        let mut join = |there: usize, from: [usize; 2], to: [usize; 2], second: [usize; 2]| {
+            |j: usize, k: usize, [dj, dk]: [usize; 2]| [self.row(j, k), self.row(j + dj, k + dk)];
+        if j > 0 && wanted(beam - 1) {
+            let faces = [face(row, plane, [0, 1]), face(row - 1, plane, [0, 1])];
+            self.join_faces([beam, beam - 1], faces, None, sets);
+        }
+        if k == 0 {
+            return;
+        }
+        if wanted(beam - width) {
+            let faces = [face(row, plane, [1, 0]), face(row, plane - 1, [1, 0])];
+            self.join_faces([beam, beam - width], faces, None, sets);
+        }
+        // Edges: one row here and one there, and the two others about the same line between.
+        let mut join_edge = |there: usize, here_j: usize, there_j: usize| {
             if wanted(there) {
-                self.join_faces([beam, there], face(from, second), face(to, second), sets);
+                let rows = [[self.row(here_j, plane); 2], [self.row(there_j, plane - 1); 2]];
+                let between = [self.row(here_j, plane - 1), self.row(there_j, plane)];
+                self.join_faces([beam, there], rows, Some(between), sets);
             }
         };
         if j > 0 {
-            join(beam - 1, [row, plane], [row - 1, plane], [0, 1]);
+            join_edge(beam - width - 1, row, row - 1);
         }
-        if k > 0 {
-            join(beam - width, [row, plane], [row, plane - 1], [1, 0]);
-            if j > 0 {
-                join(beam - width - 1, [row, plane], [row - 1, plane - 1], [0, 0]);
-            }
-            if j + 1 < width {
-                // There is a beam beyond, so this one has both rows.
-                join(beam - width + 1, [row + 1, plane], [row + 2, plane - 1], [0, 0]);
-            }
+        if j + 1 < width {
+            // There is a beam beyond, so this one has both rows.
+            join_edge(beam - width + 1, row + 1, row + 2);
         }
     }
 }

@@ -2,7 +2,8 @@
 
 use super::runs::{Run, Runs};
 use super::statistics::Component;
-use crate::{Geometry, NotEnoughMemory, Volume, check_memory};
+use crate::{Geometry, LargePages, NotEnoughMemory, Volume};
+use bytemuck::Pod;
 use rayon::prelude::*;
 
 /// Voxels of one task; any value gives the same result.
@@ -102,23 +103,21 @@ impl Components {
         Ok(sizes)
     }
 
-    /// Every voxel's label through `of_label`, i fastest; background and what was taken away have
-    /// `L::default()`.
+    /// Every voxel's label through `of_label`, i fastest; background and what was taken away are 0.
     ///
     /// # Errors
     /// When there is no memory for the voxels.
-    pub fn voxels<L: Copy + Default + Send>(
+    pub fn voxels<L: Pod + Send + Sync>(
         &self,
         of_label: impl Fn(u32) -> L + Sync,
-    ) -> Result<Vec<L>, NotEnoughMemory> {
-        check_memory((self.geometry.len() * size_of::<L>()) as u64)?;
-        // Untouched pages of zeros: they come when they are written, on all threads.
-        let mut voxels = vec![L::default(); self.geometry.len()];
-        self.paint(&mut voxels, of_label);
+    ) -> Result<LargePages<L>, NotEnoughMemory> {
+        let mut voxels = LargePages::zeroed(self.geometry.len())?;
+        // What is 0 already stays untouched.
+        self.by_rows(&mut voxels, |row, voxels| self.paint(row, voxels, &of_label));
         Ok(voxels)
     }
 
-    /// As [`Components::voxels`], into memory that was used before.
+    /// As [`Components::voxels`], into memory that holds anything.
     ///
     /// # Panics
     /// When there are not as many places as voxels.
@@ -128,20 +127,27 @@ impl Components {
         of_label: impl Fn(u32) -> L + Sync,
     ) {
         assert_eq!(voxels.len(), self.geometry.len(), "voxels and shape disagree");
-        voxels.par_chunks_mut(TASK).for_each(|part| part.fill(L::default()));
-        self.paint(voxels, of_label);
+        self.by_rows(voxels, |row, voxels| {
+            voxels.fill(L::default());
+            self.paint(row, voxels, &of_label);
+        });
     }
 
-    fn paint<L: Send + Copy>(&self, voxels: &mut [L], of_label: impl Fn(u32) -> L + Sync) {
+    /// Calls `f` with each row's number and voxels.
+    fn by_rows<L: Send>(&self, voxels: &mut [L], f: impl Fn(usize, &mut [L]) + Sync) {
         let [nx, ..] = self.geometry.shape();
         let rows_per_task = (TASK / nx).max(1);
         voxels.par_chunks_mut(rows_per_task * nx).enumerate().for_each(|(task, rows)| {
             for (row, voxels) in (task * rows_per_task..).zip(rows.chunks_exact_mut(nx)) {
-                for (run, label) in self.labelled_runs(row) {
-                    voxels[run.first as usize..=run.last as usize].fill(of_label(label));
-                }
+                f(row, voxels);
             }
         });
+    }
+
+    fn paint<L: Copy>(&self, row: usize, voxels: &mut [L], of_label: impl Fn(u32) -> L) {
+        for (run, label) in self.labelled_runs(row) {
+            voxels[run.first as usize..=run.last as usize].fill(of_label(label));
+        }
     }
 
     /// Runs of row `j + ny·k` with their labels, without those taken away.

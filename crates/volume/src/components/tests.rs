@@ -78,7 +78,7 @@ fn check(labels: &Volume<u16>, joining: Joining) {
         let expected = flooded(labels, connectivity, &joining);
         let found = components(labels, connectivity, joining);
         let voxels = found.voxels(|label| label).unwrap();
-        assert_eq!(voxels, expected, "{:?} {connectivity:?}", labels.shape());
+        assert_eq!(*voxels, *expected, "{:?} {connectivity:?}", labels.shape());
         assert_eq!(found.len() as u32, expected.iter().copied().max().unwrap_or(0));
     }
 }
@@ -227,7 +227,7 @@ fn threads_change_nothing() {
                 .map(|joining| {
                     let found = components(&labels, connectivity, joining);
                     let statistics = found.statistics(Some(&image)).unwrap();
-                    (found.voxels(|label| label).unwrap(), statistics)
+                    (found.voxels(|label| label).unwrap().to_vec(), statistics)
                 })
             })
         })
@@ -277,7 +277,7 @@ fn what_is_not_wanted_is_taken_away_and_the_rest_numbered_anew() {
         let labels = some.voxels(|label| label as u8).unwrap();
         assert_eq!(some.len(), usize::from(*labels.iter().max().unwrap()));
         assert_eq!(some.statistics(None).unwrap().len(), some.len());
-        labels
+        labels.to_vec()
     };
     let voxel_mm3 = all.voxel_mm3();
     assert_eq!(kept(&|c| c.keep_largest(1).unwrap()), [0, 0, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0]);

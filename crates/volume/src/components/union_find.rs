@@ -21,25 +21,37 @@ impl<'a> DisjointSets<'a> {
         Self { parent, base: 0 }
     }
 
-    fn of(&mut self, n: u32) -> &mut u32 {
-        &mut self.parent[(n - self.base) as usize]
+    fn parent(&self, n: u32) -> u32 {
+        self.parent[(n - self.base) as usize]
     }
 
-    /// The smallest number of the set of `n`. Halves the way there (Tarjan and van Leeuwen 1984).
-    pub(super) fn root(&mut self, mut n: u32) -> u32 {
+    /// The smallest number of the set of `n`.
+    pub(super) fn root(&self, mut n: u32) -> u32 {
         loop {
-            let parent = *self.of(n);
+            let parent = self.parent(n);
             if parent == n {
                 return n;
             }
-            let grandparent = *self.of(parent);
-            *self.of(n) = grandparent;
-            n = grandparent;
+            n = parent;
         }
     }
 
-    pub(super) fn join(&mut self, a: u32, b: u32) {
-        let (a, b) = (self.root(a), self.root(b));
-        *self.of(a.max(b)) = a.min(b);
+    /// Climbs from the number whose parent is the greater one, which gets the lesser one: Rem's
+    /// algorithm with splicing (Patwary, Blair and Manne, "Experiments on union-find algorithms for
+    /// the disjoint-set data structure", SEA 2010). Most numbers that touch have the same parent
+    /// already.
+    pub(super) fn join(&mut self, mut a: u32, mut b: u32) {
+        let (mut of_a, mut of_b) = (self.parent(a), self.parent(b));
+        while of_a != of_b {
+            if of_a < of_b {
+                (a, of_a, b, of_b) = (b, of_b, a, of_a);
+            }
+            self.parent[(a - self.base) as usize] = of_b;
+            if of_a == a {
+                return;
+            }
+            a = of_a;
+            of_a = self.parent(a);
+        }
     }
 }

@@ -14,7 +14,9 @@ mod integral;
 mod intensity;
 mod level;
 mod memory;
+mod meter;
 mod nearest;
+mod packed;
 mod plane;
 mod pose;
 mod pyramid;
@@ -41,9 +43,10 @@ pub use integral::IntegralVolume;
 pub use intensity::{IntensityError, IntensityPolicy, IntensityRange, MAX_INTENSITY, Quantised};
 pub use level::Level;
 pub use memory::{
-    NotEnoughMemory, check_memory, check_memory_limit, memory_limit, memory_seen, set_memory_limit,
-    try_zeroed,
+    NotEnoughMemory, check_memory, check_memory_limit, memory_limit, memory_seen, room_for_tables,
+    set_memory_limit, try_zeroed,
 };
+pub use meter::Meter;
 pub use nearest::{did_you_mean, nearest};
 pub use plane::Plane;
 pub use pose::{

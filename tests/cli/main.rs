@@ -1,5 +1,6 @@
 //! The command line as its users see it: files, exit codes, what is printed.
 
+mod absence;
 mod bad_input;
 mod batch;
 mod bids;

@@ -1,10 +1,14 @@
 //! Haar responses at scattered voxels, for training, and scores: of every voxel of a level, row by
 //! row, or of listed ones.
 
-use crate::{Cpu, CpuImage};
+use crate::image::Tables;
+use crate::{Cpu, CpuImage, room};
 use pbt_features::{BoundHaar, HaarFeature};
 use pbt_tree::{Classifier, DeviceError, Evaluate, Haar, Score, VoxelSite, Voxels};
+use pbt_volume::IntegralVolume;
 use rayon::prelude::*;
+use std::ops::Range;
+use std::sync::Arc;
 
 impl Evaluate<Haar> for Cpu {
     fn responses(
@@ -35,25 +39,56 @@ impl Evaluate<Haar> for Cpu {
 }
 
 fn responses(images: &[&CpuImage], features: &[HaarFeature], sites: &[VoxelSite], out: &mut [i32]) {
-    let bases: Vec<usize> =
-        sites.iter().map(|s| images[s.image as usize].integral().offset(s.voxel)).collect();
-    out.par_chunks_mut(sites.len().max(1)).zip(features).for_each(|(row, feature)| {
+    // As many images at a time as there is room for the tables of.
+    let mut first = 0;
+    while first < images.len() {
+        let mut bytes = 0;
+        let fits = |image: &&&CpuImage| {
+            bytes += image.integral_bytes();
+            bytes <= room::most() / 2
+        };
+        let last = first + images[first..].iter().take_while(fits).count().max(1);
+        responses_of(images, first..last, features, sites, out);
+        first = last;
+    }
+}
+
+/// Those at the sites in some of the images.
+fn responses_of(
+    images: &[&CpuImage],
+    of: Range<usize>,
+    features: &[HaarFeature],
+    sites: &[VoxelSite],
+    out: &mut [i32],
+) {
+    let is_there = |s: &usize| of.contains(&(sites[*s].image as usize));
+    let here: Vec<usize> = (0..sites.len()).filter(is_there).collect();
+    if here.is_empty() {
+        return;
+    }
+    let tables: Vec<Arc<Tables>> = images[of.clone()].iter().map(|image| image.tables()).collect();
+    let place = |&s: &usize| {
+        let integral = tables[sites[s].image as usize - of.start].integral();
+        (s, integral, integral.offset(sites[s].voxel))
+    };
+    let places: Vec<(usize, &IntegralVolume, usize)> = here.iter().map(place).collect();
+    out.par_chunks_mut(sites.len()).zip(features).for_each(|(row, feature)| {
         let mut bound = None;
-        for ((value, site), &base) in row.iter_mut().zip(sites).zip(&bases) {
-            let integral = images[site.image as usize].integral();
+        for &(s, integral, base) in &places {
             // Sites of one image follow each other as a rule, so that binding is rare.
             let current = match bound.take() {
                 Some((strides, b)) if strides == integral.strides() => (strides, b),
                 _ => (integral.strides(), feature.bind(integral.strides())),
             };
-            *value = current.1.response(integral.table(), base);
+            row[s] = current.1.response(integral.table(), base);
             bound = Some(current);
         }
     });
 }
 
 fn score(image: &CpuImage, features: &[HaarFeature], classifier: &Classifier) -> Vec<Score> {
-    let integral = image.integral();
+    let tables = image.tables();
+    let integral = tables.integral();
     let table = integral.table();
     let bound: Vec<BoundHaar> = features.iter().map(|f| f.bind(integral.strides())).collect();
     let [nx, ny, nz] = integral.shape();
@@ -93,7 +128,8 @@ fn score_at(
 ) -> Vec<Score> {
     /// Voxels that go through the tree together: what a node keeps of them stays in the cache.
     const BLOCK: usize = 1024;
-    let integral = image.integral();
+    let tables = image.tables();
+    let integral = tables.integral();
     let table = integral.table();
     let bound: Vec<BoundHaar> = features.iter().map(|f| f.bind(integral.strides())).collect();
     let mut scores = vec![Score(0); voxels.len()];
@@ -222,8 +258,9 @@ mod tests {
             assert_eq!(scores, run(3));
             for (n, found) in scores.iter().enumerate() {
                 let voxel = [n % 21, n / 21 % 10, n / 210].map(|v| v as i32);
-                let expected = classifier
-                    .score(&mut |id| features[id as usize].response(image.integral(), voxel));
+                let expected = classifier.score(&mut |id| {
+                    features[id as usize].response(image.tables().integral(), voxel)
+                });
                 assert_eq!(*found, expected, "voxel {voxel:?}");
             }
             let listed: Vec<usize> = (0..scores.len()).rev().step_by(7).collect();

@@ -10,6 +10,7 @@ mod image;
 mod label;
 mod patches;
 mod poses;
+mod room;
 
 pub use boost::CpuBooster;
 pub use device::Cpu;

@@ -10,11 +10,12 @@ pub(crate) fn sample(images: &[&CpuImage], patch: &Patch, sites: &[PoseSite], ou
     let points = patch.grid.len();
     out.par_chunks_mut(patch.len().max(1)).zip(sites).for_each(|(values, site)| {
         let image = images[site.image as usize];
+        let tables = image.tables();
         let frame = frame(image, &patch.grid, &site.pose);
         for (&level, block) in
             patch.levels.iter().zip(values.chunks_mut(patch.len() / patch.levels.len()))
         {
-            let channels = image.channels(level);
+            let channels = tables.channels(level);
             let (intensities, edges) = block.split_at_mut(points);
             for (n, point) in patch.grid.iter().enumerate() {
                 let sample = channels.sample(frame.point(usize::from(level), point));

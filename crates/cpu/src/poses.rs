@@ -1,10 +1,12 @@
 //! Steerable responses and scores of pose hypotheses.
 
+use crate::image::Tables;
 use crate::{Cpu, CpuImage};
 use pbt_features::{BoxGrid, PoseFrame, SteerableFeature};
 use pbt_tree::{Classifier, DeviceError, Evaluate, PoseSite, Score, Steerable};
 use pbt_volume::{Geometry, Pose};
 use rayon::prelude::*;
+use std::sync::Arc;
 
 impl Evaluate<Steerable> for Cpu {
     fn responses(
@@ -31,6 +33,19 @@ impl Evaluate<Steerable> for Cpu {
     }
 }
 
+/// The tables of the image that was looked at last: as a rule those of the next site, too.
+#[derive(Default)]
+pub(crate) struct LookedAt(Option<(u32, Arc<Tables>)>);
+
+impl LookedAt {
+    pub(crate) fn tables(&mut self, images: &[&CpuImage], image: u32) -> &Tables {
+        if self.0.as_ref().is_none_or(|(last, _)| *last != image) {
+            self.0 = None;
+        }
+        &self.0.get_or_insert_with(|| (image, images[image as usize].tables())).1
+    }
+}
+
 pub(crate) fn frame(image: &CpuImage, grid: &BoxGrid, pose: &Pose) -> PoseFrame {
     let levels: Vec<&Geometry> = image.geometries.iter().collect();
     PoseFrame::new(pose, grid, &levels)
@@ -50,8 +65,10 @@ fn responses(
         .par_chunks(BLOCK)
         .map(|block| {
             let mut values = vec![0; features.len() * block.len()];
+            let mut looked_at = LookedAt::default();
             for (s, site) in block.iter().enumerate() {
                 let image = images[site.image as usize];
+                let tables = looked_at.tables(images, site.image);
                 let frame = frame(image, grid, &site.pose);
                 let mut last = None;
                 for (f, feature) in features.iter().enumerate() {
@@ -61,7 +78,7 @@ fn responses(
                         {
                             sample
                         }
-                        _ => image
+                        _ => tables
                             .channels(feature.level)
                             .sample(frame.point(usize::from(feature.level), feature.point)),
                     };
@@ -87,6 +104,7 @@ fn score(
     classifier: &Classifier,
     poses: &[Pose],
 ) -> Vec<Score> {
+    let tables = image.tables();
     poses
         .par_iter()
         .with_min_len(16)
@@ -95,7 +113,7 @@ fn score(
             classifier.score(&mut |id| {
                 let feature = &features[id as usize];
                 let at = frame.point(usize::from(feature.level), feature.point);
-                feature.of_sample(image.channels(feature.level).sample(at), &frame)
+                feature.of_sample(tables.channels(feature.level).sample(at), &frame)
             })
         })
         .collect()

@@ -10,6 +10,7 @@ use crate::DetectError;
 use crate::certainty::evidence::Known;
 use crate::certainty::evidence::landmark_evidence;
 use crate::certainty::learned::Certainty;
+use crate::certainty::presence::Presence;
 use crate::detect::detection::{Detection, Detections, LandmarkDetection, Trace};
 use crate::detect::kind_of_image::KindOfImage;
 use crate::explain::Explanation;
@@ -228,7 +229,7 @@ fn is_pose(pose: &Pose) -> bool {
 /// Log of the odds against the next choice from which the evidence for a choice is strong: 20 (Kass
 /// and Raftery 1995, section 3.2). With 10 training spines and no centre prior, a threshold of 16
 /// accepted one wrong level among 24 held-out spines; 20 accepts none, with 10 spines or all.
-const STRONG: f64 = 2.995_732_273_553_991;
+pub(crate) const STRONG: f64 = 2.995_732_273_553_991;
 
 /// The working pyramid of an image, made once for all structures with the same grid.
 fn shared_pyramid<'a>(
@@ -361,8 +362,14 @@ impl StructureModel {
         let evidence = known.evidence(&self.prior);
         let own = self.verification.probability(score);
         // Whether anything like the structure is there at all.
-        let there = choice.probability(own);
-        let at_most = if there < self.verification.spec.absent_below {
+        let spec = &self.verification.spec;
+        let (there, absent_below) = match certainty.and_then(|c| c.presence.as_ref()) {
+            Some(presence) => {
+                (presence.probability(&evidence), Presence::absent_below(spec.doubtful_below))
+            }
+            None => (choice.probability(own), spec.absent_below),
+        };
+        let at_most = if there < absent_below {
             Some(Status::Absent)
         } else if choice.lead < STRONG && !certainty.is_some_and(|c| c.loose_ends) {
             // Where the evidence against another joint choice is not strong, the best may be a
@@ -372,7 +379,7 @@ impl StructureModel {
             None
         };
         let score = match certainty {
-            // All held-out cases contain the structure, so the calibration cannot judge absence.
+            // Held-out cases may all contain the structure, so that the calibration cannot judge absence.
             Some(certainty) if there < 0.5 => certainty.score(&evidence).min(there),
             Some(certainty) => certainty.score(&evidence),
             None => there,

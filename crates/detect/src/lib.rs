@@ -29,6 +29,7 @@ mod working;
 
 pub use certainty::evidence::{Evidence, NAMES as EVIDENCE};
 pub use certainty::learned::{Certainty, HeldOutErrors, LandmarkCertainty};
+pub use certainty::presence::{FEWEST_WITHOUT, Presence};
 pub use certainty::suspicion::Suspicion;
 pub use config::augmentation::AugmentationConfig;
 pub use config::landmarks::{LandmarkPatchConfig, LandmarkRegressorConfig, LandmarksConfig, View};

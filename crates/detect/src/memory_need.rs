@@ -4,7 +4,7 @@ use crate::DetectError;
 use crate::model::{Model, StructureModel};
 use crate::working::spec::{MORE_MEMORY, WorkingSpec, check_grid, working_bytes, working_grid};
 use pbt_tree::ImageLayout;
-use pbt_volume::{Geometry, Pose, check_memory, memory_limit};
+use pbt_volume::{Geometry, Pose, check_memory, memory_limit, room_for_tables};
 
 /// Bytes a voxel of the channels of a level: intensity and three differences.
 const CHANNELS: u64 = 8;
@@ -65,27 +65,41 @@ pub fn is_held(bytes: u64) -> bool {
     bytes <= HELD.min(memory_limit() / HELD_SHARE)
 }
 
-/// Whether a training on images of these grids keeps the finest levels of their working pyramids in
-/// a temporary file.
-pub(crate) fn is_stored<'a>(
+/// How many of the finest levels of working pyramids a training on images of these grids keeps in a
+/// temporary file: where the finest ones are too much for the memory, as many as it takes to leave a
+/// quarter of what may be held.
+pub(crate) fn stored_levels<'a>(
     images: impl Iterator<Item = &'a Geometry>,
     working: &WorkingSpec,
-) -> bool {
-    let finest =
-        |image| working_grid(image, working.spacing_mm).map_or(0, |grid| voxels(grid.shape(), 0));
-    let voxels = images.map(finest).fold(0, u64::saturating_add);
-    !is_held(voxels.saturating_mul(2 * working.channel_count() as u64))
+) -> usize {
+    let mut by_level = vec![0u64; working.levels];
+    for image in images {
+        let mut shape = working_grid(image, working.spacing_mm).map_or([0; 3], |grid| grid.shape());
+        for bytes in &mut by_level {
+            let of_level = voxels(shape, 0).saturating_mul(2 * working.channel_count() as u64);
+            *bytes = bytes.saturating_add(of_level);
+            shape = shape.map(|n| n.div_ceil(2));
+        }
+    }
+    if is_held(by_level[0]) {
+        return 0;
+    }
+    let left = |stored: usize| by_level[stored..].iter().fold(0u64, |a, b| a.saturating_add(*b));
+    (1..working.levels)
+        .find(|&stored| is_held(left(stored).saturating_mul(4)))
+        .unwrap_or(working.levels)
 }
 
 /// Whether a training may hold the working pyramids and tables of images on these grids, all at
-/// once, with a box in each; the position stage works on the coarsest level. Of `stored` pyramids
-/// the finest levels do not count.
+/// once, with a box in each; the position stage works on the coarsest level. The finest levels that
+/// are `stored` do not count, nor do integral volumes of such, and channels not beyond the room that
+/// tables have.
 pub(crate) fn check_training<'a>(
     boxes: impl Iterator<Item = (&'a Geometry, &'a Pose)>,
     working: &WorkingSpec,
-    (radius, stored): (usize, bool),
+    (radius, stored): (usize, usize),
 ) -> Result<(), DetectError> {
-    let mut bytes = 0u64;
+    let (mut bytes, mut all_channels) = (0u64, 0u64);
     for (image, pose) in boxes {
         let &WorkingSpec { spacing_mm, levels, .. } = working;
         let finest = working_grid(image, spacing_mm)?.shape();
@@ -94,13 +108,12 @@ pub(crate) fn check_training<'a>(
         let sampled = pose.size_mm.iter().map(|edge| edge / spacing_mm).product::<f64>();
         let sampled = CHANNELS as f64 * SAMPLED_BOXES * sampled;
         let sampled = sampled as u64 * working.channel_count() as u64;
-        let pyramid = if stored {
-            pyramid - 2 * voxels(finest, 0) * working.channel_count() as u64
-        } else {
-            pyramid
-        };
-        bytes = bytes.saturating_add(pyramid + integral + channels.min(sampled));
+        let in_file = Kept::of(finest, &WorkingSpec { levels: stored, ..working.clone() }, (0, 0));
+        let integral = if stored < levels { integral } else { 0 };
+        bytes = bytes.saturating_add(pyramid - in_file.pyramid + integral);
+        all_channels = all_channels.saturating_add(channels.min(sampled));
     }
+    bytes = bytes.saturating_add(all_channels.min(room_for_tables()));
     check_memory(bytes).map_err(|error| {
         let what = format!("{error} (train on fewer cases, {MORE_MEMORY})");
         DetectError::training("memory", what)

@@ -1,8 +1,8 @@
 //! Intensity and gradient of one pyramid level, sampled anywhere by integer trilinear
 //! interpolation.
 
-use pbt_volume::{Level, Padding};
-use std::sync::OnceLock;
+use pbt_volume::{Level, Meter, Padding};
+use std::sync::{Arc, OnceLock};
 
 /// Samples are this many times the stored value: three fractional bits.
 pub const SAMPLE_SCALE: i32 = 8;
@@ -34,17 +34,27 @@ pub struct ChannelVolume {
     border: usize,
     bricks: Vec<OnceLock<Box<[Channels]>>>,
     brick_counts: [usize; 3],
+    /// Counts what the bricks take.
+    meter: Arc<Meter>,
 }
+
+/// Bytes of a brick.
+const BRICK_BYTES: usize = ACROSS * ACROSS * ACROSS * size_of::<Channels>();
 
 impl ChannelVolume {
     /// The channels of a level. Outside the image samples go on with the border voxel
     /// ([`Padding::Edge`]) or are 0 ([`Padding::Zero`]).
     pub fn new(level: &Level, padding: Padding) -> Self {
+        Self::metered(level, padding, Arc::default())
+    }
+
+    /// As [`ChannelVolume::new`]; what it takes, until it is dropped, is counted by `meter`.
+    pub fn metered(level: &Level, padding: Padding, meter: Arc<Meter>) -> Self {
         let border = usize::from(padding == Padding::Zero);
         let shape = level.shape().map(|n| n + 2 * border);
         let brick_counts = shape.map(|n| n.div_ceil(BRICK));
         let bricks = (0..brick_counts.iter().product()).map(|_| OnceLock::new()).collect();
-        Self { level: level.clone(), shape, border, bricks, brick_counts }
+        Self { level: level.clone(), shape, border, bricks, brick_counts, meter }
     }
 
     /// Intensity and gradient (along the grid's own axes) at a position in voxel units of the
@@ -89,7 +99,10 @@ impl ChannelVolume {
 
     fn brick(&self, [i, j, k]: [usize; 3]) -> &[Channels] {
         let number = (k * self.brick_counts[1] + j) * self.brick_counts[0] + i;
-        self.bricks[number].get_or_init(|| self.make_brick([i, j, k].map(|b| b * BRICK)))
+        self.bricks[number].get_or_init(|| {
+            self.meter.add(BRICK_BYTES);
+            self.make_brick([i, j, k].map(|b| b * BRICK))
+        })
     }
 
     /// The brick from this voxel of the bordered level on. What lies beyond the level is not read.
@@ -147,6 +160,13 @@ impl ChannelVolume {
             }
         }
         values
+    }
+}
+
+impl Drop for ChannelVolume {
+    fn drop(&mut self) {
+        let made = self.bricks.iter().filter(|brick| brick.get().is_some()).count();
+        self.meter.remove(made * BRICK_BYTES);
     }
 }
 
@@ -217,6 +237,19 @@ mod tests {
                 0u8
             });
         }
+    }
+
+    #[test]
+    fn what_bricks_take_is_counted_while_they_are_there() {
+        let (level, meter) = (volume([40, 20, 3]), Arc::new(Meter::default()));
+        let channels = ChannelVolume::metered(&level.into(), Padding::Edge, meter.clone());
+        assert_eq!(meter.bytes(), 0);
+        for i in [0, 3, 17] {
+            channels.sample([i << 16, 0, 0]);
+        }
+        assert_eq!(meter.bytes(), 2 * BRICK_BYTES);
+        drop(channels);
+        assert_eq!(meter.bytes(), 0);
     }
 
     #[test]

@@ -15,7 +15,9 @@ mod intensity;
 mod large_pages;
 mod level;
 mod memory;
+mod meter;
 mod nearest;
+mod packed;
 mod plane;
 mod pose;
 mod pyramid;
@@ -43,9 +45,10 @@ pub use intensity::{IntensityError, IntensityPolicy, IntensityRange, MAX_INTENSI
 pub use large_pages::LargePages;
 pub use level::Level;
 pub use memory::{
-    NotEnoughMemory, check_memory, check_memory_limit, memory_limit, memory_seen, set_memory_limit,
-    try_zeroed,
+    NotEnoughMemory, check_memory, check_memory_limit, memory_limit, memory_seen, room_for_tables,
+    set_memory_limit, try_zeroed,
 };
+pub use meter::Meter;
 pub use nearest::{did_you_mean, nearest};
 pub use plane::Plane;
 pub use pose::{

@@ -31,6 +31,16 @@ pub fn memory_limit() -> u64 {
     *LIMIT.get_or_init(|| available(Path::new("/")).unwrap_or(u64::MAX))
 }
 
+/// Tables that can be made again from voxels take about this much at most, and no more than this share
+/// of the memory that may be taken.
+const TABLES: u64 = 1 << 29;
+const TABLES_SHARE: u64 = 8;
+
+/// Bytes that tables of images which can be made again may take, all together.
+pub fn room_for_tables() -> u64 {
+    TABLES.min(memory_limit() / TABLES_SHARE)
+}
+
 /// What leaves how much of it at this moment.
 pub fn memory_seen() -> MemorySeen {
     MemorySeen::at(Path::new("/"))

@@ -64,13 +64,13 @@ impl Pyramid {
         Self { volumes: all, channels: self.channels }
     }
 
-    /// The same with its finest level in a file, which is most of it.
+    /// The same with so many of its finest levels in a file.
     ///
     /// # Errors
-    /// When it cannot be written.
-    pub fn stored(&self, scratch: &Arc<Scratch>) -> io::Result<Self> {
+    /// When they cannot be written.
+    pub fn stored(&self, levels: usize, scratch: &Arc<Scratch>) -> io::Result<Self> {
         let mut volumes = self.volumes.clone();
-        for volume in &mut volumes[..self.channels] {
+        for volume in volumes.iter_mut().take(levels * self.channels) {
             *volume = volume.stored(scratch)?;
         }
         Ok(Self { volumes, ..*self })
@@ -172,13 +172,16 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let scratch = Arc::new(Scratch::new(folder.path()).unwrap());
         let held = Pyramid::of_channels(vec![v.clone(), v], 2);
-        let stored = held.stored(&scratch).unwrap();
         let is_stored = |level: &Level| matches!(level, Level::Stored(_));
-        assert_eq!(
-            stored.volumes().iter().map(is_stored).collect::<Vec<_>>(),
-            [true, true, false, false]
-        );
-        assert_eq!(stored, held);
-        assert_eq!(stored.with_levels(4), held.with_levels(4));
+        for levels in [1, 2] {
+            let stored = held.stored(levels, &scratch).unwrap();
+            assert_eq!(
+                stored.volumes().iter().filter(|level| is_stored(level)).count(),
+                2 * levels
+            );
+            assert!(is_stored(&stored.volumes()[1]));
+            assert_eq!(stored, held);
+            assert_eq!(stored.with_levels(4), held.with_levels(4));
+        }
     }
 }

@@ -407,7 +407,7 @@ fn structure_lines(s: &StructureInfo<'_>) -> Vec<Vec<String>> {
             ),
         ]));
     }
-    if let Some(Certainty { held_out, loose_ends, .. }) = s.certainty {
+    if let Some(Certainty { held_out, loose_ends, presence, .. }) = s.certainty {
         let radius = held_out.radius_90_mm.map_or_else(
             || "too few for a radius".to_owned(),
             |mm| format!("90 % of those found within {mm:.2} mm"),
@@ -424,6 +424,15 @@ fn structure_lines(s: &StructureInfo<'_>) -> Vec<Vec<String>> {
                 held_out.highest_score(),
             ),
         ]));
+        if let Some(presence) = presence {
+            lines.push(row([
+                "absence".to_owned(),
+                format!(
+                    "held out, {} of {} without it called absent, {} of {} with it",
+                    presence.absent, presence.without, presence.missed, presence.with,
+                ),
+            ]));
+        }
     }
     if !s.landmarks.is_empty() {
         lines.push(row(["landmarks".to_owned(), landmark_names(s.landmarks)]));

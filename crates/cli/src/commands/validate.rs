@@ -1,6 +1,7 @@
 //! `pbt validate`: reads what a training or detection would read and says all that is wrong, not
 //! only the first thing.
 
+mod absence;
 mod axes;
 mod boxes;
 mod by_model;
@@ -27,6 +28,7 @@ use crate::args::{Global, Validate};
 use crate::commands::batch::images_below;
 use crate::output::{check_output, print, print_text, say};
 use crate::session::LoadedModel;
+use absence::StructureAbsence;
 use by_model::AskedModel;
 use examination::Examination;
 use finding::{Finding, Severity};
@@ -54,6 +56,9 @@ struct Validation {
     /// Of a data set: how the boxes of each structure spread.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     structures: Vec<StructureSpread>,
+    /// Of a data set: boxes that are marked as missing in training cases.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    absences: Vec<StructureAbsence>,
 }
 
 pub(super) fn run(args: &Validate, global: &Global) -> Result<ExitCode, Failure> {
@@ -82,7 +87,7 @@ pub(super) fn run(args: &Validate, global: &Global) -> Result<ExitCode, Failure>
             say(global.quiet, "no picture is drawn, since there is no box to compare with others");
         }
     }
-    let Examination { kind, findings, images, spreads, .. } = examination;
+    let Examination { kind, findings, images, spreads, absences, .. } = examination;
     let errors = findings.iter().filter(|f| f.severity == Severity::Error).count();
     let warnings = findings.len() - errors;
     let validation = Validation {
@@ -94,6 +99,7 @@ pub(super) fn run(args: &Validate, global: &Global) -> Result<ExitCode, Failure>
         findings,
         images,
         structures: spreads,
+        absences,
     };
     if args.json {
         let json = serde_json::to_string_pretty(&validation).map_err(Failure::other)? + "\n";
@@ -174,6 +180,9 @@ impl Validation {
             let _ = writeln!(text, "{image}");
         }
         text.push_str(&spread::text(&self.structures));
+        for absence in &self.absences {
+            let _ = writeln!(text, "{absence}");
+        }
         let images = if self.images.len() > 1 {
             format!(" with {} readable images", self.images.len())
         } else {

@@ -22,6 +22,8 @@ pub struct AnnotatedCase {
     pub boxes: Vec<(String, Pose)>,
     /// Structure and point; only what the case has in view.
     pub landmarks: Vec<(String, PointLps)>,
+    /// Names of structures and landmarks that are marked as missing.
+    pub absent: Vec<String>,
     /// Hash of the image file.
     pub sha256: String,
     /// Grid of the image without what only surrounds it: [`trimmed`].
@@ -41,13 +43,15 @@ impl AnnotatedCase {
         sha256: String,
         geometry: Geometry,
     ) -> Self {
-        let in_view = |landmark: Landmark| match landmark.state {
-            LandmarkState::At(point) => Some((landmark.name, point)),
-            LandmarkState::OutOfView => None,
-        };
-        let landmarks = annotations.landmarks.into_iter().filter_map(in_view).collect();
-        let boxes = annotations.boxes;
-        Self { spec, boxes, landmarks, sha256, geometry, plane: None, warnings: Vec::new() }
+        let (mut landmarks, mut absent) = (Vec::new(), Vec::new());
+        for Landmark { name, state } in annotations.landmarks {
+            match state {
+                LandmarkState::At(point) => landmarks.push((name, point)),
+                LandmarkState::OutOfView => absent.push(name),
+            }
+        }
+        let (boxes, warnings) = (annotations.boxes, Vec::new());
+        Self { spec, boxes, landmarks, absent, sha256, geometry, plane: None, warnings }
     }
 
     /// Lays an image of one slice flat.
@@ -267,7 +271,9 @@ pub fn read_cases(
         let image = spec.read_image()?;
         let mut annotations = dataset.load_annotations(spec)?;
         annotations.boxes.retain(|(name, _)| wanted.boxes.contains(name));
-        annotations.landmarks.retain(|landmark| wanted.needs(&landmark.name));
+        // A point of a box's name says that it is missing.
+        let of_box = |landmark: &Landmark| wanted.boxes.contains(&landmark.name);
+        annotations.landmarks.retain(|landmark| wanted.needs(&landmark.name) || of_box(landmark));
         let file = spec.annotated_in();
         if annotations.in_pixels && !image.in_pixels {
             return Err(Failure::input(file, PIXELS_IN_MM));
@@ -414,6 +420,11 @@ impl TrainingData for TrainingCases {
         };
         let own = self.wanted.landmarks.iter().filter(|(_, parent)| parent == structure);
         own.map(|(name, _)| (name.clone(), points(name))).collect()
+    }
+
+    fn absent(&self, name: &str) -> Vec<usize> {
+        let is_absent = |n: &usize| self.cases[*n].absent.iter().any(|other| other == name);
+        (0..self.cases.len()).filter(is_absent).collect()
     }
 
     fn label_names(&self) -> &[RegionName] {

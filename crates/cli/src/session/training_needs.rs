@@ -4,7 +4,7 @@
 //! hold all of them.
 
 use pbt_detect::{TrainConfig, TrainingData, grid_demands, is_held};
-use pbt_volume::Pose;
+use pbt_volume::{Pose, room_for_tables};
 
 /// CPU seconds of one chain for a box with eight cases.
 const CHAIN_SECONDS: f64 = 14.0;
@@ -46,10 +46,13 @@ const MEMORY_RANGE: [f64; 2] = [0.5, 2.2];
 /// Bytes that every training takes.
 const BASE_BYTES: f64 = 3.5e8;
 
-/// Bytes of a voxel of the working grid, with all levels of its pyramid; and where the finest is in a
+/// Bytes of a voxel of the working grid, with all levels of its pyramid; and where the finest are in a
 /// file.
 const VOXEL_BYTES: f64 = 10.0;
-const STORED_VOXEL_BYTES: f64 = 1.5;
+const STORED_VOXEL_BYTES: f64 = 0.05;
+
+/// Bytes of a voxel of the largest image, and of its working grid, while it is read.
+const READ_BYTES: [f64; 2] = [2.5, 3.0];
 
 /// What a training will take.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -100,19 +103,23 @@ impl TrainingNeeds {
         let channels = list.channels.len().max(1) as f64;
         // One working grid serves look-alikes; landmarks are sought on the image's own.
         let finest = demands.iter().map(|demand| demand.spacing_mm).fold(f64::INFINITY, f64::min);
-        let voxels: f64 = (0..list.len())
-            .map(|case| {
-                let geometry = list.geometry(case);
-                let mm3 = geometry.spacing_mm().iter().product::<f64>() * geometry.len() as f64;
-                let working = mm3 / finest.powi(3);
-                if landmarks > 0 { working.max(geometry.len() as f64) } else { working }
-            })
-            .sum();
+        let of_case = |case: usize| {
+            let geometry = list.geometry(case);
+            let mm3 = geometry.spacing_mm().iter().product::<f64>() * geometry.len() as f64;
+            let (own, working) = (geometry.len() as f64, mm3 / finest.powi(3));
+            [own, if landmarks > 0 { working.max(own) } else { working }]
+        };
+        let voxels: f64 = (0..list.len()).map(|case| of_case(case)[1]).sum();
+        let read = |case| (0..2).map(|n| READ_BYTES[n] * of_case(case)[n]).sum::<f64>();
+        let read = (0..list.len()).map(read).fold(0.0, f64::max) * channels;
         let seconds = (seconds + VOXEL_SECONDS * chains * voxels) * channels;
         let voxels = voxels * channels * (1.0 + copies);
-        let voxel_bytes =
-            if is_held((2.0 * voxels) as u64) { VOXEL_BYTES } else { STORED_VOXEL_BYTES };
-        let bytes = BASE_BYTES + voxel_bytes * voxels;
+        let bytes = match is_held((2.0 * voxels) as u64) {
+            true => VOXEL_BYTES * voxels,
+            // Tables that can be made again are given up where there is no room.
+            false => STORED_VOXEL_BYTES * voxels + read.max(room_for_tables() as f64),
+        };
+        let bytes = BASE_BYTES + bytes;
         Some(Self {
             seconds: SECONDS_RANGE.map(|factor| factor * seconds / speed(threads)),
             memory_bytes: MEMORY_RANGE.map(|factor| factor * bytes),

@@ -5,6 +5,7 @@ use crate::certainty::evidence::landmark_evidence;
 use crate::certainty::evidence::{BELIEVED, Evidence};
 use crate::certainty::learned::{Certainty, HeldOutErrors, LandmarkCertainty};
 use crate::certainty::logistic::{Beliefs, Logistic, Outcome};
+use crate::certainty::presence::{Presence, presences};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A structure found in a case that the model had not seen.
@@ -15,6 +16,8 @@ pub(crate) struct HeldOutBox {
     pub(crate) evidence: Evidence,
     /// Absent, or doubtful at most, whatever its score.
     pub(crate) out: bool,
+    /// Doubtful at most, were it not absent.
+    pub(crate) unsure: bool,
     pub(crate) right: bool,
     pub(crate) center_mm: f64,
     pub(crate) corner_mm: f64,
@@ -32,22 +35,25 @@ pub(crate) struct HeldOutLandmark {
     pub(crate) place: f64,
     pub(crate) right: bool,
     pub(crate) error_mm: f64,
+    /// It is said not to be there, so that it is nowhere right.
+    pub(crate) missing: bool,
 }
 
 /// What is believed of a landmark: by its box and by its own place.
 const LANDMARK_BELIEVED: [f64; 2] = [0.5, 0.25];
 
-/// The certainties of structures with so many landmarks each. `found_from` is the score from which
-/// a structure is found.
+/// The certainties of structures with so many landmarks each, from boxes in cases that have them and
+/// in cases that are said not to. `found_from` is the score from which a structure is found.
 pub(crate) fn certainties(
-    boxes: &[HeldOutBox],
+    (boxes, without): (&[HeldOutBox], &[HeldOutBox]),
     landmarks: &[usize],
     loose_ends: &[bool],
     found_from: f64,
 ) -> Vec<Certainty> {
     let outcome =
         |b: &HeldOutBox| Outcome { evidence: b.evidence, group: b.structure, right: b.right };
-    let outcomes: Vec<_> = boxes.iter().map(outcome).collect();
+    let outcomes: Vec<_> = boxes.iter().chain(without).map(outcome).collect();
+    let presences = presences(boxes, without, landmarks.len(), found_from);
     let fitted = Logistic::fit(&outcomes, landmarks.len(), &Beliefs { weights: BELIEVED });
     (0..landmarks.len())
         .map(|s| {
@@ -63,13 +69,14 @@ pub(crate) fn certainties(
                     corner_radius_90_mm: None,
                 },
                 loose_ends: loose_ends[s],
+                presence: presences[s].clone(),
                 landmarks: Vec::new(),
             };
             let score = |b: &HeldOutBox| match b.instance {
                 true => certainty.score_of_instance(&b.evidence),
                 false => certainty.score(&b.evidence),
             };
-            let found = |b: &HeldOutBox| !b.out && score(b) >= found_from;
+            let found = |b: &HeldOutBox| !certainty.is_out(b, found_from) && score(b) >= found_from;
             let near: Vec<Near> = own
                 .iter()
                 .map(|b| Near {
@@ -85,6 +92,19 @@ pub(crate) fn certainties(
             certainty
         })
         .collect()
+}
+
+impl Certainty {
+    /// Whether a held-out box is absent, or doubtful at most, whatever its score.
+    pub(crate) fn is_out(&self, b: &HeldOutBox, found_from: f64) -> bool {
+        match &self.presence {
+            None => b.out,
+            Some(presence) => {
+                let there = presence.probability(&b.evidence);
+                b.unsure || there < Presence::absent_below(found_from)
+            }
+        }
+    }
 }
 
 fn landmark_certainties(
@@ -105,7 +125,7 @@ fn landmark_certainties(
     let fitted = Logistic::fit(&outcomes, count, &Beliefs { weights: LANDMARK_BELIEVED });
     (0..count)
         .map(|n| {
-            let own = || all.iter().filter(|(_, l)| l.landmark == n);
+            let own = || all.iter().filter(|(_, l)| l.landmark == n && !l.missing);
             let mut landmark = LandmarkCertainty {
                 weights: fitted.weights,
                 intercept: fitted.intercepts[n],
@@ -121,7 +141,8 @@ fn landmark_certainties(
                 .map(|(b, l)| Near {
                     subject: b.subject,
                     right: l.right,
-                    found: !b.out && landmark.score(&evidence(b, l)) >= found_from,
+                    found: !certainty.is_out(b, found_from)
+                        && landmark.score(&evidence(b, l)) >= found_from,
                     errors_mm: [l.error_mm; 2],
                     instance: false,
                 })
@@ -206,6 +227,7 @@ mod tests {
                 [0.0, 0.5, 5.0, 0.0, -1.0, -2.0]
             },
             out: false,
+            unsure: false,
             right,
             center_mm,
             corner_mm: 2.0 * center_mm,
@@ -214,6 +236,7 @@ mod tests {
                 place: 3.0,
                 right,
                 error_mm: 0.5 * center_mm,
+                missing: false,
             }],
             instance: false,
         }
@@ -224,7 +247,7 @@ mod tests {
         let mut random = test_random(2);
         let boxes: Vec<HeldOutBox> =
             (0..32).map(|n| held_out(n, true, true, random.uniform() * 3.0)).collect();
-        let [certainty] = &certainties(&boxes, &[1], &[false], 0.8)[..] else { panic!() };
+        let [certainty] = &certainties((&boxes, &[]), &[1], &[false], 0.8)[..] else { panic!() };
         let score = certainty.score(&boxes[0].evidence);
         assert!((0.9..=33.0 / 34.0).contains(&score), "{score}");
         assert_eq!((certainty.held_out.right, certainty.held_out.found), (32, 32));
@@ -245,7 +268,7 @@ mod tests {
         // Two of three wrong, whatever they looked like.
         let boxes: Vec<HeldOutBox> =
             (0..24).map(|n| held_out(n, true, n.is_multiple_of(3), 9.0)).collect();
-        let [certainty] = &certainties(&boxes, &[1], &[false], 0.8)[..] else { panic!() };
+        let [certainty] = &certainties((&boxes, &[]), &[1], &[false], 0.8)[..] else { panic!() };
         let score = certainty.score(&boxes[0].evidence);
         assert!((0.25..0.45).contains(&score), "{score}");
         assert_eq!((certainty.held_out.found, certainty.held_out.radius_90_mm), (0, None));
@@ -255,7 +278,7 @@ mod tests {
     fn weak_evidence_counts_where_it_told_right_from_wrong() {
         let boxes: Vec<HeldOutBox> =
             (0..40).map(|n| held_out(n, !n.is_multiple_of(4), !n.is_multiple_of(4), 2.0)).collect();
-        let [certainty] = &certainties(&boxes, &[1], &[false], 0.8)[..] else { panic!() };
+        let [certainty] = &certainties((&boxes, &[]), &[1], &[false], 0.8)[..] else { panic!() };
         assert!(certainty.score(&boxes[1].evidence) > 0.9);
         assert!(certainty.score(&boxes[0].evidence) < 0.25);
         assert_eq!(certainty.held_out.found, 30);
@@ -266,7 +289,7 @@ mod tests {
         let mut boxes: Vec<HeldOutBox> = (0..20).map(|n| held_out(n, true, true, 1.0)).collect();
         boxes.iter_mut().for_each(|b| b.subject /= 2);
         boxes[0].center_mm = 7.0;
-        let [certainty] = &certainties(&boxes, &[1], &[false], 0.8)[..] else { panic!() };
+        let [certainty] = &certainties((&boxes, &[]), &[1], &[false], 0.8)[..] else { panic!() };
         assert_eq!(certainty.held_out.subjects, 10);
         assert_eq!(certainty.held_out.radius_90_mm, Some(7.0));
     }

@@ -2,6 +2,7 @@
 
 use crate::certainty::evidence::{Evidence, KINDS};
 use crate::certainty::logistic::logistic;
+use crate::certainty::presence::Presence;
 use pbt_evaluate::tolerance_mm;
 use pbt_volume::Precision;
 use serde::{Deserialize, Serialize};
@@ -18,6 +19,9 @@ pub struct Certainty {
     pub held_out: HeldOutErrors,
     /// The box is long and ends at no definite place: tolerance is across it.
     pub loose_ends: bool,
+    /// Whether it is in an image at all; absent where too few cases are said not to have it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub presence: Option<Presence>,
     /// Of its landmarks, in the model's order.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub landmarks: Vec<LandmarkCertainty>,
@@ -108,6 +112,7 @@ impl Certainty {
         finite(&self.weights)
             && self.intercept.is_finite()
             && self.held_out.is_valid()
+            && self.presence.as_ref().is_none_or(Presence::is_valid)
             && self.landmarks.len() == landmarks
             && self
                 .landmarks

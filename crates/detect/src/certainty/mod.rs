@@ -6,4 +6,5 @@ pub(crate) mod evidence;
 pub(crate) mod fitting;
 pub(crate) mod learned;
 pub(crate) mod logistic;
+pub(crate) mod presence;
 pub(crate) mod suspicion;

@@ -213,6 +213,11 @@ impl<D: TrainingData> TrainingData for Augmented<'_, D> {
         place.map_or_else(Vec::new, |n| self.landmarks[n].clone())
     }
 
+    /// Of the cases themselves; nobody asks it of copies.
+    fn absent(&self, name: &str) -> Vec<usize> {
+        self.data.absent(name)
+    }
+
     fn is_many(&self, structure: &str) -> bool {
         self.data.is_many(structure)
     }

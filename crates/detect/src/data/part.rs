@@ -51,6 +51,11 @@ impl<D: TrainingData> TrainingData for Part<'_, D> {
         all.map(|(name, annotated)| (name, self.of(annotated))).collect()
     }
 
+    fn absent(&self, name: &str) -> Vec<usize> {
+        let all = self.data.absent(name).into_iter().map(|case| (case, ())).collect();
+        self.of(all).into_iter().map(|(case, ())| case).collect()
+    }
+
     fn is_many(&self, structure: &str) -> bool {
         self.data.is_many(structure)
     }

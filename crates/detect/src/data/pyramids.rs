@@ -1,10 +1,11 @@
 //! Working pyramids of training cases, kept while structure after structure asks for the same grid.
 //! Where they are large, their finest levels are kept in a temporary file: of these a training sees
-//! little.
+//! little. Such pyramids are kept until the training ends, since they take little memory, and reading
+//! an image anew takes longer than anything else that is done with it.
 
 use crate::DetectError;
 use crate::data::training_data::TrainingData;
-use crate::memory_need::is_stored;
+use crate::memory_need::stored_levels;
 use crate::working::spec::WorkingSpec;
 use pbt_volume::{Geometry, Pyramid, Scratch};
 use rayon::prelude::*;
@@ -16,7 +17,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// time.
 const LARGE: usize = 1 << 26;
 
-/// The pyramids of one working grid: those of the structure in training, which holds them anyway.
+/// The pyramids of the working grid that was asked for last, which the structure in training holds
+/// anyway, and those in the temporary file.
 pub(crate) struct Pyramids {
     /// Where the temporary file may be.
     folder: PathBuf,
@@ -25,11 +27,40 @@ pub(crate) struct Pyramids {
 
 #[derive(Default)]
 struct Kept {
-    working: Option<WorkingSpec>,
-    /// By name of the case: the grids on which it was placed, by itself and as copies.
-    by_case: BTreeMap<String, Vec<(Geometry, Arc<Pyramid>)>>,
+    /// That of the grid in use is the last.
+    grids: Vec<OfGrid>,
     /// Holds the finest levels of large pyramids.
     scratch: Option<Arc<Scratch>>,
+}
+
+/// The pyramids of a working grid.
+struct OfGrid {
+    working: WorkingSpec,
+    /// Whether their finest levels are in the file.
+    stored: bool,
+    /// By name of the case: the grids on which it was placed, by itself and as copies.
+    by_case: BTreeMap<String, Vec<(Geometry, Arc<Pyramid>)>>,
+}
+
+impl Kept {
+    /// The pyramids of a grid, which is the one in use then. Of the others those that are held in
+    /// memory are dropped.
+    fn of_grid(&mut self, working: &WorkingSpec) -> &mut OfGrid {
+        if !self.grids.last().is_some_and(|last| last.working.is_same_grid(working)) {
+            let known = self.grids.iter().position(|grid| grid.working.is_same_grid(working));
+            let grid = match known {
+                Some(n) => self.grids.remove(n),
+                None => {
+                    let by_case = BTreeMap::new();
+                    OfGrid { working: working.clone(), stored: false, by_case }
+                }
+            };
+            self.grids.retain(|other| other.stored);
+            self.grids.push(grid);
+        }
+        let last = self.grids.len() - 1;
+        &mut self.grids[last]
+    }
 }
 
 impl Pyramids {
@@ -111,14 +142,19 @@ impl Pyramids {
             |e: DetectError| DetectError::training(format!("case {name}"), e.to_string());
         let mut pyramid = working.pyramid(&data.channels(case)?).map_err(unusable)?;
         let list = data.list();
-        if is_stored((0..list.len()).map(|case| list.geometry(case)), working) {
-            pyramid = pyramid.stored(&self.scratch()?).map_err(|e| self.failed(&e))?;
+        let stored = stored_levels((0..list.len()).map(|case| list.geometry(case)), working);
+        if stored > 0 {
+            pyramid = pyramid.stored(stored, &self.scratch()?).map_err(|e| self.failed(&e))?;
         }
         let pyramid = Arc::new(pyramid);
+        let mut kept = self.lock();
+        let grid = kept.of_grid(working);
+        grid.stored |= stored > 0;
         if data.shows_its_origin(case) {
             let placed = (geometry.clone(), pyramid.clone());
-            self.lock().by_case.entry(name.to_owned()).or_default().push(placed);
+            grid.by_case.entry(name.to_owned()).or_default().push(placed);
         }
+        drop(kept);
         Ok(pyramid)
     }
 
@@ -132,14 +168,14 @@ impl Pyramids {
         // takes up other tasks, which may ask for pyramids themselves.
         let pyramid = Arc::new(kept.with_levels(working.levels));
         let mut kept = self.lock();
-        let placed = kept.by_case.get_mut(name)?.iter_mut().find(|(other, _)| other == geometry);
-        if let Some((_, kept)) = placed {
+        let of_case = kept.of_grid(working).by_case.get_mut(name)?;
+        if let Some((_, kept)) = of_case.iter_mut().find(|(other, _)| other == geometry) {
             *kept = pyramid.clone();
         }
         Some(pyramid)
     }
 
-    /// What is kept of the case on this grid; what is kept of another grid is dropped.
+    /// What is kept of the case on this grid.
     fn placed(
         &self,
         name: &str,
@@ -147,10 +183,8 @@ impl Pyramids {
         working: &WorkingSpec,
     ) -> Option<Arc<Pyramid>> {
         let mut kept = self.lock();
-        if !kept.working.as_ref().is_some_and(|other| other.is_same_grid(working)) {
-            *kept = Kept { working: Some(working.clone()), ..Kept::default() };
-        }
-        let (_, pyramid) = kept.by_case.get(name)?.iter().find(|(other, _)| other == geometry)?;
+        let of_case = kept.of_grid(working).by_case.get(name)?;
+        let (_, pyramid) = of_case.iter().find(|(other, _)| other == geometry)?;
         Some(pyramid.clone())
     }
 

@@ -42,6 +42,12 @@ pub trait TrainingData: Sync {
         Vec::new()
     }
 
+    /// The cases that are said not to have a structure or landmark, ascending: it is outside the image, or
+    /// the patient has none. Of all others without its annotation nothing is known.
+    fn absent(&self, _name: &str) -> Vec<usize> {
+        Vec::new()
+    }
+
     /// Whether a structure may occur several times in an image. Its cases then come once an instance.
     fn is_many(&self, _structure: &str) -> bool {
         false

@@ -200,6 +200,11 @@ fn check_certainty(certainty: &Certainty, name: &str, cases: usize) -> Result<()
         within(&name, "subjects", held_out.subjects as f64, (0.0, cases as f64))
     };
     subjects(&certainty.held_out)?;
+    if let Some(presence) = &certainty.presence {
+        check_weights(&name, &presence.weights, presence.intercept)?;
+        let subjects = (presence.with + presence.without) as f64;
+        within(&name, "subjects", subjects, (0.0, cases as f64))?;
+    }
     for landmark in &certainty.landmarks {
         check_weights(&name, &landmark.weights, landmark.intercept)?;
         subjects(&landmark.held_out)?;

@@ -15,7 +15,7 @@ use nalgebra::Vector3;
 use pbt_features::haar_pool;
 use pbt_tree::{Backend, ClassifierParams, Haar, ImageLayout, Score, VoxelSite};
 use pbt_volume::Random;
-use pbt_volume::{Geometry, PointLps, Volume, VoxelIndex, resample};
+use pbt_volume::{Geometry, Level, PointLps, VoxelIndex, resample};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -89,7 +89,7 @@ impl PositionStage {
         // A few at a time, since the tables of a copy are kept and its voxels are not.
         let all: Vec<usize> = (0..shown.len() * copies).collect();
         for some in all.chunks(16) {
-            let resampled: Vec<(Copy, Volume<u16>)> = some
+            let resampled: Vec<(Copy, Level)> = some
                 .par_iter()
                 .map(|&n| {
                     let mut random = seeds.random(Stream::PositionCopies, n);
@@ -100,7 +100,7 @@ impl PositionStage {
                 })
                 .collect();
             for (copy, volume) in resampled {
-                images.push(backend.upload(&[volume.into()], &layout.at_level_0())?);
+                images.push(backend.upload(&[volume], &layout.at_level_0())?);
                 copied.push(copy);
             }
         }
@@ -239,10 +239,10 @@ fn copy(
     working: &WorkingSpec,
     prior: &Prior,
     random: &mut Random,
-) -> Volume<u16> {
+) -> Level {
     let stored = &case.pyramid.level(level)[channel];
     if number == 0 && !prior.any_orientation {
-        return stored.volume();
+        return stored.clone();
     }
     // Turned about the middle of the image, shifted by part of a voxel, from the next finer level.
     let rotation = if prior.any_orientation {
@@ -263,7 +263,8 @@ fn copy(
     let half = Vector3::from_fn(|a, _| (shape[a] as f64 - 1.0) / 2.0);
     let origin = PointLps(geometry.center().0 - matrix * (half + shift));
     let grid = Geometry::new(shape, matrix, origin).unwrap_or_else(|_| geometry.clone());
-    resample(&case.pyramid.level(level.saturating_sub(1))[channel].volume(), &grid, working.padding)
+    let finer = case.pyramid.level(level.saturating_sub(1))[channel].volume();
+    resample(&finer, &grid, working.padding).into()
 }
 
 /// What is drawn from a resampled case; the truth stays where it is in LPS.
@@ -277,7 +278,7 @@ struct Copy {
 }
 
 impl Copy {
-    fn new(case: &TrainingCase, number: usize, volume: &Volume<u16>) -> Self {
+    fn new(case: &TrainingCase, number: usize, volume: &Level) -> Self {
         let geometry = volume.geometry().clone();
         let others = case.others.clone();
         let instances = others.iter().flat_map(|others| &others.instances);

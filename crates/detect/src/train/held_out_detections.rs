@@ -14,6 +14,7 @@ use crate::data::folds::Folds;
 use crate::data::part::Part;
 use crate::data::pyramids::Pyramids;
 use crate::data::training_data::{FEWEST_CASES, Subjects, TrainingData};
+use crate::detect::STRONG;
 use crate::detect::detection::Detection;
 use crate::masks;
 use crate::masks::held_out::HeldOutPose;
@@ -30,6 +31,8 @@ use pbt_volume::{PointLps, Pose, Status};
 pub(super) struct HeldOutDetections {
     /// Every structure in every case that has it; empty where there are too few cases to tell.
     boxes: Vec<HeldOutBox>,
+    /// What was taken for a structure in cases that are said not to have it.
+    without: Vec<HeldOutBox>,
     /// Where each of them was found.
     pub(super) poses: Vec<HeldOutPose>,
     /// Where each of them and its landmarks truly are, and the voxels of its image.
@@ -73,7 +76,8 @@ pub(super) fn held_out_detections<B: Backend + LabelBackend, D: TrainingData>(
             !data.is_many(name) && has_loose_end(&poses)
         })
         .collect();
-    let (mut found, mut far) = (Vec::new(), Vec::new());
+    let absent: Vec<Vec<usize>> = structures.iter().map(|(name, _)| data.absent(name)).collect();
+    let (mut found, mut far, mut without) = (Vec::new(), Vec::new(), Vec::new());
     let (mut poses, mut truths) = (Vec::new(), Vec::new());
     let mut last_stages: Vec<LastStages> =
         structures.iter().map(|_| LastStages::default()).collect();
@@ -100,11 +104,19 @@ pub(super) fn held_out_detections<B: Backend + LabelBackend, D: TrainingData>(
             let spacing_mm = channels[0].geometry().spacing_mm();
             for (s, (name, annotated)) in structures.iter().enumerate() {
                 let Some(&(_, truth)) = annotated.iter().find(|(c, _)| *c == case) else {
+                    if absent[s].contains(&case) {
+                        without.push(of_nothing(s, subjects.subject(case), &detections[s]));
+                    }
                     continue;
                 };
-                let points = data.landmarks(name).into_iter().map(|(_, points)| {
-                    points.iter().find(|(c, _)| *c == case).map(|&(_, point)| point)
-                });
+                let points =
+                    data.landmarks(name).into_iter().map(|(landmark, points)| {
+                        match points.iter().find(|(c, _)| *c == case) {
+                            Some(&(_, point)) => Annotation::At(point),
+                            None if data.absent(&landmark).contains(&case) => Annotation::Missing,
+                            None => Annotation::None,
+                        }
+                    });
                 let truth = Truth {
                     structure: s,
                     subject: subjects.subject(case),
@@ -127,7 +139,7 @@ pub(super) fn held_out_detections<B: Backend + LabelBackend, D: TrainingData>(
     let warnings = warnings
         .flat_map(|((name, _), stages)| stages.warnings(name, structures.len() == 1))
         .collect();
-    Ok(HeldOutDetections { boxes: found, poses, truths, far, loose_ends, warnings })
+    Ok(HeldOutDetections { boxes: found, without, poses, truths, far, loose_ends, warnings })
 }
 
 impl HeldOutDetections {
@@ -145,7 +157,7 @@ impl HeldOutDetections {
             (found.center_mm, found.corner_mm) = (error.center_mm, error.corner_mm);
             for landmark in &mut found.landmarks {
                 let n = landmark.landmark;
-                if let (Some(point), Some(Some(truth))) =
+                if let (Some(point), Some(Annotation::At(truth))) =
                     (now.landmarks.get(n), truth.points.get(n))
                 {
                     landmark.error_mm = point.distance_mm(truth);
@@ -166,11 +178,13 @@ impl HeldOutDetections {
         }
         let landmarks: Vec<usize> = whole.structures.iter().map(|s| s.landmarks().len()).collect();
         let found_from = whole.provenance.config.verification.doubtful_below;
-        let certainty = certainties(&self.boxes, &landmarks, &self.loose_ends, found_from);
+        let boxes = (&self.boxes[..], &self.without[..]);
+        let certainty = certainties(boxes, &landmarks, &self.loose_ends, found_from);
         let suspicion = |far: &Far| {
             let b = &self.boxes[far.number];
-            let score = certainty[b.structure].score(&b.evidence);
-            (!b.out && score >= found_from).then(|| Suspicion {
+            let certainty = &certainty[b.structure];
+            let score = certainty.score(&b.evidence);
+            (!certainty.is_out(b, found_from) && score >= found_from).then(|| Suspicion {
                 case: data.list().id(far.case).to_owned(),
                 structure: whole.structures[b.structure].name.clone(),
                 found: far.pose,
@@ -245,7 +259,17 @@ struct Truth {
     structure: usize,
     subject: usize,
     pose: Pose,
-    points: Vec<Option<PointLps>>,
+    points: Vec<Annotation>,
+}
+
+/// What a case says of a landmark.
+#[derive(Clone, Copy)]
+enum Annotation {
+    At(PointLps),
+    /// It is not there.
+    Missing,
+    /// Nothing.
+    None,
 }
 
 /// Detections of a structure that occurs several times in a case of a subject; without those of which
@@ -272,6 +296,7 @@ fn judge_instances(
             subject,
             evidence: detection.trace.evidence,
             out: false,
+            unsure: false,
             right: of.is_some(),
             center_mm: error.map_or(f64::INFINITY, |error| error.center_mm),
             corner_mm: error.map_or(f64::INFINITY, |error| error.corner_mm),
@@ -280,6 +305,22 @@ fn judge_instances(
         });
     }
     judged
+}
+
+/// What was taken for a structure in a case of a subject that is said not to have it.
+fn of_nothing(structure: usize, subject: usize, detection: &Detection) -> HeldOutBox {
+    HeldOutBox {
+        structure,
+        subject,
+        evidence: detection.trace.evidence,
+        out: detection.trace.at_most.is_some(),
+        unsure: false,
+        right: false,
+        center_mm: f64::INFINITY,
+        corner_mm: f64::INFINITY,
+        landmarks: Vec::new(),
+        instance: false,
+    }
 }
 
 fn judge(
@@ -291,11 +332,18 @@ fn judge(
     let tolerance_mm = tolerance_mm(truth.pose.size_mm, spacing_mm);
     let error = BoxError::new(&detection.pose, &truth.pose);
     let landmark =
-        |(landmark, (found, point)): (usize, (&crate::LandmarkDetection, &Option<PointLps>))| {
-            let error_mm = found.point.distance_mm(&(*point)?);
+        |(landmark, (found, truth)): (usize, (&crate::LandmarkDetection, &Annotation))| {
+            let error_mm = match truth {
+                Annotation::At(truth) => found.point.distance_mm(truth),
+                // Whoever says that it lies outside the image is right, whatever the score.
+                Annotation::Missing if found.status != Status::Outside => f64::INFINITY,
+                Annotation::Missing | Annotation::None => return None,
+            };
             let right = error_mm <= tolerance_mm;
-            Some(HeldOutLandmark { landmark, place: found.place, right, error_mm })
+            let missing = matches!(truth, Annotation::Missing);
+            Some(HeldOutLandmark { landmark, place: found.place, right, error_mm, missing })
         };
+    let is_weak = detection.trace.lead < STRONG && !loose_ends;
     HeldOutBox {
         structure: truth.structure,
         subject: truth.subject,
@@ -304,6 +352,11 @@ fn judge(
             // As in detection: what has loose ends may lie anywhere along its length.
             Some(Status::Doubtful) => !loose_ends,
             at_most => at_most.is_some(),
+        },
+        unsure: match detection.trace.at_most {
+            Some(Status::Doubtful) => !loose_ends,
+            Some(_) => is_weak,
+            None => false,
         },
         right: Distance::Box(error).is_within(tolerance_mm, loose_ends),
         center_mm: error.center_mm,

@@ -46,6 +46,12 @@ fn coarsest_mm<D: TrainingData>(data: &D) -> Option<f64> {
     longest.filter(|_| !is_flat(data))
 }
 
+fn update_with_absent<D: TrainingData>(hash: &mut Sha256, data: &D, name: &str) {
+    for case in data.absent(name) {
+        hash.update(format!("absent {case}\n"));
+    }
+}
+
 /// Hash over names, images and poses of the training cases.
 fn training_sha256<D: TrainingData>(data: &D, structures: &[Annotated]) -> String {
     let mut hash = Sha256::new();
@@ -73,7 +79,9 @@ fn training_sha256<D: TrainingData>(data: &D, structures: &[Annotated]) -> Strin
             for (case, point) in points {
                 hash.update(format!("{case} {:?}\n", point.0.coords.as_slice()));
             }
+            update_with_absent(&mut hash, data, &landmark);
         }
+        update_with_absent(&mut hash, data, name);
     }
     pbt_volume::hex(&hash.finalize())
 }

@@ -8,7 +8,7 @@ use crate::data::look_alikes::look_alikes;
 use crate::data::other_instances::{OtherInstances, divided};
 use crate::data::pyramids::Pyramids;
 use crate::data::training_data::{Annotated, Subjects, TrainingData, is_flat};
-use crate::memory_need::{check_training, is_stored};
+use crate::memory_need::{check_training, stored_levels};
 use crate::model::file::file_bytes;
 use crate::model::unfinished::StructureCheckpoint;
 use crate::model::{Provenance, StructureModel};
@@ -223,7 +223,7 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
             first_of_case.iter().map(|(case, pose)| (self.data.list().geometry(*case), pose));
         let radius = self.config.position.haar.radius;
         let list = self.data.list();
-        let stored = is_stored((0..list.len()).map(|case| list.geometry(case)), working);
+        let stored = stored_levels((0..list.len()).map(|case| list.geometry(case)), working);
         check_training(boxes, working, (radius, stored))?;
         let shown = first_of_case.iter().map(|(case, _)| *case);
         let interrupted = || self.observer.interrupted();

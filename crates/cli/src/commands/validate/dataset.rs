@@ -1,5 +1,6 @@
 //! A data set: its file, every image and annotation, and what they are together.
 
+use super::absence::absences;
 use super::axes::compare_axes;
 use super::boxes::AnnotatedCases;
 use super::by_model::{AskedModel, SoundCase};
@@ -81,11 +82,14 @@ pub(super) fn examine(path: &Path, model: Option<&AskedModel>) -> Result<Examina
         })
         .collect();
     findings.extend(compare_grids(&grids));
+    let annotated = dataset.cases.iter().zip(&looked);
+    let annotated = annotated.filter_map(|(case, l)| Some((case, l.annotations.as_ref()?)));
+    let absences = absences(&dataset, annotated);
     let images: Vec<ImageFacts> = looked.into_iter().filter_map(|l| l.facts).collect();
     findings.extend(unlike_the_rest(&images));
     findings.extend(duplicates(&images));
     findings.extend(near_duplicates(&images));
-    Ok(Examination { kind, findings, images, spreads, suspects })
+    Ok(Examination { kind, findings, images, spreads, absences, suspects })
 }
 
 fn look_at_case(dataset: &Dataset, case: &CaseSpec) -> LookedAt {

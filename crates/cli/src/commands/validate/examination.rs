@@ -1,5 +1,6 @@
 //! All that was found out about a path.
 
+use super::absence::StructureAbsence;
 use super::finding::Finding;
 use super::images::ImageFacts;
 use super::spread::StructureSpread;
@@ -13,6 +14,8 @@ pub(super) struct Examination {
     pub(super) images: Vec<ImageFacts>,
     /// Of a data set: by structure, how its boxes spread.
     pub(super) spreads: Vec<StructureSpread>,
+    /// Of a data set: boxes that training cases are said not to have.
+    pub(super) absences: Vec<StructureAbsence>,
     /// Of a data set: how odd its boxes are, the oddest first, including those that are in order.
     pub(super) suspects: Vec<Suspect>,
 }

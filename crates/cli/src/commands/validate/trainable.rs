@@ -81,6 +81,7 @@ mod tests {
             spec: spec.clone(),
             boxes: vec![("heart".into(), upright([48.0, 48.0, 40.0], [60.0; 3]))],
             landmarks: Vec::new(),
+            absent: Vec::new(),
             sha256: String::new(),
             geometry: slices(count),
             plane: None,

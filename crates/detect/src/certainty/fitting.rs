@@ -5,7 +5,7 @@ use crate::certainty::evidence::landmark_evidence;
 use crate::certainty::evidence::{BELIEVED, Evidence};
 use crate::certainty::learned::{Certainty, HeldOutErrors, LandmarkCertainty};
 use crate::certainty::logistic::{Beliefs, Logistic, Outcome};
-use crate::certainty::presence::{Presence, presences};
+use crate::certainty::presence::{Presence, Seen, presences};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A structure found in a case that the model had not seen.
@@ -53,7 +53,15 @@ pub(crate) fn certainties(
     let outcome =
         |b: &HeldOutBox| Outcome { evidence: b.evidence, group: b.structure, right: b.right };
     let outcomes: Vec<_> = boxes.iter().chain(without).map(outcome).collect();
-    let presences = presences(boxes, without, landmarks.len(), found_from);
+    let seen = |of: &[HeldOutBox]| -> Vec<Seen> {
+        let seen = |b: &HeldOutBox| Seen {
+            structure: b.structure,
+            subject: b.subject,
+            evidence: b.evidence,
+        };
+        of.iter().map(seen).collect()
+    };
+    let presences = presences(&seen(boxes), &seen(without), landmarks.len(), found_from);
     let fitted = Logistic::fit(&outcomes, landmarks.len(), &Beliefs { weights: BELIEVED });
     (0..landmarks.len())
         .map(|s| {

@@ -1,7 +1,6 @@
 //! Whether a structure is in an image at all, learned where the data say of some cases that it is not.
 
 use crate::certainty::evidence::{BELIEVED, Evidence, KINDS};
-use crate::certainty::fitting::HeldOutBox;
 use crate::certainty::logistic::{Beliefs, Logistic, Outcome, logistic};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -52,15 +51,23 @@ impl Presence {
     }
 }
 
+/// What was taken for a structure in a case of a subject.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Seen {
+    pub(crate) structure: usize,
+    pub(crate) subject: usize,
+    pub(crate) evidence: Evidence,
+}
+
 /// By structure, what is learned of its presence; `None` where too few subjects are said to lack it.
 /// `found_from` is the score from which a structure is found.
 pub(crate) fn presences(
-    with: &[HeldOutBox],
-    without: &[HeldOutBox],
+    with: &[Seen],
+    without: &[Seen],
     structures: usize,
     found_from: f64,
 ) -> Vec<Option<Presence>> {
-    let own = |boxes: &[HeldOutBox], s: usize| -> Vec<(usize, Evidence)> {
+    let own = |boxes: &[Seen], s: usize| -> Vec<(usize, Evidence)> {
         boxes.iter().filter(|b| b.structure == s).map(|b| (b.subject, b.evidence)).collect()
     };
     let subjects = |of: &[(usize, Evidence)]| of.iter().map(|b| b.0).collect::<BTreeSet<_>>().len();
@@ -111,26 +118,15 @@ pub(crate) fn presences(
 mod tests {
     use super::*;
 
-    fn seen(structure: usize, subject: usize, detector: f64) -> HeldOutBox {
-        HeldOutBox {
-            structure,
-            subject,
-            evidence: [detector, detector / 2.0, 5.0, 0.0, detector / 2.0, -1.0],
-            out: false,
-            unsure: false,
-            right: detector > 0.0,
-            center_mm: 1.0,
-            corner_mm: 2.0,
-            landmarks: Vec::new(),
-            instance: false,
-        }
+    fn seen(structure: usize, subject: usize, detector: f64) -> Seen {
+        let evidence = [detector, detector / 2.0, 5.0, 0.0, detector / 2.0, -1.0];
+        Seen { structure, subject, evidence }
     }
 
     #[test]
     fn cases_without_a_structure_teach_when_it_is_absent() {
-        let with: Vec<HeldOutBox> = (0..30).map(|n| seen(0, n, 3.0 + (n % 3) as f64)).collect();
-        let without: Vec<HeldOutBox> =
-            (30..36).map(|n| seen(0, n, -2.0 - (n % 2) as f64)).collect();
+        let with: Vec<Seen> = (0..30).map(|n| seen(0, n, 3.0 + (n % 3) as f64)).collect();
+        let without: Vec<Seen> = (30..36).map(|n| seen(0, n, -2.0 - (n % 2) as f64)).collect();
         let [Some(presence)] = &presences(&with, &without, 1, 0.8)[..] else { panic!() };
         assert_eq!((presence.with, presence.without), (30, 6));
         assert_eq!((presence.missed, presence.absent), (0, 6));
@@ -142,22 +138,21 @@ mod tests {
 
     #[test]
     fn few_cases_teach_nothing_and_other_structures_are_as_before() {
-        let with: Vec<HeldOutBox> =
-            (0..20).flat_map(|n| [seen(0, n, 4.0), seen(1, n, 4.0)]).collect();
-        let without: Vec<HeldOutBox> = (20..23).map(|n| seen(1, n, -3.0)).collect();
+        let with: Vec<Seen> = (0..20).flat_map(|n| [seen(0, n, 4.0), seen(1, n, 4.0)]).collect();
+        let without: Vec<Seen> = (20..23).map(|n| seen(1, n, -3.0)).collect();
         assert_eq!(presences(&with, &without, 2, 0.8), [None, None]);
         // Several cases of one subject are one.
-        let of_one: Vec<HeldOutBox> = (0..9).map(|_| seen(1, 20, -3.0)).collect();
+        let of_one: Vec<Seen> = (0..9).map(|_| seen(1, 20, -3.0)).collect();
         assert_eq!(presences(&with, &of_one, 2, 0.8), [None, None]);
-        let enough: Vec<HeldOutBox> = (20..25).map(|n| seen(1, n, -3.0)).collect();
+        let enough: Vec<Seen> = (20..25).map(|n| seen(1, n, -3.0)).collect();
         let learned = presences(&with, &enough, 2, 0.8);
         assert!(learned[0].is_none() && learned[1].is_some());
     }
 
     #[test]
     fn what_cannot_be_told_apart_is_not_called_absent() {
-        let with: Vec<HeldOutBox> = (0..20).map(|n| seen(0, n, 3.0)).collect();
-        let without: Vec<HeldOutBox> = (20..30).map(|n| seen(0, n, 3.0)).collect();
+        let with: Vec<Seen> = (0..20).map(|n| seen(0, n, 3.0)).collect();
+        let without: Vec<Seen> = (20..30).map(|n| seen(0, n, 3.0)).collect();
         let [Some(presence)] = &presences(&with, &without, 1, 0.8)[..] else { panic!() };
         let probability = presence.probability(&with[0].evidence);
         assert!((probability - 0.5).abs() < 0.2, "{probability}");

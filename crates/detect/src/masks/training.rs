@@ -26,8 +26,8 @@ use crate::train::observer::{Observer, StageFigure};
 use pbt_evaluate::BoxError;
 use pbt_features::{BoxMeanFeature, BoxMeanPool, Filter, MeanBox};
 use pbt_tree::{
-    ChannelBank, LabelBackend, LabelBoostParams, LabelForest, LabelMatrix, Layered, Outside, Vote,
-    boost_labels,
+    ChannelBank, LabelBackend, LabelBoostParams, LabelBooster, LabelForest, LabelMatrix, Layered,
+    Outside, Vote, boost_labels,
 };
 use pbt_volume::Volume;
 use rayon::prelude::*;
@@ -72,7 +72,7 @@ pub(crate) fn is_wanted<D: TrainingData>(data: &D, model: &Model) -> bool {
 
 /// Trains the masks of all structures whose labels are there. `found` is where models that had not
 /// seen a case found its structures; `begun` is the share of the whole training that lies behind.
-pub(crate) fn train<B: LabelBackend, D: TrainingData>(
+pub(crate) fn train<B: LabelBackend + LabelBooster, D: TrainingData>(
     backend: &B,
     data: &D,
     model: &Model,
@@ -127,7 +127,7 @@ struct Training<'a, B, D> {
     observer: &'a dyn Observer,
 }
 
-impl<B: LabelBackend, D: TrainingData> Training<'_, B, D> {
+impl<B: LabelBackend + LabelBooster, D: TrainingData> Training<'_, B, D> {
     fn run(&self, trained: &mut TrainedMasks) -> Result<(), D::Error> {
         let started = Instant::now();
         let group = self.group;
@@ -325,7 +325,7 @@ impl<B: LabelBackend, D: TrainingData> Training<'_, B, D> {
         matrix: &LabelMatrix,
     ) -> Result<LabelForest, DetectError> {
         let seed = self.seeds.derive(Stream::MaskTrees { round: of.number }, 0);
-        let trees = boost_labels(matrix, params, seed, || !self.observer.interrupted())
+        let trees = boost_labels(self.backend, matrix, params, seed, || !self.observer.interrupted())
             .map_err(|e| DetectError::training("segmentation", e.to_string()))?;
         self.interrupted()?;
         let forest = LabelForest {

@@ -71,6 +71,13 @@ enum Modifier { VALUE, ABSOLUTE, SQRT };
 #define LEAST_GAIN (1 << 12)  // of a sample
 #define SPLIT_THREADS 256
 #define FIRST_BITS 6  // of the word of a candidate that says its node: where its test begins
+#define SLOPE_BITS 14  // fractional bits of gradients and curvatures
+#define LEAF_ONE (1 << 15)
+#define BOOSTED_THREADS 1024  // most threads of a block that looks for the tests of boosted trees
+#define CLASSES_AT_ONCE 8     // whose sums such a block has at a time
+#define SLICE (1 << 16)       // samples whose slopes it adds in 32 bits
+#define PART_THREADS 256      // of a block that parts samples
+#define PART_EACH 4           // samples of such a thread
 
 // Connected components: `components.rs`.
 #define COMPONENT_THREADS 1024  // of blocks that sum

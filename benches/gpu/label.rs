@@ -8,12 +8,13 @@
 //! usage: cargo bench -p pbt-gpu --bench label [-- WORD …]    only what has one of the words in its
 //! name
 
+use pbt_cpu::Cpu;
 use pbt_features::{BoxMeanFeature, BoxMeanPool, Filter};
 use pbt_gpu::{Gpu, GpuChannels};
 use pbt_tree::{
-    Block, ChannelBank, Edges, LEAF, LEAF_ONE, LabelBackend, LabelForest, LabelForestParams,
-    LabelMatrix, LabelNode, LabelTree, LeafPrior, Outside, SplitTask, Splitter, Vote,
-    grow_label_forest,
+    Block, ChannelBank, Edges, LEAF, LEAF_ONE, LabelBackend, LabelBoostParams, LabelForest,
+    LabelForestParams, LabelMatrix, LabelNode, LabelTree, LeafPrior, Outside, SplitTask, Splitter,
+    Vote, boost_labels, grow_label_forest,
 };
 use pbt_volume::{Geometry, Random, Volume};
 use rayon::prelude::*;
@@ -260,6 +261,36 @@ fn forest(
     Ok(())
 }
 
+/// Boosted trees, on the device and on the host; four boostings side by side, as masks have them.
+fn boosted(gpu: &Gpu, samples: usize, features: usize, trees: usize) -> Result<(), Box<dyn Error>> {
+    let name = format!("boosted trees on {samples} x {features}, {trees} trees, 8 levels");
+    if !wanted(&name) {
+        return Ok(());
+    }
+    let matrix = matrix(samples, features, 2);
+    let params = LabelBoostParams { trees, depth: 8, ..LabelBoostParams::default() };
+    let drawn = samples as f64 * params.samples_per_tree;
+    let tried = (features as f64 * params.features_per_tree).ceil();
+    // Every sample of a tree, by every feature of it, once a level: a count and two slopes.
+    let additions = 3.0 * drawn * tried * (trees * params.depth) as f64;
+    let timed = |times: u64, grow: &(dyn Fn(u64) -> Vec<LabelTree> + Sync)| {
+        let started = Instant::now();
+        let all: Vec<Vec<LabelTree>> = (0..times).into_par_iter().map(grow).collect();
+        (started.elapsed().as_secs_f64() * 1e3, all)
+    };
+    let on_gpu = |seed| boost_labels(gpu, &matrix, &params, seed, || true).expect("it works");
+    let on_cpu = |seed| boost_labels(&Cpu, &matrix, &params, seed, || true).expect("it works");
+    timed(1, &on_gpu);
+    for times in [1, 4] {
+        let (ms, found) = timed(times, &on_gpu);
+        row(&format!("{name}, {times} at a time"), ms, times as f64 * additions / COUNTS_PER_MS);
+        let (ms, expected) = timed(times, &on_cpu);
+        println!("{:<66} {ms:>9.3} ms", "    the same on the host");
+        assert!(found == expected, "the device's trees are not the host's");
+    }
+    Ok(())
+}
+
 fn main() -> Result<(), Box<dyn Error>> {
     let gpu = match Gpu::open(0) {
         Ok(gpu) => gpu,
@@ -274,6 +305,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     labels(&gpu, 256, 20, 16)?;
     trained_labels(&gpu, 256, 200_000)?;
     trained_labels(&gpu, 256, 1_000_000)?;
+    boosted(&gpu, 200_000, 220, 20)?;
     if ["splits of", "forest on"].into_iter().any(wanted) {
         let matrix = matrix(1_000_000, 2000, 3);
         for nodes in [1, 64, 4096] {

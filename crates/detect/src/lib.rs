@@ -23,6 +23,7 @@ mod pose;
 mod random;
 mod refine;
 mod segment;
+mod side_by_side;
 mod stages;
 mod train;
 mod working;

@@ -29,7 +29,7 @@ use crate::network::level_shift_training;
 use crate::network::row::Row;
 use crate::pose::prior::Prior;
 use crate::random::Seeds;
-use pbt_tree::{Backend, LabelBackend};
+use pbt_tree::{Backend, LabelBackend, LabelBooster};
 use pbt_volume::{PointLps, Pose};
 use std::time::Instant;
 
@@ -55,7 +55,7 @@ pub struct Trained {
 /// # Errors
 /// [`DetectError`] for data or configuration that cannot be used and for a device that fails, and
 /// whatever reading an image gives.
-pub fn train<B: Backend + LabelBackend, D: TrainingData>(
+pub fn train<B: Backend + LabelBackend + LabelBooster, D: TrainingData>(
     backend: &B,
     data: &D,
     config: &TrainConfig,

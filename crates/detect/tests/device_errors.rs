@@ -8,9 +8,10 @@ use pbt_detect::{
 };
 use pbt_features::BoxMeanFeature;
 use pbt_tree::{
-    Backend, BinnedMatrix, Block, BoostParams, Booster, ChannelBank, Classifier, Device,
-    DeviceError, Edges, Evaluate, FeatureFamily, ImageLayout, LabelBackend, LabelForest, Layered,
-    Patch, PoseSite, Score, Weak,
+    Backend, BinTree, BinnedMatrix, Block, BoostParams, Booster, ChannelBank, Classifier, Device,
+    DeviceError, Edges, Evaluate, FeatureFamily, GrownNode, HostBoosting, ImageLayout,
+    LabelBackend, LabelBooster, LabelForest, LabelMatrix, Layered, Patch, PoseSite, Score,
+    TreeTask, Weak,
 };
 use pbt_volume::{Geometry, Level, PointLps, Pose, RealVolume, Volume};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -142,6 +143,30 @@ impl LabelBackend for Failing {
         voxels: &[[usize; 3]],
     ) -> Result<Vec<u32>, DeviceError> {
         self.call()?.distributions_at(channels, forest, voxels)
+    }
+}
+
+impl LabelBooster for Failing {
+    type Boosting<'a> = HostBoosting<'a>;
+
+    fn boosting<'a>(
+        &self,
+        matrix: &'a LabelMatrix,
+        start: &[i32],
+    ) -> Result<HostBoosting<'a>, DeviceError> {
+        self.call()?.boosting(matrix, start)
+    }
+
+    fn grow(
+        &self,
+        boosting: &mut HostBoosting<'_>,
+        task: &TreeTask<'_>,
+    ) -> Result<Vec<Vec<GrownNode>>, DeviceError> {
+        self.call()?.grow(boosting, task)
+    }
+
+    fn add(&self, boosting: &mut HostBoosting<'_>, tree: &BinTree) -> Result<(), DeviceError> {
+        self.call()?.add(boosting, tree)
     }
 }
 

@@ -46,6 +46,17 @@ pub(crate) const DISTRIBUTION_CHUNK: usize = 32;
 pub(crate) const SPLIT_THREADS: u32 = 256;
 /// Bits of the word of a candidate that says its node: the bin at which its test begins.
 pub(crate) const FIRST_BITS: u32 = 6;
+/// Most threads of a block that looks for the tests of boosted trees.
+pub(crate) const BOOSTED_THREADS: u32 = 1024;
+/// Classes whose sums such a block has at a time.
+pub(crate) const CLASSES_AT_ONCE: usize = 8;
+/// Samples whose slopes it adds in 32 bits.
+#[cfg(test)]
+const SLICE: usize = 1 << 16;
+/// Threads of a block that parts the samples of nodes of boosted trees.
+pub(crate) const PART_THREADS: u32 = 256;
+/// Samples of such a thread.
+pub(crate) const PART_EACH: u32 = 4;
 
 /// Threads of a block that sums for connected components.
 pub(crate) const COMPONENT_THREADS: u32 = 1024;
@@ -143,6 +154,13 @@ mod tests {
             "LEAST_GAIN": pbt_tree::LEAST_GAIN,
             "SPLIT_THREADS": SPLIT_THREADS,
             "FIRST_BITS": FIRST_BITS,
+            "SLOPE_BITS": pbt_tree::SLOPE_BITS,
+            "LEAF_ONE": pbt_tree::LEAF_ONE,
+            "BOOSTED_THREADS": BOOSTED_THREADS,
+            "CLASSES_AT_ONCE": CLASSES_AT_ONCE,
+            "SLICE": SLICE,
+            "PART_THREADS": PART_THREADS,
+            "PART_EACH": PART_EACH,
             "TILE_ROW": TILE_ROW,
             "WALK_THREADS": WALK_THREADS,
             "WAVE_THREADS": WAVE_THREADS,

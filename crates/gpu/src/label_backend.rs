@@ -1,11 +1,11 @@
 //! Forests that label voxels: what training and labelling ask for, on the device.
 
 use crate::gpu::Gpu;
-use crate::label::{GpuChannels, GpuLabelMatrix, block_edge};
+use crate::label::{GpuBoosting, GpuChannels, GpuLabelMatrix, block_edge};
 use pbt_features::BoxMeanFeature;
 use pbt_tree::{
-    Block, ChannelBank, DeviceError, Edges, LabelBackend, LabelForest, LabelMatrix, Layered, Split,
-    SplitTask, Splitter,
+    BinTree, Block, ChannelBank, DeviceError, Edges, GrownNode, LabelBackend, LabelBooster,
+    LabelForest, LabelMatrix, Layered, Split, SplitTask, Splitter, TreeTask,
 };
 
 impl LabelBackend for Gpu {
@@ -101,5 +101,25 @@ impl Splitter for Gpu {
         min_leaf: u32,
     ) -> Result<Vec<Option<Split>>, DeviceError> {
         Ok(self.label.splits.best(&self.device, matrix, tasks, min_leaf)?)
+    }
+}
+
+impl LabelBooster for Gpu {
+    type Boosting<'a> = GpuBoosting;
+
+    fn boosting(&self, matrix: &LabelMatrix, start: &[i32]) -> Result<GpuBoosting, DeviceError> {
+        Ok(GpuBoosting::new(&self.device, matrix, start)?)
+    }
+
+    fn grow(
+        &self,
+        boosting: &mut GpuBoosting,
+        task: &TreeTask<'_>,
+    ) -> Result<Vec<Vec<GrownNode>>, DeviceError> {
+        Ok(self.label.boosted.grow(&self.device, boosting, task)?)
+    }
+
+    fn add(&self, boosting: &mut GpuBoosting, tree: &BinTree) -> Result<(), DeviceError> {
+        Ok(self.label.boosted.add(&self.device, boosting, tree)?)
     }
 }

@@ -34,5 +34,5 @@ pub use gpu::Gpu;
 pub use haar::Strategy;
 pub use image::GpuImage;
 pub use integral::Integral;
-pub use label::{GpuChannels, GpuLabelForest, GpuLabelMatrix};
+pub use label::{GpuBoosting, GpuChannels, GpuLabelForest, GpuLabelMatrix};
 pub use poses::PoseFrames;

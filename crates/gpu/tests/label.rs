@@ -6,9 +6,9 @@ use pbt_cpu::Cpu;
 use pbt_features::{BoxMeanFeature, BoxMeanPool, Filter, MISSING, MeanBox};
 use pbt_gpu::Gpu;
 use pbt_tree::{
-    Block, ChannelBank, Edges, LEAF, LEAF_ONE, LabelBackend, LabelForest, LabelForestParams,
-    LabelMatrix, LabelNode, LabelTest, LabelTree, Layered, LeafPrior, Outside, SplitTask, Splitter,
-    Vote, grow_label_forest,
+    Block, ChannelBank, Edges, LEAF, LEAF_ONE, LabelBackend, LabelBoostParams, LabelBooster,
+    LabelForest, LabelForestParams, LabelMatrix, LabelNode, LabelTest, LabelTree, Layered,
+    LeafPrior, Outside, SplitTask, Splitter, TreeTask, Vote, boost_labels, grow_label_forest,
 };
 use pbt_volume::{Geometry, Random, Volume};
 use rand_chacha::rand_core::Rng;
@@ -373,5 +373,55 @@ fn forests_grow_alike_cuda() {
         let found = grow_label_forest(&gpu, &matrix, &prior, &params, 5, || ()).expect(WORKS);
         assert!(expected.iter().all(|tree| tree.nodes.len() > 100));
         assert!(found == expected, "{classes} {test:?}");
+    }
+}
+
+/// Node by node, from scores far apart and on other samples than all.
+#[test]
+fn boosted_nodes_cuda() {
+    let Some(gpu) = gpu() else { return };
+    let mut random = random();
+    let mut splits = 0;
+    for (samples, classes) in
+        [(1, 2), (31, 2), (1000, 3), (1025, 9), (9000, 10), (20_000, 64), (200_000, 2)]
+    {
+        let matrix = matrix(&mut random, samples, 40, classes);
+        for (depth, min_leaf, ridge) in [(0, 1, 1.0), (1, 30, 0.0), (5, 3, 0.5), (13, 1, 0.0)] {
+            let start: Vec<i32> =
+                (1..classes).map(|_| random.between(-40_000.0, 40_000.0) as i32).collect();
+            let mut on_cpu = Cpu.boosting(&matrix, &start).expect(WORKS);
+            let mut on_gpu = gpu.boosting(&matrix, &start).expect(WORKS);
+            for part in [1, 3] {
+                let drawn = (0..samples as u32).filter(|s| s.is_multiple_of(part));
+                let drawn: Vec<u32> = drawn.collect();
+                let features: Vec<u32> = (0..40).filter(|_| random.below(3) > 0).collect();
+                let features = if features.is_empty() { vec![7] } else { features };
+                let task =
+                    TreeTask { features: &features, samples: &drawn, depth, min_leaf, ridge };
+                let expected = Cpu.grow(&mut on_cpu, &task).expect(WORKS);
+                let found = gpu.grow(&mut on_gpu, &task).expect(WORKS);
+                assert!(found == expected, "{samples} {classes} {depth} {min_leaf} {part}");
+                splits += expected.iter().flatten().filter(|node| node.test.is_some()).count();
+            }
+        }
+    }
+    assert!(splits > 1000, "{splits}");
+}
+
+/// Tree after tree, on scores that the trees before moved.
+#[test]
+fn boosted_trees_grow_alike_cuda() {
+    let Some(gpu) = gpu() else { return };
+    let mut random = random();
+    for (samples, classes, depth) in [(40_000, 2, 8), (30_000, 5, 6), (12_000, 20, 4)] {
+        let matrix = matrix(&mut random, samples, 60, classes);
+        let params = LabelBoostParams { trees: 20, depth, ..LabelBoostParams::default() };
+        for twins in [false, true] {
+            let matrix = if twins { matrix.clone().with_twins() } else { matrix.clone() };
+            let expected = boost_labels(&Cpu, &matrix, &params, 3, || true).expect(WORKS);
+            let found = boost_labels(&gpu, &matrix, &params, 3, || true).expect(WORKS);
+            assert!(expected.iter().map(|tree| tree.nodes.len()).sum::<usize>() > 100);
+            assert!(found == expected, "{classes} {twins}");
+        }
     }
 }

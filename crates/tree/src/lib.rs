@@ -46,6 +46,8 @@ pub use label::backend::{
     BLOCK_EDGE, Block, ChannelBank, LabelBackend, Layered, MOST_SUM_BYTES, Outside, Split,
     SplitTask, Splitter,
 };
+pub use label::boosted_host::HostBoosting;
+pub use label::booster::{BinNode, BinTree, GrownNode, LabelBooster, NodeTest, TreeTask};
 pub use label::boosting::{LabelBoostParams, boost_labels, shift_scores};
 pub use label::edges::{Edges, LABEL_BINS, MISSING_BIN};
 pub use label::forest::{LEAF, LabelForest, LabelNode, LabelTree, MOST_CLASSES, Vote};
@@ -56,6 +58,8 @@ pub use label::growth::{LabelForestParams, LabelTest, Shape, grow_label_forest};
 pub use label::leaves::{LEAF_ONE, LeafPrior};
 pub use label::matrix::LabelMatrix;
 pub use label::part::{ChannelPart, VoxelRange, shape_of};
+pub use label::slopes::{LEAST_FALL, SLOPE_BITS};
+pub use label::softmax::exp_table;
 pub use label::splits::splits_on_host;
 pub use masses::Masses;
 pub use node::{MAX_ALPHA_SUM, MAX_DEPTH, Node, Tree, TreeError, used_features};

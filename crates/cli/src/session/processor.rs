@@ -3,11 +3,12 @@
 
 use pbt_cpu::{Cpu, CpuChannels, CpuImage};
 use pbt_features::BoxMeanFeature;
-use pbt_gpu::{Gpu, GpuChannels, GpuImage, GpuLabelMatrix};
+use pbt_gpu::{Gpu, GpuBoosting, GpuChannels, GpuImage, GpuLabelMatrix};
 use pbt_tree::{
-    Backend, BinnedMatrix, Block, BoostParams, BoostTask, Booster, ChannelBank, Classifier, Device,
-    DeviceError, Edges, Evaluate, FeatureFamily, ImageLayout, LabelBackend, LabelForest,
-    LabelMatrix, Layered, Patch, PoseSite, Score, Split, SplitTask, Splitter, Weak,
+    Backend, BinTree, BinnedMatrix, Block, BoostParams, BoostTask, Booster, ChannelBank,
+    Classifier, Device, DeviceError, Edges, Evaluate, FeatureFamily, GrownNode, HostBoosting,
+    ImageLayout, LabelBackend, LabelBooster, LabelForest, LabelMatrix, Layered, Patch, PoseSite,
+    Score, Split, SplitTask, Splitter, TreeTask, Weak,
 };
 use pbt_volume::Level;
 
@@ -264,6 +265,41 @@ impl Splitter for Processor {
         match self {
             Self::Cpu(cpu) => cpu.best_splits(matrix.cpu(), tasks, min_leaf),
             Self::Gpu(gpu) => gpu.best_splits(matrix.gpu(), tasks, min_leaf),
+        }
+    }
+}
+
+impl LabelBooster for Processor {
+    type Boosting<'a> = On<HostBoosting<'a>, GpuBoosting>;
+
+    fn boosting<'a>(
+        &self,
+        matrix: &'a LabelMatrix,
+        start: &[i32],
+    ) -> Result<Self::Boosting<'a>, DeviceError> {
+        Ok(match self {
+            Self::Cpu(cpu) => On::Cpu(cpu.boosting(matrix, start)?),
+            Self::Gpu(gpu) => On::Gpu(gpu.boosting(matrix, start)?),
+        })
+    }
+
+    fn grow(
+        &self,
+        boosting: &mut Self::Boosting<'_>,
+        task: &TreeTask<'_>,
+    ) -> Result<Vec<Vec<GrownNode>>, DeviceError> {
+        match (self, boosting) {
+            (Self::Cpu(cpu), On::Cpu(boosting)) => cpu.grow(boosting, task),
+            (Self::Gpu(gpu), On::Gpu(boosting)) => gpu.grow(boosting, task),
+            _ => unreachable!("{ELSEWHERE}"),
+        }
+    }
+
+    fn add(&self, boosting: &mut Self::Boosting<'_>, tree: &BinTree) -> Result<(), DeviceError> {
+        match (self, boosting) {
+            (Self::Cpu(cpu), On::Cpu(boosting)) => cpu.add(boosting, tree),
+            (Self::Gpu(gpu), On::Gpu(boosting)) => gpu.add(boosting, tree),
+            _ => unreachable!("{ELSEWHERE}"),
         }
     }
 }

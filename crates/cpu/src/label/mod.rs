@@ -9,8 +9,9 @@ pub use channels::CpuChannels;
 use crate::device::Cpu;
 use pbt_features::BoxMeanFeature;
 use pbt_tree::{
-    Block, ChannelBank, DeviceError, Edges, Gain, LabelBackend, LabelForest, LabelMatrix, Layered,
-    Split, SplitRule, SplitTask, Splitter, splits_on_host,
+    BinTree, Block, ChannelBank, DeviceError, Edges, Gain, GrownNode, HostBoosting, LabelBackend,
+    LabelBooster, LabelForest, LabelMatrix, Layered, Split, SplitRule, SplitTask, Splitter,
+    TreeTask, splits_on_host,
 };
 
 impl LabelBackend for Cpu {
@@ -81,5 +82,30 @@ impl Splitter for Cpu {
     ) -> Result<Vec<Option<Split>>, DeviceError> {
         let rule = SplitRule { min_leaf, gain: Gain::Information };
         Ok(splits_on_host(matrix, tasks, &[], &rule))
+    }
+}
+
+impl LabelBooster for Cpu {
+    type Boosting<'a> = HostBoosting<'a>;
+
+    fn boosting<'a>(
+        &self,
+        matrix: &'a LabelMatrix,
+        start: &[i32],
+    ) -> Result<HostBoosting<'a>, DeviceError> {
+        Ok(HostBoosting::new(matrix, start))
+    }
+
+    fn grow(
+        &self,
+        boosting: &mut HostBoosting<'_>,
+        task: &TreeTask<'_>,
+    ) -> Result<Vec<Vec<GrownNode>>, DeviceError> {
+        Ok(boosting.grow(task))
+    }
+
+    fn add(&self, boosting: &mut HostBoosting<'_>, tree: &BinTree) -> Result<(), DeviceError> {
+        boosting.add(tree);
+        Ok(())
     }
 }

@@ -9,6 +9,7 @@ use crate::segment::probability::LabelProbability;
 use crate::working::spec::WorkingSpec;
 use pbt_tree::LabelBackend;
 use pbt_volume::{Geometry, Quantised, RealVolume, Status, Volume};
+use rayon::prelude::*;
 
 /// The labels of an image.
 #[derive(Debug, Clone, PartialEq)]
@@ -36,27 +37,34 @@ impl Model {
         boxes: Vec<&mut Detection>,
         wanted: bool,
     ) -> Result<Vec<Option<Mask>>, DetectError> {
+        let stages: Vec<Option<&MaskStage>> = boxes
+            .iter()
+            .enumerate()
+            .map(|(structure, detection)| {
+                let (stage, _) = self.masks_of(structure)?;
+                let asked = wanted || stage.moves();
+                (detection.status != Status::Absent && asked).then_some(stage)
+            })
+            .collect();
+        let spec = |stage: &MaskStage| {
+            let working = self.structures[stage.structures[0]].working.clone();
+            WorkingSpec { intensity: stage.intensity, ..working }
+        };
         // The stages of a model may share how images are prepared.
         let mut quantised: Vec<(WorkingSpec, Vec<Quantised<'_>>)> = Vec::new();
-        let mut masks = Vec::with_capacity(boxes.len());
-        for (structure, detection) in boxes.into_iter().enumerate() {
-            let stage = self.masks_of(structure).map(|(stage, _)| stage);
-            let Some(stage) = stage
-                .filter(|stage| detection.status != Status::Absent && (wanted || stage.moves()))
-            else {
-                masks.push(None);
+        for working in stages.iter().flatten().map(|stage| spec(stage)) {
+            if quantised.iter().any(|(other, _)| other.has_same_intensities(&working)) {
                 continue;
-            };
-            let working = self.structures[stage.structures[0]].working.clone();
-            let working = WorkingSpec { intensity: stage.intensity, ..working };
-            let same = |(other, _): &&(WorkingSpec, _)| other.has_same_intensities(&working);
-            if !quantised.iter().any(|known| same(&known)) {
-                let all =
-                    channels.iter().enumerate().map(|(n, channel)| working.quantised(n, channel));
-                let all = all.collect::<Result<_, _>>()?;
-                quantised.push((working.clone(), all));
             }
-            let shown = quantised.iter().find(same);
+            let all = channels.iter().enumerate().map(|(n, channel)| working.quantised(n, channel));
+            let all = all.collect::<Result<_, _>>()?;
+            quantised.push((working, all));
+        }
+        // Side by side: a device then seldom waits for the host.
+        let find = |(detection, stage): (&mut Detection, Option<&MaskStage>)| {
+            let Some(stage) = stage else { return Ok(None) };
+            let working = spec(stage);
+            let shown = quantised.iter().find(|(other, _)| other.has_same_intensities(&working));
             let mask = match shown {
                 Some((_, shown)) => stage.find(backend, shown, &detection.pose)?,
                 None => None,
@@ -64,9 +72,9 @@ impl Model {
             if let Some(mask) = mask.as_ref().filter(|_| stage.moves_box) {
                 detection.pose = mask.pose;
             }
-            masks.push(mask);
-        }
-        Ok(masks)
+            Ok(mask)
+        };
+        boxes.into_par_iter().zip(stages).map(find).collect()
     }
 
     /// The label map of [`Model::detect_with_masks`] on the grid of the image. `None` where the

@@ -23,16 +23,18 @@ use crate::model::Model;
 use crate::random::{Seeds, Stream};
 use crate::segment::data::RegionName;
 use crate::segment::matrix::{InMemory, Sampled, matrix};
+use crate::side_by_side;
 use crate::train::observer::{Observer, StageFigure};
 use pbt_evaluate::BoxError;
 use pbt_features::{BoxMeanFeature, BoxMeanPool, Filter, MeanBox};
 use pbt_tree::{
-    ChannelBank, LabelBackend, LabelBoostParams, LabelForest, LabelMatrix, Layered, Outside, Vote,
-    boost_labels,
+    ChannelBank, LabelBackend, LabelBoostParams, LabelBooster, LabelForest, LabelMatrix, Layered,
+    Outside, Vote, boost_labels,
 };
 use pbt_volume::Volume;
 use rayon::prelude::*;
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 /// Fewest boxes with labels.
@@ -59,6 +61,7 @@ const WORTH: f64 = 0.95;
 const LOWER_IS_WORTH: f64 = 0.003;
 
 /// What was learned, and where it puts the boxes of cases that were held out.
+#[derive(Default)]
 pub(crate) struct TrainedMasks {
     pub(crate) stages: Vec<MaskStage>,
     /// Boxes and landmarks as the masks of held-out cases move them; only of stages that move any.
@@ -73,25 +76,26 @@ pub(crate) fn is_wanted<D: TrainingData>(data: &D, model: &Model) -> bool {
 
 /// Trains the masks of all structures whose labels are there. `found` is where models that had not
 /// seen a case found its structures; `begun` is the share of the whole training that lies behind.
-pub(crate) fn train<B: LabelBackend, D: TrainingData>(
+pub(crate) fn train<B: LabelBackend + LabelBooster, D: TrainingData>(
     backend: &B,
     data: &D,
     model: &Model,
     found: &[HeldOutPose],
     (observer, begun): (&dyn Observer, f64),
 ) -> Result<TrainedMasks, D::Error> {
-    let mut trained = TrainedMasks { stages: Vec::new(), moved: Vec::new(), figures: Vec::new() };
     let config = &model.provenance.config.segmentation;
     if !is_wanted(data, model) {
-        return Ok(trained);
+        return Ok(TrainedMasks::default());
     }
     let structures = data.structures();
     let labels = labels_of(data, &structures)?;
     let groups = groups(data, &structures, &labels)?;
-    for (n, members) in groups.iter().enumerate() {
+    let trained = AtomicUsize::new(0);
+    let parts = side_by_side::each(groups.len(), side_by_side::pays(), |n| {
+        let members = &groups[n];
         let first = members[0];
-        let done = begun + (1.0 - begun) * n as f64 / groups.len() as f64;
-        observer.stage(&structures[first].0, "masks", done);
+        let done = trained.load(Ordering::Relaxed) as f64 / groups.len() as f64;
+        observer.stage(&structures[first].0, "masks", begun + (1.0 - begun) * done);
         let group = Group {
             data,
             model,
@@ -100,8 +104,9 @@ pub(crate) fn train<B: LabelBackend, D: TrainingData>(
             members: members.clone(),
         };
         let instances = group.instances(found);
+        let mut part = TrainedMasks::default();
         if instances.len() < FEWEST_BOXES {
-            continue;
+            return Ok(part);
         }
         let training = Training {
             backend,
@@ -112,9 +117,16 @@ pub(crate) fn train<B: LabelBackend, D: TrainingData>(
             seeds: Seeds::of_structure(model.provenance.seed, first),
             observer,
         };
-        training.run(&mut trained)?;
-    }
-    Ok(trained)
+        training.run(&mut part)?;
+        trained.fetch_add(1, Ordering::Relaxed);
+        Ok::<TrainedMasks, D::Error>(part)
+    })?;
+    Ok(parts.into_iter().fold(TrainedMasks::default(), |mut all, part| {
+        all.stages.extend(part.stages);
+        all.moved.extend(part.moved);
+        all.figures.extend(part.figures);
+        all
+    }))
 }
 
 /// The training of one group.
@@ -128,7 +140,7 @@ struct Training<'a, B, D> {
     observer: &'a dyn Observer,
 }
 
-impl<B: LabelBackend, D: TrainingData> Training<'_, B, D> {
+impl<B: LabelBackend + LabelBooster, D: TrainingData> Training<'_, B, D> {
     fn run(&self, trained: &mut TrainedMasks) -> Result<(), D::Error> {
         let started = Instant::now();
         let group = self.group;
@@ -274,16 +286,21 @@ impl<B: LabelBackend, D: TrainingData> Training<'_, B, D> {
                 std::iter::repeat_n(self.instances[frame.instance].subject, voxels.len())
             })
             .collect();
-        let forest = self.forest(of, params, &features, &matrix)?;
+        drop((sampled, images));
         // Trees that have not seen the subjects of a fold; where there is one subject only, all have.
         let parts = if self.folds.count() > 1 { self.folds.count() } else { 0 };
-        let mut without = Vec::with_capacity(parts);
-        for part in 0..parts {
+        let without = |part: usize| {
             let keeps = |n: &u32| !self.folds.holds_out(part, subject_of[*n as usize]);
             let kept: Vec<u32> = (0..subject_of.len() as u32).filter(keeps).collect();
-            without.push(self.forest(of, params, &features, &matrix.of_samples(&kept))?);
-        }
-        drop((sampled, images, matrix));
+            self.forest(of, params, &features, &matrix.of_samples(&kept))
+        };
+        // Side by side, since a tree needs the one before it.
+        let (forest, without) = rayon::join(
+            || self.forest(of, params, &features, &matrix),
+            || (0..parts).into_par_iter().map(without).collect::<Result<Vec<_>, DetectError>>(),
+        );
+        let (forest, without) = (forest?, without?);
+        drop(matrix);
         let fold_of = |frame: &Frame| {
             let subject = self.instances[frame.instance].subject;
             (0..parts).find(|&part| self.folds.holds_out(part, subject))
@@ -326,8 +343,9 @@ impl<B: LabelBackend, D: TrainingData> Training<'_, B, D> {
         matrix: &LabelMatrix,
     ) -> Result<LabelForest, DetectError> {
         let seed = self.seeds.derive(Stream::MaskTrees { round: of.number }, 0);
-        let trees = boost_labels(matrix, params, seed, || !self.observer.interrupted())
-            .map_err(|e| DetectError::training("segmentation", e.to_string()))?;
+        let trees =
+            boost_labels(self.backend, matrix, params, seed, || !self.observer.interrupted())
+                .map_err(|e| DetectError::training("segmentation", e.to_string()))?;
         self.interrupted()?;
         let forest = LabelForest {
             classes: of.classes,

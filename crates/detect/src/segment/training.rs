@@ -14,8 +14,8 @@ use crate::train::Trained;
 use crate::train::observer::{Observer, StageFigure};
 use pbt_features::{BoxMeanFeature, BoxMeanPool, Filter};
 use pbt_tree::{
-    ChannelBank, LabelBackend, LabelForest, LabelMatrix, LabelTree, LeafPrior, MOST_CLASSES,
-    Splitter, TrainError, Vote, boost_labels, grow_label_forest, shift_scores,
+    ChannelBank, LabelBackend, LabelBooster, LabelForest, LabelMatrix, LabelTree, LeafPrior,
+    MOST_CLASSES, Splitter, TrainError, Vote, boost_labels, grow_label_forest, shift_scores,
 };
 use pbt_volume::{IntensityPolicy, memory_limit};
 use sha2::{Digest, Sha256};
@@ -30,7 +30,7 @@ const NAME: &str = "regions";
 /// # Errors
 /// [`DetectError`] for data or configuration that cannot be used and for a device that fails, and
 /// whatever reading an image gives.
-pub fn train_regions<B: LabelBackend + Splitter, D: RegionData>(
+pub fn train_regions<B: LabelBackend + LabelBooster + Splitter, D: RegionData>(
     backend: &B,
     data: &D,
     config: &TrainConfig,
@@ -43,7 +43,7 @@ pub fn train_regions<B: LabelBackend + Splitter, D: RegionData>(
 }
 
 /// As [`train_regions`], with so many bytes of images in memory at a time.
-pub(super) fn train_with_images<B: LabelBackend + Splitter, D: RegionData>(
+pub(super) fn train_with_images<B: LabelBackend + LabelBooster + Splitter, D: RegionData>(
     backend: &B,
     data: &D,
     (config, image_bytes): (&TrainConfig, u64),
@@ -161,7 +161,7 @@ pub(super) fn train_with_images<B: LabelBackend + Splitter, D: RegionData>(
 }
 
 /// Grows the trees, as a forest or boosted, and says how they become one answer.
-fn trees<B: Splitter>(
+fn trees<B: LabelBooster + Splitter>(
     backend: &B,
     matrix: &LabelMatrix,
     config: &TrainConfig,
@@ -189,7 +189,7 @@ fn trees<B: Splitter>(
                 tell(done, boosted.trees);
                 !observer.interrupted()
             };
-            let mut trees = boost_labels(matrix, boosted, seed, tick).map_err(wrong)?;
+            let mut trees = boost_labels(backend, matrix, boosted, seed, tick).map_err(wrong)?;
             shift_scores(&mut trees, &shifts(config, cases, matrix.classes()));
             Ok((trees, Vote::Scores))
         }

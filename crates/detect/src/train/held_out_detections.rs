@@ -18,13 +18,16 @@ use crate::detect::STRONG;
 use crate::detect::detection::Detection;
 use crate::masks;
 use crate::masks::held_out::HeldOutPose;
+use crate::memory_need::is_stored;
 use crate::model::{Model, Provenance, StructureModel};
 use crate::refine::refinement::Refinement;
+use crate::side_by_side;
 use pbt_evaluate::{
     BoxError, Distance, has_loose_end, is_unknown, matched, row_ends, tolerance_mm,
 };
 use pbt_tree::{Backend, LabelBackend};
 use pbt_volume::{PointLps, Pose, Status};
+use std::sync::{Mutex, PoisonError};
 
 /// What held-out cases say of a model.
 #[derive(Default)]
@@ -81,27 +84,46 @@ pub(super) fn held_out_detections<B: Backend + LabelBackend, D: TrainingData>(
     let (mut poses, mut truths) = (Vec::new(), Vec::new());
     let mut last_stages: Vec<LastStages> =
         structures.iter().map(|_| LastStages::default()).collect();
-    for part in 0..parts {
+    let until = if masks::training::is_wanted(data, whole) { BEFORE_MASKS } else { 1.0 };
+    let done = Mutex::new(vec![0.0; parts]);
+    // Where images are large, there is memory for one training.
+    let list = data.list();
+    let is_large = |structure: &StructureModel| {
+        is_stored((0..list.len()).map(|case| list.geometry(case)), &structure.working)
+    };
+    let side_by_side = side_by_side::pays() && !whole.structures.iter().any(is_large);
+    let models = side_by_side::each(parts, side_by_side, |part| {
         let rest = Part::new(data, of_part(part, false));
-        let until = if masks::training::is_wanted(data, whole) { BEFORE_MASKS } else { 1.0 };
-        let nested = Nested { outer: observer, part, parts, until };
+        let nested = Nested { outer: observer, part, done: &done, until };
+        // Parts side by side are rarely at the same structure, and pyramids are kept of one grid.
+        let own = Pyramids::new(observer.scratch_folder());
+        let pyramids = if side_by_side { &own } else { pyramids };
         let model = train_part(backend, (&rest, pyramids), whole, &nested)?;
-        for case in of_part(part, true) {
+        done.lock().unwrap_or_else(PoisonError::into_inner)[part] = 1.0;
+        Ok::<Model, D::Error>(model)
+    })?;
+    for (part, model) in models.iter().enumerate() {
+        let cases = of_part(part, true);
+        let answers = side_by_side::each(cases.len(), side_by_side, |n| {
             if observer.interrupted() {
                 return Err(DetectError::Interrupted.into());
             }
-            let channels = data.channels(case)?;
-            if let Some(structure) = model.of_instances() {
+            let channels = data.channels(cases[n])?;
+            let detections = match model.of_instances() {
+                Some(structure) => model.every_instance(backend, structure, &channels)?,
+                None => model.detect(backend, &channels)?.detections,
+            };
+            Ok::<_, D::Error>((detections, channels[0].geometry().spacing_mm()))
+        })?;
+        for (case, (detections, spacing_mm)) in cases.into_iter().zip(answers) {
+            if model.of_instances().is_some() {
                 let (_, annotated) = &structures[0];
                 let truths: Vec<Pose> =
                     annotated.iter().filter(|a| a.0 == case).map(|a| a.1).collect();
-                let detections = model.every_instance(backend, structure, &channels)?;
                 let subject = subjects.subject(case);
                 found.extend(judge_instances(&detections, &truths, subject, &mut last_stages[0]));
                 continue;
             }
-            let detections = model.detect(backend, &channels)?.detections;
-            let spacing_mm = channels[0].geometry().spacing_mm();
             for (s, (name, annotated)) in structures.iter().enumerate() {
                 let Some(&(_, truth)) = annotated.iter().find(|(c, _)| *c == case) else {
                     if absent[s].contains(&case) {

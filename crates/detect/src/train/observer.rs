@@ -3,6 +3,7 @@
 use super::mirror_trial::Gain;
 use crate::DetectError;
 use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 /// Watches a training and may end it.
@@ -82,11 +83,12 @@ impl Observer for First<'_> {
     }
 }
 
-/// Tells of a training within a training.
+/// Tells of a training within a training, of which some may run at a time.
 pub(super) struct Nested<'a> {
     pub(super) outer: &'a dyn Observer,
     pub(super) part: usize,
-    pub(super) parts: usize,
+    /// By part, the share of its training that is done.
+    pub(super) done: &'a Mutex<Vec<f64>>,
     /// Share of the whole training that lies behind when all parts are done.
     pub(super) until: f64,
 }
@@ -100,8 +102,11 @@ pub(super) const BEFORE_MASKS: f64 = 0.8;
 
 impl Observer for Nested<'_> {
     fn stage(&self, structure: &str, stage: &str, done: f64) {
-        let Self { outer, part, parts, until } = self;
-        let share = (*part as f64 + done) / *parts as f64;
+        let Self { outer, part, until, .. } = self;
+        let mut all = self.done.lock().unwrap_or_else(PoisonError::into_inner);
+        all[*part] = done;
+        let (share, parts) = (all.iter().sum::<f64>() / all.len() as f64, all.len());
+        drop(all);
         let stage = format!("{stage}, {} of {parts} parts held out", part + 1);
         outer.stage(structure, &stage, BEFORE + (until - BEFORE) * share);
     }

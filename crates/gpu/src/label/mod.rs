@@ -1,5 +1,6 @@
 //! Forests that label voxels, on the device.
 
+mod boosted;
 mod channels;
 mod distributions;
 mod filters;
@@ -7,12 +8,14 @@ mod forest;
 mod splits;
 mod voxels;
 
+pub use boosted::GpuBoosting;
 pub use channels::GpuChannels;
 pub use forest::GpuLabelForest;
 pub use splits::GpuLabelMatrix;
 
 use crate::device::{Context, GpuError};
 use crate::integral::IntegralKernels;
+use boosted::BoostedKernels;
 use distributions::DistributionsKernels;
 use filters::FiltersKernels;
 use pbt_tree::{BLOCK_EDGE, Block, ChannelBank, Layered, MOST_SUM_BYTES};
@@ -25,6 +28,7 @@ pub(crate) struct LabelKernels {
     pub(crate) voxels: VoxelsKernels,
     pub(crate) distributions: DistributionsKernels,
     pub(crate) splits: SplitsKernels,
+    pub(crate) boosted: BoostedKernels,
 }
 
 /// Edges of blocks, the best first: the larger a block, the fewer voxels are read twice.
@@ -39,6 +43,7 @@ impl LabelKernels {
             voxels: VoxelsKernels::load(device)?,
             distributions: DistributionsKernels::load(device)?,
             splits: SplitsKernels::load(device)?,
+            boosted: BoostedKernels::load(device)?,
         })
     }
 

@@ -2,8 +2,8 @@
 
 use crate::classifier::MAX_TREES;
 use crate::label::leaves::LEAF_ONE;
+use crate::label::softmax::probabilities;
 use crate::node::MAX_DEPTH;
-use libm::exp;
 use pbt_features::{BoxMeanFeature, MISSING};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -211,20 +211,6 @@ impl LabelForest {
         self.features = features;
         self
     }
-}
-
-/// Probabilities of the classes, sum [`LEAF_ONE`], from the scores of all but the background, which
-/// has 0 (the softmax).
-pub(crate) fn probabilities(scores: impl Iterator<Item = i64> + Clone, out: &mut [u32]) {
-    let highest = scores.clone().fold(0, i64::max);
-    let share = |score: i64| exp((score - highest) as f64 / f64::from(1 << SCORE_BITS));
-    let all = share(0) + scores.clone().map(share).sum::<f64>();
-    let mut left = LEAF_ONE;
-    for (out, score) in out[1..].iter_mut().zip(scores) {
-        *out = ((share(score) / all * f64::from(LEAF_ONE)) as u32).min(left);
-        left -= *out;
-    }
-    out[0] = left;
 }
 
 #[cfg(test)]

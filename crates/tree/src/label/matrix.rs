@@ -42,13 +42,17 @@ impl LabelMatrix {
     /// The matrix of some of the samples, in this order.
     pub fn of_samples(&self, samples: &[u32]) -> Self {
         let count = self.labels.len();
-        let of_row = |row: &[u8]| samples.iter().map(|&s| row[s as usize]).collect::<Vec<u8>>();
-        let rows: Vec<Vec<u8>> = self.bins.par_chunks(count.max(1)).map(of_row).collect();
+        let mut bins = vec![0; samples.len() * self.edges.len()];
+        let rows =
+            bins.par_chunks_mut(samples.len().max(1)).zip(self.bins.par_chunks(count.max(1)));
+        rows.for_each(|(own, row)| {
+            own.iter_mut().zip(samples).for_each(|(own, &s)| *own = row[s as usize]);
+        });
         Self {
             classes: self.classes,
             labels: samples.iter().map(|&s| self.labels[s as usize]).collect(),
             edges: self.edges.clone(),
-            bins: rows.concat(),
+            bins,
             copies: 1,
         }
     }

@@ -5,6 +5,8 @@
 //! by number. What decides is an integer throughout.
 
 pub(crate) mod backend;
+pub(crate) mod boosted_host;
+pub(crate) mod booster;
 pub(crate) mod boosting;
 pub(crate) mod edges;
 pub(crate) mod forest;
@@ -13,4 +15,8 @@ pub(crate) mod growth;
 pub(crate) mod leaves;
 pub(crate) mod matrix;
 pub(crate) mod part;
+pub(crate) mod slopes;
+pub(crate) mod softmax;
 pub(crate) mod splits;
+#[cfg(test)]
+pub(crate) mod test_boosting;

@@ -1,0 +1,61 @@
+//! Work whose parts do not need each other: trainings of parts of the cases, detections in held-out ones.
+
+use rayon::prelude::*;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Fewest threads to do parts side by side: each leaves many threads idle for much of its time.
+const MANY_THREADS: usize = 8;
+
+/// Parts at a time, each of which takes memory of its own.
+const AT_A_TIME: usize = 4;
+
+/// Whether there are threads enough to do parts side by side.
+pub(crate) fn pays() -> bool {
+    rayon::current_num_threads() >= MANY_THREADS
+}
+
+/// What `part` makes of each number below `count`, in their order: one after the other, or a few
+/// side by side.
+pub(crate) fn each<T: Send, E: Send>(
+    count: usize,
+    side_by_side: bool,
+    part: impl Fn(usize) -> Result<T, E> + Sync,
+) -> Result<Vec<T>, E> {
+    if !side_by_side {
+        return (0..count).map(part).collect();
+    }
+    let next = AtomicUsize::new(0);
+    let one_after_the_other = |_| {
+        let mut own = Vec::new();
+        loop {
+            let n = next.fetch_add(1, Ordering::Relaxed);
+            if n >= count {
+                return own;
+            }
+            let made = part(n);
+            if made.is_err() {
+                next.store(count, Ordering::Relaxed);
+            }
+            own.push((n, made));
+        }
+    };
+    let own: Vec<Vec<(usize, Result<T, E>)>> =
+        (0..AT_A_TIME).into_par_iter().map(one_after_the_other).collect();
+    let mut all: Vec<(usize, Result<T, E>)> = own.into_iter().flatten().collect();
+    all.sort_by_key(|(n, _)| *n);
+    all.into_iter().map(|(_, made)| made).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn order_and_errors_are_as_if_one_was_done_after_the_other() {
+        for side_by_side in [false, true] {
+            let of = |count| each(count, side_by_side, |n| if n < 5 { Ok(n * n) } else { Err(n) });
+            assert_eq!(of(5), Ok(vec![0, 1, 4, 9, 16]));
+            assert_eq!(of(6), Err(5));
+        }
+    }
+}

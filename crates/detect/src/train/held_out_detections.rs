@@ -18,7 +18,7 @@ use crate::detect::STRONG;
 use crate::detect::detection::Detection;
 use crate::masks;
 use crate::masks::held_out::HeldOutPose;
-use crate::memory_need::is_stored;
+use crate::memory_need::stored_levels;
 use crate::model::{Model, Provenance, StructureModel};
 use crate::refine::refinement::Refinement;
 use crate::side_by_side;
@@ -89,7 +89,7 @@ pub(super) fn held_out_detections<B: Backend + LabelBackend, D: TrainingData>(
     // Where images are large, there is memory for one training.
     let list = data.list();
     let is_large = |structure: &StructureModel| {
-        is_stored((0..list.len()).map(|case| list.geometry(case)), &structure.working)
+        stored_levels((0..list.len()).map(|case| list.geometry(case)), &structure.working) > 0
     };
     let side_by_side = side_by_side::pays() && !whole.structures.iter().any(is_large);
     let models = side_by_side::each(parts, side_by_side, |part| {

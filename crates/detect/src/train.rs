@@ -10,7 +10,7 @@ mod refusals;
 mod structure;
 
 use self::held_out_detections::held_out_detections;
-use self::observer::{BEFORE_MASKS, First, Observer, StageFigure};
+use self::observer::{BEFORE, BEFORE_MASKS, First, Observer, StageFigure};
 pub use self::provenance::has_provenance;
 pub use self::refusals::{GridDemand, Refusal, grid_demands, refusals};
 use self::structure::StructureTraining;
@@ -85,7 +85,12 @@ pub fn train<B: Backend + LabelBackend + LabelBooster, D: TrainingData>(
         Some(bytes) => crate::model::checkpoint::finished_stages(bytes, &provenance)?,
         None => Vec::new(),
     };
-    let first = First { outer: observer };
+    let until = match (config.certainty.measured, masks::training::is_wanted(data, config)) {
+        (true, _) => BEFORE,
+        (false, true) => BEFORE_MASKS,
+        (false, false) => 1.0,
+    };
+    let first = First { outer: observer, until };
     let mut trained = match copies {
         0 => train_on(backend, (data, &pyramids), provenance, checkpoints, &first, None)?,
         _ => {

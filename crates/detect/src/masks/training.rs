@@ -2,6 +2,7 @@
 //! that were held out say of them.
 
 use crate::DetectError;
+use crate::config::TrainConfig;
 use crate::config::segmentation::SegmentationConfig;
 use crate::data::folds::Folds;
 use crate::data::training_data::TrainingData;
@@ -70,8 +71,8 @@ pub(crate) struct TrainedMasks {
 }
 
 /// Whether there are masks to train.
-pub(crate) fn is_wanted<D: TrainingData>(data: &D, model: &Model) -> bool {
-    model.provenance.config.segmentation.trained && !data.label_names().is_empty()
+pub(crate) fn is_wanted<D: TrainingData>(data: &D, config: &TrainConfig) -> bool {
+    config.segmentation.trained && !data.label_names().is_empty()
 }
 
 /// Trains the masks of all structures whose labels are there. `found` is where models that had not
@@ -84,7 +85,7 @@ pub(crate) fn train<B: LabelBackend + LabelBooster, D: TrainingData>(
     (observer, begun): (&dyn Observer, f64),
 ) -> Result<TrainedMasks, D::Error> {
     let config = &model.provenance.config.segmentation;
-    if !is_wanted(data, model) {
+    if !is_wanted(data, &model.provenance.config) {
         return Ok(TrainedMasks::default());
     }
     let structures = data.structures();

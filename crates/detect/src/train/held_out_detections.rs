@@ -84,7 +84,8 @@ pub(super) fn held_out_detections<B: Backend + LabelBackend, D: TrainingData>(
     let (mut poses, mut truths) = (Vec::new(), Vec::new());
     let mut last_stages: Vec<LastStages> =
         structures.iter().map(|_| LastStages::default()).collect();
-    let until = if masks::training::is_wanted(data, whole) { BEFORE_MASKS } else { 1.0 };
+    let until =
+        if masks::training::is_wanted(data, &whole.provenance.config) { BEFORE_MASKS } else { 1.0 };
     let done = Mutex::new(vec![0.0; parts]);
     // Where images are large, there is memory for one training.
     let list = data.list();

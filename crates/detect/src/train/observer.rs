@@ -67,11 +67,13 @@ impl StageFigure {
 /// The first part of a training, before cases are held out.
 pub(super) struct First<'a> {
     pub(super) outer: &'a dyn Observer,
+    /// Share of the whole training that lies behind when it is done.
+    pub(super) until: f64,
 }
 
 impl Observer for First<'_> {
     fn stage(&self, structure: &str, stage: &str, done: f64) {
-        self.outer.stage(structure, stage, BEFORE * done);
+        self.outer.stage(structure, stage, self.until * done);
     }
 
     fn interrupted(&self) -> bool {
@@ -95,7 +97,7 @@ pub(super) struct Nested<'a> {
 
 /// Share of the whole training that lies behind when held-out cases are begun: three trainings on two
 /// thirds of the cases follow.
-const BEFORE: f64 = 0.35;
+pub(super) const BEFORE: f64 = 0.35;
 
 /// The same when masks are begun, where they are trained.
 pub(super) const BEFORE_MASKS: f64 = 0.8;

@@ -34,7 +34,7 @@ enum Integral {
     /// Of a level in memory: made at once, since its voxels are not kept for it.
     Made(Arc<IntegralVolume>),
     /// Of a level in a file, with so much padding: made where it is wanted.
-    Of(Level, usize),
+    Of(Box<Level>, usize),
 }
 
 /// What was made of a case so far.
@@ -59,7 +59,7 @@ impl CpuImage {
                 Level::Held(volume) => {
                     Integral::Made(Arc::new(IntegralVolume::new(volume, pad, layout.padding)))
                 }
-                stored @ Level::Stored(_) => Integral::Of(stored.clone(), pad),
+                stored @ Level::Stored(_) => Integral::Of(Box::new(stored.clone()), pad),
             },
         };
         let sampled: Vec<Option<Level>> = levels.iter().enumerate().map(sampled).collect();

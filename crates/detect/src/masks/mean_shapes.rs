@@ -79,7 +79,7 @@ mod tests {
         let shapes = MeanShapes(vec![
             of(&|r| r < 0.45),
             of(&|r| r < 0.42),
-            of(&|r| (0.33..0.45).contains(&r)),
+            of(&|r| (0.38..0.45).contains(&r)),
         ]);
         assert!(shapes.are_alike(0, 1) && shapes.are_alike(0, 0));
         assert!(!shapes.are_alike(0, 2) && !shapes.are_alike(2, 1));

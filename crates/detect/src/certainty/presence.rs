@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Fewest subjects without a structure from which its absence is learned: of fewer, the rule of
-/// succession leaves more doubt than [`Presence::absent_below`] allows.
+/// succession leaves more doubt than `Presence::absent_below` allows.
 pub const FEWEST_WITHOUT: usize = 4;
 
 /// Of a structure: from detections of the whole chain in held-out cases that have it and in cases that

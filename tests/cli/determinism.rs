@@ -189,11 +189,9 @@ fn nothing_moves_on_stderr_when_it_is_no_terminal() {
         text(&tiny().config()),
     ])
     .exits_with(0);
-    assert!(
-        !outcome.stderr.contains(['\r', '\u{1b}']) && outcome.stderr.lines().count() <= 5,
-        "{:?}",
-        outcome.stderr
-    );
+    // How many lines of progress there are depends on how long it takes.
+    let lines = outcome.stderr.lines().filter(|line| !line.contains(" gone")).count();
+    assert!(!outcome.stderr.contains(['\r', '\u{1b}']) && lines <= 5, "{:?}", outcome.stderr);
     let outcome =
         pbt(["batch", "-m", text(&model), "-i", text(tiny().folder()), "-o", text(out.path())])
             .exits_with(0);

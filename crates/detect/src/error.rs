@@ -1,6 +1,6 @@
 //! What can go wrong in training and detection.
 
-use pbt_tree::DeviceError;
+use pbt_tree::{DeviceError, TrainError};
 
 /// An error of this crate; the shells add the file's name.
 #[derive(Debug, thiserror::Error)]
@@ -55,6 +55,14 @@ impl DetectError {
 
     pub(crate) fn training(field: impl Into<String>, what: impl Into<String>) -> Self {
         Self::Training { field: field.into(), what: what.into() }
+    }
+
+    /// Why trees cannot be trained; a device that fails is no fault of `field`.
+    pub(crate) fn of_trees(field: &str, error: TrainError) -> Self {
+        match error {
+            TrainError::Device(error) => error.into(),
+            error => Self::training(field, error.to_string()),
+        }
     }
 
     pub(crate) fn config(field: impl Into<String>, what: impl Into<String>) -> Self {

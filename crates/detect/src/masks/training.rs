@@ -346,7 +346,7 @@ impl<B: LabelBackend + LabelBooster, D: TrainingData> Training<'_, B, D> {
         let seed = self.seeds.derive(Stream::MaskTrees { round: of.number }, 0);
         let trees =
             boost_labels(self.backend, matrix, params, seed, || !self.observer.interrupted())
-                .map_err(|e| DetectError::training("segmentation", e.to_string()))?;
+                .map_err(|e| DetectError::of_trees("segmentation", e))?;
         self.interrupted()?;
         let forest = LabelForest {
             classes: of.classes,

@@ -15,7 +15,7 @@ use crate::train::observer::{Observer, StageFigure};
 use pbt_features::{BoxMeanFeature, BoxMeanPool, Filter};
 use pbt_tree::{
     ChannelBank, LabelBackend, LabelBooster, LabelForest, LabelMatrix, LabelTree, LeafPrior,
-    MOST_CLASSES, Splitter, TrainError, Vote, boost_labels, grow_label_forest, shift_scores,
+    MOST_CLASSES, Splitter, Vote, boost_labels, grow_label_forest, shift_scores,
 };
 use pbt_volume::{IntensityPolicy, memory_limit};
 use sha2::{Digest, Sha256};
@@ -170,7 +170,7 @@ fn trees<B: LabelBooster + Splitter>(
 ) -> Result<(Vec<LabelTree>, Vote), DetectError> {
     let RegionsConfig { classifier, forest, boosted, .. } = &config.regions;
     let seed = seeds.derive(Stream::RegionTrees, 0);
-    let wrong = |e: TrainError| DetectError::training(NAME, e.to_string());
+    let wrong = |e| DetectError::of_trees(NAME, e);
     let tell = |done: usize, all: usize| {
         observer.stage(NAME, "growing trees", 0.5 + 0.5 * done as f64 / all as f64);
     };

@@ -3,8 +3,8 @@
 use crate::DetectError;
 use crate::stages::sample_source::Samples;
 use pbt_tree::{
-    Classifier, ClassifierParams, Evaluate, FeatureFamily, Haar, Score, Steerable, TrainError,
-    TrainingSet, train_classifier, used_features,
+    Classifier, ClassifierParams, Evaluate, FeatureFamily, Haar, Score, Steerable, TrainingSet,
+    train_classifier, used_features,
 };
 
 /// Training samples with their labels and cases.
@@ -73,11 +73,8 @@ impl<F: FeatureFamily> FamilyClassifier<F> {
     ) -> Result<Self, DetectError> {
         let source = Samples { backend, images, family: &family, pool, sites: &samples.sites };
         let set = TrainingSet { source: &source, labels: &samples.labels, groups: &samples.groups };
-        let mut classifier =
-            train_classifier(&set, backend, config, seed).map_err(|e| match e {
-                TrainError::Device(e) => e.into(),
-                e => DetectError::training("classifier", e.to_string()),
-            })?;
+        let mut classifier = train_classifier(&set, backend, config, seed)
+            .map_err(|e| DetectError::of_trees("classifier", e))?;
         let used = used_features(&mut classifier.trees);
         let features = used.into_iter().map(|f| pool[f as usize].clone()).collect();
         Ok(Self { family, features, classifier })

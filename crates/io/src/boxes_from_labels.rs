@@ -9,7 +9,7 @@
 //! serve all of them.
 
 use crate::label_runs::LabelRuns;
-use crate::principal_axes::{axes, nearest_rotation};
+use crate::principal_axes::{across, axes, nearest_rotation};
 use nalgebra::{Matrix3, Vector3};
 use pbt_volume::{PointLps, Pose, Volume};
 
@@ -97,6 +97,18 @@ impl MeanShape {
         Pose::from_axes(center, &axes, size_mm.into())
     }
 
+    /// The mean shape of the mirror images, across the patient's sagittal plane: the first axis of its
+    /// boxes still points roughly left.
+    pub(crate) fn mirrored(&self) -> Self {
+        let f = across();
+        Self {
+            covariance: f * self.covariance * f,
+            axes: f * self.axes * f,
+            reach: self.reach,
+            shift: f * self.shift,
+        }
+    }
+
     /// The axes of the box of a mask, as columns.
     fn axes_in(&self, mask: &LabelRuns) -> Matrix3<f64> {
         let covariance = unit_covariance(mask);
@@ -141,7 +153,7 @@ pub fn box_from_labels(labels: &Volume<u16>, inside: impl Fn(u16) -> bool) -> Op
 
 /// The covariance of the voxel centres, scaled to trace 1; that of a ball where there is but one
 /// voxel.
-fn unit_covariance(mask: &LabelRuns) -> Matrix3<f64> {
+pub(crate) fn unit_covariance(mask: &LabelRuns) -> Matrix3<f64> {
     let covariance = mask.covariance();
     let trace = covariance.trace();
     if trace > 0.0 { covariance / trace } else { Matrix3::identity() / 3.0 }

@@ -5,6 +5,7 @@ use crate::boxes_from_labels::MeanShape;
 use crate::dataset::{CaseSpec, Dataset};
 use crate::label_runs::LabelRuns;
 use crate::read_labels;
+use crate::shape_twins::{Shown, twins};
 use pbt_volume::{Instances, Pose, StructureKind, StructureSpec, Volume};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
@@ -50,6 +51,7 @@ impl LabelBoxes {
                 masks.iter().filter_map(|masks| masks.get(n)).flatten().cloned().collect();
             structure.shape = (!masks.is_empty()).then(|| MeanShape::new(&masks));
         }
+        share_with_twins(dataset, &mut structures, &masks);
         Self { structures }
     }
 
@@ -93,6 +95,37 @@ fn values_of_boxes(dataset: &Dataset) -> BTreeMap<String, LabelBox> {
         shown.then(|| (spec.name.clone(), LabelBox { inside, many, shape: None }))
     };
     boxes.filter_map(of).collect()
+}
+
+/// Gives each structure and its mirror twin one mean shape: of the masks of the one and of the mirrored
+/// masks of the other. `masks` are by label map and structure.
+fn share_with_twins(
+    dataset: &Dataset,
+    structures: &mut BTreeMap<String, LabelBox>,
+    masks: &[Vec<Vec<LabelRuns>>],
+) {
+    let of = |n: usize| masks.iter().filter_map(move |masks| masks.get(n));
+    let index = |name: &String| structures.keys().position(|other| other == name);
+    let shown = structures.iter().enumerate().map(|(n, (name, structure))| Shown {
+        partner: partner(dataset, name).and_then(index),
+        masks: of(n).map(|masks| masks.first().filter(|_| !structure.many)).collect(),
+    });
+    let pairs = twins(&shown.collect::<Vec<_>>());
+    let mut boxes: Vec<&mut LabelBox> = structures.values_mut().collect();
+    for [a, b] in pairs {
+        let mirrored = of(b).flatten().map(LabelRuns::mirrored);
+        let both: Vec<LabelRuns> = of(a).flatten().cloned().chain(mirrored).collect();
+        let shape = (!both.is_empty()).then(|| MeanShape::new(&both));
+        boxes[b].shape = shape.as_ref().map(MeanShape::mirrored);
+        boxes[a].shape = shape;
+    }
+}
+
+/// The name of a structure's mirror twin, where the data set names it on either side.
+fn partner<'a>(dataset: &'a Dataset, name: &String) -> Option<&'a String> {
+    let spec = dataset.structures.iter().find(|spec| spec.name == *name)?;
+    let other = dataset.structures.iter().find(|spec| spec.partner.as_ref() == Some(name));
+    spec.partner.as_ref().or(other.map(|spec| &spec.name))
 }
 
 /// What `read` gives for each path, in order. On a pool of its own: whoever asks may be a thread of

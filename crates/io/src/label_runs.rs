@@ -1,8 +1,9 @@
 //! The voxels of one structure in a label map, as runs along the first axis: a few bytes a row where
 //! the map has bytes a voxel, so that the structures of a whole data set fit in memory.
 
+use crate::principal_axes::across;
 use nalgebra::{Matrix3, Vector3};
-use pbt_volume::{Geometry, Volume};
+use pbt_volume::{Geometry, PointLps, Volume};
 use std::collections::BTreeMap;
 
 /// Voxels whose distances along a direction differ by less than this share of the mean spacing lie in
@@ -72,6 +73,16 @@ impl LabelRuns {
     /// Origin of the grid, LPS mm.
     pub(crate) fn origin(&self) -> Vector3<f64> {
         self.geometry.origin().0.coords
+    }
+
+    /// The mirror image across the patient's sagittal plane.
+    pub(crate) fn mirrored(&self) -> Self {
+        let (shape, origin) = (self.geometry.shape(), self.geometry.origin().0.coords);
+        let origin = PointLps((across() * origin).into());
+        let geometry = Geometry::new(shape, across() * self.geometry.matrix(), origin);
+        // A mirror leaves lengths and angles of the axes.
+        let geometry = geometry.unwrap_or_else(|_| self.geometry.clone());
+        Self { geometry, runs: self.runs.clone() }
     }
 
     /// Covariance in mm² of the voxel centres. The sums are integers, so their order does not

@@ -51,6 +51,7 @@ mod region_labels;
 mod region_map;
 mod regular_file;
 mod result;
+mod shape_twins;
 mod source;
 mod stored;
 mod text_header;

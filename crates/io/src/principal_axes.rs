@@ -16,6 +16,11 @@ pub(crate) fn principal(covariance: &Matrix3<f64>) -> ([Vector3<f64>; 3], [f64; 
     (order.map(|a| eigen.eigenvectors.column(a).into_owned()), deviations)
 }
 
+/// What mirrors vectors across the patient's sagittal plane.
+pub(crate) fn across() -> Matrix3<f64> {
+    Matrix3::from_diagonal(&Vector3::new(-1.0, 1.0, 1.0))
+}
+
 /// The rotation R with the largest tr(R Bᵀ) (Kabsch 1976).
 pub(crate) fn nearest_rotation(b: &Matrix3<f64>) -> Option<Matrix3<f64>> {
     let svd = b.svd(true, true);

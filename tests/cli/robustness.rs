@@ -123,9 +123,9 @@ fn a_training_beyond_the_memory_is_refused() {
         "--config",
         text(&config),
         "--memory",
-        "3M",
+        "300K",
     ]);
-    refused(outcome, 4, &["memory: needs about"]);
+    refused(outcome, 4, &["memory: needs about", "train on fewer cases"]);
     assert!(!model.exists());
 }
 

@@ -93,13 +93,13 @@ pub(crate) fn stored_levels<'a>(
 /// Whether a training may hold the working pyramids and tables of images on these grids, all at
 /// once, with a box in each; the position stage works on the coarsest level. The finest levels that
 /// are `stored` do not count, nor do integral volumes of such, and channels not beyond the room that
-/// tables have.
+/// tables have; but one image is made ready and sampled at a time, whatever is stored.
 pub(crate) fn check_training<'a>(
     boxes: impl Iterator<Item = (&'a Geometry, &'a Pose)>,
     working: &WorkingSpec,
     (radius, stored): (usize, usize),
 ) -> Result<(), DetectError> {
-    let (mut bytes, mut all_channels) = (0u64, 0u64);
+    let (mut bytes, mut all_channels, mut one) = (0u64, 0u64, 0u64);
     for (image, pose) in boxes {
         let &WorkingSpec { spacing_mm, levels, .. } = working;
         let finest = working_grid(image, spacing_mm)?.shape();
@@ -111,9 +111,12 @@ pub(crate) fn check_training<'a>(
         let in_file = Kept::of(finest, &WorkingSpec { levels: stored, ..working.clone() }, (0, 0));
         let integral = if stored < levels { integral } else { 0 };
         bytes = bytes.saturating_add(pyramid - in_file.pyramid + integral);
-        all_channels = all_channels.saturating_add(channels.min(sampled));
+        let channels = channels.min(sampled);
+        all_channels = all_channels.saturating_add(channels);
+        let made = working_bytes(image, finest, working.channel_count());
+        one = one.max(made).max(channels);
     }
-    bytes = bytes.saturating_add(all_channels.min(room_for_tables()));
+    bytes = bytes.saturating_add(all_channels.min(room_for_tables()).max(one));
     check_memory(bytes).map_err(|error| {
         let what = format!("{error} (train on fewer cases, {MORE_MEMORY})");
         DetectError::training("memory", what)

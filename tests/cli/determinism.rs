@@ -114,6 +114,33 @@ fn a_chain_of_look_alikes_is_the_same_with_any_number_of_threads() {
     assert_eq!(first.1, again.1, "five threads");
 }
 
+/// One of the column alone, without the others' names: its place and its surroundings tell it from them.
+#[test]
+fn one_of_several_look_alikes_is_the_same_with_any_number_of_threads() {
+    let run = |threads: &str| {
+        let out = scratch();
+        let (model, config) = (out.path().join("m.pbt"), column().config());
+        let with = |arguments: &[&str]| {
+            pbt(arguments.iter().chain(&["-q", "--threads", threads])).exits_with(0)
+        };
+        let data = text(column().folder());
+        let wanted = ["train", "-i", data, "-o", text(&model), "--config", text(&config)];
+        with(&[&wanted[..], &["--structure", "v3"]].concat());
+        let image = &column().images()[0];
+        with(&["detect", "-m", text(&model), "-i", text(image), "-o", text(out.path())]);
+        let name = image.file_name().unwrap().to_str().unwrap().replace("nii.gz", "json");
+        let mut result = read_json(&out.path().join(name));
+        result.as_object_mut().unwrap().remove("run");
+        let card = pbt(["info", text(&model)]).exits_with(0).stdout;
+        (std::fs::read(&model).unwrap(), result, card)
+    };
+    let first = run("1");
+    assert!(first.2.contains("where it lies in the image counts"), "no place in {}", first.2);
+    let again = run("5");
+    assert!(first.0 == again.0, "another model with five threads");
+    assert_eq!(first.1, again.1, "five threads");
+}
+
 #[test]
 fn the_resolved_configuration_gives_the_model_again() {
     let out = scratch();

@@ -127,15 +127,25 @@ impl Model {
                 .iter()
                 .zip(self.structures.iter().zip(&mut searches))
             {
-                structure.converge(backend, &prepared[*n].image, proposed, search)?;
+                if !proposed.is_empty() {
+                    structure.converge(backend, &prepared[*n].image, proposed, search)?;
+                }
             }
         }
         let mut choices = match &self.network {
-            Some(network) => network.choose(&found(&searches), middle),
+            Some(network) => {
+                let mut found = found(&searches);
+                for test in self.level_shifts.iter().filter(|test| test.is_of_one()) {
+                    let s = test.spec.members[0];
+                    let on = &prepared[searches[s].0].image;
+                    found[s].surroundings = test.log_odds(backend, on, &found[s].poses)?;
+                }
+                network.choose(&found, middle)
+            }
             None => searches.iter().map(|(_, trace)| Choice::best(&trace.scores)).collect(),
         };
         if let Some(network) = &self.network {
-            for test in &self.level_shifts {
+            for test in self.level_shifts.iter().filter(|test| !test.is_of_one()) {
                 let on = &prepared[searches[test.spec.members[0]].0].image;
                 self.settle_level(
                     backend,
@@ -286,6 +296,7 @@ fn found(searches: &[(usize, Trace)]) -> Vec<Hypotheses> {
     let candidates = |trace: &Trace| Hypotheses {
         poses: trace.converged.clone(),
         log_odds: trace.scores.iter().map(|score| score.log_odds()).collect(),
+        surroundings: Vec::new(),
     };
     searches.iter().map(|(_, trace)| candidates(trace)).collect()
 }
@@ -323,6 +334,21 @@ impl StructureModel {
             return Err(DetectError::image("voxels", "no candidate position in the image"));
         }
         Ok(trace)
+    }
+
+    /// Where its search ends in an image of the training, and the image.
+    pub(crate) fn ends<B: Backend>(
+        &self,
+        backend: &B,
+        image: (&Pyramid, PointLps),
+    ) -> Result<(B::Image, Vec<Pose>), DetectError> {
+        let on = Prepared::new(backend, self, image, &mut Clock::default())?;
+        let level = &on.levels[self.position.spec.level];
+        let candidates = self.position.detect(backend, &on.image, level, self.prior.scale_mm)?;
+        let modes =
+            self.orientation.detect(backend, &on.image, &candidates, &self.prior, on.middle)?;
+        let ends = self.refinement.apply(backend, &on.image, &modes)?;
+        Ok((on.image, ends))
     }
 
     /// Refines these modes, scores the results, and appends both to the trace.

@@ -23,7 +23,8 @@ use crate::data::pyramids::Pyramids;
 use crate::data::training_data::{Annotated, TrainingData};
 use crate::masks;
 use crate::model::unfinished::StructureCheckpoint;
-use crate::model::{Model, Provenance};
+use crate::model::{Model, Provenance, StructureModel};
+use crate::network::alone;
 use crate::network::graph::Network;
 use crate::network::level_shift_training;
 use crate::network::row::Row;
@@ -100,6 +101,7 @@ pub fn train<B: Backend + LabelBackend + LabelBooster, D: TrainingData>(
         }
     };
     let mut held_out = held_out_detections(backend, (data, &pyramids), &trained.model, observer)?;
+    trained.model = trained.model.with_aids(held_out.aids);
     let masks = masks::training::train(
         backend,
         data,
@@ -170,7 +172,7 @@ fn train_on<B: Backend, D: TrainingData>(
         }
         _ => None,
     };
-    let level_shifts = match &network {
+    let mut level_shifts = match &network {
         Some(network) if config.network.level_shift => level_shift_training::train(
             backend,
             (data, pyramids),
@@ -182,11 +184,17 @@ fn train_on<B: Backend, D: TrainingData>(
         )?,
         _ => Vec::new(),
     };
-    let structures = checkpoints.into_iter().filter_map(StructureCheckpoint::complete).collect();
+    let models: Vec<StructureModel> =
+        checkpoints.into_iter().filter_map(StructureCheckpoint::complete).collect();
+    if let ([only], Some(_), true) = (&models[..], &network, config.network.level_shift) {
+        let seeds = Seeds::of_all(seed);
+        let test = alone::train(backend, (data, pyramids), only, &structures[0], seeds)?;
+        level_shifts.extend(test);
+    }
     Ok(Trained {
         model: Model {
             provenance,
-            structures,
+            structures: models,
             network,
             row,
             level_shifts,

@@ -142,7 +142,8 @@ pub(super) fn run(args: &Info, global: &Global) -> Result<ExitCode, Failure> {
         let Some(loaded) = &model else {
             return Err(Failure::usage("--svg draws the network of a model (name the model)"));
         };
-        let Some(network) = &loaded.model.network else {
+        let network = loaded.model.network.as_ref().filter(|network| !network.arcs.is_empty());
+        let Some(network) = network else {
             return Err(Failure::usage(format!(
                 "--svg: {} has no network: it needs two or more boxes",
                 loaded.path.display()

@@ -11,6 +11,8 @@ use pbt_volume::{PointLps, Pose};
 pub(crate) struct Hypotheses {
     pub(crate) poses: Vec<Pose>,
     pub(crate) log_odds: Vec<f64>,
+    /// Log-odds by what lies about them; empty where nobody looked.
+    pub(crate) surroundings: Vec<f64>,
 }
 
 /// One structure's part of the best joint choice.
@@ -52,10 +54,14 @@ impl Network {
             .iter()
             .enumerate()
             .map(|(s, c)| {
+                let about = |n: usize| c.surroundings.get(n).map_or(0.0, |odds| believed(*odds));
                 c.poses
                     .iter()
                     .zip(&c.log_odds)
-                    .map(|(p, odds)| believed(*odds) + self.center_log_density(s, p, middle))
+                    .enumerate()
+                    .map(|(n, (p, odds))| {
+                        believed(*odds) + about(n) + self.center_log_density(s, p, middle)
+                    })
                     .collect()
             })
             .collect();
@@ -143,7 +149,7 @@ impl Network {
 pub(super) const ANYWHERE: f64 = 4.0;
 
 /// Farther than this from the chosen one, in D, a candidate is another place.
-const APART: f64 = 0.4;
+pub(super) const APART: f64 = 0.4;
 
 fn best_of(values: impl Iterator<Item = f64>) -> f64 {
     values.fold(f64::NEG_INFINITY, f64::max)
@@ -153,7 +159,9 @@ fn best_of(values: impl Iterator<Item = f64>) -> f64 {
 mod tests {
     use super::*;
     use crate::network::center_prior::OUT_OF_PLACE;
+    use crate::network::fusion::Measured;
     use crate::network::graph::Arc;
+    use crate::pose::error::PoseError;
     use crate::pose::prior::Prior;
     use crate::random::test_random;
     use nalgebra::{UnitQuaternion, Vector3};
@@ -186,12 +194,17 @@ mod tests {
     }
 
     fn trained(places: bool) -> Network {
+        learned(3, places).unwrap()
+    }
+
+    /// Of so many of the three.
+    fn learned(structures: usize, places: bool) -> Option<Network> {
         let mut random = test_random(3);
         let cases: Vec<Vec<Pose>> = (0..30).map(|_| column(&mut random, 8.0)).collect();
         let poses: Vec<Vec<Option<Pose>>> =
-            (0..3).map(|s| cases.iter().map(|c| Some(c[s])).collect()).collect();
+            (0..structures).map(|s| cases.iter().map(|c| Some(c[s])).collect()).collect();
         let middles = vec![PointLps::new(0.0, 0.0, 0.0); 30];
-        let priors: Vec<Prior> = (0..3)
+        let priors: Vec<Prior> = (0..structures)
             .map(|s| {
                 Prior::new(
                     &cases.iter().map(|c| c[s]).collect::<Vec<_>>(),
@@ -200,13 +213,14 @@ mod tests {
                 )
             })
             .collect();
-        Network::train(&poses, &middles, &priors.iter().collect::<Vec<_>>(), places).unwrap()
+        Network::train(&poses, &middles, &priors.iter().collect::<Vec<_>>(), places)
     }
 
     fn candidates(list: &[(Pose, f64)]) -> Hypotheses {
         Hypotheses {
             poses: list.iter().map(|l| l.0).collect(),
             log_odds: list.iter().map(|l| l.1).collect(),
+            surroundings: Vec::new(),
         }
     }
 
@@ -256,6 +270,28 @@ mod tests {
             let choices = trained(places).choose(&found, PointLps::new(0.0, 0.0, 0.0));
             assert!(choices.iter().all(|c| c.index == expected), "{choices:?}");
         }
+    }
+
+    #[test]
+    fn one_alone_is_told_from_look_alikes_by_its_place() {
+        assert!(learned(1, false).is_none());
+        let network = learned(1, true).unwrap();
+        assert!(network.is_valid(1) && network.arcs.is_empty());
+        let alike =
+            [(pose(0.0, 0.0, 35.0), 4.0), (pose(0.0, 0.0, 0.0), 3.5), (pose(0.0, 1.0, 0.0), 3.4)];
+        let chosen = network.choose(&[candidates(&alike)], PointLps::new(0.0, 0.0, 0.0))[0];
+        // Half a unit less by the detector, and up to 4 more by the place.
+        assert!(chosen.index == 1 && (2.0..3.5).contains(&chosen.lead), "{chosen:?}");
+        assert_eq!(chosen.support, 0.0);
+        // Where the image is cut so that the place tells nothing, the choice is left in doubt.
+        let chosen = network.choose(&[candidates(&alike)], PointLps::new(300.0, 0.0, 0.0))[0];
+        assert!(chosen.index == 0 && (chosen.lead - 0.5).abs() < 1e-9, "{chosen:?}");
+        // Nobody says more.
+        assert!(network.proposals(&[candidates(&alike)])[0].is_empty());
+        let error = PoseError { center_mm: [1.0; 3], angle_rad: [0.1; 3] };
+        let measured = Measured { pose: alike[0].0, error };
+        let fused = network.fused(&[Some(measured)])[0].unwrap();
+        assert!(fused.center.distance_mm(&alike[0].0.center) < 1e-12);
     }
 
     /// All combinations are the oracle of the dynamic programming.

@@ -35,7 +35,8 @@ pub struct Arc {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Network {
-    /// Edges of a tree, from the root outwards; the first one starts at the root.
+    /// Edges of a tree, from the root outwards; the first one starts at the root. None where a
+    /// structure is alone.
     pub arcs: Vec<Arc>,
     /// By structure; none where it may lie anywhere.
     pub center_priors: Vec<Option<CenterPrior>>,
@@ -45,7 +46,8 @@ pub struct Network {
 
 impl Network {
     /// Learns from the poses of each structure by case (`poses[structure][case]`) and the middles
-    /// of the cases' images. `None` with fewer than two structures, or where no arc can be learned.
+    /// of the cases' images. A single structure has no arcs, but its place in the image tells it from
+    /// look-alikes. `None` where neither an arc nor a place can be learned.
     pub(crate) fn train(
         poses: &[Vec<Option<Pose>>],
         middles: &[PointLps],
@@ -81,14 +83,12 @@ impl Network {
             inside.push(arc.to);
             arcs.push(arc.clone());
         }
-        if arcs.is_empty() {
+        let center_priors = center_priors(poses, middles, priors, use_center_priors);
+        if arcs.is_empty() && center_priors.iter().all(Option::is_none) {
             return None;
         }
-        Some(Self {
-            arcs,
-            center_priors: center_priors(poses, middles, priors, use_center_priors),
-            sizes_mm: priors.iter().map(|p| p.mean_size_mm).collect(),
-        })
+        let sizes_mm = priors.iter().map(|p| p.mean_size_mm).collect();
+        Some(Self { arcs, center_priors, sizes_mm })
     }
 
     /// Where the best few candidates of each structure's neighbours expect it.

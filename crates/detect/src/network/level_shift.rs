@@ -6,6 +6,9 @@
 //! shifted along it by up to [`SHIFTS`] places, and a linear classifier of coarse context about the
 //! chain's ends and middle says which of the shifts looks like the training cases. Where even the
 //! best does not, the answer is doubtful.
+//!
+//! A structure whose neighbours nobody annotated is a chain of one: it is tested at each place where
+//! its search ended (`alone.rs`).
 
 use crate::DetectError;
 use crate::network::graph::{BROKEN, Network};
@@ -34,7 +37,7 @@ const RAW: f64 = 16.0;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LevelShiftSpec {
-    /// Indices of the structures, from one end of the chain to the other.
+    /// Indices of the structures, from one end of the chain to the other; the only one of a model.
     pub members: Vec<usize>,
     /// Context about a structure; extents are multiples of D.
     pub patch: Patch,
@@ -143,9 +146,11 @@ pub(crate) fn ladder<B: Backend>(
 
 impl LevelShiftSpec {
     /// The members that are looked at: both ends and the middle.
-    fn views(&self) -> [usize; 3] {
+    fn views(&self) -> Vec<usize> {
         let last = self.members.len() - 1;
-        [0, last / 2, last]
+        let mut views = vec![0, last / 2, last];
+        views.dedup();
+        views
     }
 
     /// Values a chain.
@@ -160,11 +165,10 @@ impl LevelShiftSpec {
         rungs: &[Pose],
         first: usize,
     ) -> impl Iterator<Item = PoseSite> {
-        let at = |view: usize| PoseSite {
-            image,
-            pose: Pose { size_mm: [self.scale_mm; 3], ..rungs[first + view] },
-        };
-        self.views().map(at).into_iter()
+        let size_mm = [self.scale_mm; 3];
+        let at =
+            move |view: usize| PoseSite { image, pose: Pose { size_mm, ..rungs[first + view] } };
+        self.views().into_iter().map(at)
     }
 
     /// What is seen there, chain after chain.
@@ -185,16 +189,22 @@ impl LevelShiftSpec {
 }
 
 impl LevelShiftTest {
-    /// Log-odds that the names are right where the chain starts at each place of a ladder, from 0
-    /// to twice [`SHIFTS`].
+    /// Whether it is of a structure that is alone.
+    pub(crate) fn is_of_one(&self) -> bool {
+        self.spec.members.len() == 1
+    }
+
+    /// Log-odds that the names are right where the chain starts at each place of a ladder, as far as
+    /// it fits in.
     pub(crate) fn log_odds<B: Backend>(
         &self,
         backend: &B,
         image: &B::Image,
         rungs: &[Pose],
     ) -> Result<Vec<f64>, DetectError> {
+        let places = 0..=rungs.len() - self.spec.members.len();
         let sites: Vec<PoseSite> =
-            (0..=2 * SHIFTS).flat_map(|first| self.spec.sites(0, rungs, first)).collect();
+            places.flat_map(|first| self.spec.sites(0, rungs, first)).collect();
         let seen = self.spec.see(backend, &[image], &sites)?;
         Ok(seen
             .chunks_exact(self.spec.len())
@@ -207,7 +217,8 @@ impl LevelShiftTest {
     pub(crate) fn is_valid(&self, structures: usize, volumes: usize) -> bool {
         let LevelShiftSpec { members, patch, scale_mm, calibration, .. } = &self.spec;
         let mut seen = vec![false; structures];
-        members.len() >= FEWEST
+        (members.len() >= FEWEST || structures == 1)
+            && !members.is_empty()
             && members.iter().all(|&s| s < structures && !std::mem::replace(&mut seen[s], true))
             && patch.levels.iter().all(|&l| usize::from(l) < volumes)
             && *scale_mm > 0.0

@@ -19,7 +19,7 @@ use pbt_volume::Pose;
 /// Context: a cube of this edge, in D, with so many points along it: what lies beyond the chain is
 /// seen, at a third of D.
 const EXTENT: f64 = 3.6;
-const POINTS: u8 = 13;
+pub(super) const POINTS: u8 = 13;
 
 /// Ridge penalty: contexts differ far more from case to case than they say about levels. By
 /// cross-validation among the training spines: the log loss of the level falls as the penalty does,
@@ -28,14 +28,14 @@ const RIDGE: f64 = 0.5;
 
 /// Jittered copies of each shifted chain, shared with the copies of a case; the right one has as
 /// many as all shifted ones together.
-const COPIES: usize = 8;
+pub(super) const COPIES: usize = 8;
 
 /// Jitter of 0.4 of this as standard deviation: what the refinement leaves on cases that it has not
 /// seen.
-const JITTER: Reach = Reach { angle_rad: 0.17, center_mm: 0.12, log_size: 0.0 };
+pub(super) const JITTER: Reach = Reach { angle_rad: 0.17, center_mm: 0.12, log_size: 0.0 };
 
 /// Fewest cases with all members of a chain.
-const FEWEST_CASES: usize = 6;
+pub(super) const FEWEST_CASES: usize = 6;
 
 /// What the test needs of the detector of a chain's first member; the others have the same.
 pub(crate) struct ChainDetector<'a> {
@@ -121,20 +121,8 @@ struct Chain<'a, B: Backend> {
 }
 
 impl<B: Backend> Chain<'_, B> {
-    fn train(&self, mut spec: LevelShiftSpec, seeds: Seeds) -> Result<LevelShiftTest, DetectError> {
-        let samples = self.draw(&spec, seeds)?;
-        let folds = Folds::new(self.subjects.count());
-        let held_out: Vec<(f64, bool)> = (0..folds.count())
-            .flat_map(|fold| {
-                let is_out = |case: usize| folds.holds_out(fold, self.subjects.subject(case));
-                let map = samples.fit(&spec, |case| !is_out(case));
-                let judged = samples.of(&spec, is_out);
-                judged.map(|(values, right)| (raw(&map, values), right)).collect::<Vec<_>>()
-            })
-            .collect();
-        spec.calibration = Calibration::fit(&held_out);
-        let map = samples.fit(&spec, |_| true);
-        Ok(LevelShiftTest { spec, map })
+    fn train(&self, spec: LevelShiftSpec, seeds: Seeds) -> Result<LevelShiftTest, DetectError> {
+        Ok(self.draw(&spec, seeds)?.learn(spec, &self.subjects))
     }
 
     fn draw(&self, spec: &LevelShiftSpec, seeds: Seeds) -> Result<Samples, DetectError> {
@@ -162,14 +150,31 @@ impl<B: Backend> Chain<'_, B> {
     }
 }
 
-/// What a chain looks like with right and with shifted names, case after case.
-struct Samples {
-    seen: Vec<i16>,
-    right: Vec<bool>,
-    cases: Vec<usize>,
+/// What a chain looks like with right and with wrong names, case after case.
+#[derive(Default)]
+pub(super) struct Samples {
+    pub(super) seen: Vec<i16>,
+    pub(super) right: Vec<bool>,
+    pub(super) cases: Vec<usize>,
 }
 
 impl Samples {
+    /// The test, calibrated on cases of other subjects than those that it is learned from.
+    pub(super) fn learn(&self, mut spec: LevelShiftSpec, subjects: &Subjects) -> LevelShiftTest {
+        let folds = Folds::new(subjects.count());
+        let held_out: Vec<(f64, bool)> = (0..folds.count())
+            .flat_map(|fold| {
+                let is_out = |case: usize| folds.holds_out(fold, subjects.subject(case));
+                let map = self.fit(&spec, |case| !is_out(case));
+                let judged = self.of(&spec, is_out);
+                judged.map(|(values, right)| (raw(&map, values), right)).collect::<Vec<_>>()
+            })
+            .collect();
+        spec.calibration = Calibration::fit(&held_out);
+        let map = self.fit(&spec, |_| true);
+        LevelShiftTest { spec, map }
+    }
+
     /// The samples of some of the cases, each with whether its names are right.
     fn of<'a>(
         &'a self,

@@ -20,6 +20,7 @@ use crate::masks;
 use crate::masks::held_out::HeldOutPose;
 use crate::memory_need::stored_levels;
 use crate::model::{Model, Provenance, StructureModel};
+use crate::network::alone::{Aids, best_aids, place_loss};
 use crate::refine::refinement::Refinement;
 use crate::side_by_side;
 use pbt_evaluate::{
@@ -44,6 +45,8 @@ pub(super) struct HeldOutDetections {
     far: Vec<Far>,
     /// By structure.
     loose_ends: Vec<bool>,
+    /// What helps a structure that is alone.
+    pub(super) aids: Aids,
     /// Of stages that make held-out cases worse.
     pub(super) warnings: Vec<String>,
 }
@@ -103,9 +106,9 @@ pub(super) fn held_out_detections<B: Backend + LabelBackend, D: TrainingData>(
         done.lock().unwrap_or_else(PoisonError::into_inner)[part] = 1.0;
         Ok::<Model, D::Error>(model)
     })?;
-    for (part, model) in models.iter().enumerate() {
+    let answers = |part: usize, model: &Model| {
         let cases = of_part(part, true);
-        let answers = side_by_side::each(cases.len(), side_by_side, |n| {
+        side_by_side::each(cases.len(), side_by_side, |n| {
             if observer.interrupted() {
                 return Err(DetectError::Interrupted.into());
             }
@@ -115,8 +118,28 @@ pub(super) fn held_out_detections<B: Backend + LabelBackend, D: TrainingData>(
                 None => model.detect(backend, &channels)?.detections,
             };
             Ok::<_, D::Error>((detections, channels[0].geometry().spacing_mm()))
-        })?;
-        for (case, (detections, spacing_mm)) in cases.into_iter().zip(answers) {
+        })
+    };
+    let aids = if models.iter().any(Model::has_aids) {
+        let truth = |case: usize| structures[0].1.iter().find(|(c, _)| *c == case).map(|a| &a.1);
+        let loss = |aids: Aids| {
+            let mut losses = Vec::new();
+            for (part, model) in models.iter().enumerate() {
+                let answers = answers(part, &model.clone().with_aids(aids))?;
+                for (case, (detections, _)) in of_part(part, true).into_iter().zip(&answers) {
+                    losses.extend(truth(case).map(|truth| place_loss(&detections[0], truth)));
+                }
+            }
+            Ok::<f64, D::Error>(losses.iter().sum::<f64>() / losses.len().max(1) as f64)
+        };
+        best_aids(loss)?
+    } else {
+        Aids::default()
+    };
+    let models = models.into_iter().map(|model| model.with_aids(aids));
+    for (part, model) in models.enumerate() {
+        let cases = of_part(part, true);
+        for (case, (detections, spacing_mm)) in cases.into_iter().zip(answers(part, &model)?) {
             if model.of_instances().is_some() {
                 let (_, annotated) = &structures[0];
                 let truths: Vec<Pose> =
@@ -162,7 +185,7 @@ pub(super) fn held_out_detections<B: Backend + LabelBackend, D: TrainingData>(
     let warnings = warnings
         .flat_map(|((name, _), stages)| stages.warnings(name, structures.len() == 1))
         .collect();
-    Ok(HeldOutDetections { boxes: found, without, poses, truths, far, loose_ends, warnings })
+    Ok(HeldOutDetections { boxes: found, without, poses, truths, far, loose_ends, aids, warnings })
 }
 
 impl HeldOutDetections {

@@ -7,6 +7,10 @@ use std::fmt::Write;
 /// The tree of structures, indented, with the distance of each from the one above it and how much
 /// that varies.
 pub(super) fn text(model: &Model, network: &Network) -> String {
+    if network.arcs.is_empty() {
+        let about = if model.level_shifts.is_empty() { "" } else { ", and what lies about it" };
+        return format!("where it lies in the image counts{about}\n");
+    }
     let mut text = String::new();
     // Writing to a String cannot fail.
     let _ = writeln!(text, "network");

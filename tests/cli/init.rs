@@ -351,7 +351,7 @@ fn where_there_is_nothing_that_is_said() {
 #[test]
 fn who_trains_on_or_validates_a_mere_folder_is_sent_to_init() {
     let folder = scratch();
-    for n in 0..3 {
+    for n in 1..4 {
         copy_image(n, &folder.path().join(format!("images/c{n}.nii.gz")));
         write_mask(&folder.path().join(format!("labels/c{n}.nii.gz")), n, 1.0, 1);
     }

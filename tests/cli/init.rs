@@ -347,3 +347,80 @@ fn where_there_is_nothing_that_is_said() {
     let outcome = init(folder.path(), &[]).exits_with(0);
     assert!(outcome.stdout.contains("c1_seg.nii.gz: "), "{}", outcome.stdout);
 }
+
+#[test]
+fn who_trains_on_or_validates_a_mere_folder_is_sent_to_init() {
+    let folder = scratch();
+    for n in 1..4 {
+        copy_image(n, &folder.path().join(format!("images/c{n}.nii.gz")));
+        write_mask(&folder.path().join(format!("labels/c{n}.nii.gz")), n, 1.0, 1);
+    }
+    let advice = format!("`pbt init {}` makes", text(folder.path()));
+    let line = pbt(["train", "-i", text(folder.path()), "-o", text(&folder.path().join("m.pbt"))])
+        .exits_with(4)
+        .error_line()
+        .to_owned();
+    assert!(line.contains("folder: holds no dataset.json (") && line.contains(&advice), "{line}");
+    let said = pbt(["validate", text(folder.path())]).exits_with(0).stdout;
+    assert!(said.contains("3 of 6 images are masks of others") && said.contains(&advice), "{said}");
+    assert_eq!(said.matches("warning: ").count(), 1, "{said}");
+    init(folder.path(), &[]).exits_with(0);
+    sound(&folder.path().join("dataset.json"));
+}
+
+#[test]
+fn some_of_many_values_or_masks_are_taken() {
+    let folder = scratch();
+    for n in 0..3 {
+        copy_image(n, &folder.path().join(format!("images/c{n}.nii.gz")));
+        let path = folder.path().join(format!("labels/c{n}.nii.gz"));
+        write_mask(&path, n, 1.0, 1);
+        let outer = pbt_io::read_labels(&path).unwrap();
+        write_mask(&path, n, 0.6, 1);
+        let inner = pbt_io::read_labels(&path).unwrap();
+        let both = outer.data().iter().zip(inner.data()).map(|(o, i)| 3 * o + 4 * i).collect();
+        let labels = Volume::new(outer.geometry().clone(), both);
+        RegionMap { labels, regions: vec![("x".to_owned(), 1)] }.write_labels(&path).unwrap();
+    }
+    let file = folder.path().join("dataset.json");
+    let names = |dataset: &Value| dataset["structures"].as_array().unwrap().len();
+    init(folder.path(), &[]).exits_with(0);
+    assert_eq!(names(&sound(&file)), 2);
+    for only in ["7", "core"] {
+        let said =
+            init(folder.path(), &["--force", "--label", "7=core", "--only", only]).exits_with(0);
+        assert!(
+            said.stdout.contains("1 structures that --only does not name: label_3"),
+            "{}",
+            said.stdout
+        );
+        let dataset = sound(&file);
+        assert_eq!((names(&dataset), &dataset["labels"]), (1, &json!({ "7": "core" })));
+    }
+    let before = std::fs::read(&file).unwrap();
+    for (only, parts) in [
+        ("8", "--only: `8` is no name of a structure and no value of a label map here"),
+        ("label_4", "did you mean `label_3`? (there are label_3, label_7)"),
+    ] {
+        let refused = init(folder.path(), &["--force", "--only", only]).exits_with(4);
+        assert!(refused.error_line().contains(parts), "{}", refused.stderr);
+    }
+    assert_eq!(std::fs::read(&file).unwrap(), before);
+    trains(&file, &folder.path().join("m.pbt"));
+
+    // A mask that is left out takes no voxels from one that holds it.
+    let folder = scratch();
+    for n in 0..3 {
+        let at = |name: &str| folder.path().join(format!("s{n}/{name}"));
+        copy_image(n, &at("ct.nii.gz"));
+        write_mask(&at("segmentations/organ.nii.gz"), n, 1.0, 1);
+        write_mask(&at("segmentations/cyst.nii.gz"), n, 0.5, 1);
+    }
+    init(folder.path(), &["--only", "organ"]).exits_with(0);
+    let dataset = sound(&folder.path().join("dataset.json"));
+    let labels = folder.path().join(dataset["cases"][0]["labels"].as_str().unwrap());
+    let whole = folder.path().join("s0/segmentations/organ.nii.gz");
+    let count =
+        |path: &Path| pbt_io::read_labels(path).unwrap().data().iter().filter(|v| **v != 0).count();
+    assert_eq!(count(&labels), count(&whole));
+}

@@ -55,6 +55,7 @@ pub use landmarks::stage::{
 pub use masks::frame::FrameGrid;
 pub use masks::labelling::LabelFound;
 pub use masks::landmarks::LabelledLandmark;
+pub use masks::need::MaskNeed;
 pub use masks::places::{Place, Way};
 pub use masks::quality::Quality;
 pub use masks::rounds::{MaskRound, Refit};
@@ -80,6 +81,7 @@ pub use segment::labelling::{FoundRegion, LabelOutput, Labelling};
 pub use segment::probability::LabelProbability;
 pub use segment::region_forest::RegionForest;
 pub use segment::training::train_regions;
+pub use side_by_side::at_a_time;
 pub use stages::classifier::{FamilyClassifier, HaarClassifier, PoseClassifier};
 pub use stages::orientation::{OrientationSpec, OrientationStage};
 pub use stages::platt_scaling::Calibration;

@@ -9,6 +9,11 @@ const MANY_THREADS: usize = 8;
 /// Parts at a time, each of which takes memory of its own.
 const AT_A_TIME: usize = 4;
 
+/// How many of so many parts go on at a time.
+pub fn at_a_time(parts: usize, threads: usize) -> usize {
+    if threads >= MANY_THREADS { parts.min(AT_A_TIME) } else { parts.min(1) }
+}
+
 /// Whether there are threads enough to do parts side by side.
 pub(crate) fn pays() -> bool {
     rayon::current_num_threads() >= MANY_THREADS

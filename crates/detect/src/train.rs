@@ -86,11 +86,8 @@ pub fn train<B: Backend + LabelBackend + LabelBooster, D: TrainingData>(
         Some(bytes) => crate::model::checkpoint::finished_stages(bytes, &provenance)?,
         None => Vec::new(),
     };
-    let until = match (config.certainty.measured, masks::training::is_wanted(data, config)) {
-        (true, _) => BEFORE,
-        (false, true) => BEFORE_MASKS,
-        (false, false) => 1.0,
-    };
+    let before_masks = if masks::training::is_wanted(data, config) { BEFORE_MASKS } else { 1.0 };
+    let until = if config.certainty.measured { BEFORE } else { 1.0 } * before_masks;
     let first = First { outer: observer, until };
     let mut trained = match copies {
         0 => train_on(backend, (data, &pyramids), provenance, checkpoints, &first, None)?,

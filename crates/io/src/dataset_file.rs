@@ -2,6 +2,7 @@
 
 use crate::dataset::{Dataset, Modality, SCHEMA};
 use crate::dataset_cases::{Around, cases, kept, optional_text};
+use crate::from_folder::holds_no_image;
 use crate::json::{Node, parse};
 use crate::landmark_rules_file::add_rules;
 use crate::{IoError, bids, is_dicom_path, is_image_path, names, nnunet};
@@ -42,12 +43,7 @@ impl Dataset {
         let path = match Self::file_in(path) {
             Some(file) => file,
             None if path.is_dir() => {
-                return Err(IoError::input(
-                    path,
-                    "folder",
-                    "holds no dataset.json",
-                    "give the folder of a data set, or make one of its images with `pbt init`",
-                ));
+                return Err(no_dataset_in(path));
             }
             None if path.is_file() && (is_image_path(path) || is_dicom_path(path)) => {
                 return Err(IoError::input(
@@ -136,6 +132,19 @@ impl Dataset {
             .into_iter()
             .find(|file| file.is_file())
     }
+}
+
+/// A folder without `dataset.json`: `pbt init` makes one, where there is something to make it of.
+fn no_dataset_in(folder: &Path) -> IoError {
+    if holds_no_image(folder) {
+        let problem = "holds neither dataset.json nor images";
+        return IoError::input(folder, "folder", problem, "give the folder of a data set");
+    }
+    let advice = format!(
+        "`pbt init {}` makes one of images with label maps or annotations",
+        folder.display()
+    );
+    IoError::input(folder, "folder", "holds no dataset.json", advice)
 }
 
 /// Whether the schema is ours; of a file that `is_ours` by its other keys the error says what to write.
@@ -378,12 +387,12 @@ mod tests {
             assert_eq!(error.field(), field, "{error}");
         }
         let folder = tempfile::tempdir().unwrap();
-        assert!(
-            Dataset::load(folder.path())
-                .unwrap_err()
-                .to_string()
-                .contains("folder: holds no dataset.json (give the folder of a data set, or make")
-        );
+        let fault = || Dataset::load(folder.path()).unwrap_err().to_string();
+        assert!(fault().contains("folder: holds neither dataset.json nor images (give"));
+        std::fs::write(folder.path().join("a.nii"), "").unwrap();
+        let what =
+            format!("folder: holds no dataset.json (`pbt init {}` makes", folder.path().display());
+        assert!(fault().contains(&what), "{}", fault());
     }
 
     #[test]

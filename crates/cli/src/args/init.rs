@@ -9,6 +9,7 @@ use std::path::PathBuf;
   pbt init my_scans && pbt validate my_scans && pbt train -i my_scans -o my_scans.pbt
   pbt init my_scans --modality MR --structure liver
   pbt init my_scans -o liver.json --label 1=liver --label 2=spleen
+  pbt init my_scans --only liver --only 7
 
 Files belong together by their names. For scan.nii.gz these are found: scan_seg.nii.gz (also _mask, _label, .seg.nrrd), labels/scan.nii.gz beside \
 images/scan.nii.gz, scan_liver_mask.nii.gz (one mask a structure), scan.mrk.json or scan.csv with boxes or points; and one folder a scan, as in \
@@ -36,6 +37,9 @@ pub struct Init {
     /// Name of a label value (may be given several times; values of one name are one structure)
     #[arg(long, value_name = "VALUE=NAME", value_parser = label)]
     pub label: Vec<(u16, String)>,
+    /// Structure to take, by name or by value of label maps; others are left out (may be given several times)
+    #[arg(long, value_name = "NAME|VALUE")]
+    pub only: Vec<String>,
     /// Coordinates of tables that do not say it: LPS (DICOM, ITK) or RAS (NIfTI)
     #[arg(long, value_name = "LPS|RAS", value_parser = ["LPS", "RAS"], ignore_case = true)]
     pub space: Option<String>,

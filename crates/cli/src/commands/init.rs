@@ -29,6 +29,7 @@ pub(super) fn run(args: &Init, global: &Global) -> Result<ExitCode, Failure> {
         modality: args.modality.as_deref().map(modality),
         structure: args.structure.clone(),
         labels: args.label.iter().cloned().collect(),
+        only: args.only.clone(),
         space: args.space.as_ref().map(|space| space.to_ascii_uppercase()),
     };
     let made = dataset_from_folder(&args.folder, &output, &options)?;

@@ -135,7 +135,7 @@ fn examine(path: &Path, options: &ReadOptions) -> Result<Examination, Failure> {
         let below = images_below(path)?;
         return Ok(match &below[..] {
             [only] if only.path == path => folder::examine_file(path, options),
-            _ => folder::examine_folder(&below),
+            _ => folder::examine_folder(path, &below),
         });
     }
     Ok(if name.ends_with(".mrk.json") {

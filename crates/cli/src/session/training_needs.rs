@@ -3,7 +3,7 @@
 //! The constants were fitted to the trainings in docs/how-to/train-on-your-data.md (How long it takes); the ranges
 //! hold all of them.
 
-use pbt_detect::{TrainConfig, TrainingData, grid_demands, is_held};
+use pbt_detect::{MaskNeed, TrainConfig, TrainingData, at_a_time, grid_demands, is_held};
 use pbt_volume::{Pose, room_for_tables};
 
 /// CPU seconds of one chain for a box with eight cases.
@@ -18,9 +18,9 @@ fn by_cases(cases: f64) -> f64 {
 /// CPU seconds of a landmark, in units of those of a box.
 const LANDMARK: f64 = 0.05;
 
-/// CPU seconds for the masks of a box, and for each voxel of all boxes, which are labelled.
-const MASK_SECONDS: f64 = 40.0;
-const MASK_VOXEL_SECONDS: f64 = 6e-6;
+/// CPU seconds of masks for a sample that trees learn from, and for a voxel of a frame, which is labelled.
+const MASK_SAMPLE_SECONDS: f64 = 2e-4;
+const FRAME_VOXEL_SECONDS: f64 = 2e-6;
 
 /// CPU seconds of a chain for a voxel of the working grids, which are searched: of large images most of it.
 const VOXEL_SECONDS: f64 = 2e-8;
@@ -43,8 +43,14 @@ fn speed(threads: usize) -> f64 {
 const SECONDS_RANGE: [f64; 2] = [0.5, 2.0];
 const MEMORY_RANGE: [f64; 2] = [0.5, 2.2];
 
-/// Bytes that every training takes.
-const BASE_BYTES: f64 = 3.5e8;
+/// Bytes that every training takes, and beside them each chain.
+const BASE_BYTES: f64 = 1e8;
+const CHAIN_BYTES: f64 = 2.5e8;
+
+/// Parts without held-out cases, and where they are trained side by side, how much of what the whole
+/// training holds each of them does.
+const PARTS: usize = 3;
+const PART_SHARE: f64 = 0.5;
 
 /// Bytes of a voxel of the working grid, with all levels of its pyramid; and where the finest are in a
 /// file.
@@ -80,27 +86,29 @@ impl TrainingNeeds {
             chains += TRIAL_CHAINS;
         }
         let copies = config.augmentation.copies.unwrap_or(0) as f64;
-        let (mut seconds, mut landmarks) = (0.0, 0);
+        let channels = list.channels.len().max(1);
+        let finest_mm =
+            |case| list.geometry(case).spacing_mm().into_iter().fold(f64::INFINITY, f64::min);
+        let (mut seconds, mut landmarks, mut mask_seconds) = (0.0, 0, 0.0);
+        let mut masks: Vec<usize> = Vec::new();
         for (name, annotated) in data.structures() {
             let cases = annotated.len() as f64;
             let points = data.landmarks(&name).len();
             landmarks += points;
             let of_box = (1.0 + LANDMARK * points as f64) * by_cases(cases * (1.0 + copies));
             seconds += CHAIN_SECONDS * quick * chains * of_box;
-            if config.segmentation.trained
-                && annotated.iter().any(|&(case, _)| data.has_classes(case))
-            {
-                let voxels = |(case, pose): &(usize, Pose)| {
-                    let spacing = list.geometry(*case).spacing_mm();
-                    let edge = spacing.into_iter().fold(f64::INFINITY, f64::min);
-                    pose.size_mm.iter().map(|mm| mm / edge).product::<f64>()
-                };
-                let voxels: f64 = annotated.iter().map(voxels).sum();
-                seconds += MASK_SECONDS * by_cases(cases) + MASK_VOXEL_SECONDS * voxels;
+            if config.segmentation.trained {
+                let labelled = annotated.iter().filter(|&&(case, _)| data.has_classes(case));
+                let boxes: Vec<(f64, Pose)> =
+                    labelled.map(|&(case, pose)| (finest_mm(case), pose)).collect();
+                let need = MaskNeed::new(&boxes, &config.segmentation, (channels, threads));
+                mask_seconds += MASK_SAMPLE_SECONDS * need.samples as f64
+                    + FRAME_VOXEL_SECONDS * need.frame_voxels as f64;
+                masks.push(need.bytes);
             }
         }
         // Each channel of an image is sampled, and has a pyramid.
-        let channels = list.channels.len().max(1) as f64;
+        let channels = channels as f64;
         // One working grid serves look-alikes; landmarks are sought on the image's own.
         let finest = demands.iter().map(|demand| demand.spacing_mm).fold(f64::INFINITY, f64::min);
         let of_case = |case: usize| {
@@ -112,14 +120,24 @@ impl TrainingNeeds {
         let voxels: f64 = (0..list.len()).map(|case| of_case(case)[1]).sum();
         let read = |case| (0..2).map(|n| READ_BYTES[n] * of_case(case)[n]).sum::<f64>();
         let read = (0..list.len()).map(read).fold(0.0, f64::max) * channels;
-        let seconds = (seconds + VOXEL_SECONDS * chains * voxels) * channels;
+        let seconds = (seconds + mask_seconds + VOXEL_SECONDS * chains * voxels) * channels;
         let voxels = voxels * channels * (1.0 + copies);
-        let bytes = match is_held((2.0 * voxels) as u64) {
+        let held = is_held((2.0 * voxels) as u64);
+        let bytes = match held {
             true => VOXEL_BYTES * voxels,
             // Tables that can be made again are given up where there is no room.
             false => STORED_VOXEL_BYTES * voxels + read.max(room_for_tables() as f64),
         };
-        let bytes = BASE_BYTES + bytes;
+        // Images in files are too large for trainings side by side.
+        let parts = at_a_time(PARTS, threads);
+        let parts = match config.certainty.measured && held && parts > 1 {
+            true => PART_SHARE * VOXEL_BYTES * voxels * parts as f64,
+            false => 0.0,
+        };
+        masks.sort_unstable_by(|a, b| b.cmp(a));
+        let masks: usize = masks[..at_a_time(masks.len(), threads)].iter().sum();
+        // One comes after the other.
+        let bytes = BASE_BYTES + bytes + (CHAIN_BYTES + parts).max(masks as f64);
         Some(Self {
             seconds: SECONDS_RANGE.map(|factor| factor * seconds / speed(threads)),
             memory_bytes: MEMORY_RANGE.map(|factor| factor * bytes),

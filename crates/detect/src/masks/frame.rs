@@ -18,6 +18,9 @@ const FINER: f64 = 0.7;
 /// Fewest voxels along an edge.
 const FEWEST: f64 = 6.0;
 
+/// Fewest voxels of an image across a box; coarser images are interpolated.
+const ACROSS: f64 = 16.0;
+
 /// A grid that is laid about boxes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -29,6 +32,21 @@ pub struct FrameGrid {
 }
 
 impl FrameGrid {
+    /// For boxes in images with these finest spacings, mm: their mean size, and the middle voxel.
+    ///
+    /// # Panics
+    /// When there is no box: a programming error.
+    pub(crate) fn of_boxes(boxes: &[(f64, Pose)]) -> Self {
+        let mean = |a: usize| {
+            let sum: f64 = boxes.iter().map(|(_, pose)| libm::log(pose.size_mm[a])).sum();
+            libm::exp(sum / boxes.len() as f64)
+        };
+        let edge = |&(finest, pose): &(f64, Pose)| finest.min(pose.mean_size_mm() / ACROSS);
+        let mut edges: Vec<f64> = boxes.iter().map(edge).collect();
+        edges.sort_by(f64::total_cmp);
+        Self::new([0, 1, 2].map(mean), edges[edges.len() / 2])
+    }
+
     /// For boxes of this mean size in images with voxels of this edge.
     pub(crate) fn new(mean_size_mm: [f64; 3], image_voxel_mm: f64) -> Self {
         let volume: f64 = mean_size_mm.iter().map(|mm| mm * REACH).product();

@@ -14,6 +14,7 @@ pub(crate) mod labelling;
 pub(crate) mod landmarks;
 pub(crate) mod mean_shapes;
 pub(crate) mod moments;
+pub(crate) mod need;
 pub(crate) mod overlap;
 pub(crate) mod places;
 pub(crate) mod prior;

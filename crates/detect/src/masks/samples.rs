@@ -59,11 +59,16 @@ impl Instance {
     }
 }
 
+/// Frames of each of so many boxes.
+pub(crate) fn frames_of_a_box(boxes: usize) -> usize {
+    FRAMES.div_ceil(boxes.max(1)).clamp(FEWEST_OF_A_BOX, MOST_OF_A_BOX)
+}
+
 /// Frames to learn from, as wrong as detection makes them: for each box where it was found, then
 /// where it would be with errors like those of the boxes.
 pub(crate) fn frames(instances: &[Instance], random: &mut Random) -> Vec<(usize, Pose)> {
     let errors: Vec<Step> = instances.iter().filter_map(Instance::error).collect();
-    let each = FRAMES.div_ceil(instances.len().max(1)).clamp(FEWEST_OF_A_BOX, MOST_OF_A_BOX);
+    let each = frames_of_a_box(instances.len());
     let mut frames = Vec::new();
     for (n, instance) in instances.iter().enumerate() {
         let own = instance.found_near();

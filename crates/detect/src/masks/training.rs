@@ -47,9 +47,6 @@ const FEWEST_BOXES: usize = 4;
 const FEWEST_SUBJECTS: usize = 6;
 const ENOUGH_SUBJECTS: usize = 20;
 
-/// Fewest voxels of a grid across a box: coarser images are interpolated.
-const ACROSS: f64 = 16.0;
-
 /// Boxes of features lie up to so far from the voxel, and are so long, voxels.
 const RADIUS: f64 = 8.0;
 const EDGE: f64 = 6.0;
@@ -91,12 +88,12 @@ pub(crate) fn train<B: LabelBackend + LabelBooster, D: TrainingData>(
     let structures = data.structures();
     let labels = labels_of(data, &structures)?;
     let groups = groups(data, &structures, &labels)?;
-    let trained = AtomicUsize::new(0);
+    let progress =
+        Progress { observer, begun, rounds: 2 * groups.len(), done: AtomicUsize::new(0) };
     let parts = side_by_side::each(groups.len(), side_by_side::pays(), |n| {
         let members = &groups[n];
         let first = members[0];
-        let done = trained.load(Ordering::Relaxed) as f64 / groups.len() as f64;
-        observer.stage(&structures[first].0, "masks", begun + (1.0 - begun) * done);
+        progress.tell(&structures[first].0, "masks");
         let group = Group {
             data,
             model,
@@ -116,10 +113,10 @@ pub(crate) fn train<B: LabelBackend + LabelBooster, D: TrainingData>(
             instances: &instances,
             folds: Folds::new(1 + instances.iter().map(|i| i.subject).max().unwrap_or(0)),
             seeds: Seeds::of_structure(model.provenance.seed, first),
-            observer,
+            progress: &progress,
         };
         training.run(&mut part)?;
-        trained.fetch_add(1, Ordering::Relaxed);
+        progress.round_is_done();
         Ok::<TrainedMasks, D::Error>(part)
     })?;
     Ok(parts.into_iter().fold(TrainedMasks::default(), |mut all, part| {
@@ -138,7 +135,28 @@ struct Training<'a, B, D> {
     instances: &'a [Instance],
     folds: Folds,
     seeds: Seeds,
+    progress: &'a Progress<'a>,
+}
+
+/// How far the masks of all groups are.
+struct Progress<'a> {
     observer: &'a dyn Observer,
+    /// Share of the whole training that lies before the masks.
+    begun: f64,
+    /// Rounds of all groups, and how many of them are done.
+    rounds: usize,
+    done: AtomicUsize,
+}
+
+impl Progress<'_> {
+    fn tell(&self, structure: &str, stage: &str) {
+        let done = self.done.load(Ordering::Relaxed) as f64 / self.rounds as f64;
+        self.observer.stage(structure, stage, self.begun + (1.0 - self.begun) * done);
+    }
+
+    fn round_is_done(&self) {
+        self.done.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 impl<B: LabelBackend + LabelBooster, D: TrainingData> Training<'_, B, D> {
@@ -165,6 +183,8 @@ impl<B: LabelBackend + LabelBooster, D: TrainingData> Training<'_, B, D> {
         };
         let mut rounds = vec![self.round(&of, &self.config.first, &mut frames)?];
         let judged = judge(&frames, EVEN);
+        self.progress.round_is_done();
+        self.progress.tell(&group.structures[group.members[0]].0, "masks, second round");
         // The second round stays where it labels held-out cases better. A third never did in trials.
         let mut again = group.moved_frames(self.instances, (&grid, classes), &loaded, &frames);
         of.number = 1;
@@ -226,23 +246,15 @@ impl<B: LabelBackend + LabelBooster, D: TrainingData> Training<'_, B, D> {
     }
 
     fn interrupted(&self) -> Result<(), DetectError> {
-        if self.observer.interrupted() { Err(DetectError::Interrupted) } else { Ok(()) }
+        if self.progress.observer.interrupted() { Err(DetectError::Interrupted) } else { Ok(()) }
     }
 
     /// The grid for boxes of the mean size, in images with the middle voxel.
     fn grid(&self) -> FrameGrid {
-        let mean = |a: usize| {
-            let sum: f64 = self.instances.iter().map(|i| libm::log(i.truth.size_mm[a])).sum();
-            libm::exp(sum / self.instances.len() as f64)
-        };
         let list = self.group.data.list();
-        let edge = |i: &Instance| {
-            let finest = list.geometry(i.case).spacing_mm().into_iter().fold(f64::MAX, f64::min);
-            finest.min(i.truth.mean_size_mm() / ACROSS)
-        };
-        let mut edges: Vec<f64> = self.instances.iter().map(edge).collect();
-        edges.sort_by(f64::total_cmp);
-        FrameGrid::new([0, 1, 2].map(mean), edges[edges.len() / 2])
+        let finest = |case| list.geometry(case).spacing_mm().into_iter().fold(f64::MAX, f64::min);
+        let boxes: Vec<_> = self.instances.iter().map(|i| (finest(i.case), i.truth)).collect();
+        FrameGrid::of_boxes(&boxes)
     }
 
     /// Trains a round, and says what it makes of frames whose subjects were held out.
@@ -344,9 +356,10 @@ impl<B: LabelBackend + LabelBooster, D: TrainingData> Training<'_, B, D> {
         matrix: &LabelMatrix,
     ) -> Result<LabelForest, DetectError> {
         let seed = self.seeds.derive(Stream::MaskTrees { round: of.number }, 0);
-        let trees =
-            boost_labels(self.backend, matrix, params, seed, || !self.observer.interrupted())
-                .map_err(|e| DetectError::of_trees("segmentation", e))?;
+        let trees = boost_labels(self.backend, matrix, params, seed, || {
+            !self.progress.observer.interrupted()
+        })
+        .map_err(|e| DetectError::of_trees("segmentation", e))?;
         self.interrupted()?;
         let forest = LabelForest {
             classes: of.classes,

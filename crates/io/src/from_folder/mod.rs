@@ -9,6 +9,7 @@ mod masks_among;
 mod modality;
 mod named_labels;
 mod notes;
+mod only;
 mod options;
 mod pairs;
 mod place;
@@ -132,6 +133,7 @@ pub fn dataset_from_folder(
     }
     let points = kinds.of(StructureKind::Landmark);
     points.for_each(|name| add(&mut structures, name, StructureKind::Landmark));
+    notes.left_out.extend(labels.only.keep_structures(&mut structures, folder)?);
     if let Some(name) = options.structure.as_ref()
         && structures.iter().all(|s| s.name != *name)
     {
@@ -186,6 +188,11 @@ pub fn dataset_from_folder(
     dataset.write()?;
     let Notes { found, assumed, left_out } = notes;
     Ok(FromFolder { dataset: Dataset::load(output)?, found, assumed, left_out })
+}
+
+/// Whether there is no image in a folder and below it.
+pub(crate) fn holds_no_image(folder: &Path) -> bool {
+    Listing::of(folder, Path::new("")).is_ok_and(|listing| listing.images.is_empty())
 }
 
 /// Where files beside `dataset.json` go: `dataset-files`.

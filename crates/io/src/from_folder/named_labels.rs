@@ -2,6 +2,7 @@
 
 use super::labels::{Mask, Merged, merge, segment_names, values_of};
 use super::notes::{Notes, few};
+use super::only::Only;
 use super::options::Options;
 use super::scans::Scan;
 use crate::IoError;
@@ -16,6 +17,8 @@ pub(super) struct NamedLabels {
     pub(super) names: BTreeMap<u16, String>,
     /// Of each scan: its label map, and the values in it.
     pub(super) maps: Vec<Option<(PathBuf, BTreeSet<u16>)>>,
+    /// The wanted ones.
+    pub(super) only: Only,
 }
 
 /// Reads all label maps, and writes one for each scan with several masks into the folder `own`. `known` are
@@ -51,9 +54,11 @@ pub(super) fn labels(
     let found: BTreeSet<u16> =
         maps.iter().flatten().flat_map(|(_, values)| values).copied().collect();
     name_values(&found, &mut names, options, notes);
+    let only = Only::of(&options.only, scans, &found, &names);
     join_values(scans, &mut maps, &mut names);
+    only.keep_masks(scans);
     merge_masks(scans, &mut maps, &mut names, own, notes)?;
-    Ok(NamedLabels { names, maps })
+    Ok(NamedLabels { names, maps, only })
 }
 
 /// Names of values in segmentations of Slicer. Slicer numbers the segments of each file by themselves: where

@@ -17,6 +17,8 @@ pub struct Options {
     pub structure: Option<String>,
     /// Names of label values.
     pub labels: BTreeMap<u16, String>,
+    /// The wanted structures, by name or by value of label maps; all where it is empty.
+    pub only: Vec<String>,
     /// `LPS` or `RAS`, of tables that do not say it.
     pub space: Option<String>,
 }

@@ -2,7 +2,7 @@
 
 use super::finding::Finding;
 use super::label_map::values_of_label_map;
-use super::near_duplicates::Thumbnail;
+use super::near_duplicates::Looks;
 use pbt_io::{ReadOptions, read_image_with};
 use pbt_volume::{Geometry, IntensityError, IntensityPolicy, trimmed};
 use serde::Serialize;
@@ -31,7 +31,7 @@ pub(super) struct ImageFacts {
     #[serde(skip)]
     pub(super) trimmed: Geometry,
     #[serde(skip)]
-    pub(super) thumbnail: Thumbnail,
+    pub(super) looks: Looks,
 }
 
 impl fmt::Display for ImageFacts {
@@ -110,7 +110,7 @@ pub(super) fn look_at(
         spacing_mm: geometry.spacing_mm(),
         axes: axes(&geometry),
         sha256: image.sha256,
-        thumbnail: Thumbnail::of(&numbers),
+        looks: Looks::of(&numbers),
         trimmed: trimmed(&image.volume).geometry().clone(),
         geometry,
     };
@@ -273,7 +273,7 @@ mod tests {
                 spacing_mm: geometry.spacing_mm(),
                 axes: if n == 1 { "RPS" } else { "LPS" }.to_owned(),
                 sha256: sha256.to_owned(),
-                thumbnail: Thumbnail::default(),
+                looks: Looks::default(),
                 trimmed: geometry.clone(),
                 geometry,
             }

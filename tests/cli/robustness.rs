@@ -125,7 +125,7 @@ fn a_training_beyond_the_memory_is_refused() {
         "--memory",
         "300K",
     ]);
-    refused(outcome, 4, &["memory: needs about", "train on fewer cases"]);
+    refused(outcome, 4, &["memory: needs about", "--memory"]);
     assert!(!model.exists());
 }
 

@@ -1,5 +1,6 @@
 //! Training: stage after stage, each on what the stages before it find in the training cases.
 
+mod aids;
 mod held_out_detections;
 mod landmarks;
 mod made_worse;
@@ -23,8 +24,7 @@ use crate::data::pyramids::Pyramids;
 use crate::data::training_data::{Annotated, TrainingData};
 use crate::masks;
 use crate::model::unfinished::StructureCheckpoint;
-use crate::model::{Model, Provenance, StructureModel};
-use crate::network::alone;
+use crate::model::{Model, Provenance};
 use crate::network::graph::Network;
 use crate::network::level_shift_training;
 use crate::network::row::Row;
@@ -98,7 +98,12 @@ pub fn train<B: Backend + LabelBackend + LabelBooster, D: TrainingData>(
         }
     };
     let mut held_out = held_out_detections(backend, (data, &pyramids), &trained.model, observer)?;
-    trained.model = trained.model.with_aids(held_out.aids);
+    if !held_out.aids.place {
+        trained.model = trained.model.placeless();
+    }
+    let wanted = &held_out.aids.surroundings;
+    let tests = trained.model.learn_surroundings(backend, (data, &pyramids), wanted)?;
+    trained.model.level_shifts.extend(tests);
     let masks = masks::training::train(
         backend,
         data,
@@ -169,7 +174,7 @@ fn train_on<B: Backend, D: TrainingData>(
         }
         _ => None,
     };
-    let mut level_shifts = match &network {
+    let level_shifts = match &network {
         Some(network) if config.network.level_shift => level_shift_training::train(
             backend,
             (data, pyramids),
@@ -181,17 +186,11 @@ fn train_on<B: Backend, D: TrainingData>(
         )?,
         _ => Vec::new(),
     };
-    let models: Vec<StructureModel> =
-        checkpoints.into_iter().filter_map(StructureCheckpoint::complete).collect();
-    if let ([only], Some(_), true) = (&models[..], &network, config.network.level_shift) {
-        let seeds = Seeds::of_all(seed);
-        let test = alone::train(backend, (data, pyramids), only, &structures[0], seeds)?;
-        level_shifts.extend(test);
-    }
+    let structures = checkpoints.into_iter().filter_map(StructureCheckpoint::complete).collect();
     Ok(Trained {
         model: Model {
             provenance,
-            structures: models,
+            structures,
             network,
             row,
             level_shifts,

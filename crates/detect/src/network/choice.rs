@@ -149,7 +149,7 @@ impl Network {
 pub(super) const ANYWHERE: f64 = 4.0;
 
 /// Farther than this from the chosen one, in D, a candidate is another place.
-pub(super) const APART: f64 = 0.4;
+pub(crate) const APART: f64 = 0.4;
 
 fn best_of(values: impl Iterator<Item = f64>) -> f64 {
     values.fold(f64::NEG_INFINITY, f64::max)

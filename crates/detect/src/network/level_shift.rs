@@ -7,8 +7,8 @@
 //! chain's ends and middle says which of the shifts looks like the training cases. Where even the
 //! best does not, the answer is doubtful.
 //!
-//! A structure whose neighbours nobody annotated is a chain of one: it is tested at each place where
-//! its search ended (`alone.rs`).
+//! A structure that is taken for others is a chain of one: it is tested at each place where its search
+//! ended (`surroundings.rs`).
 
 use crate::DetectError;
 use crate::network::graph::{BROKEN, Network};
@@ -37,7 +37,7 @@ const RAW: f64 = 16.0;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LevelShiftSpec {
-    /// Indices of the structures, from one end of the chain to the other; the only one of a model.
+    /// Indices of the structures, from one end of the chain to the other; or one.
     pub members: Vec<usize>,
     /// Context about a structure; extents are multiples of D.
     pub patch: Patch,
@@ -189,7 +189,7 @@ impl LevelShiftSpec {
 }
 
 impl LevelShiftTest {
-    /// Whether it is of a structure that is alone.
+    /// Whether it is of one structure, by its surroundings.
     pub(crate) fn is_of_one(&self) -> bool {
         self.spec.members.len() == 1
     }
@@ -217,8 +217,7 @@ impl LevelShiftTest {
     pub(crate) fn is_valid(&self, structures: usize, volumes: usize) -> bool {
         let LevelShiftSpec { members, patch, scale_mm, calibration, .. } = &self.spec;
         let mut seen = vec![false; structures];
-        (members.len() >= FEWEST || structures == 1)
-            && !members.is_empty()
+        (members.len() >= FEWEST || members.len() == 1)
             && members.iter().all(|&s| s < structures && !std::mem::replace(&mut seen[s], true))
             && patch.levels.iter().all(|&l| usize::from(l) < volumes)
             && *scale_mm > 0.0

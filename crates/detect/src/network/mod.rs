@@ -1,6 +1,5 @@
 //! What structures say about each other.
 
-pub(crate) mod alone;
 pub(crate) mod center_prior;
 pub(crate) mod choice;
 pub(crate) mod fusion;
@@ -9,3 +8,4 @@ pub(crate) mod graph;
 pub(crate) mod level_shift;
 pub(crate) mod level_shift_training;
 pub(crate) mod row;
+pub(crate) mod surroundings;

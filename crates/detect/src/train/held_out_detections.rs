@@ -1,6 +1,7 @@
 //! Detections in cases that no stage has seen: every stage, from position to
 //! network and landmarks, is trained again without each part of the subjects in turn.
 
+use super::aids::{Aids, Trial, place_loss};
 use super::made_worse::LastStages;
 use super::observer::{BEFORE_MASKS, Nested, Observer};
 use super::train_on;
@@ -13,14 +14,13 @@ use crate::data::augmentation::Augmented;
 use crate::data::folds::Folds;
 use crate::data::part::Part;
 use crate::data::pyramids::Pyramids;
-use crate::data::training_data::{FEWEST_CASES, Subjects, TrainingData};
+use crate::data::training_data::{Annotated, FEWEST_CASES, Subjects, TrainingData};
 use crate::detect::STRONG;
 use crate::detect::detection::Detection;
 use crate::masks;
 use crate::masks::held_out::HeldOutPose;
 use crate::memory_need::stored_levels;
 use crate::model::{Model, Provenance, StructureModel};
-use crate::network::alone::{Aids, best_aids, place_loss};
 use crate::refine::refinement::Refinement;
 use crate::side_by_side;
 use pbt_evaluate::{
@@ -108,7 +108,7 @@ pub(super) fn held_out_detections<B: Backend + LabelBackend, D: TrainingData>(
     })?;
     let answers = |part: usize, model: &Model| {
         let cases = of_part(part, true);
-        side_by_side::each(cases.len(), side_by_side, |n| {
+        let answers = side_by_side::each(cases.len(), side_by_side, |n| {
             if observer.interrupted() {
                 return Err(DetectError::Interrupted.into());
             }
@@ -118,29 +118,41 @@ pub(super) fn held_out_detections<B: Backend + LabelBackend, D: TrainingData>(
                 None => model.detect(backend, &channels)?.detections,
             };
             Ok::<_, D::Error>((detections, channels[0].geometry().spacing_mm()))
-        })
+        })?;
+        Ok::<Vec<Answer>, D::Error>(cases.into_iter().zip(answers).collect())
     };
-    let aids = if models.iter().any(Model::has_aids) {
-        let truth = |case: usize| structures[0].1.iter().find(|(c, _)| *c == case).map(|a| &a.1);
-        let loss = |aids: Aids| {
-            let mut losses = Vec::new();
-            for (part, model) in models.iter().enumerate() {
-                let answers = answers(part, &model.clone().with_aids(aids))?;
-                for (case, (detections, _)) in of_part(part, true).into_iter().zip(&answers) {
-                    losses.extend(truth(case).map(|truth| place_loss(&detections[0], truth)));
-                }
-            }
-            Ok::<f64, D::Error>(losses.iter().sum::<f64>() / losses.len().max(1) as f64)
+    let losses = |found: &Vec<Answer>| -> Vec<f64> {
+        let of = |(s, (_, annotated)): (usize, &Annotated)| {
+            let loss = |(case, (detections, _)): &Answer| {
+                let truth = annotated.iter().find(|(c, _)| c == case)?;
+                Some(place_loss(&detections[s], &truth.1))
+            };
+            let losses: Vec<f64> = found.iter().filter_map(loss).collect();
+            losses.iter().sum::<f64>() / losses.len().max(1) as f64
         };
-        best_aids(loss)?
-    } else {
-        Aids::default()
+        if whole.of_instances().is_some() {
+            return Vec::new();
+        }
+        structures.iter().enumerate().map(of).collect()
     };
-    let models = models.into_iter().map(|model| model.with_aids(aids));
-    for (part, model) in models.enumerate() {
-        let cases = of_part(part, true);
-        for (case, (detections, spacing_mm)) in cases.into_iter().zip(answers(part, &model)?) {
-            if model.of_instances().is_some() {
+    let trial = Trial {
+        pass: |models: &[Model]| {
+            let all = models.iter().enumerate().map(|(part, model)| answers(part, model));
+            Ok(all.collect::<Result<Vec<_>, D::Error>>()?.concat())
+        },
+        train: |wanted: &[usize]| {
+            let of = |(part, model): (usize, &Model)| {
+                let rest = Part::new(data, of_part(part, false));
+                model.learn_surroundings(backend, (&rest, pyramids), wanted)
+            };
+            models.iter().enumerate().map(of).collect()
+        },
+        losses,
+    };
+    let (aids, answers) = trial.settle(&mut models.clone())?;
+    {
+        for (case, (detections, spacing_mm)) in answers {
+            if whole.of_instances().is_some() {
                 let (_, annotated) = &structures[0];
                 let truths: Vec<Pose> =
                     annotated.iter().filter(|a| a.0 == case).map(|a| a.1).collect();
@@ -242,6 +254,9 @@ impl HeldOutDetections {
         (certainty, suspicions)
     }
 }
+
+/// A case with what was found in it, and the spacing of its image.
+type Answer = (usize, (Vec<Detection>, [f64; 3]));
 
 /// Whether every structure and landmark can be trained on these cases.
 fn is_enough<D: TrainingData>(data: &D, kept: &[usize]) -> bool {

@@ -38,18 +38,19 @@ pub(super) struct Trial<P, T, L> {
 }
 
 impl<P, T, L> Trial<P, T, L> {
-    /// The aids that pay, with which the models are left, and what they find with them.
-    pub(super) fn settle<A, E>(&self, models: &mut [Model]) -> Result<(Aids, A), E>
+    /// The aids that pay, and what the models find with them.
+    pub(super) fn settle<A, E>(&self, mut models: Vec<Model>) -> Result<(Aids, A), E>
     where
         P: Fn(&[Model]) -> Result<A, E>,
-        T: Fn(&[usize]) -> Result<Vec<Vec<LevelShiftTest>>, E>,
+        T: Fn(&[Model], &[usize]) -> Result<Vec<Vec<LevelShiftTest>>, E>,
         L: Fn(&A) -> Vec<f64>,
     {
         let mut aids = Aids::default();
-        let mut found = (self.pass)(models)?;
+        let mut found = (self.pass)(&models)?;
         let mut losses = (self.losses)(&found);
-        let placeless: Vec<Model> = models.iter().cloned().map(Model::placeless).collect();
-        if models.iter().any(Model::is_alone) {
+        let alone = models.iter().any(Model::is_alone);
+        if alone {
+            let placeless: Vec<Model> = models.iter().cloned().map(Model::placeless).collect();
             let without = (self.pass)(&placeless)?;
             let loss = (self.losses)(&without);
             aids.place = losses[0] <= loss[0] - GAIN;
@@ -61,11 +62,11 @@ impl<P, T, L> Trial<P, T, L> {
             .filter(|&s| losses[s] > GAIN && models[0].may_look_about(s))
             .collect();
         if !wanted.is_empty() {
-            let tests = (self.train)(&wanted)?;
+            let tests = (self.train)(&models, &wanted)?;
             for (model, tests) in models.iter_mut().zip(tests) {
                 model.level_shifts.extend(tests);
             }
-            let with = (self.pass)(models)?;
+            let with = (self.pass)(&models)?;
             let after = (self.losses)(&with);
             let pays = |s: &usize| after[*s] <= losses[*s] - GAIN;
             aids.surroundings = wanted.iter().copied().filter(pays).collect();
@@ -78,12 +79,9 @@ impl<P, T, L> Trial<P, T, L> {
             if all {
                 found = with;
             } else if !aids.surroundings.is_empty() {
-                found = (self.pass)(models)?;
+                found = (self.pass)(&models)?;
             }
-            aids.place |= !aids.surroundings.is_empty() && models.iter().any(Model::is_alone);
-        }
-        if models.iter().any(Model::is_alone) && !aids.place {
-            models.clone_from_slice(&placeless);
+            aids.place |= alone && !aids.surroundings.is_empty();
         }
         Ok((aids, found))
     }

@@ -140,7 +140,7 @@ pub(super) fn held_out_detections<B: Backend + LabelBackend, D: TrainingData>(
             let all = models.iter().enumerate().map(|(part, model)| answers(part, model));
             Ok(all.collect::<Result<Vec<_>, D::Error>>()?.concat())
         },
-        train: |wanted: &[usize]| {
+        train: |models: &[Model], wanted: &[usize]| {
             let of = |(part, model): (usize, &Model)| {
                 let rest = Part::new(data, of_part(part, false));
                 model.learn_surroundings(backend, (&rest, pyramids), wanted)
@@ -149,48 +149,43 @@ pub(super) fn held_out_detections<B: Backend + LabelBackend, D: TrainingData>(
         },
         losses,
     };
-    let (aids, answers) = trial.settle(&mut models.clone())?;
-    {
-        for (case, (detections, spacing_mm)) in answers {
-            if whole.of_instances().is_some() {
-                let (_, annotated) = &structures[0];
-                let truths: Vec<Pose> =
-                    annotated.iter().filter(|a| a.0 == case).map(|a| a.1).collect();
-                let subject = subjects.subject(case);
-                found.extend(judge_instances(&detections, &truths, subject, &mut last_stages[0]));
+    let (aids, answers) = trial.settle(models)?;
+    for (case, (detections, spacing_mm)) in answers {
+        if whole.of_instances().is_some() {
+            let (_, annotated) = &structures[0];
+            let truths: Vec<Pose> = annotated.iter().filter(|a| a.0 == case).map(|a| a.1).collect();
+            let subject = subjects.subject(case);
+            found.extend(judge_instances(&detections, &truths, subject, &mut last_stages[0]));
+            continue;
+        }
+        for (s, (name, annotated)) in structures.iter().enumerate() {
+            let Some(&(_, truth)) = annotated.iter().find(|(c, _)| *c == case) else {
+                if absent[s].contains(&case) {
+                    without.push(of_nothing(s, subjects.subject(case), &detections[s]));
+                }
                 continue;
-            }
-            for (s, (name, annotated)) in structures.iter().enumerate() {
-                let Some(&(_, truth)) = annotated.iter().find(|(c, _)| *c == case) else {
-                    if absent[s].contains(&case) {
-                        without.push(of_nothing(s, subjects.subject(case), &detections[s]));
-                    }
-                    continue;
-                };
-                let points =
-                    data.landmarks(name).into_iter().map(|(landmark, points)| {
-                        match points.iter().find(|(c, _)| *c == case) {
-                            Some(&(_, point)) => Annotation::At(point),
-                            None if data.absent(&landmark).contains(&case) => Annotation::Missing,
-                            None => Annotation::None,
-                        }
-                    });
-                let truth = Truth {
-                    structure: s,
-                    subject: subjects.subject(case),
-                    pose: truth,
-                    points: points.collect(),
-                };
-                last_stages[s].add(&detections[s], &truth.pose);
-                let pose = detections[s].pose;
-                let landmarks = detections[s].landmarks.iter().map(|l| l.point).collect();
-                poses.push(HeldOutPose { structure: s, case, pose, landmarks });
-                let off_mm =
-                    whole.structures[s].far_mm(&pose, &truth.pose, spacing_mm, loose_ends[s]);
-                far.extend(off_mm.map(|off_mm| Far { number: found.len(), case, pose, off_mm }));
-                found.push(judge(&detections[s], &truth, spacing_mm, loose_ends[s]));
-                truths.push((truth, spacing_mm));
-            }
+            };
+            let points = data.landmarks(name).into_iter().map(|(landmark, points)| {
+                match points.iter().find(|(c, _)| *c == case) {
+                    Some(&(_, point)) => Annotation::At(point),
+                    None if data.absent(&landmark).contains(&case) => Annotation::Missing,
+                    None => Annotation::None,
+                }
+            });
+            let truth = Truth {
+                structure: s,
+                subject: subjects.subject(case),
+                pose: truth,
+                points: points.collect(),
+            };
+            last_stages[s].add(&detections[s], &truth.pose);
+            let pose = detections[s].pose;
+            let landmarks = detections[s].landmarks.iter().map(|l| l.point).collect();
+            poses.push(HeldOutPose { structure: s, case, pose, landmarks });
+            let off_mm = whole.structures[s].far_mm(&pose, &truth.pose, spacing_mm, loose_ends[s]);
+            far.extend(off_mm.map(|off_mm| Far { number: found.len(), case, pose, off_mm }));
+            found.push(judge(&detections[s], &truth, spacing_mm, loose_ends[s]));
+            truths.push((truth, spacing_mm));
         }
     }
     let warnings = structures.iter().zip(&last_stages);

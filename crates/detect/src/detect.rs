@@ -138,7 +138,11 @@ impl Model {
                 for test in self.level_shifts.iter().filter(|test| test.is_of_one()) {
                     let s = test.spec.members[0];
                     let on = &prepared[searches[s].0].image;
-                    found[s].surroundings = test.log_odds(backend, on, &found[s].poses)?;
+                    // As scores are: n cases make nobody surer than (n + 1) / (n + 2).
+                    let most = libm::log(self.structures[s].cases as f64 + 1.0);
+                    let odds = test.log_odds(backend, on, &found[s].poses)?;
+                    found[s].surroundings =
+                        odds.into_iter().map(|odds| odds.clamp(-most, most)).collect();
                 }
                 network.choose(&found, middle)
             }

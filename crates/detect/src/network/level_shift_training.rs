@@ -28,7 +28,7 @@ const RIDGE: f64 = 0.5;
 
 /// Jittered copies of each shifted chain, shared with the copies of a case; the right one has as
 /// many as all shifted ones together.
-pub(super) const COPIES: usize = 8;
+const COPIES: usize = 8;
 
 /// Jitter of 0.4 of this as standard deviation: what the refinement leaves on cases that it has not
 /// seen.

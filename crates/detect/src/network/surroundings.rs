@@ -6,7 +6,7 @@ use crate::data::training_data::{Annotated, Subjects, TrainingData};
 use crate::model::StructureModel;
 use crate::network::choice::APART;
 use crate::network::level_shift::{LevelShiftSpec, LevelShiftTest};
-use crate::network::level_shift_training::{COPIES, FEWEST_CASES, JITTER, POINTS, Samples};
+use crate::network::level_shift_training::{FEWEST_CASES, JITTER, POINTS, Samples};
 use crate::pose::step::{Reach, perturbed_normally};
 use crate::random::{Seeds, Stream};
 use crate::stages::platt_scaling::Calibration;
@@ -19,6 +19,10 @@ use std::collections::BTreeSet;
 /// one of the places where the search ended looks best in 13 cases with 2.4 D, in 16 with 3.6 D, in
 /// 18 with 6 D, and in 11 to the vertebra's own detector.
 const EXTENT: f64 = 6.0;
+
+/// Jittered copies of the truth in each case, shared with its copies, and as many of the other places.
+/// With a quarter of them the jitter decides whether the test helps.
+const EACH: usize = 64;
 
 /// Learns to tell the structure from the other places where its search ends in the training images.
 /// `None` where there are too few of these.
@@ -45,7 +49,7 @@ pub(crate) fn train<B: Backend, D: TrainingData>(
         calibration: Calibration { slope: 1.0, intercept: 0.0 },
     };
     let subjects = Subjects::new(data, annotated);
-    let each = (2 * COPIES * subjects.originals() / annotated.len()).max(1);
+    let each = (EACH * subjects.originals() / annotated.len()).max(1);
     let jitter = Reach { center_mm: JITTER.center_mm * scale_mm, ..JITTER };
     let shown = pyramids.get_all(data, annotated.iter().map(|a| a.0), working, || false)?;
     let mut samples = Samples::default();

@@ -152,16 +152,23 @@ fn validate(path: &Path, code: i32) -> String {
 #[test]
 fn label_maps_are_told_from_images() {
     let (folder, out) = (eggs().path(), scratch());
-    for name in ["c0.nii.gz", "c0.mask.nii.gz", "c1.nii.gz"] {
-        std::fs::copy(folder.join(name), out.path().join(name)).unwrap();
+    // One that its name tells is no finding of its own.
+    for (from, to) in [
+        ("c0.nii.gz", "c0.nii.gz"),
+        ("c0.mask.nii.gz", "c0.mask.nii.gz"),
+        ("c0.mask.nii.gz", "m.nii.gz"),
+        ("c1.nii.gz", "c1.nii.gz"),
+    ] {
+        std::fs::copy(folder.join(from), out.path().join(to)).unwrap();
     }
     let said = validate(out.path(), 0);
     let maps: Vec<&str> = said.lines().filter(|line| line.contains("a label map")).collect();
     assert!(
         maps.len() == 1
-            && maps[0].contains("c0.mask.nii.gz: voxels: all are one of 3 integers (0, 3, 7)"),
+            && maps[0].contains("m.nii.gz: voxels: all are one of 3 integers (0, 3, 7)"),
         "{said}"
     );
+    assert!(said.contains("1 of 4 images are masks of others by their names"), "{said}");
     let mut set = read_json(&folder.join("dataset.json"));
     for case in set["cases"].as_array_mut().unwrap() {
         for key in ["image", "labels"] {

@@ -4,6 +4,7 @@
 use crate::column::{MEMBERS, TEST, column};
 use crate::support::{TRAINING, VOXELS, numbers, pbt, read_json, scratch, text, tiny};
 use pbt_volume::PointLps;
+use serde_json::Value;
 use std::path::Path;
 
 /// Trains on the tiny data set with these settings after the small ones and returns model and
@@ -68,29 +69,33 @@ fn a_model_is_the_same_where_images_are_in_a_temporary_file() {
     assert_eq!(stored[0], std::fs::read(tiny().model()).unwrap());
 }
 
+/// A model of the column, with more arguments of `train`; what it finds in the images for tests; and what
+/// `info` says of it.
+fn column_with(threads: &str, more: &[&str]) -> (Vec<u8>, [Value; TEST], String) {
+    let out = scratch();
+    let (model, config) = (out.path().join("m.pbt"), column().config());
+    let with = |arguments: &[&str]| {
+        pbt(arguments.iter().chain(&["-q", "--threads", threads])).exits_with(0);
+    };
+    let data = text(column().folder());
+    let wanted = ["train", "-i", data, "-o", text(&model), "--config", text(&config)];
+    with(&[&wanted[..], more].concat());
+    let results = column().images().map(|image| {
+        with(&["detect", "-m", text(&model), "-i", text(&image), "-o", text(out.path())]);
+        let name = image.file_name().unwrap().to_str().unwrap().replace("nii.gz", "json");
+        let mut result = read_json(&out.path().join(name));
+        result.as_object_mut().unwrap().remove("run");
+        result
+    });
+    let card = pbt(["info", text(&model)]).exits_with(0).stdout;
+    (std::fs::read(&model).unwrap(), results, card)
+}
+
 /// Several boxes: the network and its test of the level, what neighbours say of each other's poses,
 /// and landmarks have their own sums.
 #[test]
 fn a_chain_of_look_alikes_is_the_same_with_any_number_of_threads() {
-    let run = |threads: &str| {
-        let out = scratch();
-        let (model, config) = (out.path().join("m.pbt"), column().config());
-        let with = |arguments: &[&str]| {
-            pbt(arguments.iter().chain(&["-q", "--threads", threads])).exits_with(0);
-        };
-        let data = text(column().folder());
-        with(&["train", "-i", data, "-o", text(&model), "--config", text(&config)]);
-        let results = column().images().map(|image| {
-            with(&["detect", "-m", text(&model), "-i", text(&image), "-o", text(out.path())]);
-            let name = image.file_name().unwrap().to_str().unwrap().replace("nii.gz", "json");
-            let mut result = read_json(&out.path().join(name));
-            result.as_object_mut().unwrap().remove("run");
-            result
-        });
-        let card = pbt(["info", text(&model)]).exits_with(0).stdout;
-        (std::fs::read(&model).unwrap(), results, card)
-    };
-    let first = run("1");
+    let first = column_with("1", &[]);
     // The comparison means something: the model has all parts, and the chain is found.
     let chain = MEMBERS.join(" - ");
     let reversed = MEMBERS.iter().rev().copied().collect::<Vec<_>>().join(" - ");
@@ -109,34 +114,17 @@ fn a_chain_of_look_alikes_is_the_same_with_any_number_of_threads() {
         }
     }
     assert!(near >= MEMBERS.len() * TEST / 2, "{near} are near the truth");
-    let again = run("5");
+    let again = column_with("5", &[]);
     assert!(first.0 == again.0, "another model with five threads");
     assert_eq!(first.1, again.1, "five threads");
 }
 
-/// One of the column alone, without the others' names: its place and its surroundings tell it from them.
+/// One of the column alone, without the others' names: its place tells it from them.
 #[test]
 fn one_of_several_look_alikes_is_the_same_with_any_number_of_threads() {
-    let run = |threads: &str| {
-        let out = scratch();
-        let (model, config) = (out.path().join("m.pbt"), column().config());
-        let with = |arguments: &[&str]| {
-            pbt(arguments.iter().chain(&["-q", "--threads", threads])).exits_with(0)
-        };
-        let data = text(column().folder());
-        let wanted = ["train", "-i", data, "-o", text(&model), "--config", text(&config)];
-        with(&[&wanted[..], &["--structure", "v3"]].concat());
-        let image = &column().images()[0];
-        with(&["detect", "-m", text(&model), "-i", text(image), "-o", text(out.path())]);
-        let name = image.file_name().unwrap().to_str().unwrap().replace("nii.gz", "json");
-        let mut result = read_json(&out.path().join(name));
-        result.as_object_mut().unwrap().remove("run");
-        let card = pbt(["info", text(&model)]).exits_with(0).stdout;
-        (std::fs::read(&model).unwrap(), result, card)
-    };
-    let first = run("1");
+    let first = column_with("1", &["--structure", "v3"]);
     assert!(first.2.contains("where it lies in the image counts"), "no place in {}", first.2);
-    let again = run("5");
+    let again = column_with("5", &["--structure", "v3"]);
     assert!(first.0 == again.0, "another model with five threads");
     assert_eq!(first.1, again.1, "five threads");
 }

@@ -135,13 +135,11 @@ impl Model {
         let mut choices = match &self.network {
             Some(network) => {
                 let mut found = found(&searches);
-                for test in self.level_shifts.iter().filter(|test| test.is_of_one()) {
-                    let s = test.spec.members[0];
-                    let on = &prepared[searches[s].0].image;
+                if let Some(test) = self.level_shifts.iter().find(|test| test.is_of_one()) {
                     // As scores are: n cases make nobody surer than (n + 1) / (n + 2).
-                    let most = libm::log(self.structures[s].cases as f64 + 1.0);
-                    let odds = test.log_odds(backend, on, &found[s].poses)?;
-                    found[s].surroundings =
+                    let most = libm::log(self.structures[0].cases as f64 + 1.0);
+                    let odds = test.log_odds(backend, &prepared[0].image, &found[0].poses)?;
+                    found[0].surroundings =
                         odds.into_iter().map(|odds| odds.clamp(-most, most)).collect();
                 }
                 network.choose(&found, middle)
@@ -346,13 +344,10 @@ impl StructureModel {
         backend: &B,
         image: (&Pyramid, PointLps),
     ) -> Result<(B::Image, Vec<Pose>), DetectError> {
-        let on = Prepared::new(backend, self, image, &mut Clock::default())?;
-        let level = &on.levels[self.position.spec.level];
-        let candidates = self.position.detect(backend, &on.image, level, self.prior.scale_mm)?;
-        let modes =
-            self.orientation.detect(backend, &on.image, &candidates, &self.prior, on.middle)?;
-        let ends = self.refinement.apply(backend, &on.image, &modes)?;
-        Ok((on.image, ends))
+        let mut clock = Clock::default();
+        let on = Prepared::new(backend, self, image, &mut clock)?;
+        let trace = self.search(backend, &on, &mut clock)?;
+        Ok((on.image, trace.converged))
     }
 
     /// Refines these modes, scores the results, and appends both to the trace.

@@ -98,12 +98,7 @@ pub fn train<B: Backend + LabelBackend + LabelBooster, D: TrainingData>(
         }
     };
     let mut held_out = held_out_detections(backend, (data, &pyramids), &trained.model, observer)?;
-    if !held_out.aids.place {
-        trained.model = trained.model.placeless();
-    }
-    let wanted = &held_out.aids.surroundings;
-    let tests = trained.model.learn_surroundings(backend, (data, &pyramids), wanted)?;
-    trained.model.level_shifts.extend(tests);
+    trained.model = trained.model.with_aids(held_out.aids, backend, (data, &pyramids))?;
     let masks = masks::training::train(
         backend,
         data,

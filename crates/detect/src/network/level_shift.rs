@@ -7,14 +7,16 @@
 //! chain's ends and middle says which of the shifts looks like the training cases. Where even the
 //! best does not, the answer is doubtful.
 //!
-//! A structure that is taken for others is a chain of one: it is tested at each place where its search
-//! ended (`surroundings.rs`).
+//! A structure that is alone is a chain of one: it is tested at each place where its search ended
+//! (`surroundings.rs`).
 
 use crate::DetectError;
 use crate::network::graph::{BROKEN, Network};
 use crate::refine::refinement::Refinement;
 use crate::stages::platt_scaling::Calibration;
 use crate::stages::sampling::normalise;
+use crate::working::spec::WorkingSpec;
+use pbt_features::BoxGrid;
 use pbt_linear::LinearMap;
 use pbt_tree::{Backend, Patch, PoseSite};
 use pbt_volume::Pose;
@@ -37,7 +39,7 @@ const RAW: f64 = 16.0;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LevelShiftSpec {
-    /// Indices of the structures, from one end of the chain to the other; or one.
+    /// Indices of the structures, from one end of the chain to the other; the only one of a model.
     pub members: Vec<usize>,
     /// Context about a structure; extents are multiples of D.
     pub patch: Patch,
@@ -145,6 +147,23 @@ pub(crate) fn ladder<B: Backend>(
 }
 
 impl LevelShiftSpec {
+    /// Context of the coarsest level about each member: a cube of this edge, in D, with so many points
+    /// along it. Not calibrated yet.
+    pub(super) fn new(
+        members: Vec<usize>,
+        (extent, points): (f64, u8),
+        working: &WorkingSpec,
+        scale_mm: f64,
+    ) -> Self {
+        let patch = Patch {
+            grid: BoxGrid { points: [points; 3], extent: [extent; 3] },
+            levels: working.volumes_of(&[(working.levels - 1) as u8]),
+            edges: true,
+        };
+        let calibration = Calibration { slope: 1.0, intercept: 0.0 };
+        Self { members, patch, normalise: working.is_relative(), scale_mm, calibration }
+    }
+
     /// The members that are looked at: both ends and the middle.
     fn views(&self) -> Vec<usize> {
         let last = self.members.len() - 1;
@@ -189,7 +208,7 @@ impl LevelShiftSpec {
 }
 
 impl LevelShiftTest {
-    /// Whether it is of one structure, by its surroundings.
+    /// Whether it is of a structure that is alone.
     pub(crate) fn is_of_one(&self) -> bool {
         self.spec.members.len() == 1
     }
@@ -217,7 +236,7 @@ impl LevelShiftTest {
     pub(crate) fn is_valid(&self, structures: usize, volumes: usize) -> bool {
         let LevelShiftSpec { members, patch, scale_mm, calibration, .. } = &self.spec;
         let mut seen = vec![false; structures];
-        (members.len() >= FEWEST || members.len() == 1)
+        (members.len() >= FEWEST || (members.len() == 1 && structures == 1))
             && members.iter().all(|&s| s < structures && !std::mem::replace(&mut seen[s], true))
             && patch.levels.iter().all(|&l| usize::from(l) < volumes)
             && *scale_mm > 0.0

@@ -11,9 +11,8 @@ use crate::random::{Seeds, Stream};
 use crate::refine::refinement::Refinement;
 use crate::stages::platt_scaling::Calibration;
 use crate::working::spec::WorkingSpec;
-use pbt_features::BoxGrid;
 use pbt_linear::{LinearMap, RegressionProblem};
-use pbt_tree::{Backend, ImageLayout, Patch, PoseSite};
+use pbt_tree::{Backend, ImageLayout, PoseSite};
 use pbt_volume::Pose;
 
 /// Context: a cube of this edge, in D, with so many points along it: what lies beyond the chain is
@@ -90,17 +89,7 @@ pub(crate) fn train<'d, B: Backend, D: TrainingData>(
             each: (COPIES * subjects.originals() / whole.len()).max(1),
             subjects,
         };
-        let spec = LevelShiftSpec {
-            members,
-            patch: Patch {
-                grid: BoxGrid { points: [POINTS; 3], extent: [EXTENT; 3] },
-                levels: working.volumes_of(&[(working.levels - 1) as u8]),
-                edges: true,
-            },
-            normalise: working.is_relative(),
-            scale_mm: detector.scale_mm,
-            calibration: Calibration { slope: 1.0, intercept: 0.0 },
-        };
+        let spec = LevelShiftSpec::new(members, (EXTENT, POINTS), working, detector.scale_mm);
         tests.push(chain.train(spec, seeds)?);
     }
     Ok(tests)

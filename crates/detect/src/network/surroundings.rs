@@ -1,17 +1,15 @@
-//! Training of a test that tells a structure from its look-alikes by what lies about it, farther than
-//! its own detector sees: the level shift test for a chain of one.
+//! Training of a test that tells a structure which is alone from its look-alikes by what lies about it,
+//! farther than its own detector sees: the level shift test for a chain of one.
 
 use crate::data::pyramids::Pyramids;
-use crate::data::training_data::{Annotated, Subjects, TrainingData};
+use crate::data::training_data::{Subjects, TrainingData};
 use crate::model::StructureModel;
 use crate::network::choice::APART;
 use crate::network::level_shift::{LevelShiftSpec, LevelShiftTest};
 use crate::network::level_shift_training::{FEWEST_CASES, JITTER, POINTS, Samples};
 use crate::pose::step::{Reach, perturbed_normally};
 use crate::random::{Seeds, Stream};
-use crate::stages::platt_scaling::Calibration;
-use pbt_features::BoxGrid;
-use pbt_tree::{Backend, Patch, PoseSite};
+use pbt_tree::{Backend, PoseSite};
 use pbt_volume::Pose;
 use std::collections::BTreeSet;
 
@@ -32,22 +30,12 @@ const EACH: usize = 64;
 pub(crate) fn train<B: Backend, D: TrainingData>(
     backend: &B,
     (data, pyramids): (&D, &Pyramids),
-    (s, structure): (usize, &StructureModel),
-    (_, annotated): &Annotated,
+    structure: &StructureModel,
     seeds: Seeds,
 ) -> Result<Option<LevelShiftTest>, D::Error> {
     let (working, scale_mm) = (&structure.working, structure.prior.scale_mm);
-    let spec = LevelShiftSpec {
-        members: vec![s],
-        patch: Patch {
-            grid: BoxGrid { points: [POINTS; 3], extent: [EXTENT; 3] },
-            levels: working.volumes_of(&[(working.levels - 1) as u8]),
-            edges: true,
-        },
-        normalise: working.is_relative(),
-        scale_mm,
-        calibration: Calibration { slope: 1.0, intercept: 0.0 },
-    };
+    let spec = LevelShiftSpec::new(vec![0], (EXTENT, POINTS), working, scale_mm);
+    let (_, annotated) = &data.structures()[0];
     let subjects = Subjects::new(data, annotated);
     let each = (EACH * subjects.originals() / annotated.len()).max(1);
     let jitter = Reach { center_mm: JITTER.center_mm * scale_mm, ..JITTER };

@@ -1,144 +1,107 @@
-//! What helps a structure that its own detector takes for another in held-out cases: of one that is alone,
-//! its place in the image; of each that stands in no row, its surroundings. Both hang on how images
-//! are cut, so they count only where they make held-out cases surer of the right place.
+//! What tells a structure that is alone from look-alikes that nobody annotated: its place in the image,
+//! and its surroundings. Both hang on how images are cut, so they count only where they make held-out
+//! cases surer of the right place.
 
 use crate::data::augmentation::Augmented;
 use crate::data::pyramids::Pyramids;
-use crate::data::training_data::{Annotated, TrainingData};
+use crate::data::training_data::TrainingData;
 use crate::detect::detection::Detection;
 use crate::model::Model;
 use crate::network::choice::APART;
-use crate::network::level_shift::LevelShiftTest;
 use crate::network::surroundings;
 use crate::random::Seeds;
 use pbt_tree::Backend;
 use pbt_volume::Pose;
 
-/// What helps.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Aids {
-    /// Whether the place in the image counts for a structure that is alone.
-    pub(super) place: bool,
-    /// The structures whose surroundings count.
-    pub(super) surroundings: Vec<usize>,
+/// What helps, each with what stands before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Aids {
+    #[default]
+    Nothing,
+    Place,
+    Surroundings,
 }
 
 /// By how much the mean loss of the place must fall for an aid to count, nats a case. Where the search
 /// is never in doubt, aids gain nothing, and the answer does not hang on how the image is cut.
 const GAIN: f64 = 0.05;
 
-/// What settles the aids: the models without parts of the cases, and what can be asked of them.
-pub(super) struct Trial<P, T, L> {
-    /// What the models find in the cases that they have not seen.
-    pub(super) pass: P,
-    /// Tests of the surroundings of these structures, by model.
-    pub(super) train: T,
-    /// Of what a pass found, the mean loss of the place by structure.
-    pub(super) losses: L,
-}
-
-impl<P, T, L> Trial<P, T, L> {
-    /// The aids that pay, and what the models find with them.
-    pub(super) fn settle<A, E>(&self, mut models: Vec<Model>) -> Result<(Aids, A), E>
-    where
-        P: Fn(&[Model]) -> Result<A, E>,
-        T: Fn(&[Model], &[usize]) -> Result<Vec<Vec<LevelShiftTest>>, E>,
-        L: Fn(&A) -> Vec<f64>,
-    {
-        let mut aids = Aids::default();
-        let mut found = (self.pass)(&models)?;
-        let mut losses = (self.losses)(&found);
-        let alone = models.iter().any(Model::is_alone);
-        if alone {
-            let placeless: Vec<Model> = models.iter().cloned().map(Model::placeless).collect();
-            let without = (self.pass)(&placeless)?;
-            let loss = (self.losses)(&without);
-            aids.place = losses[0] <= loss[0] - GAIN;
-            if !aids.place {
-                (found, losses) = (without, loss);
-            }
-        }
-        let wanted: Vec<usize> = (0..losses.len())
-            .filter(|&s| losses[s] > GAIN && models[0].may_look_about(s))
-            .collect();
-        if !wanted.is_empty() {
-            let tests = (self.train)(&models, &wanted)?;
-            for (model, tests) in models.iter_mut().zip(tests) {
-                model.level_shifts.extend(tests);
-            }
-            let with = (self.pass)(&models)?;
-            let after = (self.losses)(&with);
-            let pays = |s: &usize| after[*s] <= losses[*s] - GAIN;
-            aids.surroundings = wanted.iter().copied().filter(pays).collect();
-            let all = aids.surroundings.len() == wanted.len();
-            for model in models.iter_mut() {
-                model.level_shifts.retain(|test| {
-                    !test.is_of_one() || aids.surroundings.contains(&test.spec.members[0])
-                });
-            }
-            if all {
-                found = with;
-            } else if !aids.surroundings.is_empty() {
-                found = (self.pass)(&models)?;
-            }
-            aids.place |= alone && !aids.surroundings.is_empty();
-        }
-        Ok((aids, found))
+/// The aids that pay in the cases that models have not seen, and what the models find with them.
+/// `pass` finds, `learn` adds the test of surroundings, and `loss` is the mean loss of the place in
+/// what was found. Models of several structures are left as they are.
+pub(super) fn settle<A, E>(
+    models: Vec<Model>,
+    pass: impl Fn(&[Model]) -> Result<A, E>,
+    learn: impl Fn(Vec<Model>) -> Result<Vec<Model>, E>,
+    loss: impl Fn(&A) -> f64,
+) -> Result<(Aids, A), E> {
+    if !models.iter().all(Model::is_alone) {
+        return Ok((Aids::Nothing, pass(&models)?));
     }
+    let placeless: Vec<Model> = models.iter().cloned().map(Model::placeless).collect();
+    let (mut aids, mut found) = (Aids::Nothing, pass(&placeless)?);
+    let with = pass(&models)?;
+    if loss(&with) <= loss(&found) - GAIN {
+        (aids, found) = (Aids::Place, with);
+    }
+    if loss(&found) > GAIN {
+        let with = pass(&learn(models)?)?;
+        if loss(&with) <= loss(&found) - GAIN {
+            (aids, found) = (Aids::Surroundings, with);
+        }
+    }
+    Ok((aids, found))
 }
 
 impl Model {
     /// Whether it has one structure, and knows where that lies in images.
-    pub(super) fn is_alone(&self) -> bool {
+    fn is_alone(&self) -> bool {
         self.structures.len() == 1 && self.network.as_ref().is_some_and(|n| n.arcs.is_empty())
     }
 
     /// Without the place of a structure that is alone; others stay.
-    pub(super) fn placeless(mut self) -> Self {
+    fn placeless(mut self) -> Self {
         if self.is_alone() {
             self.network = None;
         }
         self
     }
 
-    /// Whether the surroundings of a structure may count: those of a row are looked at together.
-    fn may_look_about(&self, s: usize) -> bool {
-        self.network.is_some()
-            && self.provenance.config.network.level_shift
-            && !self.structures[s].prior.any_orientation
-            && !self.level_shifts.iter().any(|test| test.spec.members.contains(&s))
-    }
-
-    /// Tests of the surroundings of these structures, learned from the cases that the model learned from.
-    pub(super) fn learn_surroundings<B: Backend, D: TrainingData>(
-        &self,
-        backend: &B,
-        (data, pyramids): (&D, &Pyramids),
-        wanted: &[usize],
-    ) -> Result<Vec<LevelShiftTest>, D::Error> {
-        let provenance = &self.provenance;
-        if provenance.copies == 0 {
-            return self.learn_from(backend, (data, pyramids), &data.structures(), wanted);
-        }
-        let config = &provenance.config.augmentation;
-        let copied = Augmented::new(data, provenance.copies, config, provenance.seed)?;
-        self.learn_from(backend, (&copied, pyramids), &copied.structures(), wanted)
-    }
-
-    fn learn_from<B: Backend, D: TrainingData>(
-        &self,
+    /// With these aids, learned from the cases that the model learned from.
+    pub(super) fn with_aids<B: Backend, D: TrainingData>(
+        self,
+        aids: Aids,
         backend: &B,
         data: (&D, &Pyramids),
-        structures: &[Annotated],
-        wanted: &[usize],
-    ) -> Result<Vec<LevelShiftTest>, D::Error> {
-        let mut tests = Vec::new();
-        for &s in wanted {
-            let seeds = Seeds::of_structure(self.provenance.seed, s);
-            let structure = (s, &self.structures[s]);
-            tests.extend(surroundings::train(backend, data, structure, &structures[s], seeds)?);
+    ) -> Result<Self, D::Error> {
+        match aids {
+            Aids::Nothing => Ok(self.placeless()),
+            Aids::Place => Ok(self),
+            Aids::Surroundings => self.with_surroundings(backend, data),
         }
-        Ok(tests)
+    }
+
+    /// With the test of the surroundings of its structure, which is alone, where that is wanted.
+    pub(super) fn with_surroundings<B: Backend, D: TrainingData>(
+        mut self,
+        backend: &B,
+        (data, pyramids): (&D, &Pyramids),
+    ) -> Result<Self, D::Error> {
+        let provenance = &self.provenance;
+        if !provenance.config.network.level_shift {
+            return Ok(self);
+        }
+        let (seeds, only) = (Seeds::of_structure(provenance.seed, 0), &self.structures[0]);
+        let test = match provenance.copies {
+            0 => surroundings::train(backend, (data, pyramids), only, seeds)?,
+            copies => {
+                let config = &provenance.config.augmentation;
+                let copied = Augmented::new(data, copies, config, provenance.seed)?;
+                surroundings::train(backend, (&copied, pyramids), only, seeds)?
+            }
+        };
+        self.level_shifts.extend(test);
+        Ok(self)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Detections in cases that no stage has seen: every stage, from position to
 //! network and landmarks, is trained again without each part of the subjects in turn.
 
-use super::aids::{Aids, Trial, place_loss};
+use super::aids::{self, Aids, place_loss};
 use super::made_worse::LastStages;
 use super::observer::{BEFORE_MASKS, Nested, Observer};
 use super::train_on;
@@ -14,7 +14,7 @@ use crate::data::augmentation::Augmented;
 use crate::data::folds::Folds;
 use crate::data::part::Part;
 use crate::data::pyramids::Pyramids;
-use crate::data::training_data::{Annotated, FEWEST_CASES, Subjects, TrainingData};
+use crate::data::training_data::{FEWEST_CASES, Subjects, TrainingData};
 use crate::detect::STRONG;
 use crate::detect::detection::Detection;
 use crate::masks;
@@ -121,35 +121,26 @@ pub(super) fn held_out_detections<B: Backend + LabelBackend, D: TrainingData>(
         })?;
         Ok::<Vec<Answer>, D::Error>(cases.into_iter().zip(answers).collect())
     };
-    let losses = |found: &Vec<Answer>| -> Vec<f64> {
-        let of = |(s, (_, annotated)): (usize, &Annotated)| {
-            let loss = |(case, (detections, _)): &Answer| {
-                let truth = annotated.iter().find(|(c, _)| c == case)?;
-                Some(place_loss(&detections[s], &truth.1))
-            };
-            let losses: Vec<f64> = found.iter().filter_map(loss).collect();
-            losses.iter().sum::<f64>() / losses.len().max(1) as f64
+    let pass = |models: &[Model]| {
+        let all = models.iter().enumerate().map(|(part, model)| answers(part, model));
+        Ok(all.collect::<Result<Vec<_>, D::Error>>()?.concat())
+    };
+    let learn = |models: Vec<Model>| {
+        let of = |(part, model): (usize, Model)| {
+            let rest = Part::new(data, of_part(part, false));
+            model.with_surroundings(backend, (&rest, pyramids))
         };
-        if whole.of_instances().is_some() {
-            return Vec::new();
-        }
-        structures.iter().enumerate().map(of).collect()
+        models.into_iter().enumerate().map(of).collect()
     };
-    let trial = Trial {
-        pass: |models: &[Model]| {
-            let all = models.iter().enumerate().map(|(part, model)| answers(part, model));
-            Ok(all.collect::<Result<Vec<_>, D::Error>>()?.concat())
-        },
-        train: |models: &[Model], wanted: &[usize]| {
-            let of = |(part, model): (usize, &Model)| {
-                let rest = Part::new(data, of_part(part, false));
-                model.learn_surroundings(backend, (&rest, pyramids), wanted)
-            };
-            models.iter().enumerate().map(of).collect()
-        },
-        losses,
+    let loss = |found: &Vec<Answer>| {
+        let loss = |(case, (detections, _)): &Answer| {
+            let truth = structures[0].1.iter().find(|(c, _)| c == case)?;
+            Some(place_loss(&detections[0], &truth.1))
+        };
+        let losses: Vec<f64> = found.iter().filter_map(loss).collect();
+        losses.iter().sum::<f64>() / losses.len().max(1) as f64
     };
-    let (aids, answers) = trial.settle(models)?;
+    let (aids, answers) = aids::settle(models, pass, learn, loss)?;
     for (case, (detections, spacing_mm)) in answers {
         if whole.of_instances().is_some() {
             let (_, annotated) = &structures[0];

@@ -4,7 +4,7 @@ use crate::annotation_file::read_annotations;
 use crate::annotations::{Annotations, Landmark, LandmarkState};
 use crate::label_masks::LabelBoxes;
 use crate::markups::name_of_file;
-use crate::{Image, IoError, LandmarkRule, ReadOptions, read_image_with, read_labels};
+use crate::{Image, IoError, LandmarkRule, OpenImage, ReadOptions, read_labels};
 use pbt_volume::{Instances, StructureKind, StructureSpec};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -60,12 +60,20 @@ pub struct CaseSpec {
 }
 
 impl CaseSpec {
+    /// Reads the header of the case's image.
+    ///
+    /// # Errors
+    /// As [`OpenImage::open`].
+    pub fn open_image(&self) -> Result<OpenImage, IoError> {
+        OpenImage::open(&self.image, &self.options)
+    }
+
     /// Reads the case's image.
     ///
     /// # Errors
     /// As [`crate::read_image_with`].
     pub fn read_image(&self) -> Result<Image, IoError> {
-        read_image_with(&self.image, &self.options)
+        self.open_image()?.read()
     }
 
     /// Whether two cases show the same subject. A case that names none is its own.

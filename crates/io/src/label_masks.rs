@@ -4,10 +4,9 @@
 use crate::boxes_from_labels::MeanShape;
 use crate::dataset::{CaseSpec, Dataset};
 use crate::label_runs::LabelRuns;
-use crate::read_labels;
 use crate::shape_twins::{Shown, twins};
+use crate::{OpenImage, ReadOptions, read_side_by_side};
 use pbt_volume::{Instances, Pose, StructureKind, StructureSpec, Volume};
-use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -42,8 +41,9 @@ impl LabelBoxes {
             maps = with_labels(false);
         }
         let mut structures = values_of_boxes(dataset);
-        let masks = each(&maps, |path| {
-            let Ok(labels) = read_labels(path) else { return Vec::new() };
+        let open = |path: &&Path| OpenImage::open(path, &ReadOptions::default());
+        let masks = read_side_by_side(&maps, open, |_, map| {
+            let Ok(labels) = map.and_then(OpenImage::read_narrow_labels) else { return Vec::new() };
             structures.values().map(|structure| structure.masks(&labels)).collect::<Vec<_>>()
         });
         for (n, structure) in structures.values_mut().enumerate() {
@@ -126,25 +126,4 @@ fn partner<'a>(dataset: &'a Dataset, name: &String) -> Option<&'a String> {
     let spec = dataset.structures.iter().find(|spec| spec.name == *name)?;
     let other = dataset.structures.iter().find(|spec| spec.partner.as_ref() == Some(name));
     spec.partner.as_ref().or(other.map(|spec| &spec.name))
-}
-
-/// What `read` gives for each path, in order. On a pool of its own: whoever asks may be a thread of
-/// Rayon's pool, whose others may wait for the same boxes, and a task that it takes up while it
-/// waits may ask for them again.
-fn each<T: Send>(paths: &[&Path], read: impl Fn(&Path) -> T + Sync) -> Vec<T> {
-    let one_by_one = || paths.iter().map(|path| read(path)).collect();
-    let threads = rayon::current_num_threads();
-    if threads == 1 {
-        return one_by_one();
-    }
-    let on_pool = || {
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().ok();
-        let all = || paths.par_iter().map(|path| read(path)).collect();
-        pool.map_or_else(one_by_one, |pool| pool.install(all))
-    };
-    std::thread::scope(|scope| match std::thread::Builder::new().spawn_scoped(scope, on_pool) {
-        Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
-        // No threads to be had.
-        Err(_) => one_by_one(),
-    })
 }

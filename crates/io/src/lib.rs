@@ -52,6 +52,7 @@ mod region_map;
 mod regular_file;
 mod result;
 mod shape_twins;
+mod side_by_side;
 mod source;
 mod stored;
 mod text_header;
@@ -87,4 +88,5 @@ pub use result::{
     ComponentRecord, DetectionRecord, DeviceRecord, InputRecord, LabelRecord, ModelRecord,
     OrientationRecord, ResultFile, RunRecord, read_result, write_result,
 };
+pub use side_by_side::read_side_by_side;
 pub use write_image::{is_written, write_image};

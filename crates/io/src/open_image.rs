@@ -116,6 +116,16 @@ impl OpenImage {
         Ok((labels, warnings))
     }
 
+    /// The image as labels of up to 16 bits.
+    ///
+    /// # Errors
+    /// As [`OpenImage::read_raw`], and when a voxel is not an integer from 0 to 65535.
+    pub(crate) fn read_narrow_labels(self) -> Result<Volume<u16>, IoError> {
+        let path = self.file.path().to_path_buf();
+        let Loaded { raw, .. } = self.load()?;
+        raw.to_labels().map_err(|value| no_label(&path, value, u16::MAX.into()))
+    }
+
     /// The hash that [`Image::sha256`] has, without the voxels where they are not needed for it.
     ///
     /// # Errors

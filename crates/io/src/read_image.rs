@@ -149,8 +149,7 @@ pub fn read_raw_with(path: &Path, options: &ReadOptions) -> Result<Loaded, IoErr
 /// # Errors
 /// As [`read_image`], and when a voxel is not an integer from 0 to 65535.
 pub fn read_labels(path: &Path) -> Result<Volume<u16>, IoError> {
-    let image = OpenImage::open(path, &ReadOptions::default())?;
-    image.load()?.raw.to_labels().map_err(|value| no_label(path, value, u16::MAX.into()))
+    OpenImage::open(path, &ReadOptions::default())?.read_narrow_labels()
 }
 
 /// A voxel of a label map that holds something else.

@@ -15,6 +15,7 @@ mod intensity;
 mod large_pages;
 mod level;
 mod memory;
+mod memory_shares;
 mod meter;
 mod nearest;
 mod packed;
@@ -48,6 +49,7 @@ pub use memory::{
     NotEnoughMemory, check_memory, check_memory_limit, memory_limit, memory_seen, room_for_tables,
     set_memory_limit, try_zeroed,
 };
+pub use memory_shares::{MemoryShare, MemoryShares};
 pub use meter::Meter;
 pub use nearest::{did_you_mean, nearest};
 pub use plane::Plane;

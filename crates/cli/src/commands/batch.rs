@@ -3,7 +3,6 @@
 mod cases;
 mod detection;
 mod earlier;
-mod memory;
 pub(super) mod merge;
 mod state;
 mod tables;

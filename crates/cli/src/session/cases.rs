@@ -3,14 +3,13 @@
 use crate::session::{Failure, check_names};
 use pbt_detect::{CaseList, ListedCase, RegionName, TrainingData};
 use pbt_io::{
-    Annotations, CaseSpec, Dataset, Landmark, LandmarkState, PointsOfCase, RegionLabels,
-    boxes_from_points, check_annotations, read_labels,
+    Annotations, CaseSpec, Dataset, IoError, Landmark, LandmarkState, OpenImage, PointsOfCase,
+    RegionLabels, boxes_from_points, check_annotations, read_labels, read_side_by_side,
 };
 use pbt_volume::{
     Geometry, Instances, LANDMARKS_BOX, Plane, PointLps, Pose, RealVolume, StructureKind,
     StructureSpec, Volume, trimmed, trimmed_channels,
 };
-use rayon::prelude::*;
 use std::collections::BTreeSet;
 
 /// The boxes and landmarks of a case, with what was checked when it was read.
@@ -267,8 +266,8 @@ pub fn read_cases(
     cases: &[CaseSpec],
     wanted: &Wanted,
 ) -> Result<Vec<AnnotatedCase>, Failure> {
-    let read = |spec: &CaseSpec| -> Result<AnnotatedCase, Failure> {
-        let image = spec.read_image()?;
+    let read = |spec: &CaseSpec, image: Result<OpenImage, IoError>| {
+        let image = image?.read()?;
         let mut annotations = dataset.load_annotations(spec)?;
         annotations.boxes.retain(|(name, _)| wanted.boxes.contains(name));
         // A point of a box's name says that it is missing.
@@ -285,8 +284,7 @@ pub fn read_cases(
         let case = AnnotatedCase::new(spec.clone(), annotations, image.sha256, geometry);
         Ok(AnnotatedCase { warnings, ..case })
     };
-    let all: Vec<Result<AnnotatedCase, Failure>> = cases.par_iter().map(read).collect();
-    all.into_iter().collect()
+    read_side_by_side(cases, CaseSpec::open_image, read).into_iter().collect()
 }
 
 /// Why a wanted box or landmark may be annotated nowhere in the cases: names and values that do not

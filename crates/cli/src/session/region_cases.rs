@@ -6,9 +6,10 @@ use pbt_detect::{
     CaseList, IGNORED, LabelledImage, ListedCase, Observer, RegionData, RegionName, TrainConfig,
     Trained,
 };
-use pbt_io::{CaseSpec, Dataset, IGNORED_CLASS, RegionLabels};
+use pbt_io::{
+    CaseSpec, Dataset, IGNORED_CLASS, IoError, OpenImage, RegionLabels, read_side_by_side,
+};
 use pbt_volume::sha256_hex;
-use rayon::prelude::*;
 
 // Both crates leave such voxels out; neither knows the other.
 const _: () = assert!(IGNORED == IGNORED_CLASS);
@@ -36,19 +37,19 @@ impl RegionCases {
     /// A region without a value, and the first case, in the file's order, that cannot be read.
     pub fn read(dataset: &Dataset, cases: &[CaseSpec], wanted: &Wanted) -> Result<Self, Failure> {
         let labels = dataset.region_labels(&wanted.regions)?;
-        let read = |spec: &CaseSpec| -> Result<(ListedCase, RegionCase), Failure> {
-            let image = spec.read_image()?;
+        let read = |spec: &&CaseSpec, image: Result<OpenImage, IoError>| {
+            let image = image?.read()?;
             let geometry = image.volume.geometry().clone();
             labels.read(spec, &geometry)?;
             let listed = ListedCase { id: spec.id.clone(), image_sha256: image.sha256, geometry };
-            Ok((listed, RegionCase { spec: spec.clone(), warnings: image.warnings }))
+            Ok((listed, RegionCase { spec: (*spec).clone(), warnings: image.warnings }))
         };
         let labelled: Vec<&CaseSpec> = cases.iter().filter(|case| case.labels.is_some()).collect();
         if labelled.is_empty() {
             let what = "cases: none of those for training has a label map (give `labels`)";
             return Err(Failure::input(&dataset.path, what));
         }
-        let all: Vec<Result<_, Failure>> = labelled.into_par_iter().map(read).collect();
+        let all = read_side_by_side(&labelled, |spec| spec.open_image(), read);
         let all = all.into_iter().collect::<Result<Vec<_>, Failure>>()?;
         let (listed, cases): (Vec<ListedCase>, Vec<RegionCase>) = all.into_iter().unzip();
         let region =

@@ -3,6 +3,7 @@
 pub(crate) mod augmentation;
 pub(crate) mod case;
 pub(crate) mod case_list;
+pub(crate) mod each_image;
 pub(crate) mod folds;
 pub(crate) mod look_alikes;
 pub(crate) mod mirror_doubt;

@@ -4,18 +4,14 @@
 //! an image anew takes longer than anything else that is done with it.
 
 use crate::DetectError;
+use crate::data::each_image::each_image;
 use crate::data::training_data::TrainingData;
 use crate::memory_need::stored_levels;
 use crate::working::spec::WorkingSpec;
 use pbt_volume::{Geometry, Pyramid, Scratch};
-use rayon::prelude::*;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
-
-/// Images of more voxels are read one after the other: side by side, threads would hold as many at a
-/// time.
-const LARGE: usize = 1 << 26;
 
 /// The pyramids of the working grid that was asked for last, which the structure in training holds
 /// anyway, and those in the temporary file.
@@ -107,21 +103,12 @@ impl Pyramids {
         working: &WorkingSpec,
         interrupted: impl Fn() -> bool + Sync,
     ) -> Result<BTreeMap<usize, Arc<Pyramid>>, D::Error> {
-        let pyramid = |&case: &usize| {
+        each_image(data, cases, |case| {
             if interrupted() {
                 return Err(DetectError::Interrupted.into());
             }
-            Ok((case, self.get(data, case, working)?))
-        };
-        let is_large = |case: &usize| data.list().geometry(*case).len() > LARGE;
-        let cases: BTreeSet<usize> = cases.collect();
-        let (large, small): (Vec<usize>, Vec<usize>) = cases.into_iter().partition(is_large);
-        let mut pyramids: BTreeMap<usize, Arc<Pyramid>> =
-            small.par_iter().map(pyramid).collect::<Result<_, D::Error>>()?;
-        for case in &large {
-            pyramids.extend([pyramid(case)?]);
-        }
-        Ok(pyramids)
+            self.get(data, case, working)
+        })
     }
 
     /// The working pyramid of a case.

@@ -1,5 +1,6 @@
 //! Frames of training cases with what they show.
 
+use crate::data::each_image::each_image;
 use crate::data::training_data::TrainingData;
 use crate::masks::frame::FrameGrid;
 use crate::masks::groups::{Group, LoadedCases};
@@ -45,12 +46,10 @@ impl<D: TrainingData> Group<'_, D> {
                 placed.push((instance, pose, about));
             }
         }
-        let load = |(&case, grids): (&usize, &Vec<Geometry>)| {
-            Ok(self.load(case, grids)?.map(|loaded| (case, loaded)))
-        };
-        let all: Vec<_> = by_case.par_iter().map(load).collect();
-        let all = all.into_iter().collect::<Result<Vec<_>, D::Error>>()?;
-        let loaded: LoadedCases = all.into_iter().flatten().collect();
+        let load = |case| self.load(case, &by_case[&case]);
+        let all = each_image(self.data, by_case.keys().copied(), load)?;
+        let shown = |(case, loaded): (usize, Option<_>)| Some((case, loaded?));
+        let loaded: LoadedCases = all.into_iter().filter_map(shown).collect();
         let frame = |(instance, pose, about): (usize, Pose, Geometry)| {
             let of = &instances[instance];
             let shown = loaded.get(&of.case)?;

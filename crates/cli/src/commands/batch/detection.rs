@@ -1,7 +1,6 @@
 //! The cases of a batch side by side: loading, detection, results.
 
 use super::cases::BatchCase;
-use super::memory::{MemoryShares, Share};
 use super::state::{FailedCase, State};
 use super::tables::rows_of_result;
 use crate::Failure;
@@ -11,7 +10,7 @@ use crate::session::{
 };
 use pbt_detect::DetectError;
 use pbt_io::Image;
-use pbt_volume::memory_limit;
+use pbt_volume::{MemoryShare, MemoryShares, memory_limit};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
@@ -22,7 +21,7 @@ use std::time::Instant;
 /// is written.
 struct LoadedImage<'a> {
     place: usize,
-    image: Result<(Image, Share<'a>), Failure>,
+    image: Result<(Image, MemoryShare<'a>), Failure>,
     seconds: f64,
 }
 

@@ -18,9 +18,10 @@ use super::suspect::{Suspect, ranked};
 use super::trainable::what_training_refuses;
 use crate::Failure;
 use crate::session::AnnotatedCase;
-use pbt_io::{Annotations, CaseSpec, Dataset, check_annotations};
+use pbt_io::{
+    Annotations, CaseSpec, Dataset, IoError, OpenImage, check_annotations, read_side_by_side,
+};
 use pbt_volume::StructureKind;
-use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -47,8 +48,8 @@ pub(super) fn examine(path: &Path, model: Option<&AskedModel>) -> Result<Examina
             return Ok(Examination { kind, findings, ..Examination::default() });
         }
     };
-    let looked: Vec<LookedAt> =
-        dataset.cases.par_iter().map(|case| look_at_case(&dataset, case)).collect();
+    let look = |case: &CaseSpec, image| look_at_case(&dataset, case, image);
+    let looked: Vec<LookedAt> = read_side_by_side(&dataset.cases, CaseSpec::open_image, look);
     let mut findings: Vec<Finding> = faults.iter().map(Finding::error).collect();
     findings.extend(dataset.warnings.iter().map(Finding::warning));
     findings.extend(looked.iter().flat_map(|l| l.findings.iter().cloned()));
@@ -92,8 +93,9 @@ pub(super) fn examine(path: &Path, model: Option<&AskedModel>) -> Result<Examina
     Ok(Examination { kind, findings, images, spreads, absences, suspects })
 }
 
-fn look_at_case(dataset: &Dataset, case: &CaseSpec) -> LookedAt {
-    let (facts, mut findings) = look_at(&case.id, Some(&case.split), &case.image, &case.options);
+fn look_at_case(dataset: &Dataset, case: &CaseSpec, image: Result<OpenImage, IoError>) -> LookedAt {
+    let (facts, mut findings) =
+        look_at(&case.id, Some(&case.split), (&case.image, &case.options), image);
     if is_same_file(&case.image, case.labels.as_deref()) {
         let what = "image: is the case's label map, too (give the image that it was drawn in)";
         findings.retain(|finding| !finding.message.contains("voxels: all are"));

@@ -4,13 +4,13 @@ use super::examination::Examination;
 use super::finding::Finding;
 use super::images::{ImageFacts, duplicates, look_at, unlike_the_rest};
 use crate::commands::batch::BatchCase;
-use pbt_io::{ReadOptions, masks_among};
-use rayon::prelude::*;
+use pbt_io::{IoError, OpenImage, ReadOptions, masks_among, read_side_by_side};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 pub(super) fn examine_file(path: &Path, options: &ReadOptions) -> Examination {
-    let (facts, findings) = look_at(&pbt_io::case_name(path), None, path, options);
+    let (facts, findings) =
+        look_at(&pbt_io::case_name(path), None, (path, options), OpenImage::open(path, options));
     let images = facts.into_iter().collect();
     Examination { kind: "image", findings, images, ..Examination::default() }
 }
@@ -18,14 +18,15 @@ pub(super) fn examine_file(path: &Path, options: &ReadOptions) -> Examination {
 pub(super) fn examine_folder(folder: &Path, cases: &[BatchCase]) -> Examination {
     let paths: Vec<PathBuf> = cases.iter().map(|case| case.path.clone()).collect();
     let masks: BTreeSet<&Path> = masks_among(folder, &paths).into_iter().collect();
-    let look = |case: &BatchCase| {
-        let (facts, mut findings) = look_at(&case.id, None, &case.path, &case.options);
+    let open = |case: &BatchCase| OpenImage::open(&case.path, &case.options);
+    let look = |case: &BatchCase, image: Result<OpenImage, IoError>| {
+        let (facts, mut findings) = look_at(&case.id, None, (&case.path, &case.options), image);
         if masks.contains(&*case.path) {
             findings.retain(|finding| !finding.message.contains(": a label map"));
         }
         (facts, findings)
     };
-    let looked: Vec<_> = cases.par_iter().map(look).collect();
+    let looked = read_side_by_side(cases, open, look);
     let (facts, findings): (Vec<_>, Vec<_>) = looked.into_iter().unzip();
     let images: Vec<ImageFacts> = facts.into_iter().flatten().collect();
     let mut findings: Vec<Finding> = findings.into_iter().flatten().collect();

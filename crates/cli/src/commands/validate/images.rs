@@ -3,7 +3,7 @@
 use super::finding::Finding;
 use super::label_map::values_of_label_map;
 use super::near_duplicates::Looks;
-use pbt_io::{ReadOptions, read_image_with};
+use pbt_io::{IoError, OpenImage, ReadOptions};
 use pbt_volume::{Geometry, IntensityError, IntensityPolicy, trimmed};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -49,10 +49,10 @@ impl fmt::Display for ImageFacts {
 pub(super) fn look_at(
     case: &str,
     split: Option<&str>,
-    path: &Path,
-    options: &ReadOptions,
+    (path, options): (&Path, &ReadOptions),
+    image: Result<OpenImage, IoError>,
 ) -> (Option<ImageFacts>, Vec<Finding>) {
-    let image = match read_image_with(path, options) {
+    let image = match image.and_then(OpenImage::read) {
         Ok(image) => image,
         Err(error) => return (None, vec![Finding::error(error)]),
     };

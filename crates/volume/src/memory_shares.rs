@@ -1,38 +1,41 @@
-//! The memory that the cases of a batch share: each waits until there is enough for it.
+//! Memory that threads share: each waits until there is enough for what it does.
 
 use std::sync::{Condvar, Mutex, PoisonError};
 
 /// Memory to be shared.
-pub(super) struct MemoryShares {
+#[derive(Debug)]
+pub struct MemoryShares {
     bytes: u64,
     taken: Mutex<u64>,
     given_back: Condvar,
 }
 
 /// A part of it, given back when it is dropped.
-pub(super) struct Share<'a> {
+#[derive(Debug)]
+pub struct MemoryShare<'a> {
     of: &'a MemoryShares,
     bytes: u64,
 }
 
 impl MemoryShares {
-    pub(super) fn new(bytes: u64) -> Self {
+    /// So many bytes, none taken yet.
+    pub fn new(bytes: u64) -> Self {
         Self { bytes, taken: Mutex::new(0), given_back: Condvar::new() }
     }
 
     /// Waits until so many bytes are free, or all: what is more than all is for the caller to
     /// refuse.
-    pub(super) fn take(&self, bytes: u64) -> Share<'_> {
+    pub fn take(&self, bytes: u64) -> MemoryShare<'_> {
         let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let too_much = |taken: &mut u64| *taken > 0 && taken.saturating_add(bytes) > self.bytes;
         let mut taken =
             self.given_back.wait_while(taken, too_much).unwrap_or_else(PoisonError::into_inner);
         *taken = taken.saturating_add(bytes);
-        Share { of: self, bytes }
+        MemoryShare { of: self, bytes }
     }
 }
 
-impl Drop for Share<'_> {
+impl Drop for MemoryShare<'_> {
     fn drop(&mut self) {
         let mut taken = self.of.taken.lock().unwrap_or_else(PoisonError::into_inner);
         *taken = taken.saturating_sub(self.bytes);

@@ -370,6 +370,31 @@ fn evaluation_and_batches_take_labels() {
 }
 
 #[test]
+fn labels_that_nobody_drew_are_not_evaluated() {
+    let (folder, out) = (eggs().path(), scratch());
+    let drawn = read_labels(&folder.join("c13.mask.nii.gz")).unwrap();
+    let thick_alone = drawn.map(|value| if value == 3 { 3u8 } else { 0 });
+    let map = out.path().join("c13.labels.nii.gz");
+    write(&map, &thick_alone);
+    let mut set = read_json(&folder.join("dataset.json"));
+    for case in set["cases"].as_array_mut().unwrap() {
+        for key in ["image", "labels"] {
+            case[key] = json!(folder.join(case[key].as_str().unwrap()));
+        }
+        if case["id"] == "c13" {
+            case["labels"] = json!(map);
+        }
+    }
+    let (path, report) = (out.path().join("dataset.json"), out.path().join("report.json"));
+    std::fs::write(&path, set.to_string()).unwrap();
+    let model = folder.join("egg.pbt");
+    let fixed = ["evaluate", "-q", "--labels", "-m", text(&model), "-i", text(&path)];
+    pbt(fixed.iter().chain(&["-o", text(&report)])).exits_with(0);
+    let cases = [0, 1].map(|n| read_json(&report)["summary"][n]["cases"].clone());
+    assert_eq!(cases, [json!(2), json!(1)]);
+}
+
+#[test]
 fn boxes_alone_have_no_labels_to_evaluate() {
     let (folder, out) = (eggs().path(), scratch());
     let model = out.path().join("box.pbt");

@@ -7,8 +7,8 @@ use crate::session::{
 };
 use pbt_detect::DetectError;
 use pbt_evaluate::{RegionRecord, RegionSummary, compare_regions};
-use pbt_io::{CaseSpec, Dataset, IGNORED_CLASS, RegionLabels};
-use pbt_volume::Volume;
+use pbt_io::{CaseSpec, Dataset, IGNORED_CLASS, LandmarkState, RegionLabels};
+use pbt_volume::{StructureKind, Volume};
 
 /// What came out of some cases.
 pub struct EvaluatedRegions {
@@ -65,7 +65,7 @@ pub fn evaluate_regions(
             return Err(DetectError::Interrupted.into());
         }
         watcher.case(&case.id);
-        match of_case(names, &labels, source, case, device) {
+        match of_case((dataset, names), &labels, source, case, device) {
             Ok(compared) => evaluated.records.extend(compared),
             Err(failure) if failure.is_input() => {
                 watcher.failed(&case.id, &failure);
@@ -88,7 +88,7 @@ pub fn evaluate_regions(
 }
 
 fn of_case(
-    names: &[String],
+    (dataset, names): (&Dataset, &[String]),
     labels: &RegionLabels,
     source: &Source,
     case: &CaseSpec,
@@ -124,5 +124,14 @@ fn of_case(
     let classes = (truth.data(), found.data());
     let mut compared = compare_regions(&case.id, names, classes, IGNORED_CLASS, found.geometry());
     compared.retain(|record| !case.not_drawn.contains(&record.region));
+    // As of boxes: one that the case neither shows nor marks as missing was not annotated.
+    let annotations = dataset.load_annotations(case)?;
+    let is_region = |name: &String| {
+        dataset.structures.iter().any(|s| s.kind == StructureKind::Region && s.name == *name)
+    };
+    compared.retain(|record| {
+        let missing = annotations.landmark(&record.region) == Some(LandmarkState::OutOfView);
+        record.truth_ml > 0.0 || missing || is_region(&record.region)
+    });
     Ok(compared)
 }

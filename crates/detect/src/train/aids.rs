@@ -35,7 +35,8 @@ pub(super) fn settle<A, E>(
     learn: impl Fn(Vec<Model>) -> Result<Vec<Model>, E>,
     loss: impl Fn(&A) -> f64,
 ) -> Result<(Aids, A), E> {
-    if !models.iter().all(Model::is_alone) {
+    // With few cases some of the models may not know the place, and are as they would be without.
+    if !models.iter().any(Model::is_alone) {
         return Ok((Aids::Nothing, pass(&models)?));
     }
     let placeless: Vec<Model> = models.iter().cloned().map(Model::placeless).collect();
@@ -88,7 +89,7 @@ impl Model {
         (data, pyramids): (&D, &Pyramids),
     ) -> Result<Self, D::Error> {
         let provenance = &self.provenance;
-        if !provenance.config.network.level_shift {
+        if self.network.is_none() || !provenance.config.network.level_shift {
             return Ok(self);
         }
         let (seeds, only) = (Seeds::of_structure(provenance.seed, 0), &self.structures[0]);

@@ -303,7 +303,11 @@ mod interrupted {
         let detected =
             pbt(["detect", "-m", text(&partial), "-i", text(&image), "-o", text(out.path())])
                 .exits_with(5);
-        assert!(detected.error_line().contains("was not finished"), "{}", detected.stderr);
+        assert!(
+            detected.error_line().contains("stages: its training was not finished"),
+            "{}",
+            detected.stderr
+        );
         // Nor does it serve another seed.
         let other = pbt(arguments.iter().chain(&["--resume", "--seed", "7"])).exits_with(5);
         assert!(

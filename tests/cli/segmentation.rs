@@ -369,24 +369,48 @@ fn evaluation_and_batches_take_labels() {
     );
 }
 
-#[test]
-fn labels_that_nobody_drew_are_not_evaluated() {
-    let (folder, out) = (eggs().path(), scratch());
-    let drawn = read_labels(&folder.join("c13.mask.nii.gz")).unwrap();
-    let thick_alone = drawn.map(|value| if value == 3 { 3u8 } else { 0 });
-    let map = out.path().join("c13.labels.nii.gz");
-    write(&map, &thick_alone);
+/// A data set of the eggs beside a file of another label map of one of them.
+fn eggs_with_map(out: &Path, id: &str, labels: &Volume<u8>) -> PathBuf {
+    let (folder, map) = (eggs().path(), out.join("map.nii.gz"));
+    write(&map, labels);
     let mut set = read_json(&folder.join("dataset.json"));
     for case in set["cases"].as_array_mut().unwrap() {
         for key in ["image", "labels"] {
             case[key] = json!(folder.join(case[key].as_str().unwrap()));
         }
-        if case["id"] == "c13" {
+        if case["id"] == id {
             case["labels"] = json!(map);
         }
     }
-    let (path, report) = (out.path().join("dataset.json"), out.path().join("report.json"));
+    let path = out.join("dataset.json");
     std::fs::write(&path, set.to_string()).unwrap();
+    path
+}
+
+#[test]
+fn training_tells_of_a_label_map_that_covers_another_region_than_its_image() {
+    let (folder, out) = (eggs().path(), scratch());
+    let drawn = read_labels(&folder.join("c3.mask.nii.gz")).unwrap();
+    let [nx, ny, nz] = drawn.shape();
+    let grid = drawn.geometry();
+    let cut = Geometry::new([nx, ny, nz - 3], *grid.matrix(), grid.origin()).unwrap();
+    let cut = Volume::from_fn(cut, |i, j, k| drawn.at(i, j, k) as u8);
+    let (set, model) = (eggs_with_map(out.path(), "c3", &cut), out.path().join("egg.pbt"));
+    let config = folder.join("small.toml");
+    let fixed = ["train", "-i", text(&set), "-o", text(&model), "--config", text(&config)];
+    let told = pbt(fixed.iter().chain(&["--no-segmentation"])).exits_with(0);
+    let lines: Vec<&str> = told.stderr.lines().filter(|l| l.contains("another region")).collect();
+    assert!(lines.len() == 1 && lines[0].starts_with("warning: c3: "), "{}", told.stderr);
+    assert!(lines[0].contains("map.nii.gz: grid: "), "{}", lines[0]);
+}
+
+#[test]
+fn labels_that_nobody_drew_are_not_evaluated() {
+    let (folder, out) = (eggs().path(), scratch());
+    let drawn = read_labels(&folder.join("c13.mask.nii.gz")).unwrap();
+    let thick_alone = drawn.map(|value| if value == 3 { 3u8 } else { 0 });
+    let path = eggs_with_map(out.path(), "c13", &thick_alone);
+    let report = out.path().join("report.json");
     let model = folder.join("egg.pbt");
     let fixed = ["evaluate", "-q", "--labels", "-m", text(&model), "-i", text(&path)];
     pbt(fixed.iter().chain(&["-o", text(&report)])).exits_with(0);

@@ -164,7 +164,7 @@ fn label_names(
     match (names.is_empty(), source) {
         (true, Source::Model(model)) => {
             let what = "structures: the model has learned no labels of this data set (train it on cases \
-                        with label maps)";
+                        with label maps, without --quick and --no-segmentation)";
             Err(Failure::input(&model.path, what))
         }
         _ => Ok(names),

@@ -23,7 +23,8 @@ pub(super) fn run(args: &Report, global: &Global) -> Result<ExitCode, Failure> {
     } else {
         let asked =
             [(wanted.pictures > 0, "--pictures"), (wanted.viewer != Viewer::None, "--viewer")];
-        for (_, option) in asked.iter().filter(|(asked, _)| *asked) {
+        // What is not there at all is told below.
+        for (_, option) in asked.iter().filter(|(asked, _)| *asked && args.input.exists()) {
             say(
                 global.quiet,
                 format_args!(

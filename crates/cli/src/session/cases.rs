@@ -1,10 +1,11 @@
 //! The cases of a data set as training uses them.
 
-use crate::session::{Failure, check_names};
+use crate::session::{Failure, GridDifference, check_names};
 use pbt_detect::{CaseList, ListedCase, RegionName, TrainingData};
 use pbt_io::{
     Annotations, CaseSpec, Dataset, IoError, Landmark, LandmarkState, OpenImage, PointsOfCase,
-    RegionLabels, boxes_from_points, check_annotations, read_labels, read_side_by_side,
+    ReadOptions, RegionLabels, boxes_from_points, check_annotations, read_labels,
+    read_side_by_side,
 };
 use pbt_volume::{
     Geometry, Instances, LANDMARKS_BOX, Plane, PointLps, Pose, RealVolume, StructureKind,
@@ -280,11 +281,23 @@ pub fn read_cases(
         let mut warnings = image.warnings.clone();
         warnings.append(&mut annotations.warnings);
         warnings.extend(check_annotations(file, image.volume.geometry(), &annotations)?);
+        warnings.extend(labels_elsewhere(spec, image.volume.geometry()));
         let geometry = trimmed(&image.volume).geometry().clone();
         let case = AnnotatedCase::new(spec.clone(), annotations, image.sha256, geometry);
         Ok(AnnotatedCase { warnings, ..case })
     };
     read_side_by_side(cases, CaseSpec::open_image, read).into_iter().collect()
+}
+
+/// A warning of a label map that covers another region than its image, as that of another subject does.
+fn labels_elsewhere(spec: &CaseSpec, image: &Geometry) -> Option<String> {
+    let path = spec.labels.as_ref()?;
+    // One that cannot be read is told where it is needed.
+    let labels = OpenImage::open(path, &ReadOptions::default()).ok()?;
+    let difference = GridDifference::between(image, labels.geometry())?;
+    let (what, todo) = difference.told();
+    (difference > GridDifference::Spacing)
+        .then(|| format!("{}: grid: {what} ({todo})", path.display()))
 }
 
 /// Why a wanted box or landmark may be annotated nowhere in the cases: names and values that do not

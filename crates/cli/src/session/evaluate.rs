@@ -162,8 +162,10 @@ fn wanted_structures<'a>(
             ),
             (true, ..) => "cases: there is no result for any of them".to_owned(),
             _ => {
+                let all: Vec<&str> = dataset.structures.iter().map(|s| s.name.as_str()).collect();
+                let wanted = if named.is_empty() { all.join(", ") } else { named.join(", ") };
                 format!(
-                    "structures: none of those wanted is among the results ({})",
+                    "structures: the results have {}, and none of those that are asked for: {wanted}",
                     names.join(", ")
                 )
             }

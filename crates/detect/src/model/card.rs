@@ -28,6 +28,9 @@ pub(super) struct Card {
     pub(super) format_version: u32,
     /// Digest of the rest of the file.
     pub(super) seal: String,
+    /// Stages of a training that goes on.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub(super) unfinished: bool,
     pub(super) provenance: Provenance,
     pub(super) structures: Vec<StructureCard>,
     #[serde(skip_serializing_if = "Option::is_none", default)]

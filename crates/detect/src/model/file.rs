@@ -6,7 +6,7 @@
 use crate::DetectError;
 use crate::certainty::learned::{Certainty, HeldOutErrors};
 use crate::masks::stage::MaskStage;
-use crate::model::card::{Card, FORMAT_VERSION};
+use crate::model::card::{Card, FORMAT_VERSION, StructureCard};
 use crate::model::cost::check_cost;
 use crate::model::level_shift_tables;
 use crate::model::limits::{MOST_CASES, MOST_LEVELS, check_calibration, check_weights, within};
@@ -27,11 +27,29 @@ use serde::Deserialize;
 /// Models are a few MB; what is larger than this is not one.
 const MOST_BYTES: usize = 1 << 30;
 
-/// The bytes of a file: a checkpoint, or, with all stages, network and level shift tests, a model.
+/// The bytes of a checkpoint.
 ///
 /// # Errors
 /// [`DetectError::Model`] when a table cannot be written.
-pub(crate) fn file_bytes(
+pub(crate) fn checkpoint_bytes(
+    provenance: &Provenance,
+    checkpoints: &[StructureCheckpoint],
+) -> Result<Vec<u8>, DetectError> {
+    let mut tables = TableWriter::default();
+    let structures = structure_cards(&mut tables, checkpoints);
+    finish(tables, &Card { structures, unfinished: true, ..blank_card(provenance) })
+}
+
+fn structure_cards(
+    tables: &mut TableWriter,
+    checkpoints: &[StructureCheckpoint],
+) -> Vec<StructureCard> {
+    let numbered = checkpoints.iter().enumerate();
+    numbered.map(|(n, checkpoint)| structure_card(tables, &format!("s{n}"), checkpoint)).collect()
+}
+
+/// The bytes of a model.
+fn file_bytes(
     provenance: &Provenance,
     checkpoints: &[StructureCheckpoint],
     (network, row): (Option<&Network>, Option<&Row>),
@@ -40,11 +58,7 @@ pub(crate) fn file_bytes(
     masks: &[MaskStage],
 ) -> Result<Vec<u8>, DetectError> {
     let mut tables = TableWriter::default();
-    let structures = checkpoints
-        .iter()
-        .enumerate()
-        .map(|(n, checkpoint)| structure_card(&mut tables, &format!("s{n}"), checkpoint))
-        .collect();
+    let structures = structure_cards(&mut tables, checkpoints);
     let level_shifts = level_shifts
         .iter()
         .enumerate()
@@ -72,6 +86,7 @@ fn blank_card(provenance: &Provenance) -> Card {
     Card {
         format_version: FORMAT_VERSION,
         seal: seal::BLANK.to_owned(),
+        unfinished: false,
         provenance: provenance.clone(),
         structures: Vec::new(),
         network: None,
@@ -121,6 +136,7 @@ impl Model {
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, DetectError> {
         let Contents {
             provenance,
+            unfinished,
             checkpoints,
             network,
             row,
@@ -129,16 +145,18 @@ impl Model {
             masks,
             regions,
         } = read(bytes)?;
+        let not_finished = |part: String| {
+            let what = "its training was not finished (go on with pbt train --resume)";
+            DetectError::model(part, what)
+        };
+        if unfinished {
+            return Err(not_finished("stages".into()));
+        }
         let structures = checkpoints
             .into_iter()
             .map(|checkpoint| {
                 let name = checkpoint.name.clone();
-                checkpoint.complete().ok_or_else(|| {
-                    DetectError::model(
-                        format!("structure {name}"),
-                        "its training was not finished (go on with pbt train --resume)",
-                    )
-                })
+                checkpoint.complete().ok_or_else(|| not_finished(format!("structure {name}")))
             })
             .collect::<Result<Vec<StructureModel>, _>>()?;
         if structures.is_empty() == regions.is_none() {
@@ -215,6 +233,7 @@ fn check_certainty(certainty: &Certainty, name: &str, cases: usize) -> Result<()
 /// Everything in a file.
 pub(super) struct Contents {
     pub(super) provenance: Provenance,
+    unfinished: bool,
     pub(super) checkpoints: Vec<StructureCheckpoint>,
     network: Option<Network>,
     row: Option<Row>,
@@ -285,6 +304,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Contents, DetectError> {
     tables.finish()?;
     Ok(Contents {
         provenance: card.provenance,
+        unfinished: card.unfinished,
         checkpoints,
         network: card.network,
         row: card.row,

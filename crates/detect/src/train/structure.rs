@@ -9,7 +9,7 @@ use crate::data::other_instances::{OtherInstances, divided};
 use crate::data::pyramids::Pyramids;
 use crate::data::training_data::{Annotated, Subjects, TrainingData, is_flat};
 use crate::memory_need::{check_training, stored_levels};
-use crate::model::file::file_bytes;
+use crate::model::file::checkpoint_bytes;
 use crate::model::unfinished::StructureCheckpoint;
 use crate::model::{Provenance, StructureModel};
 use crate::pose::prior::Prior;
@@ -318,7 +318,7 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
 
     /// Hands a checkpoint to the observer.
     pub(super) fn keep(&self, checkpoints: &[StructureCheckpoint]) -> Result<(), D::Error> {
-        let bytes = file_bytes(self.provenance, checkpoints, (None, None), &[], &[], &[])?;
+        let bytes = checkpoint_bytes(self.provenance, checkpoints)?;
         Ok(self.observer.checkpoint(&bytes)?)
     }
 

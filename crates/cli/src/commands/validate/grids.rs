@@ -2,50 +2,20 @@
 
 use super::finding::Finding;
 use super::images::few;
+use crate::session::GridDifference;
 use pbt_io::CaseSpec;
 use pbt_volume::Geometry;
-
-/// Corners of the two grids nearer than this, in voxels, are the same.
-const SAME_VOXELS: f64 = 0.1;
-
-/// A label map that reaches less far than the image by more than this, in voxels, or farther,
-/// covers another region.
-const REGION_VOXELS: f64 = 1.0;
-
-/// How the grid of a label map differs from the image's.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Difference {
-    /// Another number of voxels over the same region.
-    Spacing,
-    /// Another region that overlaps.
-    Region,
-    /// Nothing in common.
-    Apart,
-}
 
 /// Compares label maps with their images; each with the case that they belong to. Label maps that
 /// differ in one way are one finding.
 pub(super) fn compare_grids(cases: &[(&CaseSpec, &Geometry, &Geometry)]) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for kind in [Difference::Apart, Difference::Region, Difference::Spacing] {
+    for kind in [GridDifference::Apart, GridDifference::Region, GridDifference::Spacing] {
         let different: Vec<_> =
-            cases.iter().filter(|(_, i, l)| difference(i, l) == Some(kind)).collect();
+            cases.iter().filter(|(_, i, l)| GridDifference::between(i, l) == Some(kind)).collect();
         let Some((first, image, labels)) = different.first() else { continue };
         let ids = || different.iter().map(|(case, ..)| case.id.as_str());
-        let (what, todo) = match kind {
-            Difference::Apart => (
-                "it lies beside the image and has nothing in common with it",
-                "check that image and label map belong together",
-            ),
-            Difference::Region => (
-                "it covers another region than the image",
-                "check that image and label map belong together, or make it on the image's grid",
-            ),
-            Difference::Spacing => (
-                "it has another grid than the image",
-                "it is used as it is; make it on the image's grid, if borders matter",
-            ),
-        };
+        let (what, todo) = kind.told();
         let message = format!(
             "{}: grid: {what}: {}, where the image has {}; {} of {} label maps differ so: {} ({todo})",
             first.labels.as_ref().unwrap_or(&first.image).display(),
@@ -56,7 +26,7 @@ pub(super) fn compare_grids(cases: &[(&CaseSpec, &Geometry, &Geometry)]) -> Vec<
             few(ids())
         );
         let finding = match kind {
-            Difference::Apart => Finding::error(message),
+            GridDifference::Apart => Finding::error(message),
             _ => Finding::warning(message),
         };
         findings.push(finding.in_cases(ids()));
@@ -64,50 +34,6 @@ pub(super) fn compare_grids(cases: &[(&CaseSpec, &Geometry, &Geometry)]) -> Vec<
     findings
 }
 
-/// `None` for grids with the same voxel centres, in whatever order they are stored.
-fn difference(image: &Geometry, labels: &Geometry) -> Option<Difference> {
-    let sorted = |geometry: &Geometry| {
-        let mut shape = geometry.shape();
-        shape.sort_unstable();
-        shape
-    };
-    let corners = labels.corners().map(|corner| image.to_index(labels.to_lps(corner)).0);
-    let is_corner = |index: &nalgebra::Point3<f64>| {
-        (0..3).all(|a| {
-            let last = (image.shape()[a] - 1) as f64;
-            index[a].abs() < SAME_VOXELS || (index[a] - last).abs() < SAME_VOXELS
-        })
-    };
-    if sorted(image) == sorted(labels) && corners.iter().all(is_corner) {
-        return None;
-    }
-    let reach = |a: usize| {
-        let along = || corners.iter().map(|corner| corner[a]);
-        (along().fold(f64::INFINITY, f64::min), along().fold(f64::NEG_INFINITY, f64::max))
-    };
-    // Half a voxel of each grid belongs to its outer voxels.
-    let coarser = |a: usize| {
-        let steps = image.matrix().try_inverse().unwrap_or_default() * labels.matrix();
-        (0..3).map(|b| steps[(a, b)].abs()).fold(1.0, f64::max)
-    };
-    let mut kind = Difference::Spacing;
-    for a in 0..3 {
-        let ((low, high), last) = (reach(a), (image.shape()[a] - 1) as f64);
-        let half = (1.0 + coarser(a)) / 2.0;
-        kind = kind.max(if low > last + half || high < -half {
-            Difference::Apart
-        } else if low.abs() > REGION_VOXELS * coarser(a)
-            || (high - last).abs() > REGION_VOXELS * coarser(a)
-        {
-            Difference::Region
-        } else {
-            Difference::Spacing
-        });
-    }
-    Some(kind)
-}
-
-/// The outermost voxel centres.
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -120,27 +46,6 @@ mod tests {
         let [x, y, z] = origin;
         let matrix = Matrix3::from_diagonal(&Vector3::from(spacing));
         Geometry::new(shape, matrix, PointLps::new(x, y, z)).unwrap()
-    }
-
-    #[test]
-    fn grids_are_compared_by_where_their_voxels_are() {
-        let image = grid([40, 30, 20], [1.0, 1.0, 2.0], [-10.0, 5.0, 0.0]);
-        let differs = |labels: &Geometry| difference(&image, labels);
-        assert_eq!(differs(&image), None);
-        // The same voxels, stored from the other side and in another order.
-        let turned = Matrix3::new(0.0, -1.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 2.0);
-        let turned = Geometry::new([30, 40, 20], turned, PointLps::new(29.0, 5.0, 0.0)).unwrap();
-        assert_eq!(differs(&turned), None);
-        let half = grid([20, 15, 10], [2.0, 2.0, 4.0], [-9.5, 5.5, 1.0]);
-        assert_eq!(differs(&half), Some(Difference::Spacing));
-        let shifted = grid([40, 30, 20], [1.0, 1.0, 2.0], [-9.5, 5.0, 0.0]);
-        assert_eq!(differs(&shifted), Some(Difference::Spacing));
-        let cut = grid([40, 30, 10], [1.0, 1.0, 2.0], [-10.0, 5.0, 0.0]);
-        assert_eq!(differs(&cut), Some(Difference::Region));
-        let unitless = grid([40, 30, 20], [1.0, 1.0, 1.0], [-10.0, 5.0, 0.0]);
-        assert_eq!(differs(&unitless), Some(Difference::Region));
-        let beside = grid([40, 30, 20], [1.0, 1.0, 2.0], [31.0, 5.0, 0.0]);
-        assert_eq!(differs(&beside), Some(Difference::Apart));
     }
 
     #[test]

@@ -35,7 +35,7 @@ def main(path, threads, samples, features, trees, ours):
 
     params = {"objective": "multiclass", "num_class": 3, "boosting": "rf", "bagging_freq": 1, "bagging_fraction": 0.632}
     params |= {"feature_fraction_bynode": SHARE, "max_depth": DEPTH, "num_leaves": 2**DEPTH, "min_data_in_leaf": MIN_LEAF}
-    params |= {"max_bin": 64, "num_threads": threads, "verbosity": -1, "feature_pre_filter": False}
+    params |= {"max_bin": 64, "histogram_pool_size": 4096, "num_threads": threads, "verbosity": -1, "feature_pre_filter": False}
     start = time.perf_counter()
     data = lightgbm.Dataset(numpy.ascontiguousarray(x), y, params=params).construct()
     print(f"lightgbm {lightgbm.__version__}: binning {time.perf_counter() - start:.2f} s", flush=True)

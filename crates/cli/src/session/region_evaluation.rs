@@ -125,13 +125,14 @@ fn of_case(
     let mut compared = compare_regions(&case.id, names, classes, IGNORED_CLASS, found.geometry());
     compared.retain(|record| !case.not_drawn.contains(&record.region));
     // As of boxes: one that the case neither shows nor marks as missing was not annotated.
-    let annotations = dataset.load_annotations(case)?;
     let is_region = |name: &String| {
         dataset.structures.iter().any(|s| s.kind == StructureKind::Region && s.name == *name)
     };
-    compared.retain(|record| {
-        let missing = annotations.landmark(&record.region) == Some(LandmarkState::OutOfView);
-        record.truth_ml > 0.0 || missing || is_region(&record.region)
-    });
+    let shown = |record: &RegionRecord| record.truth_ml > 0.0 || is_region(&record.region);
+    if !compared.iter().all(shown) {
+        let annotations = dataset.load_annotations(case)?;
+        let missing = |name: &String| annotations.landmark(name) == Some(LandmarkState::OutOfView);
+        compared.retain(|record| shown(record) || missing(&record.region));
+    }
     Ok(compared)
 }

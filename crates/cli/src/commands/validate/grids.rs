@@ -39,20 +39,17 @@ mod tests {
     use super::*;
     use crate::commands::validate::boxes::made::case;
     use crate::commands::validate::finding::Severity;
-    use nalgebra::{Matrix3, Vector3};
+    use nalgebra::Matrix3;
     use pbt_volume::PointLps;
-
-    fn grid(shape: [usize; 3], spacing: [f64; 3], origin: [f64; 3]) -> Geometry {
-        let [x, y, z] = origin;
-        let matrix = Matrix3::from_diagonal(&Vector3::from(spacing));
-        Geometry::new(shape, matrix, PointLps::new(x, y, z)).unwrap()
-    }
 
     #[test]
     fn label_maps_that_differ_alike_are_one_finding() {
-        let image = grid([40, 30, 20], [1.0, 1.0, 2.0], [0.0; 3]);
-        let beside = grid([40, 30, 20], [1.0, 1.0, 2.0], [500.0, 0.0, 0.0]);
-        let half = grid([20, 15, 10], [2.0, 2.0, 4.0], [0.5, 0.5, 1.0]);
+        let grid = |shape, mm: f64, x| {
+            Geometry::new(shape, Matrix3::identity() * mm, PointLps::new(x, 0.0, 0.0)).unwrap()
+        };
+        let image = grid([40, 30, 20], 1.0, 0.0);
+        let beside = grid([40, 30, 20], 1.0, 500.0);
+        let half = grid([20, 15, 10], 2.0, 0.0);
         let specs: Vec<CaseSpec> = (0..4).map(case).collect();
         let maps = [&half, &image, &beside, &half];
         let all: Vec<_> = specs.iter().zip(maps).map(|(spec, map)| (spec, &image, map)).collect();

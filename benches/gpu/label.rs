@@ -191,7 +191,7 @@ fn trained_labels(gpu: &Gpu, n: usize, samples: usize) -> Result<(), Box<dyn Err
 }
 
 /// Bins that say a little of the class.
-fn matrix(samples: usize, features: usize, classes: usize) -> LabelMatrix {
+fn matrix(samples: usize, features: usize, classes: usize, wrong: u64) -> LabelMatrix {
     let noise = |seed: u64| {
         let mut z = seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -207,6 +207,10 @@ fn matrix(samples: usize, features: usize, classes: usize) -> LabelMatrix {
             *bin = (noise(n) % 56 + shift(label)) as u8;
         }
     });
+    let swapped = |n: u64| noise(n | 1 << 62) % 10 < wrong;
+    let other = |n: u64| (noise(n | 1 << 63) % classes as u64) as u8;
+    let labels = (0..).zip(labels).map(|(n, label)| if swapped(n) { other(n) } else { label });
+    let labels = labels.collect();
     LabelMatrix::new(classes, labels, vec![edges; features], bins)
 }
 
@@ -240,22 +244,21 @@ fn level(gpu: &Gpu, matrix: &LabelMatrix, nodes: usize) -> Result<(), Box<dyn Er
 }
 
 /// Whole trees.
-fn forest(
-    gpu: &Gpu,
-    matrix: &LabelMatrix,
-    trees: usize,
-    depth: usize,
-) -> Result<(), Box<dyn Error>> {
+fn forest(gpu: &Gpu, matrix: &LabelMatrix, with: &str) -> Result<(), Box<dyn Error>> {
+    let (trees, depth) = (20, 16);
     let (samples, features) = (matrix.labels().len(), matrix.features());
-    let name = format!("forest on {samples} x {features}, {trees} trees, {depth} levels");
+    let name = format!("forest on {samples} x {features}, {trees} trees, {depth} levels{with}");
     if !wanted(&name) {
         return Ok(());
     }
     let params = LabelForestParams { trees, depth, ..LabelForestParams::default() };
     let prior = LeafPrior { weights: vec![256; samples], bias: 0 };
-    let started = Instant::now();
-    grow_label_forest(gpu, matrix, &prior, &params, 1, || ())?;
-    let ms = started.elapsed().as_secs_f64() * 1e3;
+    let mut nodes = 0;
+    let ms = wall_ms(3, || {
+        let trees = grow_label_forest(gpu, matrix, &prior, &params, 1, || ()).expect("it works");
+        nodes = trees.iter().map(|tree| tree.nodes.len()).sum();
+    });
+    let name = format!("{name} ({nodes} nodes)");
     let tried = (features as f64 * params.features_per_node).ceil();
     row(&name, ms, samples as f64 * tried * (trees * depth) as f64 / COUNTS_PER_MS);
     Ok(())
@@ -267,7 +270,7 @@ fn boosted(gpu: &Gpu, samples: usize, features: usize, trees: usize) -> Result<(
     if !wanted(&name) {
         return Ok(());
     }
-    let matrix = matrix(samples, features, 2);
+    let matrix = matrix(samples, features, 2, 0);
     let params = LabelBoostParams { trees, depth: 8, ..LabelBoostParams::default() };
     let drawn = samples as f64 * params.samples_per_tree;
     let tried = (features as f64 * params.features_per_tree).ceil();
@@ -306,12 +309,17 @@ fn main() -> Result<(), Box<dyn Error>> {
     trained_labels(&gpu, 256, 200_000)?;
     trained_labels(&gpu, 256, 1_000_000)?;
     boosted(&gpu, 200_000, 220, 20)?;
-    if ["splits of", "forest on"].into_iter().any(wanted) {
-        let matrix = matrix(1_000_000, 2000, 3);
-        for nodes in [1, 64, 4096] {
-            level(&gpu, &matrix, nodes)?;
+    for wrong in [0, 3] {
+        let with = if wrong == 0 { "" } else { ", 3 in 10 labels drawn anew" };
+        if ["splits of", "forest on"].into_iter().any(wanted) {
+            let matrix = matrix(1_000_000, 2000, 3, wrong);
+            if wrong == 0 {
+                for nodes in [1, 64, 4096] {
+                    level(&gpu, &matrix, nodes)?;
+                }
+            }
+            forest(&gpu, &matrix, with)?;
         }
-        forest(&gpu, &matrix, 20, 16)?;
     }
     Ok(())
 }

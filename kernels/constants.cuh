@@ -70,6 +70,7 @@ enum Modifier { VALUE, ABSOLUTE, SQRT };
 #define MISSING_BIN 63
 #define LEAST_GAIN (1 << 12)  // of a sample
 #define SPLIT_THREADS 256
+#define SPLIT_SLICE 16384  // samples of a block that counts
 #define FIRST_BITS 6  // of the word of a candidate that says its node: where its test begins
 #define SLOPE_BITS 14  // fractional bits of gradients and curvatures
 #define LEAF_ONE (1 << 15)

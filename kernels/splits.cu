@@ -1,9 +1,11 @@
 // The best splits of the nodes of a level; the twin of `pbt_cpu`'s `label/splits.rs` and of
 // `pbt_tree`'s `label/gain.rs`.
 //
-// A candidate is a test on one feature in one node. A group of threads counts the node's samples by
-// class and bin in shared memory, and its first warp goes through the bins: a warp for a node with
-// few samples, a block for one with many. The histograms never reach memory.
+// A candidate is a test on one feature in one node. The node's samples are counted by class and bin in
+// shared memory, and a warp goes through the bins. A node with few samples has one warp for both, so
+// that its histogram never reaches memory; one with many has a block for each slice of its samples,
+// whose counts are added in memory. Candidates come by feature, so that the bins which many nodes
+// look at stay in the caches.
 
 #include "constants.cuh"
 
@@ -23,10 +25,11 @@ struct Matrix {
 
 struct Candidate {
     u32 feature;
-    u32 where;  // its task, then, in FIRST_BITS, the bin at which the test begins
+    u32 place;   // its task, then, in FIRST_BITS, the bin at which the test begins
+    u32 number;  // of all: those of a task together
 
-    __device__ __forceinline__ u32 task() const { return where >> FIRST_BITS; }
-    __device__ __forceinline__ u32 first() const { return where & ((1 << FIRST_BITS) - 1); }
+    __device__ __forceinline__ u32 task() const { return place >> FIRST_BITS; }
+    __device__ __forceinline__ u32 first() const { return place & ((1 << FIRST_BITS) - 1); }
 };
 
 // The best test of a candidate; a gain of 0 where there is none.
@@ -105,50 +108,42 @@ __device__ __forceinline__ Found best_test(
     return best;
 }
 
-// Counts the samples of a node by class and bin of a feature; `thread` of `threads` that share it.
+// Counts those samples of a node from `from` to before `to` by class and bin of a feature; `thread` of
+// `threads` that share it. Samples and totals are the node's.
 __device__ __forceinline__ void count_samples(
-    const Matrix &m, const u32 *samples, const u32 *totals, u32 feature, u32 thread, u32 threads,
-    u32 *counts
+    const Matrix &m, const u32 *samples, const u32 *totals, u32 feature, u32 from, u32 to, u32 thread,
+    u32 threads, u32 *counts
 ) {
     const u8 *row = m.bins + feature * m.samples;
-    for (u32 c = 0; c < m.classes; c++) {
-        u32 total = totals[c], *of_class = counts + c * BINS;
-        u32 i = thread;
+    u32 first = 0;
+    for (u32 c = 0; c < m.classes && first < to; c++) {
+        u32 *of_class = counts + c * BINS;
+        u32 end = min(first + totals[c], to), i = max(first, from) + thread;
+        first += totals[c];
         const u32 AT_ONCE = 4;
-        for (; i + (AT_ONCE - 1) * threads < total; i += AT_ONCE * threads) {
+        for (; i + (AT_ONCE - 1) * threads < end; i += AT_ONCE * threads) {
             u32 bin[AT_ONCE];
 #pragma unroll
             for (u32 k = 0; k < AT_ONCE; k++) bin[k] = __ldg(row + __ldg(samples + i + k * threads));
 #pragma unroll
             for (u32 k = 0; k < AT_ONCE; k++) atomicAdd(of_class + bin[k], 1);
         }
-        for (; i < total; i += threads) atomicAdd(of_class + __ldg(row + __ldg(samples + i)), 1);
-        samples += total;
+        for (; i < end; i += threads) atomicAdd(of_class + __ldg(row + __ldg(samples + i)), 1);
     }
 }
 
-// The best test of each candidate, counted by as many threads as share a histogram.
-template <class Wait>
-__device__ __forceinline__ void search(
-    const Matrix &m, const Task *tasks, const u32 *all_totals, const u32 *samples,
-    const Candidate &candidate, u32 n, u32 min_leaf, u32 thread, u32 threads, u32 *counts,
-    Found *found, Wait wait
+// The best test of a candidate whose samples are counted. A warp.
+__device__ __forceinline__ void choose(
+    const Matrix &m, const Task *tasks, const u32 *totals, const Candidate &candidate,
+    const u32 *counts, u32 min_leaf, Found *found
 ) {
     const Task task = tasks[candidate.task()];
-    const u32 *totals = all_totals + (u64)candidate.task() * m.classes;
-    for (u32 i = thread; i < m.classes * BINS; i += threads) counts[i] = 0;
-    wait();
-    count_samples(
-        m, samples + task.first_sample, totals, candidate.feature, thread, threads, counts
-    );
-    wait();
-    if (thread >= 32) return;
     Found best = best_test(
-        m, counts, totals, task.samples, m.bin_counts[candidate.feature], candidate.first(),
-        min_leaf
+        m, counts, totals + (u64)candidate.task() * m.classes, task.samples,
+        m.bin_counts[candidate.feature], candidate.first(), min_leaf
     );
-    best.candidate = n - task.first_candidate;
-    if (thread == 0) found[n] = best;
+    best.candidate = candidate.number - task.first_candidate;
+    if (threadIdx.x % 32 == 0) found[candidate.number] = best;
 }
 
 // Candidates of nodes with few samples, a warp each. `totals` are the samples of each task and
@@ -158,25 +153,54 @@ extern "C" __global__ __launch_bounds__(SPLIT_THREADS) void splits_few(
     const Candidate *candidates, u32 count, u32 min_leaf, Found *found
 ) {
     extern __shared__ u32 histograms[];
-    u32 warp = threadIdx.x / 32, n = blockIdx.x * (blockDim.x / 32) + warp;
+    u32 warp = threadIdx.x / 32, lane = threadIdx.x % 32, n = blockIdx.x * (blockDim.x / 32) + warp;
     if (n >= count) return;
-    search(
-        m, tasks, totals, samples, candidates[n], n, min_leaf, threadIdx.x % 32, 32,
-        histograms + warp * m.classes * BINS, found, [] { __syncwarp(); }
+    u32 *counts = histograms + warp * m.classes * BINS;
+    const Candidate candidate = candidates[n];
+    const Task task = tasks[candidate.task()];
+    for (u32 i = lane; i < m.classes * BINS; i += 32) counts[i] = 0;
+    __syncwarp();
+    count_samples(
+        m, samples + task.first_sample, totals + (u64)candidate.task() * m.classes,
+        candidate.feature, 0, task.samples, lane, 32, counts
     );
+    __syncwarp();
+    choose(m, tasks, totals, candidate, counts, min_leaf, found);
 }
 
-// Candidates of nodes with many samples, a block each. Dynamic shared memory: a histogram.
-extern "C" __global__ __launch_bounds__(SPLIT_THREADS) void splits_many(
+// Counts the samples of candidates of nodes with many, a block a candidate (x) and SPLIT_SLICE
+// samples (y), and adds to `counts`, a histogram a candidate, which begin as 0. Dynamic shared memory:
+// a histogram.
+extern "C" __global__ __launch_bounds__(SPLIT_THREADS) void splits_count(
     Matrix m, const Task *tasks, const u32 *totals, const u32 *samples,
-    const Candidate *candidates, u32 count, u32 min_leaf, Found *found
+    const Candidate *candidates, u32 *counts
 ) {
     extern __shared__ u32 histograms[];
-    u32 n = blockIdx.x;
-    search(
-        m, tasks, totals, samples, candidates[n], n, min_leaf, threadIdx.x, blockDim.x, histograms,
-        found, [] { __syncthreads(); }
+    const Candidate candidate = candidates[blockIdx.x];
+    const Task task = tasks[candidate.task()];
+    u32 from = blockIdx.y * SPLIT_SLICE, to = min(from + SPLIT_SLICE, task.samples);
+    if (from >= to) return;
+    for (u32 i = threadIdx.x; i < m.classes * BINS; i += blockDim.x) histograms[i] = 0;
+    __syncthreads();
+    count_samples(
+        m, samples + task.first_sample, totals + (u64)candidate.task() * m.classes,
+        candidate.feature, from, to, threadIdx.x, blockDim.x, histograms
     );
+    __syncthreads();
+    counts += (u64)blockIdx.x * m.classes * BINS;
+    for (u32 i = threadIdx.x; i < m.classes * BINS; i += blockDim.x) {
+        if (histograms[i] > 0) atomicAdd(counts + i, histograms[i]);
+    }
+}
+
+// The best tests of the candidates that were counted, a warp each.
+extern "C" __global__ __launch_bounds__(SPLIT_THREADS) void splits_choose(
+    Matrix m, const Task *tasks, const u32 *totals, const Candidate *candidates, const u32 *counts,
+    u32 count, u32 min_leaf, Found *found
+) {
+    u32 n = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
+    if (n >= count) return;
+    choose(m, tasks, totals, candidates[n], counts + (u64)n * m.classes * BINS, min_leaf, found);
 }
 
 // The best candidate of each task, of equals the first. A warp a task.

@@ -253,6 +253,8 @@ fn forest(gpu: &Gpu, matrix: &LabelMatrix, with: &str) -> Result<(), Box<dyn Err
     }
     let params = LabelForestParams { trees, depth, ..LabelForestParams::default() };
     let prior = LeafPrior { weights: vec![256; samples], bias: 0 };
+    let ms = wall_ms(3, || drop(gpu.matrix(matrix).expect("a matrix")));
+    println!("{:<66} {ms:>9.3} ms", format!("the matrix of {samples} x {features} on its way in"));
     let mut nodes = 0;
     let ms = wall_ms(3, || {
         let trees = grow_label_forest(gpu, matrix, &prior, &params, 1, || ()).expect("it works");

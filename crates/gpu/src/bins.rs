@@ -101,7 +101,7 @@ impl DeviceMatrix {
             Tiles::Host(tiles) => tiles.clone(),
         };
         let bounds = device.stream.clone_dtoh(&self.bounds)?;
-        device.stream.synchronize()?;
+        device.wait()?;
         let place = |feature: usize, sample: usize| {
             (feature / TILE * self.samples + sample) * TILE + feature % TILE
         };

@@ -141,7 +141,7 @@ impl BoostKernels {
             node.run(round)?;
         }
         let found = device.stream.clone_dtoh(&node.rounds)?;
-        device.stream.synchronize()?;
+        device.wait()?;
         let accepted = |r: &&Round| {
             r.total > 0 && r.found == 1 && accepts(r.error2, r.total, params.max_error)
         };
@@ -197,7 +197,7 @@ impl BoostKernels {
             unsafe { launch.launch(blocks_of(BOOST_THREADS, last - first)) }?;
         }
         let margins = device.stream.clone_dtoh(&margins)?;
-        device.stream.synchronize()?;
+        device.wait()?;
         Ok(margins)
     }
 }

@@ -44,6 +44,8 @@ pub(crate) const DISTRIBUTION_CHUNK: usize = 32;
 
 /// Most threads of a block that looks for splits.
 pub(crate) const SPLIT_THREADS: u32 = 256;
+/// Samples of a block that counts those of a node.
+pub(crate) const SPLIT_SLICE: usize = 1 << 14;
 /// Bits of the word of a candidate that says its node: the bin at which its test begins.
 pub(crate) const FIRST_BITS: u32 = 6;
 /// Most threads of a block that looks for the tests of boosted trees.
@@ -153,6 +155,7 @@ mod tests {
             "MISSING_BIN": pbt_tree::MISSING_BIN,
             "LEAST_GAIN": pbt_tree::LEAST_GAIN,
             "SPLIT_THREADS": SPLIT_THREADS,
+            "SPLIT_SLICE": SPLIT_SLICE,
             "FIRST_BITS": FIRST_BITS,
             "SLOPE_BITS": pbt_tree::SLOPE_BITS,
             "LEAF_ONE": pbt_tree::LEAF_ONE,

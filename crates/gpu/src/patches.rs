@@ -58,7 +58,7 @@ impl PatchesKernels {
             )
         })?;
         device.stream.memcpy_dtoh(&values, &mut out[..sites.len() * patch.len()])?;
-        device.stream.synchronize()?;
+        device.wait()?;
         Ok(())
     }
 }

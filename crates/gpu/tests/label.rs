@@ -323,7 +323,7 @@ type Node = (Vec<u32>, Vec<u32>, Vec<(u32, u8)>);
 fn splits_cuda() {
     let Some(gpu) = gpu() else { return };
     let mut random = random();
-    for (samples, classes) in [(1, 2), (60, 3), (5000, 2), (9000, 7), (20_000, 64)] {
+    for (samples, classes) in [(1, 2), (60, 3), (5000, 2), (9000, 7), (20_000, 64), (90_000, 3)] {
         let matrix = matrix(&mut random, samples, 70, classes);
         let on_device = gpu.matrix(&matrix).expect(WORKS);
         // Nodes of all sizes, each a random part of the samples, some of them twice.

@@ -2,9 +2,12 @@
 
 use super::GpuError;
 use super::devices::{DeviceInfo, usable};
+use super::staging::{BUFFER_BYTES, Staging};
 use cudarc::driver::{
-    CudaContext, CudaFunction, CudaSlice, CudaStream, CudaViewMut, DeviceRepr, sys,
+    CudaContext, CudaFunction, CudaSlice, CudaStream, CudaViewMut, DevicePtrMut, DeviceRepr,
+    ValidAsZeroBits, sys,
 };
+use rayon::prelude::*;
 use std::mem::size_of;
 use std::sync::Arc;
 
@@ -19,6 +22,21 @@ pub(crate) struct Context {
     /// Bytes of memory that may be in use; `None`: all there is.
     pub(crate) memory_limit: Option<usize>,
     pub(crate) info: DeviceInfo,
+    staging: Staging,
+}
+
+/// Values of fewer bytes go to the device with the command that copies them.
+const STAGED_BYTES: usize = 64 << 10;
+
+/// The bytes of values.
+fn bytes_of<T: DeviceRepr>(values: &[T]) -> &[u8] {
+    // SAFETY: values of the device are plain numbers without gaps.
+    unsafe { std::slice::from_raw_parts(values.as_ptr().cast::<u8>(), size_of_val(values)) }
+}
+
+/// Where the parts of a copy that begins at `first` begin.
+fn places(first: u64) -> impl Iterator<Item = u64> {
+    (first..).step_by(BUFFER_BYTES)
 }
 
 impl Context {
@@ -43,7 +61,8 @@ impl Context {
         )?;
         let multiprocessors =
             attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
-        Ok(Self { stream, multiprocessors, shared_bytes, memory_limit: None, info, cuda })
+        let staging = Staging::default();
+        Ok(Self { stream, multiprocessors, shared_bytes, memory_limit: None, info, staging, cuda })
     }
 
     /// How many blocks of a kernel run at a time on the whole device.
@@ -82,13 +101,48 @@ impl Context {
         unsafe { self.stream.alloc(len) }.map_err(|error| self.out_of_memory(error.into(), asked))
     }
 
+    /// Memory of which all is zero.
+    pub(crate) fn zeros<T: DeviceRepr + ValidAsZeroBits>(
+        &self,
+        len: usize,
+    ) -> Result<CudaSlice<T>, GpuError> {
+        // SAFETY: all of it is set.
+        let mut values = unsafe { self.alloc(len) }?;
+        self.stream.memset_zeros(&mut values)?;
+        Ok(values)
+    }
+
     /// The values on the device.
     pub(crate) fn upload<T: DeviceRepr>(&self, values: &[T]) -> Result<CudaSlice<T>, GpuError> {
         // SAFETY: what is copied is all that is read.
         let mut copy = unsafe { self.alloc(values.len()) }?;
-        if !values.is_empty() {
+        if size_of_val(values) >= STAGED_BYTES {
+            let to = copy.device_ptr_mut(&self.stream).0;
+            for (bytes, to) in bytes_of(values).chunks(BUFFER_BYTES).zip(places(to)) {
+                // SAFETY: the places are the copy's, which is as long.
+                unsafe { self.staging.copy(&self.stream, bytes, to) }?;
+            }
+        } else if !values.is_empty() {
             self.stream.memcpy_htod(values, &mut copy)?;
         }
+        Ok(copy)
+    }
+
+    /// The same of many values, moved by all threads. For a caller that holds no lock: its thread
+    /// may do other work meanwhile.
+    pub(crate) fn upload_with_all_threads<T: DeviceRepr>(
+        &self,
+        values: &[T],
+    ) -> Result<CudaSlice<T>, GpuError> {
+        // SAFETY: as above.
+        let mut copy = unsafe { self.alloc(values.len()) }?;
+        let to = copy.device_ptr_mut(&self.stream).0;
+        let parts: Vec<(&[u8], u64)> =
+            bytes_of(values).chunks(BUFFER_BYTES).zip(places(to)).collect();
+        parts.into_par_iter().try_for_each(|(bytes, to)| {
+            // SAFETY: as above.
+            unsafe { self.staging.copy(&self.stream, bytes, to) }
+        })?;
         Ok(copy)
     }
 
@@ -100,9 +154,14 @@ impl Context {
     ) -> Result<(), GpuError> {
         if !out.is_empty() {
             self.stream.memcpy_dtoh(values, out)?;
-            self.stream.synchronize()?;
+            self.wait()?;
         }
         Ok(())
+    }
+
+    /// Waits for what was asked of the stream until now, not for what other threads ask meanwhile.
+    pub(crate) fn wait(&self) -> Result<(), GpuError> {
+        Ok(self.stream.record_event(None)?.synchronize()?)
     }
 
     /// Milliseconds that what `action` launches takes on the device: the median of `repeats` runs
@@ -145,7 +204,7 @@ impl Context {
         let mut device = unsafe { self.alloc::<i32>(out.len()) }?;
         respond(&mut device.as_view_mut())?;
         self.stream.memcpy_dtoh(&device, out)?;
-        self.stream.synchronize()?;
+        self.wait()?;
         Ok(())
     }
 

@@ -6,6 +6,7 @@ mod devices;
 mod error;
 mod launch;
 mod resident;
+mod staging;
 
 pub(crate) use context::Context;
 pub use devices::{DeviceInfo, devices};

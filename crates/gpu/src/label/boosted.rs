@@ -310,7 +310,7 @@ impl BoostedKernels {
             )?;
         }
         device.stream.memcpy_dtoh(&boosting.best.slice(..count), &mut found)?;
-        device.stream.synchronize()?;
+        device.wait()?;
         Ok(found)
     }
 

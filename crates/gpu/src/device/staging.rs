@@ -1,0 +1,102 @@
+//! Memory of the host that the device reads by itself. Copies to the device go through it: a copy
+//! from other memory keeps the stream waiting while the driver moves it to such memory, for one
+//! thread at a time; here each thread moves its own, and the stream waits for the bus alone.
+
+use super::GpuError;
+use cudarc::driver::result::memcpy_htod_async;
+use cudarc::driver::{CudaContext, CudaEvent, CudaStream, PinnedHostSlice};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Bytes of a buffer.
+pub(super) const BUFFER_BYTES: usize = 4 << 20;
+
+/// Buffers that no thread fills at the moment, those first that have been read for longest.
+#[derive(Default)]
+pub(super) struct Staging {
+    buffers: Mutex<VecDeque<Buffer>>,
+}
+
+struct Buffer {
+    memory: PinnedHostSlice<u8>,
+    /// The stream has read it.
+    read: CudaEvent,
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        // Where this fails, so does all that follows on the device.
+        let _ = self.read.synchronize();
+    }
+}
+
+impl Staging {
+    /// Copies at most [`BUFFER_BYTES`] to a place on the device, in the order of the stream.
+    ///
+    /// # Safety
+    /// There must be memory for them.
+    pub(super) unsafe fn copy(
+        &self,
+        stream: &Arc<CudaStream>,
+        bytes: &[u8],
+        to: u64,
+    ) -> Result<(), GpuError> {
+        let mut buffer = self.buffer(stream.context())?;
+        let memory = &mut buffer.memory.as_mut_slice()?[..bytes.len()];
+        memory.copy_from_slice(bytes);
+        // SAFETY: the caller's; the buffer is not touched before it is read.
+        unsafe { memcpy_htod_async(to, memory, stream.cu_stream()) }?;
+        buffer.read.record(stream)?;
+        self.buffers.lock().unwrap_or_else(PoisonError::into_inner).push_back(buffer);
+        Ok(())
+    }
+
+    /// A buffer that is not read any more: a new one where all are.
+    fn buffer(&self, cuda: &Arc<CudaContext>) -> Result<Buffer, GpuError> {
+        let oldest = {
+            let mut buffers = self.buffers.lock().unwrap_or_else(PoisonError::into_inner);
+            buffers.pop_front()
+        };
+        match oldest {
+            Some(buffer) => {
+                buffer.read.synchronize()?;
+                Ok(buffer)
+            }
+            None => {
+                // SAFETY: what is read of it is written before.
+                let memory = unsafe { cuda.alloc_pinned_with_flags(BUFFER_BYTES, 0) }?;
+                Ok(Buffer { memory, read: cuda.new_event(None)? })
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::gpu::test_device;
+    use pbt_volume::Random;
+
+    #[test]
+    fn values_of_all_lengths_arrive_from_many_threads_cuda() {
+        let Some(gpu) = test_device() else { return };
+        let device = &gpu.device;
+        std::thread::scope(|scope| {
+            for seed in 0..6 {
+                scope.spawn(move || {
+                    let mut random = Random::from_seed(seed);
+                    for len in [0, 1, 16_383, 16_384, 1 << 20, (1 << 20) + 1, 7_654_321] {
+                        let values: Vec<u32> =
+                            (0..len).map(|_| random.below(1 << 30) as u32).collect();
+                        for copy in
+                            [device.upload(&values), device.upload_with_all_threads(&values)]
+                        {
+                            let mut back = vec![0; len];
+                            device.read(&copy.expect("a copy"), &mut back).expect("it can be read");
+                            assert!(back == values, "{len} values");
+                        }
+                    }
+                });
+            }
+        });
+    }
+}

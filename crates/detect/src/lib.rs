@@ -42,6 +42,7 @@ pub use config::{
     WorkingConfig,
 };
 pub use data::case_list::{CaseList, ListedCase};
+pub use data::each_image::images_at_a_time;
 pub use data::training_data::{FEWEST_CASES, TrainingData};
 pub use detect::detection::{Detection, Detections, LandmarkDetection, Trace};
 pub use detect::label_boxes::LabelMap;

@@ -9,24 +9,18 @@ const MANY_THREADS: usize = 8;
 /// Parts at a time, each of which takes memory of its own.
 const AT_A_TIME: usize = 4;
 
-/// How many of so many parts go on at a time.
+/// How many of so many trainings, or detections in whole images, go on at a time.
 pub fn at_a_time(parts: usize, threads: usize) -> usize {
     if threads >= MANY_THREADS { parts.min(AT_A_TIME) } else { parts.min(1) }
 }
 
-/// Whether there are threads enough to do parts side by side.
-pub(crate) fn pays() -> bool {
-    rayon::current_num_threads() >= MANY_THREADS
-}
-
-/// What `part` makes of each number below `count`, in their order: one after the other, or a few
-/// side by side.
+/// What `part` makes of each number below `count`, in their order: so many at a time.
 pub(crate) fn each<T: Send, E: Send>(
     count: usize,
-    side_by_side: bool,
+    at_a_time: usize,
     part: impl Fn(usize) -> Result<T, E> + Sync,
 ) -> Result<Vec<T>, E> {
-    if !side_by_side {
+    if at_a_time <= 1 {
         return (0..count).map(part).collect();
     }
     let next = AtomicUsize::new(0);
@@ -45,7 +39,7 @@ pub(crate) fn each<T: Send, E: Send>(
         }
     };
     let own: Vec<Vec<(usize, Result<T, E>)>> =
-        (0..AT_A_TIME).into_par_iter().map(one_after_the_other).collect();
+        (0..at_a_time.min(count)).into_par_iter().map(one_after_the_other).collect();
     let mut all: Vec<(usize, Result<T, E>)> = own.into_iter().flatten().collect();
     all.sort_by_key(|(n, _)| *n);
     all.into_iter().map(|(_, made)| made).collect()
@@ -57,9 +51,10 @@ mod tests {
 
     #[test]
     fn order_and_errors_are_as_if_one_was_done_after_the_other() {
-        for side_by_side in [false, true] {
-            let of = |count| each(count, side_by_side, |n| if n < 5 { Ok(n * n) } else { Err(n) });
+        for at_a_time in [0, 1, 2, 4, 100] {
+            let of = |count| each(count, at_a_time, |n| if n < 5 { Ok(n * n) } else { Err(n) });
             assert_eq!(of(5), Ok(vec![0, 1, 4, 9, 16]));
+            assert_eq!(of(0), Ok(vec![]));
             assert_eq!(of(6), Err(5));
         }
     }

@@ -3,7 +3,9 @@
 //! The constants were fitted to the trainings in docs/how-to/train-on-your-data.md (How long it takes); the ranges
 //! hold all of them.
 
-use pbt_detect::{MaskNeed, TrainConfig, TrainingData, at_a_time, grid_demands, is_held};
+use pbt_detect::{
+    MaskNeed, TrainConfig, TrainingData, at_a_time, grid_demands, images_at_a_time, is_held,
+};
 use pbt_volume::{Pose, room_for_tables};
 
 /// CPU seconds of one chain for a box with eight cases.
@@ -24,6 +26,10 @@ const FRAME_VOXEL_SECONDS: f64 = 2e-6;
 
 /// CPU seconds of a chain for a voxel of the working grids, which are searched: of large images most of it.
 const VOXEL_SECONDS: f64 = 2e-8;
+
+/// CPU seconds of a voxel of an image, which is read twice: to look at it, and to resample it. One
+/// thread unpacks an image.
+const READ_SECONDS: f64 = 3.5e-8;
 
 /// Held-out cases take three more chains on two thirds of the cases.
 const HELD_OUT_CHAINS: f64 = 2.0;
@@ -117,10 +123,16 @@ impl TrainingNeeds {
             let (own, working) = (geometry.len() as f64, mm3 / finest.powi(3));
             [own, if landmarks > 0 { working.max(own) } else { working }]
         };
-        let voxels: f64 = (0..list.len()).map(|case| of_case(case)[1]).sum();
+        let [own, voxels] =
+            [0, 1].map(|n| (0..list.len()).map(|case| of_case(case)[n]).sum::<f64>());
         let read = |case| (0..2).map(|n| READ_BYTES[n] * of_case(case)[n]).sum::<f64>();
-        let read = (0..list.len()).map(read).fold(0.0, f64::max) * channels;
-        let seconds = (seconds + mask_seconds + VOXEL_SECONDS * chains * voxels) * channels;
+        let largest = (0..list.len()).map(|case| list.geometry(case).len()).max().unwrap_or(0);
+        let read_at_a_time =
+            images_at_a_time(largest * channels as usize, threads).min(list.len()) as f64;
+        let read = (0..list.len()).map(read).fold(0.0, f64::max) * channels * read_at_a_time;
+        let seconds = (seconds + mask_seconds + VOXEL_SECONDS * chains * voxels) / speed(threads)
+            + READ_SECONDS * own / read_at_a_time.max(1.0);
+        let seconds = seconds * channels;
         let voxels = voxels * channels * (1.0 + copies);
         let held = is_held((2.0 * voxels) as u64);
         let bytes = match held {
@@ -139,7 +151,7 @@ impl TrainingNeeds {
         // One comes after the other.
         let bytes = BASE_BYTES + bytes + (CHAIN_BYTES + parts).max(masks as f64);
         Some(Self {
-            seconds: SECONDS_RANGE.map(|factor| factor * seconds / speed(threads)),
+            seconds: SECONDS_RANGE.map(|factor| factor * seconds),
             memory_bytes: MEMORY_RANGE.map(|factor| factor * bytes),
         })
     }

@@ -1,12 +1,23 @@
 //! Work that reads the images of cases.
 
 use crate::data::training_data::TrainingData;
-use rayon::prelude::*;
+use crate::side_by_side;
+use pbt_volume::memory_limit;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Images of more voxels are read one after the other: side by side, threads would hold as many at a
-/// time.
-const LARGE: usize = 1 << 26;
+/// Bytes that are held for a voxel of an image while it is read and resampled.
+const VOXEL_BYTES: u64 = 8;
+
+/// What images that are read side by side may hold together, as a part of the memory that may be
+/// taken.
+const PART: u64 = 4;
+
+/// How many images of so many voxels are read at a time: as many as there are threads, and memory
+/// for.
+pub fn images_at_a_time(voxels: usize, threads: usize) -> usize {
+    let fit = memory_limit() / PART / (VOXEL_BYTES * voxels as u64).max(1);
+    threads.min(usize::try_from(fit).unwrap_or(usize::MAX)).max(1)
+}
 
 /// What `of` makes of each of these cases, each of which may come several times.
 ///
@@ -17,14 +28,11 @@ pub(crate) fn each_image<D: TrainingData, T: Send>(
     cases: impl Iterator<Item = usize>,
     of: impl Fn(usize) -> Result<T, D::Error> + Sync,
 ) -> Result<BTreeMap<usize, T>, D::Error> {
-    let is_large = |case: &usize| data.list().geometry(*case).len() > LARGE;
-    let cases: BTreeSet<usize> = cases.collect();
-    let (large, small): (Vec<usize>, Vec<usize>) = cases.into_iter().partition(is_large);
-    let made = |case: usize| Ok((case, of(case)?));
-    let mut all: BTreeMap<usize, T> =
-        small.into_par_iter().map(made).collect::<Result<_, D::Error>>()?;
-    for case in large {
-        all.extend([made(case)?]);
-    }
-    Ok(all)
+    let cases: Vec<usize> = cases.collect::<BTreeSet<usize>>().into_iter().collect();
+    let voxels =
+        |&case: &usize| data.list().geometry(case).len() * data.list().channels.len().max(1);
+    let largest = cases.iter().map(voxels).max().unwrap_or(0);
+    let at_a_time = images_at_a_time(largest, rayon::current_num_threads());
+    let all = side_by_side::each(cases.len(), at_a_time, |n| of(cases[n]))?;
+    Ok(cases.into_iter().zip(all).collect())
 }

@@ -24,7 +24,7 @@ use crate::model::Model;
 use crate::random::{Seeds, Stream};
 use crate::segment::data::RegionName;
 use crate::segment::matrix::{InMemory, Sampled, matrix};
-use crate::side_by_side;
+use crate::side_by_side::{self, at_a_time};
 use crate::train::observer::{Observer, StageFigure};
 use pbt_evaluate::BoxError;
 use pbt_features::{BoxMeanFeature, BoxMeanPool, Filter, MeanBox};
@@ -90,7 +90,8 @@ pub(crate) fn train<B: LabelBackend + LabelBooster, D: TrainingData>(
     let groups = groups(data, &structures, &labels)?;
     let progress =
         Progress { observer, begun, rounds: 2 * groups.len(), done: AtomicUsize::new(0) };
-    let parts = side_by_side::each(groups.len(), side_by_side::pays(), |n| {
+    let at_a_time = at_a_time(groups.len(), rayon::current_num_threads());
+    let parts = side_by_side::each(groups.len(), at_a_time, |n| {
         let members = &groups[n];
         let first = members[0];
         progress.tell(&structures[first].0, "masks");

@@ -90,25 +90,29 @@ pub(super) fn held_out_detections<B: Backend + LabelBackend, D: TrainingData>(
     let until =
         if masks::training::is_wanted(data, &whole.provenance.config) { BEFORE_MASKS } else { 1.0 };
     let done = Mutex::new(vec![0.0; parts]);
-    // Where images are large, there is memory for one training.
+    // Where images are large, there is memory for one.
     let list = data.list();
     let is_large = |structure: &StructureModel| {
         stored_levels((0..list.len()).map(|case| list.geometry(case)), &structure.working) > 0
     };
-    let side_by_side = side_by_side::pays() && !whole.structures.iter().any(is_large);
-    let models = side_by_side::each(parts, side_by_side, |part| {
+    let any_large = whole.structures.iter().any(is_large);
+    let at_a_time = |parts| match any_large {
+        true => 1,
+        false => side_by_side::at_a_time(parts, rayon::current_num_threads()),
+    };
+    let models = side_by_side::each(parts, at_a_time(parts), |part| {
         let rest = Part::new(data, of_part(part, false));
         let nested = Nested { outer: observer, part, done: &done, until };
         // Parts side by side are rarely at the same structure, and pyramids are kept of one grid.
         let own = Pyramids::new(observer.scratch_folder());
-        let pyramids = if side_by_side { &own } else { pyramids };
+        let pyramids = if at_a_time(parts) > 1 { &own } else { pyramids };
         let model = train_part(backend, (&rest, pyramids), whole, &nested)?;
         done.lock().unwrap_or_else(PoisonError::into_inner)[part] = 1.0;
         Ok::<Model, D::Error>(model)
     })?;
     let answers = |part: usize, model: &Model| {
         let cases = of_part(part, true);
-        let answers = side_by_side::each(cases.len(), side_by_side, |n| {
+        let answers = side_by_side::each(cases.len(), at_a_time(cases.len()), |n| {
             if observer.interrupted() {
                 return Err(DetectError::Interrupted.into());
             }

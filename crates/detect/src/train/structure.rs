@@ -4,6 +4,7 @@ use super::observer::{Observer, StageFigure};
 use crate::DetectError;
 use crate::config::{RefinementKind, TrainConfig};
 use crate::data::case::TrainingCase;
+use crate::data::each_image::images_at_a_time;
 use crate::data::look_alikes::look_alikes;
 use crate::data::other_instances::{OtherInstances, divided};
 use crate::data::pyramids::Pyramids;
@@ -16,6 +17,7 @@ use crate::pose::prior::Prior;
 use crate::random::Seeds;
 use crate::refine::held_out_refinement::{HeldOutOnce, HeldOutPass};
 use crate::refine::refinement::{Refinement, RefinementTrainer};
+use crate::side_by_side;
 use crate::stages::input::StageInput;
 use crate::stages::orientation::OrientationStage;
 use crate::stages::position::{Candidate, PositionStage};
@@ -99,10 +101,11 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
         self.begin("detecting positions in all cases", 0.4)?;
         let layout = ImageLayout { channels: working.volumes(), ..position.spec.layout(&working) };
         let shown: Vec<usize> = (0..cases.len()).filter(|&n| cases[n].shows_image()).collect();
-        let uploaded: Vec<B::Image> = shown
-            .iter()
-            .map(|&n| Ok(self.backend.upload(cases[n].pyramid.volumes(), &layout)?))
-            .collect::<Result<_, DetectError>>()?;
+        let upload = |n: usize| Ok(self.backend.upload(cases[n].pyramid.volumes(), &layout)?);
+        let largest = cases.iter().map(|case| case.pyramid.geometry(0).len()).max().unwrap_or(0);
+        let at_a_time = images_at_a_time(largest, rayon::current_num_threads());
+        let uploaded: Vec<B::Image> =
+            side_by_side::each(shown.len(), at_a_time, |n| upload(shown[n]))?;
         // By case, which of the images shows it: those of one image follow each other.
         let image_of: Vec<usize> = (0..cases.len())
             .map(|n| shown.iter().filter(|&&first| first <= n).count() - 1)

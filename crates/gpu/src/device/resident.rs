@@ -21,25 +21,10 @@ struct State<T> {
     uses: u64,
 }
 
-/// A value, and `None` before it is made: locked while a thread makes it, so that others that want
-/// it wait, and those that want another do not.
-type Slot<T> = Arc<Mutex<Option<Arc<T>>>>;
-
 struct Entry<T> {
-    slot: Slot<T>,
+    value: Arc<T>,
     bytes: usize,
     last_use: u64,
-}
-
-impl<T> Entry<T> {
-    /// Whether a thread holds it or makes it, so that without it no memory would be free.
-    fn at_work(&self) -> bool {
-        Arc::strong_count(&self.slot) > 1
-            || self
-                .slot
-                .try_lock()
-                .is_ok_and(|value| value.as_ref().is_some_and(|value| Arc::strong_count(value) > 1))
-    }
 }
 
 impl<T> State<T> {
@@ -49,16 +34,24 @@ impl<T> State<T> {
         removed.is_some()
     }
 
-    /// Whether there was one that could give way.
+    /// Whether there was one that could give way: what somebody holds frees no memory.
     fn give_way(&mut self) -> bool {
-        let idle = self.values.iter().filter(|(_, entry)| !entry.at_work());
+        let idle = self.values.iter().filter(|(_, entry)| Arc::strong_count(&entry.value) == 1);
         let last = idle.max_by_key(|(_, entry)| entry.last_use).map(|(&number, _)| number);
         last.is_some_and(|number| self.remove(number))
     }
-}
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    fn make_room(&mut self, bytes: usize, limit: usize) {
+        while self.bytes + bytes > limit && self.give_way() {}
+    }
+
+    /// The value of this number, used now.
+    fn find(&mut self, number: u64) -> Option<Arc<T>> {
+        self.uses += 1;
+        let entry = self.values.get_mut(&number)?;
+        entry.last_use = self.uses;
+        Some(entry.value.clone())
+    }
 }
 
 impl<T> Resident<T> {
@@ -70,9 +63,13 @@ impl<T> Resident<T> {
         }
     }
 
+    fn lock(&self) -> MutexGuard<'_, State<T>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// A number for a value, never given before.
     pub(crate) fn number(&self) -> u64 {
-        let mut state = lock(&self.state);
+        let mut state = self.lock();
         state.numbers += 1;
         state.numbers
     }
@@ -85,49 +82,42 @@ impl<T> Resident<T> {
         bytes: usize,
         make: impl Fn() -> Result<T, GpuError>,
     ) -> Result<Arc<T>, GpuError> {
-        let slot = self.slot(number, bytes);
-        let mut value = lock(&slot);
-        if let Some(value) = &*value {
-            return Ok(value.clone());
+        {
+            let mut state = self.lock();
+            if let Some(value) = state.find(number) {
+                return Ok(value);
+            }
+            state.make_room(bytes, self.limit);
         }
-        loop {
+        // Nothing is locked meanwhile: values are made side by side, and a thread that makes one may
+        // take up other tasks, which ask for values themselves.
+        let made = loop {
             match make() {
                 // The memory serves others too, so that it may be full before the limit is reached.
-                Err(GpuError::OutOfMemory { .. }) if lock(&self.state).give_way() => {}
-                Err(error) => {
-                    self.forget(number);
-                    return Err(error);
-                }
-                Ok(made) => return Ok(value.insert(Arc::new(made)).clone()),
+                Err(GpuError::OutOfMemory { .. }) if self.lock().give_way() => {}
+                made => break Arc::new(made?),
             }
+        };
+        let mut state = self.lock();
+        if let Some(value) = state.find(number) {
+            return Ok(value);
         }
-    }
-
-    /// The place of the value of this number, which others have left if it is new.
-    fn slot(&self, number: u64, bytes: usize) -> Slot<T> {
-        let mut state = lock(&self.state);
-        state.uses += 1;
-        let last_use = state.uses;
-        if let Some(entry) = state.values.get_mut(&number) {
-            entry.last_use = last_use;
-            return entry.slot.clone();
-        }
-        while state.bytes + bytes > self.limit && state.give_way() {}
-        let slot = Slot::default();
+        state.make_room(bytes, self.limit);
         state.bytes += bytes;
-        state.values.insert(number, Entry { slot: slot.clone(), bytes, last_use });
-        slot
+        let last_use = state.uses;
+        state.values.insert(number, Entry { value: made.clone(), bytes, last_use });
+        Ok(made)
     }
 
     /// Bytes of what is there.
     #[cfg(test)]
     pub(crate) fn bytes(&self) -> usize {
-        lock(&self.state).bytes
+        self.lock().bytes
     }
 
     /// Forgets a value for good.
     pub(crate) fn forget(&self, number: u64) {
-        lock(&self.state).remove(number);
+        self.lock().remove(number);
     }
 
     /// Places in a list of (number, bytes), in groups that fit together; what is there comes first,
@@ -135,7 +125,7 @@ impl<T> Resident<T> {
     pub(crate) fn groups(&self, values: &[(u64, usize)]) -> Vec<Vec<usize>> {
         let mut order: Vec<usize> = (0..values.len()).collect();
         {
-            let state = lock(&self.state);
+            let state = self.lock();
             order.sort_by_key(|&n| !state.values.contains_key(&values[n].0));
         }
         let mut groups: Vec<Vec<usize>> = Vec::new();
@@ -158,9 +148,7 @@ impl<T> Resident<T> {
 mod tests {
     use super::*;
     use std::cell::RefCell;
-    use std::sync::Condvar;
-    use std::sync::atomic::{AtomicU32, Ordering};
-    use std::time::Duration;
+    use std::sync::Barrier;
 
     /// Gets values, and returns the numbers of those that were made.
     fn made(resident: &Resident<u64>, wanted: &[(u64, usize)]) -> Vec<u64> {
@@ -212,31 +200,24 @@ mod tests {
     }
 
     #[test]
-    fn threads_make_values_side_by_side_and_each_once() {
+    fn threads_make_values_side_by_side_and_agree() {
         let resident = Resident::new(100);
-        let (met, makes) = ((Mutex::new(0), Condvar::new()), AtomicU32::new(0));
-        // Waits until both are being made.
+        let all_make = Barrier::new(5);
         let make = |value: u64| {
-            makes.fetch_add(1, Ordering::SeqCst);
-            let mut count = lock(&met.0);
-            *count += 1;
-            met.1.notify_all();
-            let alone = |count: &mut u32| *count < 2;
-            let (count, waited) =
-                met.1.wait_timeout_while(count, Duration::from_secs(20), alone).expect("no panic");
-            drop(count);
-            assert!(!waited.timed_out(), "one after the other");
+            all_make.wait();
             Ok(value)
         };
-        std::thread::scope(|scope| {
-            for number in [1, 2, 1, 2, 2] {
+        let found: Vec<Arc<u64>> = std::thread::scope(|scope| {
+            let get = |number| {
                 let (resident, make) = (&resident, &make);
-                scope.spawn(move || {
-                    assert_eq!(resident.get(number, 10, || make(number)).map(|v| *v), Ok(number));
-                });
-            }
+                scope.spawn(move || resident.get(number, 10, || make(number)).expect("a value"))
+            };
+            let threads = [1, 2, 1, 2, 2].map(get);
+            threads.map(|thread| thread.join().expect("no panic")).into()
         });
-        assert_eq!(makes.into_inner(), 2);
+        assert_eq!(found.iter().map(|v| **v).collect::<Vec<_>>(), [1, 2, 1, 2, 2]);
+        assert!(Arc::ptr_eq(&found[0], &found[2]) && Arc::ptr_eq(&found[1], &found[4]));
+        assert_eq!(resident.bytes(), 20);
     }
 
     #[test]

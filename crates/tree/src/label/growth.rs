@@ -243,14 +243,9 @@ impl Growing<'_> {
                 grown.nodes.extend([unsettled; 2]);
                 parted.push((node, split, next));
             }
-            // Both sides keep the order of the samples, and with it that of the classes.
-            let halves = parted.par_iter().flat_map_iter(|(node, split, next)| {
-                let goes_left = self.goes_left(split);
-                let (left, right): (Vec<u32>, Vec<u32>) =
-                    node.samples.iter().partition(|&&s| goes_left(s));
-                [(left, *next), (right, next + 1)]
-                    .map(|(samples, at)| Open::new(matrix, at, samples))
-            });
+            let halves = parted
+                .par_iter()
+                .flat_map_iter(|(node, split, next)| self.part(node, split, *next));
             open.extend(halves.collect::<Vec<Open>>());
         }
         Ok(grown)
@@ -313,21 +308,46 @@ impl Growing<'_> {
         move |sample: u32| bins.contains(&row[sample as usize])
     }
 
+    /// The two sides of a node, of which the left one has the number `next`. Both keep the order of
+    /// the samples, and with it that of the classes.
+    fn part(&self, node: &Open, split: &Split, next: usize) -> [Open; 2] {
+        let goes_left = self.goes_left(split);
+        let sides: Vec<bool> = node.samples.iter().map(|&sample| goes_left(sample)).collect();
+        let (mut begin, mut counts) = (0, [Vec::new(), Vec::new()]);
+        for &count in &node.counts {
+            let end = begin + count as usize;
+            let left = sides[begin..end].iter().map(|&left| u32::from(left)).sum::<u32>();
+            counts[0].push(left);
+            counts[1].push(count - left);
+            begin = end;
+        }
+        // Each sample is written to both sides, and stays on one: what comes next on the other takes
+        // its place, or the end of the list does. A jump would be guessed wrong half of the time.
+        let mut samples = [0, 1].map(|side| vec![0; counts[side].iter().sum::<u32>() as usize + 1]);
+        let [left, right] = &mut samples;
+        let (mut lefts, mut rights) = (0, 0);
+        for (&sample, &is_left) in node.samples.iter().zip(&sides) {
+            left[lefts] = sample;
+            right[rights] = sample;
+            lefts += usize::from(is_left);
+            rights += usize::from(!is_left);
+        }
+        let [left, right] = samples.map(|mut side| {
+            side.pop();
+            side
+        });
+        let [left_counts, right_counts] = counts;
+        [
+            Open { node: next, samples: left, counts: left_counts },
+            Open { node: next + 1, samples: right, counts: right_counts },
+        ]
+    }
+
     /// Whether a split leaves a node enough samples on both sides.
     fn may_part(&self, node: &Open, split: &Split) -> bool {
         let goes_left = self.goes_left(split);
         let left = node.samples.iter().filter(|&&s| goes_left(s)).count();
         left.min(node.samples.len() - left) >= self.params.min_leaf as usize
-    }
-}
-
-impl Open {
-    fn new(matrix: &LabelMatrix, node: usize, samples: Vec<u32>) -> Self {
-        let mut counts = vec![0; matrix.classes()];
-        for &sample in &samples {
-            counts[usize::from(matrix.labels()[sample as usize])] += 1;
-        }
-        Self { node, samples, counts }
     }
 }
 
@@ -350,7 +370,9 @@ fn root(matrix: &LabelMatrix, seed: u64, tree: u32) -> Open {
             }
         }
     }
-    Open::new(matrix, 0, samples)
+    let mut counts = vec![0; matrix.classes()];
+    samples.iter().for_each(|&sample| counts[usize::from(labels[sample as usize])] += 1);
+    Open { node: 0, samples, counts }
 }
 
 /// The features that a node looks at, rising, at least one; and where the tests on them begin.
@@ -362,12 +384,14 @@ fn candidates(
     let count = matrix.features();
     let wanted = (params.features_per_node * count as f64).ceil().clamp(1.0, count as f64) as usize;
     let mut drawn = vec![false; count];
-    let mut left = wanted;
-    while left > 0 {
-        let feature = below(rng, count as u64) as usize;
-        left -= usize::from(!std::mem::replace(&mut drawn[feature], true));
+    let mut features = Vec::with_capacity(wanted);
+    while features.len() < wanted {
+        let feature = below(rng, count as u64) as u32;
+        if !std::mem::replace(&mut drawn[feature as usize], true) {
+            features.push(feature);
+        }
     }
-    let features = (0..count as u32).filter(|&feature| drawn[feature as usize]);
+    features.sort_unstable();
     let mut first = |feature: u32| match params.test {
         LabelTest::Threshold => 0,
         LabelTest::Interval => {
@@ -376,7 +400,7 @@ fn candidates(
             below(rng, 2 * bins).saturating_sub(bins) as u8
         }
     };
-    features.map(|feature| (feature, first(feature))).collect()
+    features.into_iter().map(|feature| (feature, first(feature))).collect()
 }
 
 fn settle(tree: &mut LabelTree, node: &Open, prior: &LeafPrior, classes: usize) {

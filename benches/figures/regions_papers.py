@@ -102,6 +102,7 @@ ROWS = {
         ("3 drawn, interval tests", {"forest.thresholds": 3, "forest.test": "interval"}),
         ("ferns, 10 levels", {"forest.shape": "fern", "forest.depth": 10}),
         ("trees, 10 levels", {"forest.depth": 10}),
+        ("every tree on a bootstrap sample", {"forest.bootstrap": True}),
         ("majority vote", {"forest.vote": "majority"}),
         ("voxel-uniform samples", {"sampling": "voxel-uniform"}),
         ("without the label prior", {"label_prior": False}),

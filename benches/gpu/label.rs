@@ -251,7 +251,8 @@ fn forest(gpu: &Gpu, matrix: &LabelMatrix, with: &str) -> Result<(), Box<dyn Err
     if !wanted(&name) {
         return Ok(());
     }
-    let params = LabelForestParams { trees, depth, ..LabelForestParams::default() };
+    let params =
+        LabelForestParams { trees, depth, bootstrap: true, ..LabelForestParams::default() };
     let prior = LeafPrior { weights: vec![256; samples], bias: 0 };
     let ms = wall_ms(3, || drop(gpu.matrix(matrix).expect("a matrix")));
     println!("{:<66} {ms:>9.3} ms", format!("the matrix of {samples} x {features} on its way in"));

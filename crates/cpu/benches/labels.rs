@@ -52,6 +52,7 @@ fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
         trees,
         depth: DEPTH,
         min_leaf: MIN_LEAF,
+        bootstrap: true,
         features_per_node: SHARE,
         ..LabelForestParams::default()
     };

@@ -51,6 +51,10 @@ pub struct LabelForestParams {
     pub depth: usize,
     /// Fewest training samples on either side of a split.
     pub min_leaf: u32,
+    /// Whether a tree has as many samples as there are, drawn with repetition, and not each of them
+    /// once. Trees differ by the features that their nodes look at, too, and learn more from all
+    /// samples.
+    pub bootstrap: bool,
     /// Share of the features that a node looks at.
     pub features_per_node: f64,
     /// Which tests a node may have.
@@ -78,6 +82,7 @@ impl Default for LabelForestParams {
             trees: 20,
             depth: 16,
             min_leaf: 4,
+            bootstrap: false,
             features_per_node: 0.05,
             test: LabelTest::Threshold,
             gain: Gain::Information,
@@ -123,8 +128,7 @@ struct Open {
     counts: Vec<u32>,
 }
 
-/// Grows the trees of a forest, each on as many samples as there are, drawn with repetition. `tick` is
-/// told of every tree that is done.
+/// Grows the trees of a forest. `tick` is told of every tree that is done.
 ///
 /// # Errors
 /// [`TrainError`] when a parameter is out of range, there are no samples or features or too many, or
@@ -200,7 +204,7 @@ impl Growing<'_> {
     ) -> Result<LabelTree, TrainError> {
         let Self { matrix, prior, params, seed } = *self;
         let mut grown = LabelTree::default();
-        let mut open = vec![root(matrix, seed, tree)];
+        let mut open = vec![root(matrix, params.bootstrap.then(|| stream(seed, tree, u32::MAX)))];
         let unsettled = LabelNode { feature: LEAF, next: 0, low: 0, high: 0 };
         grown.nodes.push(unsettled);
         for level in 0..=params.depth {
@@ -351,16 +355,18 @@ impl Growing<'_> {
     }
 }
 
-/// The root with a bootstrap sample, in the order of classes and, within a class, of numbers.
-fn root(matrix: &LabelMatrix, seed: u64, tree: u32) -> Open {
+/// The root with every sample once, or with a bootstrap sample, in the order of classes and, within
+/// a class, of numbers.
+fn root(matrix: &LabelMatrix, bootstrap: Option<ChaCha8Rng>) -> Open {
     let labels = matrix.labels();
-    let mut rng = stream(seed, tree, u32::MAX);
-    let mut times = vec![0u32; labels.len()];
-    // Twins are drawn as one, and stay together until a test parts them.
-    let pairs = labels.len() / matrix.copies();
-    for _ in 0..pairs {
-        let drawn = below(&mut rng, pairs as u64) as usize;
-        times.iter_mut().skip(drawn).step_by(pairs).for_each(|times| *times += 1);
+    let mut times = vec![u32::from(bootstrap.is_none()); labels.len()];
+    if let Some(mut rng) = bootstrap {
+        // Twins are drawn as one, and stay together until a test parts them.
+        let pairs = labels.len() / matrix.copies();
+        for _ in 0..pairs {
+            let drawn = below(&mut rng, pairs as u64) as usize;
+            times.iter_mut().skip(drawn).step_by(pairs).for_each(|times| *times += 1);
+        }
     }
     let mut samples = Vec::with_capacity(labels.len());
     for class in 0..matrix.classes() {
@@ -503,7 +509,7 @@ mod tests {
         let of = |tree: u32| {
             let pairs: Vec<u32> = (0..300).chain(0..300).collect();
             let matrix = single.of_samples(&pairs).with_twins();
-            let root = root(&matrix, 3, tree);
+            let root = root(&matrix, Some(stream(3, tree, 0)));
             let mut times = vec![0; 600];
             root.samples.iter().for_each(|&s| times[s as usize] += 1);
             assert_eq!(times[..300], times[300..]);

@@ -41,7 +41,12 @@ impl Staging {
         bytes: &[u8],
         to: u64,
     ) -> Result<(), GpuError> {
-        let mut buffer = self.buffer(stream.context())?;
+        let Ok(mut buffer) = self.buffer(stream.context()) else {
+            // The host has no such memory left: the driver moves them.
+            stream.context().bind_to_thread()?;
+            // SAFETY: the caller's.
+            return Ok(unsafe { memcpy_htod_async(to, bytes, stream.cu_stream()) }?);
+        };
         let memory = &mut buffer.memory.as_mut_slice()?[..bytes.len()];
         memory.copy_from_slice(bytes);
         // SAFETY: the caller's; the buffer is not touched before it is read.

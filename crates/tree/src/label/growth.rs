@@ -54,6 +54,7 @@ pub struct LabelForestParams {
     /// Whether a tree has as many samples as there are, drawn with repetition, and not each of them
     /// once. Trees differ by the features that their nodes look at, too, and learn more from all
     /// samples.
+    #[serde(skip_serializing_if = "is_default")]
     pub bootstrap: bool,
     /// Share of the features that a node looks at.
     pub features_per_node: f64,

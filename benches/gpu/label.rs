@@ -190,7 +190,7 @@ fn trained_labels(gpu: &Gpu, n: usize, samples: usize) -> Result<(), Box<dyn Err
     time_labels(gpu, &name, n, &channels, &forest, depth)
 }
 
-/// Bins that say a little of the class.
+/// Bins that say a little of the class; of ten labels, `wrong` are then drawn anew.
 fn matrix(samples: usize, features: usize, classes: usize, wrong: u64) -> LabelMatrix {
     let noise = |seed: u64| {
         let mut z = seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);

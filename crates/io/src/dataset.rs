@@ -198,6 +198,17 @@ impl Dataset {
         Ok(annotations)
     }
 
+    /// Reads the label maps that boxes follow from where a case has nothing but a label map, with all
+    /// threads of the caller. To be called before cases are read side by side: the one that needs these
+    /// boxes first would read the maps by itself, and the others would wait.
+    pub fn read_label_boxes(&self, cases: &[CaseSpec]) {
+        let is_box = |spec: &StructureSpec| spec.kind == StructureKind::Box;
+        let needs = |case: &CaseSpec| case.labels.is_some() && case.annotations.is_empty();
+        if self.structures.iter().any(is_box) && cases.iter().any(needs) {
+            self.label_boxes.get_or_init(|| LabelBoxes::of(self));
+        }
+    }
+
     /// Adds the boxes and landmarks that are not annotated and follow from the case's label map.
     fn add_from_labels(
         &self,

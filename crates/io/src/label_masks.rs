@@ -3,7 +3,7 @@
 
 use crate::boxes_from_labels::MeanShape;
 use crate::dataset::{CaseSpec, Dataset};
-use crate::label_runs::LabelRuns;
+use crate::label_runs::{LabelRuns, MapRuns};
 use crate::shape_twins::{Shown, twins};
 use crate::{OpenImage, ReadOptions, read_side_by_side};
 use pbt_volume::{Instances, Pose, StructureKind, StructureSpec, Volume};
@@ -44,7 +44,8 @@ impl LabelBoxes {
         let open = |path: &&Path| OpenImage::open(path, &ReadOptions::default());
         let masks = read_side_by_side(&maps, open, |_, map| {
             let Ok(labels) = map.and_then(OpenImage::read_narrow_labels) else { return Vec::new() };
-            structures.values().map(|structure| structure.masks(&labels)).collect::<Vec<_>>()
+            let runs = MapRuns::new(&labels);
+            structures.values().map(|structure| structure.masks(&runs)).collect::<Vec<_>>()
         });
         for (n, structure) in structures.values_mut().enumerate() {
             let masks: Vec<LabelRuns> =
@@ -57,10 +58,10 @@ impl LabelBoxes {
 
     /// The boxes of these structures in a label map; those without voxels are left out.
     pub(crate) fn in_map(&self, labels: &Volume<u16>, names: &[&str]) -> Vec<(String, Pose)> {
-        let mut found = Vec::new();
+        let (runs, mut found) = (MapRuns::new(labels), Vec::new());
         for &name in names {
             let Some(structure) = self.structures.get(name) else { continue };
-            for mask in structure.masks(labels) {
+            for mask in structure.masks(&runs) {
                 let pose = match &structure.shape {
                     Some(shape) => shape.pose(&mask),
                     None => MeanShape::new(std::slice::from_ref(&mask)).pose(&mask),
@@ -75,13 +76,9 @@ impl LabelBoxes {
 impl LabelBox {
     /// The voxels of the structure, of several instances one by one by rising value; none where it
     /// has no voxels.
-    fn masks(&self, labels: &Volume<u16>) -> Vec<LabelRuns> {
+    fn masks(&self, map: &MapRuns) -> Vec<LabelRuns> {
         let inside = |value: u16| self.inside[usize::from(value)];
-        if self.many {
-            LabelRuns::by_value(labels, inside)
-        } else {
-            LabelRuns::new(labels, inside).into_iter().collect()
-        }
+        if self.many { map.by_value(inside) } else { map.of(inside).into_iter().collect() }
     }
 }
 

@@ -28,41 +28,57 @@ pub(crate) struct LabelRuns {
     runs: Vec<Run>,
 }
 
-impl LabelRuns {
-    /// The voxels whose value is `inside`; `None` when there are none.
-    pub(crate) fn new(labels: &Volume<u16>, inside: impl Fn(u16) -> bool) -> Option<Self> {
-        let [nx, ny, _] = labels.shape();
-        let mut runs: Vec<Run> = Vec::new();
-        for (n, values) in labels.data().chunks_exact(nx).enumerate() {
-            let row = [(n % ny) as u32, (n / ny) as u32];
-            for (i, _) in values.iter().enumerate().filter(|(_, value)| inside(**value)) {
-                let i = i as u32;
-                match runs.last_mut() {
-                    Some(run) if run.row == row && run.last + 1 == i => run.last = i,
-                    _ => runs.push(Run { first: i, last: i, row }),
-                }
-            }
-        }
-        (!runs.is_empty()).then(|| Self { geometry: labels.geometry().clone(), runs })
-    }
+/// All voxels of a label map, as runs of one value.
+pub(crate) struct MapRuns {
+    geometry: Geometry,
+    runs: Vec<(u16, Run)>,
+}
 
-    /// The voxels of each value that is `inside`, by rising value; values without voxels are left out.
-    pub(crate) fn by_value(labels: &Volume<u16>, inside: impl Fn(u16) -> bool) -> Vec<Self> {
+impl MapRuns {
+    pub(crate) fn new(labels: &Volume<u16>) -> Self {
         let [nx, ny, _] = labels.shape();
-        let mut runs: BTreeMap<u16, Vec<Run>> = BTreeMap::new();
+        let mut runs = Vec::new();
         for (n, values) in labels.data().chunks_exact(nx).enumerate() {
             let row = [(n % ny) as u32, (n / ny) as u32];
             let mut first = 0;
             for same in values.chunk_by(|a, b| a == b) {
                 let last = first + same.len() as u32 - 1;
-                if inside(same[0]) {
-                    runs.entry(same[0]).or_default().push(Run { first, last, row });
-                }
+                runs.push((same[0], Run { first, last, row }));
                 first = last + 1;
             }
         }
-        let geometry = labels.geometry();
-        runs.into_values().map(|runs| Self { geometry: geometry.clone(), runs }).collect()
+        Self { geometry: labels.geometry().clone(), runs }
+    }
+
+    /// The voxels whose value is `inside`; `None` when there are none.
+    pub(crate) fn of(&self, inside: impl Fn(u16) -> bool) -> Option<LabelRuns> {
+        let mut runs: Vec<Run> = Vec::new();
+        for &(_, next) in self.runs.iter().filter(|(value, _)| inside(*value)) {
+            match runs.last_mut() {
+                Some(run) if run.row == next.row && run.last + 1 == next.first => {
+                    run.last = next.last;
+                }
+                _ => runs.push(next),
+            }
+        }
+        (!runs.is_empty()).then(|| LabelRuns { geometry: self.geometry.clone(), runs })
+    }
+
+    /// The voxels of each value that is `inside`, by rising value; values without voxels are left out.
+    pub(crate) fn by_value(&self, inside: impl Fn(u16) -> bool) -> Vec<LabelRuns> {
+        let mut of_value: BTreeMap<u16, Vec<Run>> = BTreeMap::new();
+        for &(value, run) in self.runs.iter().filter(|(value, _)| inside(*value)) {
+            of_value.entry(value).or_default().push(run);
+        }
+        let of = |runs| LabelRuns { geometry: self.geometry.clone(), runs };
+        of_value.into_values().map(of).collect()
+    }
+}
+
+impl LabelRuns {
+    /// The voxels whose value is `inside`; `None` when there are none.
+    pub(crate) fn new(labels: &Volume<u16>, inside: impl Fn(u16) -> bool) -> Option<Self> {
+        MapRuns::new(labels).of(inside)
     }
 
     /// The mean of the three voxel spacings, mm.

@@ -3,7 +3,7 @@
 //!
 //! Sums over voxels are integers, so their order does not matter.
 
-use crate::label_runs::LabelRuns;
+use crate::label_runs::MapRuns;
 use nalgebra::Vector3;
 use pbt_volume::{PointLps, Volume, VoxelIndex};
 use serde::Serialize;
@@ -106,9 +106,10 @@ impl LandmarkRule {
         map: &Volume<u16>,
         values: &dyn Fn(&str) -> Vec<bool>,
     ) -> Result<Option<PointLps>, String> {
+        let all = MapRuns::new(map);
         let runs = |names: &[String]| {
             let tables: Vec<Vec<bool>> = names.iter().map(|name| values(name)).collect();
-            LabelRuns::new(map, |v| tables.iter().any(|table| table[usize::from(v)]))
+            all.of(|v| tables.iter().any(|table| table[usize::from(v)]))
         };
         let one = |name: &String| runs(std::slice::from_ref(name));
         let at = |mm: Vector3<f64>| PointLps((map.geometry().origin().0.coords + mm).into());

@@ -286,6 +286,7 @@ pub fn read_cases(
         let case = AnnotatedCase::new(spec.clone(), annotations, image.sha256, geometry);
         Ok(AnnotatedCase { warnings, ..case })
     };
+    dataset.read_label_boxes(cases);
     read_side_by_side(cases, CaseSpec::open_image, read).into_iter().collect()
 }
 

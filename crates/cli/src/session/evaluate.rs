@@ -8,7 +8,7 @@ use pbt_detect::DetectError;
 use pbt_evaluate::{CaseResult, Comparison, Tolerance, compare, has_loose_end, is_annotated};
 use pbt_io::{
     Annotations, CaseSpec, Dataset, InputRecord, LandmarkState, ModelRecord, ResultFile,
-    check_annotations,
+    check_annotations, read_side_by_side,
 };
 use pbt_volume::{Detection, Geometry, GeometryError, Location, StructureKind, StructureSpec};
 use rayon::prelude::*;
@@ -187,8 +187,11 @@ fn annotated_cases(
 ) -> Result<Vec<AnnotatedCase>, Failure> {
     let count = cases.len();
     let mut annotated = Vec::new();
-    for case in cases {
-        match dataset.load_annotations(&case) {
+    dataset.read_label_boxes(&cases);
+    let read =
+        read_side_by_side(&cases, CaseSpec::open_image, |case, _| dataset.load_annotations(case));
+    for (case, annotations) in cases.into_iter().zip(read) {
+        match annotations {
             Ok(annotations) => {
                 let at = locations(dataset, &annotations);
                 if structures.iter().any(|s| is_annotated(s, &at)) {

@@ -2,7 +2,8 @@
 
 use crate::DetectError;
 use crate::config::TrainConfig;
-use crate::data::training_data::TrainingData;
+use crate::data::each_image::each_image;
+use crate::data::training_data::{Annotated, TrainingData};
 use crate::pose::prior::Prior;
 use crate::working::spec::{ChannelSpec, WorkingSpec, level_for};
 use pbt_volume::{IntensityPolicy, Padding, PointLps, Pose, RealVolume};
@@ -92,26 +93,27 @@ const CASES_FOR_WINDOW: usize = 10;
 /// the brightest structure, medians over at most ten cases.
 fn window<D: TrainingData>(data: &D, channel: usize) -> Result<IntensityPolicy, D::Error> {
     let structures = data.structures();
-    let mut lows = Vec::new();
-    let mut highs: Vec<Vec<f64>> = vec![Vec::new(); structures.len()];
     let originals = (0..data.list().len()).filter(|&case| data.origin(case) == case);
-    for case in originals.take(CASES_FOR_WINDOW) {
+    let of_case = |case: usize| {
         let image = data.channels(case)?.swap_remove(channel);
         let all = IntensityPolicy::Percentiles { low_percent: 1.0, high_percent: 100.0 };
         let range = all.range(&image).map_err(|e| {
             DetectError::training(format!("case {}", data.list().id(case)), e.to_string())
         })?;
-        lows.push(range.low);
-        for ((_, annotated), highs) in structures.iter().zip(&mut highs) {
-            let Some((_, pose)) = annotated.iter().find(|(c, _)| *c == case) else { continue };
+        let high = |(_, annotated): &Annotated| {
+            let (_, pose) = annotated.iter().find(|(c, _)| *c == case)?;
             let mut inside = inside_box(&image, pose);
-            if !inside.is_empty() {
-                let place = (inside.len() - 1) * 995 / 1000;
-                let (_, high, _) = inside.select_nth_unstable_by(place, f32::total_cmp);
-                highs.push(f64::from(*high));
-            }
-        }
-    }
+            let place = inside.len().checked_sub(1)? * 995 / 1000;
+            let (_, high, _) = inside.select_nth_unstable_by(place, f32::total_cmp);
+            Some(f64::from(*high))
+        };
+        Ok::<_, D::Error>((range.low, structures.iter().map(high).collect::<Vec<_>>()))
+    };
+    let by_case = each_image(data, originals.take(CASES_FOR_WINDOW), of_case)?;
+    let mut lows: Vec<f64> = by_case.values().map(|(low, _)| *low).collect();
+    let mut highs: Vec<Vec<f64>> = (0..structures.len())
+        .map(|n| by_case.values().filter_map(|(_, highs)| highs[n]).collect())
+        .collect();
     let median = |values: &mut Vec<f64>| {
         values.sort_by(f64::total_cmp);
         values.get(values.len() / 2).copied()

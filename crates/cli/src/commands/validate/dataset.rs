@@ -49,6 +49,7 @@ pub(super) fn examine(path: &Path, model: Option<&AskedModel>) -> Result<Examina
         }
     };
     let look = |case: &CaseSpec, image| look_at_case(&dataset, case, image);
+    dataset.read_label_boxes(&dataset.cases);
     let looked: Vec<LookedAt> = read_side_by_side(&dataset.cases, CaseSpec::open_image, look);
     let mut findings: Vec<Finding> = faults.iter().map(Finding::error).collect();
     findings.extend(dataset.warnings.iter().map(Finding::warning));

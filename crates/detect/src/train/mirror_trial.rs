@@ -81,7 +81,7 @@ fn try_structure<B: Backend, D: TrainingData>(
     let middle = |case: usize| mirrored.list().geometry(case).center();
     let middles: Vec<PointLps> = originals.iter().map(|&(case, _)| middle(case)).collect();
     let prior = Prior::new(&poses, &middles, config.orientation.orientations);
-    let working = working_spec(mirrored, config, &prior)?;
+    let working = working_spec(mirrored, config, &prior, None)?;
     let shown = annotated.iter().map(|&(case, _)| case);
     let pyramids = pyramids.get_all(mirrored, shown, &working, || false)?;
     let case = |(n, &(case, pose)): (usize, &(usize, Pose))| TrainingCase {

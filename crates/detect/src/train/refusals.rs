@@ -211,7 +211,7 @@ mod tests {
         let poses: Vec<Pose> = annotated.iter().map(|&(_, pose)| pose).collect();
         let middles = vec![PointLps::new(0.0, 0.0, 0.0); 4];
         let prior = Prior::new(&poses, &middles, config.orientation.orientations);
-        let working = working_spec(&data, &config, &prior).unwrap();
+        let working = working_spec(&data, &config, &prior, None).unwrap();
         let is_narrow = |&case: &usize| {
             let pyramid = working.pyramid(&data.channels(case).unwrap()).unwrap();
             let coarsest = pyramid.geometry(working.levels - 1).shape();

@@ -206,7 +206,10 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
         let working = match (self.whole, checkpoints.get(self.representative)) {
             (Some(whole), _) => whole.working.clone(),
             (None, Some(representative)) => representative.working.clone(),
-            (None, None) => working_spec(self.data, self.config, &prior)?,
+            (None, None) => {
+                let other = checkpoints.first().map(|other| &other.working);
+                working_spec(self.data, self.config, &prior, other)?
+            }
         };
         let landmarks = self.data.landmarks(name).into_iter().map(|(name, _)| name).collect();
         Ok(StructureCheckpoint::new(name, subjects.originals(), working, prior, landmarks))

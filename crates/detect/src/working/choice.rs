@@ -8,18 +8,24 @@ use crate::pose::prior::Prior;
 use crate::working::spec::{ChannelSpec, WorkingSpec, level_for};
 use pbt_volume::{IntensityPolicy, Padding, PointLps, Pose, RealVolume};
 
-/// The working grid: what the configuration sets, the rest from the training cases.
+/// The working grid: what the configuration sets, the rest from the training cases. Intensities are
+/// those of another structure of the same training, where there is one: all have the same, and images
+/// are read to learn them.
 pub(crate) fn working_spec<D: TrainingData>(
     data: &D,
     config: &TrainConfig,
     prior: &Prior,
+    other: Option<&WorkingSpec>,
 ) -> Result<WorkingSpec, D::Error> {
     let ct = data.list().is_ct();
     let (spacing_mm, levels) = spacing_and_levels(data, config, prior);
     let names = &data.list().channels;
-    let policies = (0..names.len().max(1))
-        .map(|channel| policy(data, config, channel))
-        .collect::<Result<Vec<IntensityPolicy>, D::Error>>()?;
+    let policies = match other {
+        Some(other) => other.intensities(),
+        None => (0..names.len().max(1))
+            .map(|channel| policy(data, config, channel))
+            .collect::<Result<_, D::Error>>()?,
+    };
     let channel = |(name, &intensity): (&String, _)| ChannelSpec { name: name.clone(), intensity };
     Ok(WorkingSpec {
         spacing_mm,

@@ -49,6 +49,14 @@ impl WorkingSpec {
         relative(&self.intensity) || self.channels.iter().any(|c| relative(&c.intensity))
     }
 
+    /// How the intensities of each channel become 12 bits.
+    pub(crate) fn intensities(&self) -> Vec<IntensityPolicy> {
+        match &self.channels[..] {
+            [] => vec![self.intensity],
+            several => several.iter().map(|channel| channel.intensity).collect(),
+        }
+    }
+
     /// Number of channels of an image.
     pub fn channel_count(&self) -> usize {
         self.channels.len().max(1)

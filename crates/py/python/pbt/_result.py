@@ -134,7 +134,8 @@ class Result:
         for detection in self.detections:
             if detection.name == name:
                 return detection
-        raise KeyError(name)
+        known = ", ".join(repr(detection.name) for detection in self.detections)
+        raise KeyError(f"{name!r}: this result has {known or 'no detections'}")
 
     def __iter__(self) -> Iterator[Detection]:
         return iter(self.detections)

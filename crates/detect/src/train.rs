@@ -30,8 +30,9 @@ use crate::network::level_shift_training;
 use crate::network::row::Row;
 use crate::pose::prior::Prior;
 use crate::random::Seeds;
+use crate::working::choice::intensities;
 use pbt_tree::{Backend, LabelBackend, LabelBooster};
-use pbt_volume::{PointLps, Pose};
+use pbt_volume::{IntensityPolicy, PointLps, Pose};
 use std::time::Instant;
 
 /// A finished training.
@@ -67,6 +68,8 @@ pub fn train<B: Backend + LabelBackend + LabelBooster, D: TrainingData>(
     config.check()?;
     let structures = data.structures();
     accept(data, config)?;
+    observer.stage(&structures[0].0, "reading", 0.0);
+    let intensities = intensities(data, config)?;
     let pyramids = Pyramids::new(observer.scratch_folder());
     let mut figures = Vec::new();
     let copies = match config.augmentation.copies {
@@ -74,9 +77,9 @@ pub fn train<B: Backend + LabelBackend + LabelBooster, D: TrainingData>(
         // What occurs in many places is shown often enough.
         None if structures.iter().any(|(name, _)| data.is_many(name)) => 0,
         None => {
-            observer.stage(&structures[0].0, "trying mirrored copies", 0.0);
             let started = Instant::now();
-            let trial = mirror_trial::trial(backend, data, &pyramids, config, seed)?;
+            let images = (data, &pyramids);
+            let trial = mirror_trial::trial(backend, images, &intensities, config, seed, observer)?;
             figures.extend(trial.gain.map(|gain| StageFigure::of_mirror_trial(started, &gain)));
             usize::from(trial.helps)
         }
@@ -90,11 +93,15 @@ pub fn train<B: Backend + LabelBackend + LabelBooster, D: TrainingData>(
     let until = if config.certainty.measured { BEFORE } else { 1.0 } * before_masks;
     let first = First { outer: observer, until };
     let mut trained = match copies {
-        0 => train_on(backend, (data, &pyramids), provenance, checkpoints, &first, None)?,
+        0 => {
+            let images = (data, &pyramids);
+            train_on(backend, images, &intensities, provenance, checkpoints, &first, None)?
+        }
         _ => {
             let copied = Augmented::new(data, copies, &config.augmentation, seed)?;
             accept(&copied, config)?;
-            train_on(backend, (&copied, &pyramids), provenance, checkpoints, &first, None)?
+            let images = (&copied, &pyramids);
+            train_on(backend, images, &intensities, provenance, checkpoints, &first, None)?
         }
     };
     let mut held_out = held_out_detections(backend, (data, &pyramids), &trained.model, observer)?;
@@ -129,6 +136,7 @@ fn accept<D: TrainingData>(data: &D, config: &TrainConfig) -> Result<(), DetectE
 fn train_on<B: Backend, D: TrainingData>(
     backend: &B,
     (data, pyramids): (&D, &Pyramids),
+    intensities: &[IntensityPolicy],
     provenance: Provenance,
     mut checkpoints: Vec<StructureCheckpoint>,
     observer: &dyn Observer,
@@ -144,6 +152,7 @@ fn train_on<B: Backend, D: TrainingData>(
             backend,
             data,
             pyramids,
+            intensities,
             config: settled.as_ref().unwrap_or(config),
             whole,
             seeds: Seeds::of_structure(seed, index),

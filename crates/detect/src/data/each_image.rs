@@ -29,10 +29,14 @@ pub(crate) fn each_image<D: TrainingData, T: Send>(
     of: impl Fn(usize) -> Result<T, D::Error> + Sync,
 ) -> Result<BTreeMap<usize, T>, D::Error> {
     let cases: Vec<usize> = cases.collect::<BTreeSet<usize>>().into_iter().collect();
-    let voxels =
-        |&case: &usize| data.list().geometry(case).len() * data.list().channels.len().max(1);
-    let largest = cases.iter().map(voxels).max().unwrap_or(0);
-    let at_a_time = images_at_a_time(largest, rayon::current_num_threads());
+    let at_a_time = cases_at_a_time(data, &cases, rayon::current_num_threads());
     let all = side_by_side::each(cases.len(), at_a_time, |n| of(cases[n]))?;
     Ok(cases.into_iter().zip(all).collect())
+}
+
+/// How many of these cases' images are read at a time.
+pub(crate) fn cases_at_a_time<D: TrainingData>(data: &D, cases: &[usize], threads: usize) -> usize {
+    let voxels =
+        |&case: &usize| data.list().geometry(case).len() * data.list().channels.len().max(1);
+    images_at_a_time(cases.iter().map(voxels).max().unwrap_or(0), threads)
 }

@@ -11,6 +11,7 @@ use crate::certainty::learned::Certainty;
 use crate::certainty::suspicion::Suspicion;
 use crate::config::TrainConfig;
 use crate::data::augmentation::Augmented;
+use crate::data::each_image::cases_at_a_time;
 use crate::data::folds::Folds;
 use crate::data::part::Part;
 use crate::data::pyramids::Pyramids;
@@ -51,6 +52,9 @@ pub(super) struct HeldOutDetections {
     pub(super) warnings: Vec<String>,
 }
 
+/// Large images that are searched at a time, at most: each takes memory of the device, too.
+const LARGE_AT_A_TIME: usize = 4;
+
 /// Trains without each part of the subjects, finds them there, and compares. `whole` was trained on
 /// all cases; what its trainings settled (grids, borders, shares of shrinkage) holds here, too.
 pub(super) fn held_out_detections<B: Backend + LabelBackend, D: TrainingData>(
@@ -90,29 +94,31 @@ pub(super) fn held_out_detections<B: Backend + LabelBackend, D: TrainingData>(
     let until =
         if masks::training::is_wanted(data, &whole.provenance.config) { BEFORE_MASKS } else { 1.0 };
     let done = Mutex::new(vec![0.0; parts]);
-    // Where images are large, there is memory for one.
     let list = data.list();
     let is_large = |structure: &StructureModel| {
         stored_levels((0..list.len()).map(|case| list.geometry(case)), &structure.working) > 0
     };
     let any_large = whole.structures.iter().any(is_large);
-    let at_a_time = |parts| match any_large {
-        true => 1,
-        false => side_by_side::at_a_time(parts, rayon::current_num_threads()),
-    };
-    let models = side_by_side::each(parts, at_a_time(parts), |part| {
+    let threads = rayon::current_num_threads();
+    // Where images are large, there is memory for one training.
+    let parts_at_a_time = if any_large { 1 } else { side_by_side::at_a_time(parts, threads) };
+    let models = side_by_side::each(parts, parts_at_a_time, |part| {
         let rest = Part::new(data, of_part(part, false));
         let nested = Nested { outer: observer, part, done: &done, until };
         // Parts side by side are rarely at the same structure, and pyramids are kept of one grid.
         let own = Pyramids::new(observer.scratch_folder());
-        let pyramids = if at_a_time(parts) > 1 { &own } else { pyramids };
+        let pyramids = if parts_at_a_time > 1 { &own } else { pyramids };
         let model = train_part(backend, (&rest, pyramids), whole, &nested)?;
         done.lock().unwrap_or_else(PoisonError::into_inner)[part] = 1.0;
         Ok::<Model, D::Error>(model)
     })?;
     let answers = |part: usize, model: &Model| {
         let cases = of_part(part, true);
-        let answers = side_by_side::each(cases.len(), at_a_time(cases.len()), |n| {
+        let at_a_time = match any_large {
+            true => cases_at_a_time(data, &cases, threads.min(LARGE_AT_A_TIME)),
+            false => side_by_side::at_a_time(cases.len(), threads),
+        };
+        let answers = side_by_side::each(cases.len(), at_a_time, |n| {
             if observer.interrupted() {
                 return Err(DetectError::Interrupted.into());
             }
@@ -271,11 +277,17 @@ fn train_part<B: Backend, D: TrainingData>(
     let Provenance { copies, seed, config, .. } = &whole.provenance;
     let provenance =
         super::provenance::provenance(part, &part.structures(), config, *copies, *seed);
+    let intensities = whole.structures[0].working.intensities();
+    let (none, whole) = (Vec::new(), Some(whole));
     let trained = match copies {
-        0 => train_on(backend, (part, pyramids), provenance, Vec::new(), observer, Some(whole))?,
+        0 => {
+            let images = (part, pyramids);
+            train_on(backend, images, &intensities, provenance, none, observer, whole)?
+        }
         _ => {
             let copied = Augmented::new(part, *copies, &config.augmentation, *seed)?;
-            train_on(backend, (&copied, pyramids), provenance, Vec::new(), observer, Some(whole))?
+            let images = (&copied, pyramids);
+            train_on(backend, images, &intensities, provenance, none, observer, whole)?
         }
     };
     Ok(trained.model)

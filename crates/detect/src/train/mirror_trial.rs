@@ -1,5 +1,6 @@
 //! The trial that says whether mirrored copies of the training cases are worth their time.
 
+use super::observer::Observer;
 use crate::DetectError;
 use crate::config::TrainConfig;
 use crate::config::augmentation::AugmentationConfig;
@@ -15,7 +16,7 @@ use crate::refine::border_and_ridge::{FEWEST_TO_CHOOSE, regressor_trial};
 use crate::stages::input::StageInput;
 use crate::working::choice::working_spec;
 use pbt_tree::{Backend, ImageLayout};
-use pbt_volume::{PointLps, Pose};
+use pbt_volume::{IntensityPolicy, PointLps, Pose};
 use std::collections::BTreeMap;
 
 /// Decides whether mirrored copies are used. Not where they show what no image shows. Landmarks in
@@ -24,10 +25,11 @@ use std::collections::BTreeMap;
 /// copies and without: spines gain, hippocampi of one side lose, and eight prostates cannot tell.
 pub(super) fn trial<B: Backend, D: TrainingData>(
     backend: &B,
-    data: &D,
-    pyramids: &Pyramids,
+    (data, pyramids): (&D, &Pyramids),
+    intensities: &[IntensityPolicy],
     config: &TrainConfig,
     seed: u64,
+    observer: &dyn Observer,
 ) -> Result<MirrorTrial, D::Error> {
     if !config.augmentation.flips {
         return Ok(MirrorTrial::without_gain(false));
@@ -41,8 +43,10 @@ pub(super) fn trial<B: Backend, D: TrainingData>(
     }
     let structures = mirrored.structures();
     let mut by_case: BTreeMap<usize, Vec<[f64; 2]>> = BTreeMap::new();
-    for structure in 0..structures.len() {
-        let tried = try_structure(backend, &mirrored, pyramids, config, seed, structure)?;
+    for (structure, (name, _)) in structures.iter().enumerate() {
+        observer.stage(name, "trying mirrored copies", 0.0);
+        let (data, seeds) = ((&mirrored, pyramids), Seeds::of_structure(seed, structure));
+        let tried = try_structure(backend, data, intensities, config, seeds, structure, observer)?;
         for (case, errors) in tried {
             by_case.entry(case).or_default().push(errors);
         }
@@ -62,11 +66,12 @@ pub(super) fn trial<B: Backend, D: TrainingData>(
 /// subjects to tell.
 fn try_structure<B: Backend, D: TrainingData>(
     backend: &B,
-    mirrored: &Augmented<'_, D>,
-    pyramids: &Pyramids,
+    (mirrored, pyramids): (&Augmented<'_, D>, &Pyramids),
+    intensities: &[IntensityPolicy],
     config: &TrainConfig,
-    seed: u64,
+    seeds: Seeds,
     structure: usize,
+    observer: &dyn Observer,
 ) -> Result<Vec<(usize, [f64; 2])>, D::Error> {
     let structures = mirrored.structures();
     let (_, annotated) = &structures[structure];
@@ -81,9 +86,9 @@ fn try_structure<B: Backend, D: TrainingData>(
     let middle = |case: usize| mirrored.list().geometry(case).center();
     let middles: Vec<PointLps> = originals.iter().map(|&(case, _)| middle(case)).collect();
     let prior = Prior::new(&poses, &middles, config.orientation.orientations);
-    let working = working_spec(mirrored, config, &prior, None)?;
+    let working = working_spec(mirrored, config, &prior, intensities);
     let shown = annotated.iter().map(|&(case, _)| case);
-    let pyramids = pyramids.get_all(mirrored, shown, &working, || false)?;
+    let pyramids = pyramids.get_all(mirrored, shown, &working, || observer.interrupted())?;
     let case = |(n, &(case, pose)): (usize, &(usize, Pose))| TrainingCase {
         pyramid: pyramids[&case].clone(),
         middle: middle(case),
@@ -102,6 +107,9 @@ fn try_structure<B: Backend, D: TrainingData>(
         .collect::<Result<_, DetectError>>()?;
     let images: Vec<&B::Image> = images.iter().collect();
     let errors = |count: usize| {
+        if observer.interrupted() {
+            return Err(DetectError::Interrupted);
+        }
         regressor_trial(&StageInput {
             backend,
             cases: &cases[..count],
@@ -109,7 +117,7 @@ fn try_structure<B: Backend, D: TrainingData>(
             working: &working,
             prior: &prior,
             config,
-            seeds: Seeds::of_structure(seed, structure),
+            seeds,
         })
     };
     let (without, with) = (errors(originals.len())?, errors(cases.len())?);

@@ -159,7 +159,7 @@ fn too_few_cases<D: TrainingData>(data: &D, structures: &[Annotated]) -> Vec<Ref
 mod tests {
     use super::*;
     use crate::data::case_list::CaseList;
-    use crate::working::choice::working_spec;
+    use crate::working::choice::{intensities, working_spec};
     use nalgebra::{Matrix3, UnitQuaternion, Vector3};
     use pbt_volume::{RealVolume, Volume};
 
@@ -211,7 +211,7 @@ mod tests {
         let poses: Vec<Pose> = annotated.iter().map(|&(_, pose)| pose).collect();
         let middles = vec![PointLps::new(0.0, 0.0, 0.0); 4];
         let prior = Prior::new(&poses, &middles, config.orientation.orientations);
-        let working = working_spec(&data, &config, &prior, None).unwrap();
+        let working = working_spec(&data, &config, &prior, &intensities(&data, &config).unwrap());
         let is_narrow = |&case: &usize| {
             let pyramid = working.pyramid(&data.channels(case).unwrap()).unwrap();
             let coarsest = pyramid.geometry(working.levels - 1).shape();

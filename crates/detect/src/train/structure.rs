@@ -27,7 +27,7 @@ use crate::working::choice::working_spec;
 use crate::working::spec::{ChannelSpec, WorkingSpec, check_window};
 use pbt_evaluate::BoxError;
 use pbt_tree::{Backend, ImageLayout};
-use pbt_volume::{PointLps, Pose};
+use pbt_volume::{IntensityPolicy, PointLps, Pose};
 use std::time::Instant;
 
 /// The training of one structure among those of a data set.
@@ -35,6 +35,7 @@ pub(super) struct StructureTraining<'a, B, D> {
     pub(super) backend: &'a B,
     pub(super) data: &'a D,
     pub(super) pyramids: &'a Pyramids,
+    pub(super) intensities: &'a [IntensityPolicy],
     pub(super) config: &'a TrainConfig,
     pub(super) seeds: Seeds,
     pub(super) observer: &'a dyn Observer,
@@ -65,7 +66,7 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
         let (_, annotated) = &self.structures[self.index];
         let subjects = Subjects::new(self.data, annotated);
         if checkpoints.len() == self.index {
-            checkpoints.push(self.start(&subjects, checkpoints)?);
+            checkpoints.push(self.start(&subjects, checkpoints));
         }
         let (working, prior) =
             (checkpoints[self.index].working.clone(), checkpoints[self.index].prior.clone());
@@ -196,7 +197,7 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
         &self,
         subjects: &Subjects,
         checkpoints: &[StructureCheckpoint],
-    ) -> Result<StructureCheckpoint, D::Error> {
+    ) -> StructureCheckpoint {
         let (name, annotated) = &self.structures[self.index];
         let poses: Vec<Pose> = annotated.iter().map(|&(_, pose)| pose).collect();
         let middles: Vec<PointLps> =
@@ -206,13 +207,10 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
         let working = match (self.whole, checkpoints.get(self.representative)) {
             (Some(whole), _) => whole.working.clone(),
             (None, Some(representative)) => representative.working.clone(),
-            (None, None) => {
-                let other = checkpoints.first().map(|other| &other.working);
-                working_spec(self.data, self.config, &prior, other)?
-            }
+            (None, None) => working_spec(self.data, self.config, &prior, self.intensities),
         };
         let landmarks = self.data.landmarks(name).into_iter().map(|(name, _)| name).collect();
-        Ok(StructureCheckpoint::new(name, subjects.originals(), working, prior, landmarks))
+        StructureCheckpoint::new(name, subjects.originals(), working, prior, landmarks)
     }
 
     /// The annotated cases on the working grid.

@@ -8,38 +8,43 @@ use crate::pose::prior::Prior;
 use crate::working::spec::{ChannelSpec, WorkingSpec, level_for};
 use pbt_volume::{IntensityPolicy, Padding, PointLps, Pose, RealVolume};
 
-/// The working grid: what the configuration sets, the rest from the training cases. Intensities are
-/// those of another structure of the same training, where there is one: all have the same, and images
-/// are read to learn them.
+/// The working grid: what the configuration sets, the rest from the training cases. `intensities` are
+/// those of [`intensities()`].
 pub(crate) fn working_spec<D: TrainingData>(
     data: &D,
     config: &TrainConfig,
     prior: &Prior,
-    other: Option<&WorkingSpec>,
-) -> Result<WorkingSpec, D::Error> {
-    let ct = data.list().is_ct();
+    intensities: &[IntensityPolicy],
+) -> WorkingSpec {
     let (spacing_mm, levels) = spacing_and_levels(data, config, prior);
     let names = &data.list().channels;
-    let policies = match other {
-        Some(other) => other.intensities(),
-        None => (0..names.len().max(1))
-            .map(|channel| policy(data, config, channel))
-            .collect::<Result<_, D::Error>>()?,
-    };
     let channel = |(name, &intensity): (&String, _)| ChannelSpec { name: name.clone(), intensity };
-    Ok(WorkingSpec {
+    WorkingSpec {
         spacing_mm,
         levels,
         padding: match config.working.padding {
             // What repeats its border is the same all across a plane.
             _ if prior.flat => Padding::Edge,
             Some(padding) => padding,
-            None if ct => Padding::Zero,
+            None if data.list().is_ct() => Padding::Zero,
             None => Padding::Edge,
         },
-        intensity: policies[0],
-        channels: names.iter().zip(&policies).map(channel).collect(),
-    })
+        intensity: intensities[0],
+        channels: names.iter().zip(intensities).map(channel).collect(),
+    }
+}
+
+/// How the intensities of each channel become 12 bits, the same for all structures: what the
+/// configuration sets, the rest from the training cases, whose images are read where it takes that.
+///
+/// # Errors
+/// Whatever reading an image gives.
+pub(crate) fn intensities<D: TrainingData>(
+    data: &D,
+    config: &TrainConfig,
+) -> Result<Vec<IntensityPolicy>, D::Error> {
+    let channels = data.list().channels.len().max(1);
+    (0..channels).map(|channel| policy(data, config, channel)).collect()
 }
 
 /// How intensities of a channel become 12 bits.

@@ -4,11 +4,14 @@ use crate::DetectError;
 use crate::config::{PassConfig, RefinementConfig};
 use crate::data::case::subjects;
 use crate::data::folds::Folds;
+use crate::pose::prior::Prior;
 use crate::pose::step::{Step, perturbed_normally};
 use crate::random::Stream;
 use crate::refine::cascade::{CascadeSettings, specify};
 use crate::refine::regressor::{Regressor, RegressorSpec};
 use crate::stages::input::StageInput;
+use crate::stages::sampling::levels_for;
+use crate::working::spec::WorkingSpec;
 use nalgebra::Vector3;
 use pbt_tree::Backend;
 use pbt_volume::Pose;
@@ -32,6 +35,22 @@ fn first(config: &RefinementConfig) -> CascadeSettings {
     }
 }
 
+/// The middle regressor of a cascade, if it has any.
+fn middle(config: &RefinementConfig) -> Option<&PassConfig> {
+    config.regressors.get(config.regressors.len() / 2)
+}
+
+/// Places of the volumes of the pyramid that a [`regressor_trial`] looks at.
+pub(crate) fn volumes_of_trial(
+    config: &RefinementConfig,
+    prior: &Prior,
+    working: &WorkingSpec,
+) -> Vec<usize> {
+    let of_pass = |pass: &PassConfig| levels_for(prior, working, &pass.voxels_across);
+    let volumes = middle(config).map_or_else(Vec::new, of_pass);
+    volumes.into_iter().map(usize::from).collect()
+}
+
 /// Border and penalty, chosen where the configuration leaves them open: first the one, then the
 /// other, by the error of a single regressor that is trained on two thirds of the cases and applied
 /// to the others.
@@ -41,7 +60,7 @@ pub(crate) fn choose<B: Backend>(
     let config = &input.config.refinement;
     let mut settings = first(config);
     // The middle regressor stands for all.
-    if let Some(pass) = config.regressors.get(config.regressors.len() / 2)
+    if let Some(pass) = middle(config)
         && subjects(input.cases) >= FEWEST_TO_CHOOSE
     {
         let least = |errors: &[f64]| {
@@ -72,7 +91,7 @@ pub(crate) fn regressor_trial<B: Backend>(
     input: &StageInput<'_, B>,
 ) -> Result<Vec<f64>, DetectError> {
     let config = &input.config.refinement;
-    let Some(pass) = config.regressors.get(config.regressors.len() / 2) else {
+    let Some(pass) = middle(config) else {
         return Ok(Vec::new());
     };
     let folds = Folds::of(input.cases);

@@ -12,7 +12,7 @@ use crate::data::pyramids::Pyramids;
 use crate::data::training_data::{Subjects, TrainingData};
 use crate::pose::prior::Prior;
 use crate::random::Seeds;
-use crate::refine::border_and_ridge::{FEWEST_TO_CHOOSE, regressor_trial};
+use crate::refine::border_and_ridge::{FEWEST_TO_CHOOSE, regressor_trial, volumes_of_trial};
 use crate::stages::input::StageInput;
 use crate::working::choice::working_spec;
 use pbt_tree::{Backend, ImageLayout};
@@ -100,7 +100,8 @@ fn try_structure<B: Backend, D: TrainingData>(
         others: None,
     };
     let cases: Vec<TrainingCase> = annotated.iter().enumerate().map(case).collect();
-    let layout = ImageLayout { padding: working.padding, haar: None, channels: working.volumes() };
+    let channels = volumes_of_trial(&config.refinement, &prior, &working);
+    let layout = ImageLayout { padding: working.padding, haar: None, channels };
     let images: Vec<B::Image> = cases
         .iter()
         .map(|case| Ok(backend.upload(case.pyramid.volumes(), &layout)?))

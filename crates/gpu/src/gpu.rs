@@ -147,7 +147,7 @@ impl Gpu {
     /// # Errors
     /// [`GpuError`] when the device fails or its memory is full.
     pub fn read_table(&self, image: &GpuImage) -> Result<Vec<u32>, GpuError> {
-        let tables = self.images.tables(&self.device, image)?;
+        let tables = self.images.tables(&self.device, image, |level| image.has_integral(level))?;
         Ok(self.device.stream.clone_dtoh(&tables.integral().values)?)
     }
 }

@@ -267,8 +267,9 @@ impl Respond for HaarSites<'_> {
             device,
             self.images,
             |n| with_sites[n],
+            GpuImage::has_integral,
             |there| {
-                let of_image = |tables: &Option<Arc<Tables>>| {
+                let of_image = |tables: &Option<Tables>| {
                     tables
                         .as_ref()
                         .map_or_else(DeviceTable::default, |t| t.integral().device_table(device))
@@ -305,7 +306,7 @@ impl HaarKernels {
         strategy: Strategy,
     ) -> Result<Option<CudaSlice<i64>>, GpuError> {
         let forest = self.forest(device, features, classifier)?;
-        let tables = store.tables(device, image)?;
+        let tables = store.tables(device, image, |level| image.has_integral(level))?;
         let integral = tables.integral();
         assert!(
             features.iter().all(|f| f.radius() <= integral.pad),
@@ -358,7 +359,7 @@ impl HaarKernels {
         voxels: &[[i32; 3]],
     ) -> Result<CudaSlice<i64>, GpuError> {
         let forest = self.forest(device, features, classifier)?;
-        let tables = store.tables(device, image)?;
+        let tables = store.tables(device, image, |level| image.has_integral(level))?;
         let integral = tables.integral();
         assert!(
             features.iter().all(|f| f.radius() <= integral.pad),

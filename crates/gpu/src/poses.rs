@@ -170,6 +170,8 @@ pub(crate) struct PoseSites<'a> {
     store: &'a Images,
     images: &'a [&'a GpuImage],
     image_of_site: Vec<u32>,
+    /// By level.
+    used: Vec<bool>,
     pub(crate) device_image_of_site: CudaSlice<u32>,
     pub(crate) frames: PoseFrames,
 }
@@ -202,6 +204,7 @@ impl<'a> PoseSites<'a> {
             images,
             device_image_of_site: device.upload(&image_of_site)?,
             image_of_site,
+            used: (0..levels).map(used).collect(),
             frames,
         })
     }
@@ -220,6 +223,7 @@ impl<'a> PoseSites<'a> {
             device,
             self.images,
             |n| with_sites[n],
+            |_, level| self.used[level],
             |there| {
                 let mut channels = Vec::with_capacity(there.len() * levels);
                 for (n, tables) in there.iter().enumerate() {
@@ -328,8 +332,9 @@ impl PosesKernels {
         let make =
             || DeviceForest::new(device, classifier, |feature| packed(&features[feature as usize]));
         let forest = self.classifiers.get(classifier, features, make)?;
-        image.assert_channels(|level| features.iter().any(|f| usize::from(f.level) == level));
-        let tables = store.tables(device, image)?;
+        let used = |level: usize| features.iter().any(|f| usize::from(f.level) == level);
+        image.assert_channels(used);
+        let tables = store.tables(device, image, used)?;
         let channels = device.upload(&tables.device_channels(device))?;
         // SAFETY: the kernel writes one a pose.
         let mut scores = unsafe { device.alloc::<i64>(frames.poses) }?;

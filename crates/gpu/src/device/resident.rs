@@ -109,6 +109,11 @@ impl<T> Resident<T> {
         Ok(made)
     }
 
+    /// Whether so many bytes more would be within the limit.
+    pub(crate) fn has_room(&self, bytes: usize) -> bool {
+        self.lock().bytes + bytes <= self.limit
+    }
+
     /// Bytes of what is there.
     #[cfg(test)]
     pub(crate) fn bytes(&self) -> usize {
@@ -120,13 +125,14 @@ impl<T> Resident<T> {
         self.lock().remove(number);
     }
 
-    /// Places in a list of (number, bytes), in groups that fit together; what is there comes first,
-    /// so that it is used before it gives way.
-    pub(crate) fn groups(&self, values: &[(u64, usize)]) -> Vec<Vec<usize>> {
+    /// Places in a list of (numbers, bytes of all of these), in groups that fit together; what is there
+    /// comes first, so that it is used before it gives way.
+    pub(crate) fn groups(&self, values: &[(Vec<u64>, usize)]) -> Vec<Vec<usize>> {
         let mut order: Vec<usize> = (0..values.len()).collect();
         {
             let state = self.lock();
-            order.sort_by_key(|&n| !state.values.contains_key(&values[n].0));
+            let is_there = |number: &u64| state.values.contains_key(number);
+            order.sort_by_key(|&n| !values[n].0.iter().all(is_there));
         }
         let mut groups: Vec<Vec<usize>> = Vec::new();
         let mut bytes = 0usize;
@@ -243,10 +249,13 @@ mod tests {
     #[test]
     fn groups_fit_and_begin_with_what_is_there() {
         let resident = Resident::new(30);
-        let values = [(1, 10), (2, 10), (3, 20), (4, 40), (5, 5)];
+        let values = [(1, 10), (2, 10), (3, 20), (4, 40), (5, 5)].map(|(n, size)| (vec![n], size));
         assert_eq!(resident.groups(&values), [vec![0, 1], vec![2], vec![3], vec![4]]);
         made(&resident, &[(5, 5), (3, 20)]);
         assert_eq!(resident.groups(&values), [vec![2, 4], vec![0, 1], vec![3]]);
         assert_eq!(resident.groups(&[]), Vec::<Vec<usize>>::new());
+        // One that is there in part comes after those that are there.
+        let values = [(vec![3, 6], 20), (vec![3, 5], 20)];
+        assert_eq!(resident.groups(&values), [vec![1], vec![0]]);
     }
 }

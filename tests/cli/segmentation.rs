@@ -419,6 +419,30 @@ fn labels_that_nobody_drew_are_not_evaluated() {
 }
 
 #[test]
+fn labels_of_other_names_are_told_apart() {
+    let (folder, out) = (eggs().path(), scratch());
+    let mut set = read_json(&folder.join("dataset.json"));
+    for name in set["labels"].as_object_mut().expect("labels").values_mut() {
+        *name = json!(format!("other {}", name.as_str().expect("a name")));
+    }
+    for case in set["cases"].as_array_mut().expect("cases") {
+        for key in ["image", "labels"] {
+            case[key] = json!(folder.join(case[key].as_str().expect("a path")));
+        }
+    }
+    let path = out.path().join("dataset.json");
+    std::fs::write(&path, set.to_string()).unwrap();
+    let model = folder.join("egg.pbt");
+    let fixed = ["evaluate", "--labels", "-i", text(&path), "-m", text(&model)];
+    let outcome = pbt(fixed).exits_with(4);
+    let line = outcome.error_line();
+    assert!(
+        line.contains("has learned the labels ") && line.contains("data set has other "),
+        "{line}"
+    );
+}
+
+#[test]
 fn boxes_alone_have_no_labels_to_evaluate() {
     let (folder, out) = (eggs().path(), scratch());
     let model = out.path().join("box.pbt");
@@ -426,8 +450,11 @@ fn boxes_alone_have_no_labels_to_evaluate() {
     let fixed = ["evaluate", "--labels", "-i", text(folder), "-m", text(&model)];
     let line = pbt(fixed).exits_with(4);
     assert!(line.error_line().contains("has learned no labels"), "{}", line.error_line());
-    let to = out.path().join("to");
-    let result = detect(&model, &folder.join("c12.nii.gz"), &to, &["--labels"]);
+    let (image, to) = (folder.join("c12.nii.gz"), out.path().join("to"));
+    let fixed = ["detect", "-m", text(&model), "-i", text(&image), "-o", text(&to), "--labels"];
+    let said = pbt(fixed).exits_with(0).stderr;
+    assert!(said.contains("warning: --labels: the model has learned no masks"), "{said}");
+    let result = read_json(&to.join("c12.json"));
     assert!(result["detections"][0].get("labels").is_none());
     assert!(to.join("c12.pbt.seg.nrrd").exists(), "boxes as numbered voxels");
 }

@@ -58,6 +58,12 @@ pub(super) fn run(args: &Detect, global: &Global) -> Result<ExitCode, Failure> {
             format_args!("{name}: {}, score {:.3}, {place}{labels}", d.status, d.score),
         );
     }
+    if args.labels && model.model.label_names().next().is_none() {
+        say(
+            global.quiet,
+            "warning: --labels: the model has learned no masks; labels are its boxes",
+        );
+    }
     notes.iter().for_each(|note| say(global.quiet, format_args!("warning: --crop: {note}")));
     let written = args.output.join(format!("{case_id}.json"));
     say(global.quiet, format_args!("result: {}", written.display()));

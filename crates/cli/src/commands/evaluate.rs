@@ -160,11 +160,22 @@ fn label_names(
         return Err(Failure::input(&dataset.path, what));
     }
     let wanted = |name: &String| (named.is_empty() || named.contains(name)) && known(name);
-    let names: Vec<String> = all.into_iter().filter(wanted).collect();
+    let names: Vec<String> = all.iter().filter(|name| wanted(name)).cloned().collect();
     match (names.is_empty(), source) {
         (true, Source::Model(model)) => {
-            let what = "structures: the model has learned no labels of this data set (train it on cases \
-                        with label maps, without --quick and --no-segmentation)";
+            let learned: Vec<&str> = model.model.label_names().collect();
+            let what = match learned.is_empty() {
+                true => "structures: the model has learned no labels (train it on cases with label maps, \
+                         without --quick and --no-segmentation)"
+                    .to_owned(),
+                false => format!(
+                    "structures: the model has learned the labels {}, and the data set has {} (name them \
+                     alike in `labels` of {})",
+                    learned.join(", "),
+                    all.join(", "),
+                    dataset.path.display()
+                ),
+            };
             Err(Failure::input(&model.path, what))
         }
         _ => Ok(names),

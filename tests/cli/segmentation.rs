@@ -437,7 +437,7 @@ fn labels_of_other_names_are_told_apart() {
     let outcome = pbt(fixed).exits_with(4);
     let line = outcome.error_line();
     assert!(
-        line.contains("has learned the labels ") && line.contains("data set has other "),
+        line.contains("has learned the labels ") && line.contains("and none of other "),
         "{line}"
     );
 }

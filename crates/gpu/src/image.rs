@@ -73,7 +73,7 @@ impl GpuImage {
     }
 
     /// The levels among these that have tables.
-    fn with_tables(&self, used: impl Fn(usize) -> bool) -> impl Iterator<Item = usize> {
+    fn levels_with_tables(&self, used: impl Fn(usize) -> bool) -> impl Iterator<Item = usize> {
         (0..self.levels.len()).filter(move |&level| used(level) && self.bytes(level) > 0)
     }
 }
@@ -142,7 +142,7 @@ impl Images {
             levels: levels.to_vec(),
             layout: layout.clone(),
         };
-        for level in image.with_tables(|_| true) {
+        for level in image.levels_with_tables(|_| true) {
             if self.resident.has_room(image.bytes(level)) {
                 self.of_level(device, &image, level)?;
             }
@@ -158,7 +158,7 @@ impl Images {
         used: impl Fn(usize) -> bool,
     ) -> Result<Tables, GpuError> {
         let mut tables = vec![None; image.levels.len()];
-        for level in image.with_tables(used) {
+        for level in image.levels_with_tables(used) {
             tables[level] = Some(self.of_level(device, image, level)?);
         }
         Ok(Tables(tables))
@@ -212,7 +212,7 @@ impl Images {
         let sizes: Vec<(Vec<u64>, usize)> = needed
             .iter()
             .map(|&n| {
-                let levels = || images[n].with_tables(|level| used(images[n], level));
+                let levels = || images[n].levels_with_tables(|level| used(images[n], level));
                 let numbers = levels().map(|level| images[n].numbers[level]).collect();
                 (numbers, levels().map(|level| images[n].bytes(level)).sum())
             })

@@ -169,10 +169,10 @@ fn label_names(
                          without --quick and --no-segmentation)"
                     .to_owned(),
                 false => format!(
-                    "structures: the model has learned the labels {}, and the data set has {} (name them \
-                     alike in `labels` of {})",
+                    "structures: the model has learned the labels {}, and none of {} (name them alike in \
+                     `labels` of {})",
                     learned.join(", "),
-                    all.join(", "),
+                    if named.is_empty() { all.join(", ") } else { named.join(", ") },
                     dataset.path.display()
                 ),
             };

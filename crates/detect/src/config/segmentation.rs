@@ -22,11 +22,10 @@ pub struct SegmentationConfig {
     pub second: LabelBoostParams,
 }
 
-/// So many frames, those of 40 boxes, share [`SegmentationConfig::samples`]; of more frames each has as
-/// many as each of these (`docs/experiments/masks.md`).
-const FRAMES_THAT_SHARE: usize = 80;
+/// So many boxes, or fewer, share [`SegmentationConfig::samples`] (`docs/experiments/masks.md`).
+const BOXES_THAT_SHARE: usize = 40;
 
-/// All frames together have at most so many times [`SegmentationConfig::samples`]: memory has bounds.
+/// More boxes add as many each, up to so many times [`SegmentationConfig::samples`]: memory has bounds.
 const MOST_SHARES: usize = 10;
 
 impl Default for SegmentationConfig {
@@ -43,10 +42,10 @@ impl Default for SegmentationConfig {
 }
 
 impl SegmentationConfig {
-    /// Voxels to learn from in each of so many frames.
-    pub(crate) fn samples_of_each(&self, frames: usize) -> usize {
-        let each = self.samples.div_ceil(frames.clamp(1, FRAMES_THAT_SHARE));
-        each.min((MOST_SHARES * self.samples).div_ceil(frames.max(1)))
+    /// Voxels to learn from in a round in the frames of so many boxes.
+    pub(crate) fn samples_of(&self, boxes: usize) -> usize {
+        let counted = boxes.clamp(BOXES_THAT_SHARE, MOST_SHARES * BOXES_THAT_SHARE);
+        (self.samples * counted).div_ceil(BOXES_THAT_SHARE)
     }
 
     /// Checks that every value lies in its range.
@@ -67,9 +66,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn many_frames_have_more_voxels_together() {
+    fn many_boxes_have_more_voxels_together() {
         let config = SegmentationConfig::default();
-        let each = [0, 1, 64, 80, 412, 8000].map(|frames| config.samples_of_each(frames));
-        assert_eq!(each, [200_000, 200_000, 3125, 2500, 2500, 250]);
+        let samples = [0, 1, 31, 40, 160, 4000].map(|boxes| config.samples_of(boxes));
+        assert_eq!(samples, [200_000, 200_000, 200_000, 200_000, 800_000, 2_000_000]);
     }
 }

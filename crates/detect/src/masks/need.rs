@@ -36,14 +36,14 @@ impl MaskNeed {
         if boxes.is_empty() {
             return Self { frame_voxels: 0, samples: 0, bytes: 0 };
         }
-        let frames = boxes.len() * frames_of_a_box(boxes.len());
-        let frame_voxels = frames * FrameGrid::of_boxes(boxes).len();
-        let samples = (frames * config.samples_of_each(frames)).min(frame_voxels);
+        let frame_voxels =
+            boxes.len() * frames_of_a_box(boxes.len()) * FrameGrid::of_boxes(boxes).len();
+        let samples = config.samples_of(boxes.len()).min(frame_voxels);
         let matrix = samples * (config.features + OF_SINGLE_VOXELS);
         let folds = Folds::new(boxes.len()).count();
         // Beside the matrix of all samples those of the parts, each without one of them.
         let parts = matrix * folds.saturating_sub(1) / folds * folds.min(threads);
-        let shown = frame_voxels * (FRAME_BYTES + 2 * CHANNEL_BYTES * channels);
-        Self { frame_voxels, samples, bytes: matrix + parts + shown }
+        let frames = frame_voxels * (FRAME_BYTES + 2 * CHANNEL_BYTES * channels);
+        Self { frame_voxels, samples, bytes: matrix + parts + frames }
     }
 }

@@ -268,7 +268,7 @@ impl<B: LabelBackend + LabelBooster, D: TrainingData> Training<'_, B, D> {
         let (mut bank, random_channels) = of.bank(frames[0].further.len());
         let features = self.features(of, bank.filters.len(), random_channels);
         bank.reach = features.iter().map(BoxMeanFeature::reach).max().unwrap_or(0);
-        let each = self.config.samples_of_each(frames.len());
+        let each = self.config.samples_of(self.instances.len()).div_ceil(frames.len());
         let drawn: Vec<(Vec<[usize; 3]>, Vec<u8>)> = frames
             .iter()
             .enumerate()

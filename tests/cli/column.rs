@@ -25,6 +25,9 @@ pub(crate) const TEST: usize = 2;
 const SPACING_MM: f64 = 2.0;
 const SHAPE: [usize; 3] = [30, 30, 52];
 
+/// Slices of a part.
+const PART: usize = 35;
+
 /// Edges of a member and the distance of neighbours, mm.
 const SIZE_MM: [f64; 3] = [20.0, 16.0, 13.0];
 const STEP_MM: f64 = 17.0;
@@ -69,6 +72,11 @@ impl Column {
     /// Images of the test cases.
     pub(crate) fn images(&self) -> [PathBuf; TEST] {
         std::array::from_fn(|n| self.folder().join(format!("c{}.nii.gz", TRAINING + n)))
+    }
+
+    /// The lower two thirds of the first of them: three members, and what is below.
+    pub(crate) fn part(&self) -> PathBuf {
+        self.folder().join(format!("c{TRAINING}.part.nii.gz"))
     }
 
     /// The truth about an image.
@@ -166,8 +174,17 @@ fn write_case(folder: &Path, id: &str, number: usize) {
             }
         }
     }
-    let image = RawImage::new(geometry, VoxelType::U8, bytes, None).expect("a byte a voxel");
-    write_image(&folder.join(format!("{id}.nii.gz")), &image).expect("the image is written");
+    let write = |end: &str, slices: usize| {
+        let shape = [SHAPE[0], SHAPE[1], slices];
+        let bytes = bytes[..shape.iter().product()].to_vec();
+        let image = RawImage::new(geometry.part([0; 3], shape), VoxelType::U8, bytes, None)
+            .expect("a byte a voxel");
+        write_image(&folder.join(format!("{id}{end}")), &image).expect("the image is written");
+    };
+    write(".nii.gz", SHAPE[2]);
+    if number == TRAINING {
+        write(".part.nii.gz", PART);
+    }
     let tip = poses[1].to_lps(Vector3::new(0.5 * poses[1].size_mm[0], 0.0, 0.0));
     let boxes: Vec<(String, Pose)> = MEMBERS.map(str::to_owned).into_iter().zip(poses).collect();
     let landmark = Landmark { name: "tip".to_owned(), state: LandmarkState::At(tip) };

@@ -44,7 +44,7 @@ impl<'a> Chain<'a> {
             data: column().folder(),
             settings: std::fs::read_to_string(column().config()).unwrap(),
             more: &[],
-            images: column().images().to_vec(),
+            images: column().images().into_iter().chain([column().part()]).collect(),
         }
     }
 }

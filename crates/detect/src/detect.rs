@@ -101,6 +101,7 @@ impl Model {
             return self.list_instances(backend, structure, channels, asked);
         }
         let middle = image.center();
+        let network = self.network.as_ref().map(|network| network.in_image(image));
         let mut clock = Clock::default();
         let mut pyramids: Vec<(&WorkingSpec, Pyramid)> = Vec::new();
         let mut prepared: Vec<Prepared<'_, B>> = Vec::new();
@@ -121,7 +122,7 @@ impl Model {
             };
             searches.push((n, structure.search(backend, &prepared[n], &mut clock)?));
         }
-        if let Some(network) = &self.network {
+        if let Some(network) = &network {
             for (proposed, (structure, (n, search))) in network
                 .proposals(&found(&searches))
                 .iter()
@@ -132,13 +133,14 @@ impl Model {
                 }
             }
         }
-        let mut choices = match &self.network {
+        let mut choices = match &network {
             Some(network) => {
                 let mut found = found(&searches);
                 if let Some(test) = self.level_shifts.iter().find(|test| test.is_of_one()) {
                     // As scores are: n cases make nobody surer than (n + 1) / (n + 2).
                     let most = libm::log(self.structures[0].cases as f64 + 1.0);
-                    let odds = test.log_odds(backend, &prepared[0].image, &found[0].poses)?;
+                    let seen = (&prepared[0].image, image);
+                    let odds = test.log_odds(backend, seen, &found[0].poses)?;
                     found[0].surroundings =
                         odds.into_iter().map(|odds| odds.clamp(-most, most)).collect();
                 }
@@ -146,8 +148,8 @@ impl Model {
             }
             None => searches.iter().map(|(_, trace)| Choice::best(&trace.scores)).collect(),
         };
-        if let Some(network) = &self.network {
-            for test in self.level_shifts.iter().filter(|test| !test.is_of_one()) {
+        if let Some(network) = &network {
+            for test in &self.level_shifts {
                 let on = &prepared[searches[test.spec.members[0]].0].image;
                 self.settle_level(
                     backend,
@@ -168,7 +170,7 @@ impl Model {
             settled.push((n, detection));
             measured.push(own);
         }
-        if let Some(network) = &self.network {
+        if let Some(network) = &network {
             for ((_, detection), fused) in settled.iter_mut().zip(network.fused(&measured)) {
                 detection.pose = fused.unwrap_or(detection.pose);
             }

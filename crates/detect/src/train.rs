@@ -32,7 +32,7 @@ use crate::pose::prior::Prior;
 use crate::random::Seeds;
 use crate::working::choice::intensities;
 use pbt_tree::{Backend, LabelBackend, LabelBooster};
-use pbt_volume::{IntensityPolicy, PointLps, Pose};
+use pbt_volume::{Geometry, IntensityPolicy, PointLps, Pose};
 use std::time::Instant;
 
 /// A finished training.
@@ -225,7 +225,11 @@ fn network<D: TrainingData>(
                 .collect()
         })
         .collect();
-    let middles: Vec<PointLps> = cases.map(|case| data.list().geometry(case).center()).collect();
+    let images: Vec<&Geometry> = cases.map(|case| data.list().geometry(case)).collect();
+    let middles: Vec<PointLps> = images.iter().map(|image| image.center()).collect();
     let priors: Vec<&Prior> = checkpoints.iter().map(|d| &d.prior).collect();
-    Network::train(&poses, &middles, &priors, config.network.center_prior)
+    let network = Network::train(&poses, &middles, &priors, config.network.center_prior)?;
+    let shortest =
+        |a: usize| images.iter().map(|image| image.lengths_mm()[a]).fold(f64::INFINITY, f64::min);
+    Some(Network { shortest_mm: Some(std::array::from_fn(shortest)), ..network })
 }

@@ -238,6 +238,13 @@ impl Geometry {
         Self::derived(shape, self.matrix, self.to_lps(VoxelIndex::new(i, j, k)))
     }
 
+    /// Lengths of the box about all voxels along L, P and S, mm.
+    pub fn lengths_mm(&self) -> [f64; 3] {
+        let along =
+            |axis: usize| (0..3).map(|a| self.matrix[(axis, a)].abs() * self.shape[a] as f64).sum();
+        std::array::from_fn(along)
+    }
+
     /// LPS position of the middle of the volume.
     pub fn center(&self) -> PointLps {
         let half = self.shape.map(|d| (d as f64 - 1.0) / 2.0);

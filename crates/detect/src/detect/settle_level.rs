@@ -15,7 +15,7 @@ const SAME_RUNG: f64 = 0.35;
 
 impl Model {
     /// Shifts the names of a chain's members to the level best supported by context, place and the
-    /// members' own detectors.
+    /// members' own detectors, if the test is the one for such an image.
     pub(super) fn settle_level<B: Backend>(
         &self,
         backend: &B,
@@ -30,6 +30,9 @@ impl Model {
             searches[s].1.converged[choices[s].index]
         };
         let chosen: Vec<Pose> = members.iter().map(|&s| pose(searches, choices, s)).collect();
+        if !test.serves(network.is_part(view, members, &chosen), &self.level_shifts) {
+            return Ok(());
+        }
         let rungs = ladder(
             backend,
             on,
@@ -40,7 +43,7 @@ impl Model {
         )?;
         // The best level is doubtful when the image does not support it by itself, or when another
         // level is nearly as good with image and place together.
-        let mut seen = test.log_odds(backend, on, &rungs)?;
+        let mut seen = test.log_odds(backend, (on, view), &rungs)?;
         let mut places = vec![0.0; seen.len()];
         // The members' detectors learned from the same cases, so their log-odds are averaged, not
         // added.
@@ -53,7 +56,10 @@ impl Model {
                 if view.voxels_outside(pose.center) <= 0.0 {
                     seen[first] += share * believed(score.log_odds());
                 }
-                places[first] += share * network.center_log_density(s, pose, middle);
+                // Nor of where somebody cut the image.
+                if !test.spec.of_parts {
+                    places[first] += share * network.center_log_density(s, pose, middle);
+                }
             }
         }
         let totals: Vec<f64> = seen.iter().zip(&places).map(|(a, b)| a + b).collect();
@@ -63,6 +69,12 @@ impl Model {
             .filter(|&n| n != best)
             .map(|n| totals[n])
             .fold(f64::NEG_INFINITY, f64::max);
+        // What is out of view cannot speak for a level, so that in a part of a chain the others being
+        // less likely has to do.
+        let lead = match totals[best] - second {
+            lead if test.spec.of_parts && seen[best] > 0.0 => lead,
+            lead => lead.min(seen[best]),
+        };
         for (n, &s) in members.iter().enumerate() {
             let (structure, trace) = (&self.structures[s], &mut searches[s].1);
             let there = rungs[best + n];
@@ -72,7 +84,7 @@ impl Model {
                 trace.modes.push(there);
                 trace.converged.push(there);
             }
-            choices[s].lead = seen[best].min(totals[best] - second);
+            choices[s].lead = lead;
         }
         let poses: Vec<Pose> = (0..searches.len()).map(|s| pose(searches, choices, s)).collect();
         for &s in members {

@@ -31,6 +31,19 @@ impl Gaussian {
         Some((Self { mean: mean.into(), precision: [row(0), row(1), row(2)] }, entropy))
     }
 
+    /// The distribution of a sum with independent normal numbers of these variances.
+    pub(super) fn widened(&self, variances: [f64; 3]) -> Self {
+        let precision = Matrix3::from_fn(|r, c| self.precision[r][c]);
+        let wider = precision
+            .try_inverse()
+            .and_then(|covariance| {
+                (covariance + Matrix3::from_diagonal(&variances.into())).try_inverse()
+            })
+            .unwrap_or(precision);
+        let row = |r: usize| std::array::from_fn(|c| wider[(r, c)]);
+        Self { mean: self.mean, precision: std::array::from_fn(row) }
+    }
+
     /// Log density relative to the mean's, not below [`FARTHEST`]: beyond, one position says
     /// nothing about the other.
     pub(super) fn log_density(&self, point: &Vector3<f64>) -> f64 {

@@ -11,7 +11,7 @@ use crate::network::gaussian::Gaussian;
 use crate::pose::prior::Prior;
 use crate::pose::step::Step;
 use nalgebra::{UnitQuaternion, Vector3};
-use pbt_volume::{PointLps, Pose, positive, rotation_from_vector, rotation_to_vector};
+use pbt_volume::{Geometry, PointLps, Pose, positive, rotation_from_vector, rotation_to_vector};
 use serde::{Deserialize, Serialize};
 
 /// What the pose of one structure says about another's.
@@ -42,6 +42,9 @@ pub struct Network {
     pub center_priors: Vec<Option<CenterPrior>>,
     /// Mean size by structure, mm.
     pub sizes_mm: Vec<[f64; 3]>,
+    /// Least length of a training image along L, P and S, mm; older models have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shortest_mm: Option<[f64; 3]>,
 }
 
 impl Network {
@@ -88,7 +91,38 @@ impl Network {
             return None;
         }
         let sizes_mm = priors.iter().map(|p| p.mean_size_mm).collect();
-        Some(Self { arcs, center_priors, sizes_mm })
+        Some(Self { arcs, center_priors, sizes_mm, shortest_mm: None })
+    }
+
+    /// The network with the centre priors that an image allows: wider ones, where it is shorter than any
+    /// image of the training.
+    pub(crate) fn in_image(&self, image: &Geometry) -> Self {
+        let shorter_mm = self.shorter_mm(image);
+        if shorter_mm == [0.0; 3] {
+            return self.clone();
+        }
+        let wider = |prior: &Option<CenterPrior>| Some(prior.as_ref()?.in_part(shorter_mm));
+        Self { center_priors: self.center_priors.iter().map(wider).collect(), ..self.clone() }
+    }
+
+    /// By how much an image is shorter than any of the training, along L, P and S, mm.
+    fn shorter_mm(&self, image: &Geometry) -> [f64; 3] {
+        let lengths_mm = image.lengths_mm();
+        match self.shortest_mm {
+            Some(shortest) => std::array::from_fn(|a| (shortest[a] - lengths_mm[a]).max(0.0)),
+            None => [0.0; 3],
+        }
+    }
+
+    /// Whether an image ends early along a row of structures: by half of one.
+    pub(crate) fn is_part(&self, image: &Geometry, members: &[usize], poses: &[Pose]) -> bool {
+        let (Some(first), Some(last)) = (poses.first(), poses.last()) else { return false };
+        let along = (last.center.0 - first.center.0).normalize();
+        let shorter_mm: f64 =
+            self.shorter_mm(image).iter().zip(along.iter()).map(|(mm, a)| mm * a.abs()).sum();
+        let d = |&s: &usize| libm::cbrt(self.sizes_mm[s].iter().product());
+        let mean = members.iter().map(d).sum::<f64>() / members.len().max(1) as f64;
+        shorter_mm > 0.5 * mean
     }
 
     /// Where the best few candidates of each structure's neighbours expect it.
@@ -153,7 +187,12 @@ impl Network {
         tree && self.center_priors.len() == structures
             && self.sizes_mm.len() == structures
             && self.center_priors.iter().flatten().all(CenterPrior::is_valid)
-            && self.sizes_mm.iter().flatten().all(|s| s.is_finite() && *s > 0.0)
+            && self
+                .sizes_mm
+                .iter()
+                .chain(&self.shortest_mm)
+                .flatten()
+                .all(|s| s.is_finite() && *s > 0.0)
     }
 }
 

@@ -14,12 +14,13 @@ use crate::DetectError;
 use crate::network::graph::{BROKEN, Network};
 use crate::refine::refinement::Refinement;
 use crate::stages::platt_scaling::Calibration;
-use crate::stages::sampling::normalise;
+use crate::stages::sampling::{hidden, hide, normalise};
 use crate::working::spec::WorkingSpec;
 use pbt_features::BoxGrid;
 use pbt_linear::LinearMap;
 use pbt_tree::{Backend, Patch, PoseSite};
-use pbt_volume::Pose;
+use pbt_volume::{Geometry, Pose};
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 /// Names are shifted along a chain by so many places either way.
@@ -49,6 +50,14 @@ pub struct LevelShiftSpec {
     pub scale_mm: f64,
     /// Log-odds that the names are right, by the linear classifier's output.
     pub calibration: Calibration,
+    /// Whether it was learned from cut copies, for images that end early along the chain. What an image ends
+    /// with tells the level where all are planned alike, and misleads where one is cut.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub of_parts: bool,
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 /// The trained test of a chain.
@@ -161,7 +170,8 @@ impl LevelShiftSpec {
             edges: true,
         };
         let calibration = Calibration { slope: 1.0, intercept: 0.0 };
-        Self { members, patch, normalise: working.is_relative(), scale_mm, calibration }
+        let normalise = working.is_relative();
+        Self { members, patch, normalise, scale_mm, calibration, of_parts: false }
     }
 
     /// The members that are looked at: both ends and the middle.
@@ -190,24 +200,40 @@ impl LevelShiftSpec {
         self.views().into_iter().map(at)
     }
 
-    /// What is seen there, chain after chain.
+    /// What is seen there, chain after chain; where `views` are given, one for each, nothing of what lies
+    /// outside them. Beyond the borders of an image these go on.
     pub(crate) fn see<B: Backend>(
         &self,
         backend: &B,
         images: &[&B::Image],
         sites: &[PoseSite],
+        views: Option<&[Geometry]>,
     ) -> Result<Vec<i16>, DetectError> {
         let mut seen = vec![0i16; sites.len() * self.patch.len()];
         backend.patches(images, &self.patch, sites, &mut seen)?;
-        if self.normalise {
-            seen.chunks_exact_mut(self.patch.len())
-                .for_each(|values| normalise(&self.patch, values));
-        }
+        let each = self.views().len();
+        let all = seen.par_chunks_exact_mut(self.patch.len()).zip(sites).enumerate();
+        all.for_each(|(n, (values, site))| match views {
+            Some(views) => {
+                let hidden = hidden(&self.patch.grid, &site.pose, &views[n / each]);
+                hide(&self.patch, values, &hidden, self.normalise);
+            }
+            None if self.normalise => normalise(&self.patch, values),
+            None => {}
+        });
         Ok(seen)
     }
 }
 
 impl LevelShiftTest {
+    /// Whether it is the one for an image; `is_part`, where the image ends early along the chain, and
+    /// `all` of a model, of which older ones have none for such an image.
+    pub(crate) fn serves(&self, is_part: bool, all: &[Self]) -> bool {
+        let other =
+            all.iter().any(|t| t.spec.members == self.spec.members && t.spec.of_parts == is_part);
+        !self.is_of_one() && (self.spec.of_parts == is_part || !other)
+    }
+
     /// Whether it is of a structure that is alone.
     pub(crate) fn is_of_one(&self) -> bool {
         self.spec.members.len() == 1
@@ -218,13 +244,14 @@ impl LevelShiftTest {
     pub(crate) fn log_odds<B: Backend>(
         &self,
         backend: &B,
-        image: &B::Image,
+        (image, view): (&B::Image, &Geometry),
         rungs: &[Pose],
     ) -> Result<Vec<f64>, DetectError> {
-        let places = 0..=rungs.len() - self.spec.members.len();
+        let places = rungs.len() - self.spec.members.len() + 1;
         let sites: Vec<PoseSite> =
-            places.flat_map(|first| self.spec.sites(0, rungs, first)).collect();
-        let seen = self.spec.see(backend, &[image], &sites)?;
+            (0..places).flat_map(|first| self.spec.sites(0, rungs, first)).collect();
+        let views = self.spec.of_parts.then(|| vec![view.clone(); places]);
+        let seen = self.spec.see(backend, &[image], &sites, views.as_deref())?;
         Ok(seen
             .chunks_exact(self.spec.len())
             .map(|values| self.spec.calibration.log_odds(raw(&self.map, values)))

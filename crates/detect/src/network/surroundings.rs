@@ -57,7 +57,7 @@ pub(crate) fn train<B: Backend, D: TrainingData>(
             .collect();
         let sites: Vec<PoseSite> =
             (0..poses.len()).flat_map(|first| spec.sites(0, &poses, first)).collect();
-        samples.seen.extend(spec.see(backend, &[&image], &sites)?);
+        samples.seen.extend(spec.see(backend, &[&image], &sites, None)?);
         samples.right.extend((0..poses.len()).map(|n| n < each));
         samples.cases.extend(std::iter::repeat_n(n, poses.len()));
     }

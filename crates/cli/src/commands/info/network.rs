@@ -23,7 +23,7 @@ pub(super) fn text(model: &Model, network: &Network) -> String {
         "  centre priors count for {placed} of {} structures",
         network.center_priors.len()
     );
-    for test in &model.level_shifts {
+    for test in model.level_shifts.iter().filter(|test| !test.spec.of_parts) {
         let names: Vec<&str> =
             test.spec.members.iter().map(|&s| model.structures[s].name.as_str()).collect();
         let _ = writeln!(text, "  tested for standing at the right level: {}", names.join(" - "));

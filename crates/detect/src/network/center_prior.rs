@@ -26,7 +26,7 @@ impl CenterPrior {
 
     /// The prior in an image that is so much shorter along the axes, mm, than those of the training, of which
     /// nobody knows what was left out. That length as standard deviation: with a third of it (a part drawn
-    /// evenly from an image of the training) five more of 256 cropped spines are at a wrong level.
+    /// evenly from an image of the training) eleven more of 256 cropped spines are at a wrong level.
     pub(super) fn in_part(&self, shorter_mm: [f64; 3]) -> Self {
         Self(self.0.widened(shorter_mm.map(|mm| mm * mm)))
     }

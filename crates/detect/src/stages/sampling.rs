@@ -166,7 +166,7 @@ mod tests {
             size_mm: [16.0; 3],
         };
         let out = hidden(&grid, &pose, &view);
-        // Points lie from 6.5 below the middle slices' first to as many above their last.
+        // Eight layers of points, 4.6 mm apart; 6.5 mm beyond the first and the last slice at the ends.
         let is_out = |n: usize| !(2..6).contains(&(n / 16));
         assert!(out.iter().enumerate().all(|(n, &out)| out == is_out(n)), "{out:?}");
         let hide = |relative: bool, change: i16| {

@@ -1,4 +1,5 @@
-//! Structures that occur several times in an image: cells, and vertebrae without names.
+//! Structures that occur several times in an image: cells, alone and beside what occurs once, and vertebrae
+//! without names.
 
 use crate::column::{MEMBERS, column};
 use crate::support::{lasting, pbt, read_json, refused, scratch, text};
@@ -35,7 +36,8 @@ border = 0.1
 ridge = 1.0
 ";
 
-/// Cells as bright balls, each with a value of its own in the label map, and a model of them.
+/// Cells as bright balls about a dark core, each with a value of its own in the label map, and a model of
+/// the cells.
 struct Cells {
     folder: TempDir,
 }
@@ -82,19 +84,29 @@ fn cells() -> &'static Cells {
         write_cells(cells.folder(), "none", 99, 0);
         let dataset = json!({
             "schema": "pbt-dataset/1", "name": "cells", "modality": "fluorescence",
-            "structures": [{ "name": "cell", "kind": "box", "instances": "many" }],
-            "labels": { "*": "cell" }, "cases": cases,
+            "structures": [{ "name": "cell", "kind": "box", "instances": "many" },
+                           { "name": "core", "kind": "box" }],
+            "labels": { "*": "cell", "200": "core" }, "cases": cases,
         });
         std::fs::write(cells.folder().join("dataset.json"), dataset.to_string()).unwrap();
-        cells.train(&cells.model(), &["--threads", "2"]);
+        cells.train(&cells.model(), &["--structure", "cell", "--threads", "2"]);
         cells
     })
 }
 
-/// Balls of 9 to 12 mm across that keep apart, in noise.
+/// Edges of the core, mm.
+const CORE: f64 = 11.0;
+
+/// Where the core is.
+fn core(seed: u64) -> [f64; 3] {
+    [7, 11, 13].map(|factor| 18.0 + (seed * factor % 9) as f64)
+}
+
+/// Balls of 9 to 12 mm across that keep apart, in noise, and, where there are any, a dark cube between them.
 fn write_cells(folder: &Path, id: &str, seed: u64, count: usize) {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let mut draw = move || f64::from(random.next_u32()) / f64::from(u32::MAX);
+    let core = core(seed);
     let mut balls: Vec<([f64; 3], f64)> = Vec::new();
     while balls.len() < count {
         let center: [f64; 3] = std::array::from_fn(|_| 8.0 + draw() * (SIDE as f64 - 16.0));
@@ -103,7 +115,8 @@ fn write_cells(folder: &Path, id: &str, seed: u64, count: usize) {
             let off = (0..3).map(|a| (center[a] - other[a]).powi(2)).sum::<f64>().sqrt();
             off > radius + r + 1.0
         };
-        if balls.iter().all(apart) {
+        let from_core = (0..3).map(|a| (center[a] - core[a]).abs()).fold(0.0, f64::max);
+        if balls.iter().all(apart) && from_core > CORE / 2.0 + radius + 1.0 {
             balls.push((center, radius));
         }
     }
@@ -114,9 +127,14 @@ fn write_cells(folder: &Path, id: &str, seed: u64, count: usize) {
             (0..3).map(|a| (at[a] - center[a]).powi(2)).sum::<f64>().sqrt() <= *radius
         };
         let cell = balls.iter().position(inside);
-        let value = if cell.is_some() { 170.0 } else { 60.0 } + 30.0 * draw();
-        image.push(value as u8);
-        labels.push(cell.map_or(0, |n| n as u8 + 1));
+        let in_core = count > 0 && (0..3).all(|a| (at[a] - core[a]).abs() <= CORE / 2.0);
+        let (value, label) = match cell {
+            Some(n) => (170.0, n as u8 + 1),
+            None if in_core => (10.0, 200),
+            None => (60.0, 0),
+        };
+        image.push((value + 30.0 * draw()) as u8);
+        labels.push(label);
     }
     let geometry =
         Geometry::new([SIDE; 3], Matrix3::identity(), PointLps::new(0.0, 0.0, 0.0)).unwrap();
@@ -178,11 +196,48 @@ fn every_cell_is_found_counted_and_listed() {
     assert_eq!(explained["detections"].as_array().unwrap().len(), six.len());
 }
 
+/// Each is found as by a model of its own; one of both is trained, evaluated, explained and read as others
+/// are.
+#[test]
+fn cells_are_found_beside_what_occurs_once() {
+    let (cells, out) = (cells(), scratch());
+    let folder = cells.folder();
+    let model = out.path().join("both.pbt");
+    cells.train(&model, &["--threads", "2"]);
+    let image = folder.join("c7.nii.gz");
+    let found = |model: &Path, more: &[&str]| -> Vec<Value> {
+        let detect = ["detect", "-m", text(model), "-i", text(&image), "-o", text(out.path())];
+        pbt(detect.iter().chain(more)).exits_with(0);
+        read_json(&out.path().join("c7.json"))["detections"].as_array().unwrap().clone()
+    };
+    let both = found(&model, &["--explain"]);
+    assert_eq!(both[1..], found(&cells.model(), &[]));
+    assert!(both.len() > 3 && both[1..].iter().all(|d| d["name"] == "cell"), "{both:?}");
+    let at = core(7);
+    let off_mm = (0..3).map(|a| (both[0]["position_lps_mm"][a].as_f64().unwrap() - at[a]).abs());
+    assert!(both[0]["name"] == "core" && off_mm.fold(0.0, f64::max) < 3.0, "{:?}", both[0]);
+    let explained = read_json(&out.path().join("c7.explain.json"));
+    let names = explained["detections"].as_array().unwrap().iter().map(|d| &d["name"]);
+    assert!(names.eq(both.iter().map(|d| &d["name"])));
+
+    let report = out.path().join("report.json");
+    pbt(["evaluate", "-m", text(&model), "-i", text(folder), "-o", text(&report)]).exits_with(0);
+    let summary = &read_json(&report)["summary"]["structures"];
+    let [cell, core] = ["cell", "core"].map(|name| {
+        let of = |s: &&Value| s["structure"] == name;
+        summary.as_array().unwrap().iter().find(of).unwrap().clone()
+    });
+    assert_eq!((&cell["instances"]["annotated"], &core["annotated"]), (&json!(11), &json!(2)));
+    assert!(core["instances"].is_null() && cell["instances"]["f1"].as_f64() >= Some(0.9), "{cell}");
+    let info = pbt(["info", text(&model)]).exits_with(0).stdout;
+    assert!(info.contains("core (box), 6 cases") && info.contains("cell (box, many"), "{info}");
+}
+
 #[test]
 fn models_of_instances_are_the_same_with_one_thread() {
     let (cells, out) = (cells(), scratch());
     let model = out.path().join("one.pbt");
-    cells.train(&model, &["--threads", "1"]);
+    cells.train(&model, &["--structure", "cell", "--threads", "1"]);
     assert!(std::fs::read(&model).unwrap() == std::fs::read(cells.model()).unwrap());
     let image = cells.folder().join("c7.nii.gz");
     let result = |threads: &str| {
@@ -249,8 +304,8 @@ fn what_does_not_fit_several_instances_is_said() {
     write_markups(&markups, &twice, &[], |_| String::new()).unwrap();
     let same = with(&|set| set["cases"][0]["annotations"] = json!(markups));
     refused(same, 4, &["c0.mrk.json: v1: has several boxes", "\"instances\": \"many\""]);
-    let mixed = with(&|set| set["structures"][0]["instances"] = json!("many"));
-    refused(mixed, 4, &["structures: v1: occurs several times", "--structure"]);
+    let parent = with(&|set| set["structures"][1]["instances"] = json!("many"));
+    refused(parent, 4, &["structures: tip: its parent", "occurs several times"]);
     let landmark = with(&|set| set["structures"][4]["instances"] = json!("many"));
     refused(landmark, 4, &["structures[4].instances: is `many` for a landmark"]);
     let word = with(&|set| set["structures"][0]["instances"] = json!("several"));

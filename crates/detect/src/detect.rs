@@ -95,38 +95,54 @@ impl Model {
         if let Some(plane) = &plane {
             channels = channels.iter().map(|channel| plane.laid_flat(channel)).collect();
         }
-        let channels = &channels[..];
-        let image = channels[0].geometry();
-        if let Some(structure) = self.of_instances() {
-            return self.list_instances(backend, structure, channels, asked);
+        let mut images = Images::new(&channels);
+        let mut kind = KindOfImage::new(self, channels[0].geometry());
+        let mut clock = Clock::default();
+        let (once, many) = self.structures.split_at(self.once());
+        let mut all = Results::default();
+        if !once.is_empty() {
+            all = self.find_together(backend, once, (&mut images, &mut kind), asked, &mut clock)?;
         }
+        for (structure, s) in many.iter().zip(once.len()..) {
+            let seen = (&mut images, &mut kind);
+            let own = self.list_instances(backend, (structure, s), seen, asked, &mut clock)?;
+            all.detections.extend(own.detections);
+            all.masks.extend(own.masks);
+            all.explanations.extend(own.explanations);
+        }
+        let Results { mut detections, masks, explanations } = all;
+        if let Some(plane) = &plane {
+            detections.iter_mut().for_each(|detection| detection.leave(plane));
+        }
+        clock.stop("verification");
+        let warnings = kind.warnings();
+        Ok((Detections { detections, masks, warnings, timing_ms: clock.stages }, explanations))
+    }
+
+    /// The structures that occur once, which have their say about each other.
+    fn find_together<'a, B: Backend + LabelBackend>(
+        &'a self,
+        backend: &B,
+        structures: &'a [StructureModel],
+        (images, kind): (&mut Images<'a, B>, &mut KindOfImage<'a>),
+        asked: Asked,
+        clock: &mut Clock,
+    ) -> Result<Results, DetectError> {
+        let channels = images.channels;
+        let image = channels[0].geometry();
         let middle = image.center();
         let network = self.network.as_ref().map(|network| network.in_image(image));
-        let mut clock = Clock::default();
-        let mut pyramids: Vec<(&WorkingSpec, Pyramid)> = Vec::new();
-        let mut prepared: Vec<Prepared<'_, B>> = Vec::new();
-        let mut searches = Vec::with_capacity(self.structures.len());
-        for structure in &self.structures {
-            let n = match prepared.iter().position(|p| p.serves(structure)) {
-                Some(n) => n,
-                None => {
-                    let pyramid = shared_pyramid(&mut pyramids, &structure.working, channels)?;
-                    prepared.push(Prepared::new(
-                        backend,
-                        structure,
-                        (&pyramid, middle),
-                        &mut clock,
-                    )?);
-                    prepared.len() - 1
-                }
-            };
-            searches.push((n, structure.search(backend, &prepared[n], &mut clock)?));
+        let mut searches = Vec::with_capacity(structures.len());
+        for structure in structures {
+            let n = images.for_structure(backend, structure, clock)?;
+            searches.push((n, structure.search(backend, &images.prepared[n], clock)?));
         }
+        let prepared = &images.prepared;
         if let Some(network) = &network {
             for (proposed, (structure, (n, search))) in network
                 .proposals(&found(&searches))
                 .iter()
-                .zip(self.structures.iter().zip(&mut searches))
+                .zip(structures.iter().zip(&mut searches))
             {
                 if !proposed.is_empty() {
                     structure.converge(backend, &prepared[*n].image, proposed, search)?;
@@ -138,7 +154,7 @@ impl Model {
                 let mut found = found(&searches);
                 if let Some(test) = self.level_shifts.iter().find(|test| test.is_of_one()) {
                     // As scores are: n cases make nobody surer than (n + 1) / (n + 2).
-                    let most = libm::log(self.structures[0].cases as f64 + 1.0);
+                    let most = libm::log(structures[0].cases as f64 + 1.0);
                     let seen = (&prepared[0].image, image);
                     let odds = test.log_odds(backend, seen, &found[0].poses)?;
                     found[0].surroundings =
@@ -165,7 +181,7 @@ impl Model {
         let (mut settled, mut measured) =
             (Vec::with_capacity(searches.len()), Vec::with_capacity(searches.len()));
         for ((s, (n, trace)), choice) in searches.into_iter().enumerate().zip(choices) {
-            let (structure, certainty) = (&self.structures[s], self.certainty.get(s));
+            let (structure, certainty) = (&structures[s], self.certainty_of(s));
             let (detection, own) = structure.settle(trace, choice, certainty);
             settled.push((n, detection));
             measured.push(own);
@@ -186,9 +202,8 @@ impl Model {
         }
         let (mut detections, mut explanations) = (Vec::with_capacity(settled.len()), Vec::new());
         let spacing_mm = image.spacing_mm();
-        let mut kind = KindOfImage::new(self, image);
         for (s, (n, mut detection)) in settled.into_iter().enumerate() {
-            let (structure, certainty) = (&self.structures[s], self.certainty.get(s));
+            let (structure, certainty) = (&structures[s], self.certainty_of(s));
             let on = &prepared[n];
             check_pose(&structure.name, &detection.pose)?;
             let is_outside = image.is_outside(detection.pose.center);
@@ -213,15 +228,19 @@ impl Model {
             if asked.explanations {
                 explanations.push(structure.explain(backend, &on.image, &detection)?);
             }
-            if let Some(plane) = &plane {
-                detection.leave(plane);
-            }
             detections.push(detection);
         }
         clock.stop("verification");
-        let warnings = kind.warnings();
-        Ok((Detections { detections, masks, warnings, timing_ms: clock.stages }, explanations))
+        Ok(Results { detections, masks, explanations })
     }
+}
+
+/// What was found of some structures; masks are by detection, and explanations where they are asked for.
+#[derive(Default)]
+struct Results {
+    detections: Vec<Detection>,
+    masks: Vec<Option<Mask>>,
+    explanations: Vec<Explanation>,
 }
 
 /// A model's steps compound: those of a damaged model may end in an infinite pose, or in none.
@@ -245,19 +264,46 @@ fn is_pose(pose: &Pose) -> bool {
 /// accepted one wrong level among 24 held-out spines; 20 accepts none, with 10 spines or all.
 pub(crate) const STRONG: f64 = 2.995_732_273_553_991;
 
-/// The working pyramid of an image, made once for all structures with the same grid.
-fn shared_pyramid<'a>(
-    made: &mut Vec<(&'a WorkingSpec, Pyramid)>,
-    working: &'a WorkingSpec,
-    channels: &[RealVolume],
-) -> Result<Pyramid, DetectError> {
-    if let Some((_, pyramid)) = made.iter_mut().find(|(other, _)| other.is_same_grid(working)) {
-        *pyramid = pyramid.with_levels(working.levels);
-        return Ok(pyramid.clone());
+/// An image in every preparation that a structure needs, each made once.
+struct Images<'a, B: Backend> {
+    channels: &'a [RealVolume],
+    /// By working grid.
+    pyramids: Vec<(&'a WorkingSpec, Pyramid)>,
+    prepared: Vec<Prepared<'a, B>>,
+}
+
+impl<'a, B: Backend> Images<'a, B> {
+    fn new(channels: &'a [RealVolume]) -> Self {
+        Self { channels, pyramids: Vec::new(), prepared: Vec::new() }
     }
-    let pyramid = working.pyramid(channels)?;
-    made.push((working, pyramid.clone()));
-    Ok(pyramid)
+
+    /// Index of what is prepared for a structure.
+    fn for_structure(
+        &mut self,
+        backend: &B,
+        structure: &'a StructureModel,
+        clock: &mut Clock,
+    ) -> Result<usize, DetectError> {
+        if let Some(n) = self.prepared.iter().position(|p| p.serves(structure)) {
+            return Ok(n);
+        }
+        let pyramid = self.pyramid(&structure.working)?;
+        let middle = self.channels[0].geometry().center();
+        self.prepared.push(Prepared::new(backend, structure, (&pyramid, middle), clock)?);
+        Ok(self.prepared.len() - 1)
+    }
+
+    /// The working pyramid, one for all structures with the same grid.
+    fn pyramid(&mut self, working: &'a WorkingSpec) -> Result<Pyramid, DetectError> {
+        let same = self.pyramids.iter_mut().find(|(other, _)| other.is_same_grid(working));
+        if let Some((_, pyramid)) = same {
+            *pyramid = pyramid.with_levels(working.levels);
+            return Ok(pyramid.clone());
+        }
+        let pyramid = working.pyramid(self.channels)?;
+        self.pyramids.push((working, pyramid.clone()));
+        Ok(pyramid)
+    }
 }
 
 /// An image made ready for structures with the same working grid and tables.

@@ -11,15 +11,16 @@ mod refusals;
 mod structure;
 
 use self::held_out_detections::held_out_detections;
-use self::observer::{BEFORE, BEFORE_MASKS, First, Observer, StageFigure};
+use self::observer::{BEFORE, BEFORE_MASKS, Observer, Share, StageFigure};
 pub use self::provenance::has_provenance;
 pub use self::refusals::{GridDemand, Refusal, grid_demands, refusals};
-use self::structure::StructureTraining;
+use self::structure::{Checkpoints, StructureTraining};
 use crate::DetectError;
 use crate::certainty::suspicion::Suspicion;
 use crate::config::TrainConfig;
 use crate::data::augmentation::Augmented;
 use crate::data::look_alikes::representatives;
+use crate::data::part::Part;
 use crate::data::pyramids::Pyramids;
 use crate::data::training_data::{Annotated, TrainingData};
 use crate::masks;
@@ -27,7 +28,6 @@ use crate::model::unfinished::StructureCheckpoint;
 use crate::model::{Model, Provenance};
 use crate::network::graph::Network;
 use crate::network::level_shift_training;
-use crate::network::row::Row;
 use crate::pose::prior::Prior;
 use crate::random::Seeds;
 use crate::working::choice::intensities;
@@ -66,8 +66,78 @@ pub fn train<B: Backend + LabelBackend + LabelBooster, D: TrainingData>(
     observer: &dyn Observer,
 ) -> Result<Trained, D::Error> {
     config.check()?;
-    let structures = data.structures();
     accept(data, config)?;
+    let structures = data.structures();
+    let copies = config.augmentation.copies.unwrap_or(0);
+    let provenance = provenance::provenance(data, &structures, config, copies, seed);
+    let mut resumed = match resume {
+        Some(bytes) => crate::model::checkpoint::finished_stages(bytes, &provenance)?,
+        None => Vec::new(),
+    };
+    let groups = groups(data, &structures);
+    if let [_] = groups[..] {
+        let kept = Checkpoints { provenance: &provenance, before: &[] };
+        return train_group(backend, data, config, seed, resumed, &kept, observer);
+    }
+    let (mut parts, mut before) = (Vec::new(), Vec::new());
+    for names in groups {
+        let share = names.len() as f64 / structures.len() as f64;
+        let from = before.len() as f64 / structures.len() as f64;
+        let own = resumed.drain(..names.len().min(resumed.len())).collect();
+        let part = Part::of_structures(data, names);
+        let kept = Checkpoints { provenance: &provenance, before: &before };
+        let observer = Share { outer: observer, from, share };
+        let trained = train_group(backend, &part, config, seed, own, &kept, &observer)?;
+        before.extend(trained.model.structures.iter().cloned().map(StructureCheckpoint::from));
+        parts.push(trained);
+    }
+    Ok(beside_each_other(provenance, parts))
+}
+
+/// The structures that are trained together, those that occur once, and each that may occur several times
+/// by itself: nothing is learned of it from others, nor of others from it.
+fn groups<D: TrainingData>(data: &D, structures: &[Annotated]) -> Vec<Vec<String>> {
+    let names = structures.iter().map(|(name, _)| name.clone());
+    let (many, once): (Vec<String>, Vec<String>) = names.partition(|name| data.is_many(name));
+    let once = Some(once).filter(|once| !once.is_empty());
+    once.into_iter().chain(many.into_iter().map(|name| vec![name])).collect()
+}
+
+/// One model of several groups. Only the first has structures that occur once, and what there is between
+/// them.
+fn beside_each_other(provenance: Provenance, groups: Vec<Trained>) -> Trained {
+    let known = groups.iter().any(|group| !group.model.certainty.is_empty());
+    let together = |mut all: Trained, group: Trained| {
+        all.model.structures.extend(group.model.structures);
+        all.model.certainty.extend(group.model.certainty);
+        all.figures.extend(group.figures);
+        all.suspicions.extend(group.suspicions);
+        all.warnings.extend(group.warnings);
+        all
+    };
+    let complete = |mut group: Trained| {
+        if known {
+            group.model.certainty.resize(group.model.structures.len(), None);
+        }
+        group
+    };
+    let all = groups.into_iter().map(complete).reduce(together);
+    let mut all = all.expect("there is a structure to train");
+    all.model.provenance = Provenance { copies: all.model.provenance.copies, ..provenance };
+    all
+}
+
+/// Trains the structures of a group, going on from `checkpoints`.
+fn train_group<B: Backend + LabelBackend + LabelBooster, D: TrainingData>(
+    backend: &B,
+    data: &D,
+    config: &TrainConfig,
+    seed: u64,
+    checkpoints: Vec<StructureCheckpoint>,
+    kept: &Checkpoints<'_>,
+    observer: &dyn Observer,
+) -> Result<Trained, D::Error> {
+    let structures = data.structures();
     observer.stage(&structures[0].0, "reading", 0.0);
     let intensities = intensities(data, config)?;
     let pyramids = Pyramids::new(observer.scratch_folder());
@@ -85,23 +155,19 @@ pub fn train<B: Backend + LabelBackend + LabelBooster, D: TrainingData>(
         }
     };
     let provenance = provenance::provenance(data, &structures, config, copies, seed);
-    let checkpoints = match resume {
-        Some(bytes) => crate::model::checkpoint::finished_stages(bytes, &provenance)?,
-        None => Vec::new(),
-    };
     let before_masks = if masks::training::is_wanted(data, config) { BEFORE_MASKS } else { 1.0 };
     let until = if config.certainty.measured { BEFORE } else { 1.0 } * before_masks;
-    let first = First { outer: observer, until };
+    let first = Share { outer: observer, from: 0.0, share: until };
     let mut trained = match copies {
         0 => {
             let images = (data, &pyramids);
-            train_on(backend, images, &intensities, provenance, checkpoints, &first, None)?
+            train_on(backend, images, &intensities, provenance, (checkpoints, kept), &first, None)?
         }
         _ => {
             let copied = Augmented::new(data, copies, &config.augmentation, seed)?;
             accept(&copied, config)?;
             let images = (&copied, &pyramids);
-            train_on(backend, images, &intensities, provenance, checkpoints, &first, None)?
+            train_on(backend, images, &intensities, provenance, (checkpoints, kept), &first, None)?
         }
     };
     let mut held_out = held_out_detections(backend, (data, &pyramids), &trained.model, observer)?;
@@ -118,7 +184,7 @@ pub fn train<B: Backend + LabelBackend + LabelBooster, D: TrainingData>(
     trained.figures.extend(masks.figures);
     held_out.moved(&masks.moved);
     let (certainty, suspicions) = held_out.certainty(data, &trained.model);
-    trained.model.certainty = certainty;
+    trained.model.certainty = certainty.into_iter().map(Some).collect();
     trained.warnings.extend(held_out.warnings);
     trained.warnings.extend(suspicions.iter().map(ToString::to_string));
     trained.suspicions = suspicions;
@@ -138,7 +204,7 @@ fn train_on<B: Backend, D: TrainingData>(
     (data, pyramids): (&D, &Pyramids),
     intensities: &[IntensityPolicy],
     provenance: Provenance,
-    mut checkpoints: Vec<StructureCheckpoint>,
+    (mut checkpoints, kept): (Vec<StructureCheckpoint>, &Checkpoints<'_>),
     observer: &dyn Observer,
     whole: Option<&Model>,
 ) -> Result<Trained, D::Error> {
@@ -157,7 +223,7 @@ fn train_on<B: Backend, D: TrainingData>(
             whole,
             seeds: Seeds::of_structure(seed, index),
             observer,
-            provenance: &provenance,
+            kept,
             structures: &structures,
             index,
             representative,
@@ -168,16 +234,6 @@ fn train_on<B: Backend, D: TrainingData>(
     }
     let many = structures.iter().any(|(name, _)| data.is_many(name));
     let network = if many { None } else { network(data, config, &structures, &checkpoints) };
-    let row = match (&structures[..], &checkpoints[..]) {
-        ([(_, annotated)], [checkpoint]) if many => {
-            let images: Vec<Vec<Pose>> = annotated
-                .chunk_by(|a, b| a.0 == b.0)
-                .map(|of_case| of_case.iter().map(|&(_, pose)| pose).collect())
-                .collect();
-            Row::train(&images, checkpoint.prior.mean_size_mm)
-        }
-        _ => None,
-    };
     let level_shifts = match &network {
         Some(network) if config.network.level_shift => level_shift_training::train(
             backend,
@@ -196,7 +252,6 @@ fn train_on<B: Backend, D: TrainingData>(
             provenance,
             structures,
             network,
-            row,
             level_shifts,
             certainty: Vec::new(),
             masks: Vec::new(),

@@ -228,11 +228,11 @@ pub fn compare(
     let spacing_mm = result.map(|result| result.spacing_mm);
     let mut all = Vec::new();
     for &structure in structures {
+        let Some(truly) = location(structure, annotated) else { continue };
         if structure.instances == Instances::Many {
             all.extend(compare_instances(case, structure, annotated, detections)?);
             continue;
         }
-        let Some(truly) = location(structure, annotated) else { continue };
         let truth = if truly.point().is_some() { Truth::Present } else { Truth::Absent };
         let detection = best(detections, &structure.name);
         let answer = match detection.map(|d| d.status) {

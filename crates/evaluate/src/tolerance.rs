@@ -1,6 +1,6 @@
 //! How near a position must be to be right.
 
-use pbt_volume::{Location, StructureKind, StructureSpec};
+use pbt_volume::{Instances, Location, StructureKind, StructureSpec};
 use std::collections::BTreeSet;
 
 /// Training calls poses from 0.08 of the box's mean size on wrong (`VerificationStage`), so a score
@@ -22,7 +22,7 @@ pub fn tolerance_mm(size_mm: [f64; 3], spacing_mm: [f64; 3]) -> f64 {
 pub struct Tolerance {
     /// What the user wants for all structures, mm.
     fixed_mm: Option<f64>,
-    /// The box of landmarks that name no parent.
+    /// The box of landmarks that name no parent: the first that occurs once.
     first_box: Option<String>,
     /// Boxes that are judged across their longest edge only.
     loose: BTreeSet<String>,
@@ -31,8 +31,9 @@ pub struct Tolerance {
 impl Tolerance {
     /// The user's for all structures, mm, or the rule. `structures` are all of the data set.
     pub fn new(fixed_mm: Option<f64>, structures: &[StructureSpec]) -> Self {
-        let first_box =
-            structures.iter().find(|s| s.kind == StructureKind::Box).map(|s| s.name.clone());
+        let may_be =
+            |s: &&StructureSpec| s.kind == StructureKind::Box && s.instances == Instances::One;
+        let first_box = structures.iter().find(may_be).map(|s| s.name.clone());
         Self { fixed_mm, first_box, loose: BTreeSet::new() }
     }
 
@@ -78,7 +79,7 @@ impl Tolerance {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pbt_volume::{Instances, PointLps, Pose, rotation_from_vector};
+    use pbt_volume::{PointLps, Pose, rotation_from_vector};
 
     #[test]
     fn a_landmark_has_the_tolerance_of_its_box() {

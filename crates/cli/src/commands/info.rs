@@ -179,7 +179,7 @@ fn model_info<'a>(loaded: &'a LoadedModel, card: Option<&'a ModelCard>) -> Model
             .structures
             .iter()
             .enumerate()
-            .map(|(n, s)| structure_info(s, loaded.model.certainty.get(n)))
+            .map(|(n, s)| structure_info(s, loaded.model.certainty_of(n)))
             .collect(),
         masks: loaded
             .model

@@ -81,8 +81,8 @@ impl Wanted {
     /// The structures of these names with the parents of landmarks, or all of the data set.
     ///
     /// # Errors
-    /// A name that the data set does not have, a landmark whose parent is no box, regions beside
-    /// others, or a structure that occurs several times beside others.
+    /// A name that the data set does not have, a landmark whose parent is no box that occurs once, or
+    /// regions beside others.
     pub fn new(dataset: &Dataset, named: &[String]) -> Result<Self, Failure> {
         check_names(dataset, named)?;
         let find = |name: &String| dataset.structures.iter().find(|s| &s.name == name);
@@ -100,20 +100,13 @@ impl Wanted {
             let regions = all.iter().map(|s| s.name.clone()).collect();
             return Ok(Self { regions, ..Self::default() });
         }
-        if let Some(many) = all.iter().find(|s| is_many(s)).filter(|_| all.len() > 1) {
-            let what = format!(
-                "structures: {}: occurs several times and is not trained together with others (name it, \
-                 or all others, with --structure)",
-                many.name
-            );
-            return Err(Failure::input(&dataset.path, what));
-        }
-        let Some(first) = dataset.structures.iter().find(is_box) else {
+        if !dataset.structures.iter().any(|s| is_box(&s)) {
             return Self::of_points(dataset, &all);
-        };
+        }
+        let first = dataset.structures.iter().find(|s| is_box(s) && !is_many(s));
         let mut landmarks = Vec::new();
         for landmark in all.iter().copied().filter(|s| !is_box(s)) {
-            let parent = landmark.parent.as_ref().map_or(Some(first), find);
+            let parent = landmark.parent.as_ref().map_or(first, find);
             let Some(parent) = parent.filter(is_box).filter(|s| !is_many(s)) else {
                 return Err(no_box_as_parent(dataset, &landmark.name));
             };
@@ -335,8 +328,8 @@ pub(super) fn case_list(dataset: &Dataset, cases: impl Iterator<Item = ListedCas
 pub struct TrainingCases {
     list: CaseList,
     wanted: Wanted,
-    /// Whether the wanted box may occur several times.
-    many: bool,
+    /// Names of the wanted boxes that may occur several times.
+    many: Vec<String>,
     /// Names of the structures that name a mirror twin, and of the twin.
     partners: Vec<(String, String)>,
     cases: Vec<AnnotatedCase>,
@@ -359,8 +352,9 @@ impl TrainingCases {
         if faults.is_empty() && wanted.is_of_points() {
             faults = add_boxes_of_points(dataset, &mut cases);
         }
-        let many = wanted.boxes.iter().any(|name| dataset.is_many(name));
-        let labels = dataset.labels_of(&wanted.boxes).filter(|_| !many);
+        let (many, once): (Vec<String>, Vec<String>) =
+            wanted.boxes.iter().cloned().partition(|name| dataset.is_many(name));
+        let labels = dataset.labels_of(&once).filter(|_| !once.is_empty());
         let label =
             |(name, value): &(String, u16)| RegionName { name: name.clone(), value: *value };
         let label_names = labels.iter().flat_map(|labels| labels.regions.iter().map(label));
@@ -419,8 +413,8 @@ impl TrainingData for TrainingCases {
         self.wanted.boxes.iter().map(of).collect()
     }
 
-    fn is_many(&self, _structure: &str) -> bool {
-        self.many
+    fn is_many(&self, structure: &str) -> bool {
+        self.many.iter().any(|name| name == structure)
     }
 
     fn landmarks(&self, structure: &str) -> Vec<(String, Vec<(usize, PointLps)>)> {

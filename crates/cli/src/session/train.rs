@@ -135,7 +135,8 @@ const NAMED: usize = 8;
 /// What held-out cases say of new images, where that is that hardly anything will be `found`.
 fn rarely_found(model: &Model) -> Option<String> {
     let structures = model.structures.iter().zip(&model.certainty);
-    let all = structures.flat_map(|(structure, certainty)| {
+    let known = structures.filter_map(|(structure, own)| Some((structure, own.as_ref()?)));
+    let all = known.flat_map(|(structure, certainty)| {
         // A box that follows from landmarks is no structure.
         let own =
             (structure.name != LANDMARKS_BOX).then_some((&structure.name, certainty.held_out));

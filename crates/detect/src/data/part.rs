@@ -1,22 +1,41 @@
-//! Some of the cases of a data set.
+//! Some of the cases of a data set, or some of its structures.
 
 use crate::data::case_list::CaseList;
 use crate::data::training_data::{Annotated, TrainingData};
-use pbt_volume::{PointLps, RealVolume};
+use crate::segment::data::RegionName;
+use pbt_volume::{PointLps, RealVolume, Volume};
 
-/// Data without the cases that are held out.
+/// Data without the cases that are held out, or without the structures that are trained apart.
 pub(crate) struct Part<'a, D> {
     data: &'a D,
     /// Indices of the cases that are left, ascending.
     kept: Vec<usize>,
+    /// Names of the structures that are left, in the order of the data.
+    structures: Vec<String>,
     list: CaseList,
 }
 
 impl<'a, D: TrainingData> Part<'a, D> {
+    /// All structures in these cases.
     pub(crate) fn new(data: &'a D, kept: Vec<usize>) -> Self {
+        let structures = data.structures().into_iter().map(|(name, _)| name).collect();
+        Self::of_both(data, kept, structures)
+    }
+
+    /// These structures in the cases that tell of one of them.
+    pub(crate) fn of_structures(data: &'a D, structures: Vec<String>) -> Self {
+        let mut kept: Vec<usize> = structures.iter().flat_map(|name| data.absent(name)).collect();
+        let annotated = data.structures().into_iter().filter(|(name, _)| structures.contains(name));
+        kept.extend(annotated.flat_map(|(_, cases)| cases).map(|(case, _)| case));
+        kept.sort_unstable();
+        kept.dedup();
+        Self::of_both(data, kept, structures)
+    }
+
+    fn of_both(data: &'a D, kept: Vec<usize>, structures: Vec<String>) -> Self {
         let mut list = data.list().clone();
         list.cases = kept.iter().map(|&case| list.cases[case].clone()).collect();
-        Self { data, kept, list }
+        Self { data, kept, structures, list }
     }
 
     /// What is annotated in the cases that are left, by their new indices.
@@ -43,7 +62,8 @@ impl<D: TrainingData> TrainingData for Part<'_, D> {
 
     fn structures(&self) -> Vec<Annotated> {
         let all = self.data.structures().into_iter();
-        all.map(|(name, annotated)| (name, self.of(annotated))).collect()
+        let left = all.filter(|(name, _)| self.structures.contains(name));
+        left.map(|(name, annotated)| (name, self.of(annotated))).collect()
     }
 
     fn landmarks(&self, structure: &str) -> Vec<(String, Vec<(usize, PointLps)>)> {
@@ -66,5 +86,17 @@ impl<D: TrainingData> TrainingData for Part<'_, D> {
 
     fn subject(&self, case: usize) -> Option<&str> {
         self.data.subject(self.kept[case])
+    }
+
+    fn label_names(&self) -> &[RegionName] {
+        self.data.label_names()
+    }
+
+    fn has_classes(&self, case: usize) -> bool {
+        self.data.has_classes(self.kept[case])
+    }
+
+    fn classes(&self, case: usize) -> Result<Option<Volume<u8>>, D::Error> {
+        self.data.classes(self.kept[case])
     }
 }

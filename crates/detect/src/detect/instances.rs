@@ -1,12 +1,11 @@
 //! Every instance of a structure that may occur several times in an image.
 
-use super::{Asked, Clock, Prepared, is_pose};
+use super::{Asked, Clock, Images, Prepared, Results, is_pose};
 use crate::DetectError;
 use crate::certainty::evidence::Known;
 use crate::certainty::learned::Certainty;
-use crate::detect::detection::{Detection, Detections, Trace};
+use crate::detect::detection::{Detection, Trace};
 use crate::detect::kind_of_image::KindOfImage;
-use crate::explain::Explanation;
 use crate::model::{Model, StructureModel};
 use crate::network::row::Row;
 use pbt_evaluate::{instance_tolerance_mm, is_same_instance};
@@ -26,27 +25,28 @@ const MEETING: f64 = 0.1;
 const MOST_LISTED: usize = 1000;
 
 impl Model {
-    /// The structure of a model for one that may occur several times.
-    pub fn of_instances(&self) -> Option<&StructureModel> {
+    /// The structure of a model of nothing but one that may occur several times.
+    pub(crate) fn of_instances(&self) -> Option<&StructureModel> {
         match &self.structures[..] {
             [only] if only.most_instances().is_some() => Some(only),
             _ => None,
         }
     }
 
-    /// The instances of the model's only structure, the surest first; where there is none, the best
+    /// The instances of a structure, given with its index, the surest first; where there is none, the best
     /// guess, as absent.
     pub(super) fn list_instances<'a, B: Backend>(
         &'a self,
         backend: &B,
-        structure: &'a StructureModel,
-        channels: &[RealVolume],
+        (structure, index): (&'a StructureModel, usize),
+        (images, kind): (&mut Images<'a, B>, &mut KindOfImage<'a>),
         asked: Asked,
-    ) -> Result<(Detections, Vec<Explanation>), DetectError> {
-        let mut clock = Clock::default();
-        let on = structure.prepared(backend, channels, &mut clock)?;
-        let all =
-            self.instances_on(backend, structure, (&on, channels[0].geometry()), &mut clock)?;
+        clock: &mut Clock,
+    ) -> Result<Results, DetectError> {
+        let n = images.for_structure(backend, structure, clock)?;
+        let (on, image) = (&images.prepared[n], images.channels[0].geometry());
+        let certainty = self.certainty_of(index);
+        let all = structure.instances_on(backend, (on, image), certainty, clock)?;
         let is_listed = |detection: &&Detection| detection.score >= LISTED_FROM;
         let count = all.iter().take(MOST_LISTED).filter(is_listed).count();
         let mut detections = all;
@@ -54,7 +54,6 @@ impl Model {
         if count == 0 {
             detections.iter_mut().for_each(|detection| detection.status = Status::Absent);
         }
-        let mut kind = KindOfImage::new(self, channels[0].geometry());
         // Of those that are not found the surest tells.
         let tells = |n: usize, detection: &Detection| n == 0 || detection.status == Status::Found;
         for (_, detection) in detections.iter_mut().enumerate().filter(|(n, d)| tells(*n, d)) {
@@ -62,7 +61,6 @@ impl Model {
                 detection.doubt();
             }
         }
-        let warnings = kind.warnings();
         let mut explanations = Vec::new();
         if asked.explanations {
             for detection in &detections {
@@ -71,40 +69,7 @@ impl Model {
         }
         clock.stop("verification");
         let masks = vec![None; detections.len()];
-        Ok((Detections { detections, masks, warnings, timing_ms: clock.stages }, explanations))
-    }
-
-    /// Everything that may be an instance, however unlikely, the surest first.
-    pub(crate) fn every_instance<B: Backend>(
-        &self,
-        backend: &B,
-        structure: &StructureModel,
-        channels: &[RealVolume],
-    ) -> Result<Vec<Detection>, DetectError> {
-        let mut clock = Clock::default();
-        let on = structure.prepared(backend, channels, &mut clock)?;
-        self.instances_on(backend, structure, (&on, channels[0].geometry()), &mut clock)
-    }
-
-    fn instances_on<B: Backend>(
-        &self,
-        backend: &B,
-        structure: &StructureModel,
-        (on, image): (&Prepared<'_, B>, &Geometry),
-        clock: &mut Clock,
-    ) -> Result<Vec<Detection>, DetectError> {
-        let mut trace = structure.search(backend, on, clock)?;
-        if let Some(row) = &self.row {
-            structure.go_on(backend, &on.image, row, &mut trace)?;
-            clock.stop("row");
-        }
-        let learned = (self.certainty.first(), self.row.as_ref());
-        let found = structure.instances(&trace, learned, image);
-        clock.stop("verification");
-        if found.is_empty() {
-            return Err(DetectError::image("voxels", "no candidate position in the image"));
-        }
-        Ok(found)
+        Ok(Results { detections, masks, explanations })
     }
 }
 
@@ -114,14 +79,37 @@ impl StructureModel {
         self.position.spec.most_instances
     }
 
-    fn prepared<B: Backend>(
+    /// Everything that may be an instance, however unlikely, the surest first, by a model that knows
+    /// nothing of its certainty yet.
+    pub(crate) fn every_instance<B: Backend>(
         &self,
         backend: &B,
         channels: &[RealVolume],
+    ) -> Result<Vec<Detection>, DetectError> {
+        let (mut images, mut clock) = (Images::new(channels), Clock::default());
+        let n = images.for_structure(backend, self, &mut clock)?;
+        let on = (&images.prepared[n], channels[0].geometry());
+        self.instances_on(backend, on, None, &mut clock)
+    }
+
+    fn instances_on<B: Backend>(
+        &self,
+        backend: &B,
+        (on, image): (&Prepared<'_, B>, &Geometry),
+        certainty: Option<&Certainty>,
         clock: &mut Clock,
-    ) -> Result<Prepared<'_, B>, DetectError> {
-        let pyramid = self.working.pyramid(channels)?;
-        Prepared::new(backend, self, (&pyramid, channels[0].geometry().center()), clock)
+    ) -> Result<Vec<Detection>, DetectError> {
+        let mut trace = self.search(backend, on, clock)?;
+        if let Some(row) = &self.row {
+            self.go_on(backend, &on.image, row, &mut trace)?;
+            clock.stop("row");
+        }
+        let found = self.instances(&trace, certainty, image);
+        clock.stop("verification");
+        if found.is_empty() {
+            return Err(DetectError::image("voxels", "no candidate position in the image"));
+        }
+        Ok(found)
     }
 
     /// Looks for the neighbours of instances that are likely, where none was found yet, and for
@@ -190,7 +178,7 @@ impl StructureModel {
     fn instances(
         &self,
         trace: &Trace,
-        (certainty, row): (Option<&Certainty>, Option<&Row>),
+        certainty: Option<&Certainty>,
         image: &Geometry,
     ) -> Vec<Detection> {
         let mut chosen = self.apart(trace);
@@ -199,7 +187,7 @@ impl StructureModel {
         let likely = || chosen.iter().filter(|(n, _)| log_odds[*n] > 0.0);
         let detection = |&(n, pose): &(usize, Pose)| {
             let others = likely().filter(|(m, _)| *m != n).map(|(_, pose)| pose);
-            let support = row.map_or(0.0, |row| row.support(&pose, others));
+            let support = self.row.as_ref().map_or(0.0, |row| row.support(&pose, others));
             let known = Known {
                 converged: &trace.converged,
                 log_odds: &log_odds,

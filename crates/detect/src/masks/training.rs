@@ -67,9 +67,10 @@ pub(crate) struct TrainedMasks {
     pub(crate) figures: Vec<StageFigure>,
 }
 
-/// Whether there are masks to train.
+/// Whether there are masks to train: of structures that occur once.
 pub(crate) fn is_wanted<D: TrainingData>(data: &D, config: &TrainConfig) -> bool {
-    config.segmentation.trained && !data.label_names().is_empty()
+    let many = || data.structures().iter().any(|(name, _)| data.is_many(name));
+    config.segmentation.trained && !data.label_names().is_empty() && !many()
 }
 
 /// Trains the masks of all structures whose labels are there. `found` is where models that had not

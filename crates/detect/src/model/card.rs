@@ -35,12 +35,10 @@ pub(super) struct Card {
     pub(super) structures: Vec<StructureCard>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(super) network: Option<Network>,
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub(super) row: Option<Row>,
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub(super) level_shifts: Vec<LevelShiftSpec>,
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
-    pub(super) certainty: Vec<Certainty>,
+    pub(super) certainty: Vec<Option<Certainty>>,
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub(super) masks: Vec<MaskCard>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -71,6 +69,8 @@ pub(super) struct StructureCard {
     /// Number of frames in the table of an unfinished training of landmarks.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(super) frames: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(super) row: Option<Row>,
 }
 
 #[derive(Serialize, Deserialize)]

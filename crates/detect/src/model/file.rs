@@ -19,7 +19,6 @@ use crate::model::unfinished::StructureCheckpoint;
 use crate::model::{Model, Provenance, StructureModel};
 use crate::network::graph::Network;
 use crate::network::level_shift::LevelShiftTest;
-use crate::network::row::Row;
 use crate::segment::region_forest::RegionForest;
 use pbt_volume::{MOST_CHANNELS, MOST_STRUCTURES};
 use serde::Deserialize;
@@ -52,9 +51,9 @@ fn structure_cards(
 fn file_bytes(
     provenance: &Provenance,
     checkpoints: &[StructureCheckpoint],
-    (network, row): (Option<&Network>, Option<&Row>),
+    network: Option<&Network>,
     level_shifts: &[LevelShiftTest],
-    certainty: &[Certainty],
+    certainty: &[Option<Certainty>],
     masks: &[MaskStage],
 ) -> Result<Vec<u8>, DetectError> {
     let mut tables = TableWriter::default();
@@ -72,7 +71,6 @@ fn file_bytes(
     let card = Card {
         structures,
         network: network.cloned(),
-        row: row.cloned(),
         level_shifts,
         certainty: certainty.to_vec(),
         masks,
@@ -90,7 +88,6 @@ fn blank_card(provenance: &Provenance) -> Card {
         provenance: provenance.clone(),
         structures: Vec::new(),
         network: None,
-        row: None,
         level_shifts: Vec::new(),
         certainty: Vec::new(),
         masks: Vec::new(),
@@ -121,7 +118,7 @@ impl Model {
         file_bytes(
             &self.provenance,
             &checkpoints,
-            (self.network.as_ref(), self.row.as_ref()),
+            self.network.as_ref(),
             &self.level_shifts,
             &self.certainty,
             &self.masks,
@@ -139,7 +136,6 @@ impl Model {
             unfinished,
             checkpoints,
             network,
-            row,
             level_shifts,
             certainty,
             masks,
@@ -173,24 +169,31 @@ impl Model {
         if structures.iter().any(|s| names(s) != names(&structures[0])) {
             return Err(DetectError::model("channels", "structures differ in their channels"));
         }
-        if network.as_ref().is_some_and(|n| !n.is_valid(structures.len())) {
+        let is_once = |s: &&StructureModel| s.most_instances().is_none();
+        let once = structures.iter().filter(is_once).count();
+        if !structures[..once].iter().all(|s| is_once(&s)) {
+            let what = "one that may occur several times comes before one that occurs once";
+            return Err(DetectError::model("structures", what));
+        }
+        if network.as_ref().is_some_and(|n| !n.is_valid(once)) {
             return Err(DetectError::model("network", "does not fit the structures"));
         }
-        let of_many = matches!(&structures[..], [only] if only.most_instances().is_some());
-        if row.as_ref().is_some_and(|row| !of_many || !row.is_valid()) {
-            return Err(DetectError::model("row", "does not fit the structures"));
+        if !masks.iter().flat_map(|stage| &stage.structures).all(|&s| s < once) {
+            return Err(DetectError::model("masks", "do not fit the structures"));
         }
         // Its members are scored in one image, so they must agree on how it is made ready.
         let fits = |test: &LevelShiftTest| {
             let working = |&s: &usize| structures.get(s).map(|structure| &structure.working);
             let Some(first) = test.spec.members.first().and_then(working) else { return false };
-            test.is_valid(structures.len(), first.volumes().len())
+            test.is_valid(once, first.volumes().len())
                 && test.spec.members.iter().all(|s| working(s) == Some(first))
         };
         if !level_shifts.iter().all(|test| network.is_some() && fits(test)) {
             return Err(DetectError::model("level_shifts", "do not fit the structures"));
         }
-        let known = |(c, s): (&Certainty, &StructureModel)| c.is_valid(s.landmarks().len());
+        let known = |(c, s): (&Option<Certainty>, &StructureModel)| {
+            c.as_ref().is_none_or(|c| c.is_valid(s.landmarks().len()))
+        };
         if !certainty.is_empty()
             && (certainty.len() != structures.len()
                 || !certainty.iter().zip(&structures).all(known))
@@ -198,13 +201,15 @@ impl Model {
             return Err(DetectError::model("certainty", "does not fit the structures"));
         }
         for (certainty, structure) in certainty.iter().zip(&structures) {
-            check_certainty(certainty, &structure.name, provenance.cases)?;
+            if let Some(certainty) = certainty {
+                check_certainty(certainty, &structure.name, provenance.cases)?;
+            }
         }
         for test in &level_shifts {
             check_calibration("level_shifts", &test.spec.calibration)?;
         }
         let model =
-            Self { provenance, structures, network, row, level_shifts, certainty, masks, regions };
+            Self { provenance, structures, network, level_shifts, certainty, masks, regions };
         check_cost(&model)?;
         Ok(model)
     }
@@ -236,9 +241,8 @@ pub(super) struct Contents {
     unfinished: bool,
     pub(super) checkpoints: Vec<StructureCheckpoint>,
     network: Option<Network>,
-    row: Option<Row>,
     level_shifts: Vec<LevelShiftTest>,
-    certainty: Vec<Certainty>,
+    certainty: Vec<Option<Certainty>>,
     masks: Vec<MaskStage>,
     regions: Option<RegionForest>,
 }
@@ -307,7 +311,6 @@ pub(super) fn read(bytes: &[u8]) -> Result<Contents, DetectError> {
         unfinished: card.unfinished,
         checkpoints,
         network: card.network,
-        row: card.row,
         level_shifts,
         certainty: card.certainty,
         masks,

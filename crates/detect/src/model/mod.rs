@@ -38,17 +38,17 @@ use serde::{Deserialize, Serialize};
 pub struct Model {
     /// Where the model came from.
     pub provenance: Provenance,
-    /// The structures, in the order of detection results.
+    /// The structures, in the order of detection results: those that occur once, then those that may
+    /// occur several times.
     pub structures: Vec<StructureModel>,
-    /// What the structures say about each other; none where there is one structure or they share
+    /// What the structures that occur once say about each other; none where there is one or they share
     /// too few cases.
     pub network: Option<Network>,
-    /// Where the next instance is expected, of a structure whose instances stand in a row.
-    pub row: Option<Row>,
     /// Which level chains of look-alikes stand at.
     pub level_shifts: Vec<LevelShiftTest>,
-    /// How sure and how near each structure is; empty where there were too few cases to tell.
-    pub certainty: Vec<Certainty>,
+    /// How sure and how near each structure is, where there were enough cases to tell; empty where that is
+    /// so of none.
+    pub certainty: Vec<Option<Certainty>>,
     /// What labels the voxels about boxes.
     pub masks: Vec<MaskStage>,
     /// What labels voxels; a model has either structures or this.
@@ -59,6 +59,16 @@ impl Model {
     /// The channels that every image must have, in their order, where there are several; else none.
     pub fn channels(&self) -> &[ChannelSpec] {
         self.structures.first().map_or(&[], |structure| &structure.working.channels)
+    }
+
+    /// How many structures occur once. They come first.
+    pub fn once(&self) -> usize {
+        self.structures.iter().take_while(|structure| structure.most_instances().is_none()).count()
+    }
+
+    /// How sure and how near a structure is, by its index.
+    pub fn certainty_of(&self, structure: usize) -> Option<&Certainty> {
+        self.certainty.get(structure)?.as_ref()
     }
 }
 
@@ -110,6 +120,9 @@ pub struct StructureModel {
     pub verification: VerificationStage,
     /// What is found in its frame.
     pub landmarks: Option<LandmarkStage>,
+    /// Where its next instance is expected, if it may occur several times and its instances stand in a
+    /// row.
+    pub row: Option<Row>,
 }
 
 impl StructureModel {
@@ -184,7 +197,6 @@ impl Model {
             provenance,
             structures: Vec::new(),
             network: None,
-            row: None,
             level_shifts: Vec::new(),
             certainty: Vec::new(),
             masks: Vec::new(),

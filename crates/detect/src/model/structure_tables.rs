@@ -94,6 +94,7 @@ pub(super) fn structure_card(
         landmark_names: checkpoint.landmark_names.clone(),
         landmarks,
         frames,
+        row: checkpoint.row.clone(),
     }
 }
 
@@ -115,6 +116,7 @@ pub(super) fn read_structure(
         landmark_names,
         landmarks,
         frames,
+        row,
     } = card;
     let wrong = |field: &str, what: &str| {
         Err(DetectError::model(format!("structure {name}: {field}"), what))
@@ -253,6 +255,10 @@ pub(super) fn read_structure(
             }
         }
     };
+    let may_have = position.as_ref().is_none_or(|stage| stage.spec.most_instances.is_some());
+    if row.as_ref().is_some_and(|row| !may_have || !row.is_valid()) {
+        return wrong("row", "is out of range, or of a structure that occurs once");
+    }
     Ok(StructureCheckpoint {
         name,
         cases,
@@ -265,6 +271,7 @@ pub(super) fn read_structure(
         landmark_names,
         frames,
         landmarks,
+        row,
     })
 }
 

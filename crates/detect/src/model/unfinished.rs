@@ -4,6 +4,7 @@
 use crate::landmarks::stage::LandmarkStage;
 use crate::model::StructureModel;
 use crate::network::level_shift_training::ChainDetector;
+use crate::network::row::Row;
 use crate::pose::prior::Prior;
 use crate::refine::refinement::Refinement;
 use crate::stages::orientation::OrientationStage;
@@ -28,6 +29,7 @@ pub(crate) struct StructureCheckpoint {
     /// Poses as detection would find them, by training case; while landmarks are being trained.
     pub(crate) frames: Option<Vec<Pose>>,
     pub(crate) landmarks: Option<LandmarkStage>,
+    pub(crate) row: Option<Row>,
 }
 
 impl StructureCheckpoint {
@@ -51,6 +53,7 @@ impl StructureCheckpoint {
             landmark_names,
             frames: None,
             landmarks: None,
+            row: None,
         }
     }
 
@@ -81,6 +84,7 @@ impl StructureCheckpoint {
             verification,
             landmark_names,
             landmarks,
+            row,
             ..
         } = self;
         if landmarks.is_none() && !landmark_names.is_empty() {
@@ -96,6 +100,7 @@ impl StructureCheckpoint {
             refinement: refinement?,
             verification: verification?,
             landmarks,
+            row,
         })
     }
 }
@@ -119,6 +124,7 @@ impl From<StructureModel> for StructureCheckpoint {
                 .collect(),
             frames: None,
             landmarks: s.landmarks,
+            row: s.row,
         }
     }
 }

@@ -4,6 +4,7 @@
 use super::aids::{self, Aids, place_loss};
 use super::made_worse::LastStages;
 use super::observer::{BEFORE_MASKS, Nested, Observer};
+use super::structure::Checkpoints;
 use super::train_on;
 use crate::DetectError;
 use crate::certainty::fitting::{HeldOutBox, HeldOutLandmark, certainties};
@@ -124,7 +125,7 @@ pub(super) fn held_out_detections<B: Backend + LabelBackend, D: TrainingData>(
             }
             let channels = data.channels(cases[n])?;
             let detections = match model.of_instances() {
-                Some(structure) => model.every_instance(backend, structure, &channels)?,
+                Some(structure) => structure.every_instance(backend, &channels)?,
                 None => model.detect(backend, &channels)?.detections,
             };
             Ok::<_, D::Error>((detections, channels[0].geometry().spacing_mm()))
@@ -155,6 +156,9 @@ pub(super) fn held_out_detections<B: Backend + LabelBackend, D: TrainingData>(
         if whole.of_instances().is_some() {
             let (_, annotated) = &structures[0];
             let truths: Vec<Pose> = annotated.iter().filter(|a| a.0 == case).map(|a| a.1).collect();
+            if truths.is_empty() && !absent[0].contains(&case) {
+                continue;
+            }
             let subject = subjects.subject(case);
             found.extend(judge_instances(&detections, &truths, subject, &mut last_stages[0]));
             continue;
@@ -278,7 +282,8 @@ fn train_part<B: Backend, D: TrainingData>(
     let provenance =
         super::provenance::provenance(part, &part.structures(), config, *copies, *seed);
     let intensities = whole.structures[0].working.intensities();
-    let (none, whole) = (Vec::new(), Some(whole));
+    let kept = Checkpoints { provenance: &whole.provenance, before: &[] };
+    let (none, whole) = ((Vec::new(), &kept), Some(whole));
     let trained = match copies {
         0 => {
             let images = (part, pyramids);

@@ -64,16 +64,18 @@ impl StageFigure {
     }
 }
 
-/// The first part of a training, before cases are held out.
-pub(super) struct First<'a> {
+/// A part of a training.
+pub(super) struct Share<'a> {
     pub(super) outer: &'a dyn Observer,
-    /// Share of the whole training that lies behind when it is done.
-    pub(super) until: f64,
+    /// Share of the whole training that lies behind when it begins.
+    pub(super) from: f64,
+    /// What share of the whole it is.
+    pub(super) share: f64,
 }
 
-impl Observer for First<'_> {
+impl Observer for Share<'_> {
     fn stage(&self, structure: &str, stage: &str, done: f64) {
-        self.outer.stage(structure, stage, self.until * done);
+        self.outer.stage(structure, stage, self.from + self.share * done);
     }
 
     fn interrupted(&self) -> bool {
@@ -82,6 +84,10 @@ impl Observer for First<'_> {
 
     fn checkpoint(&self, bytes: &[u8]) -> Result<(), DetectError> {
         self.outer.checkpoint(bytes)
+    }
+
+    fn scratch_folder(&self) -> PathBuf {
+        self.outer.scratch_folder()
     }
 }
 

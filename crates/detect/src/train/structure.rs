@@ -13,6 +13,7 @@ use crate::memory_need::{check_training, stored_levels};
 use crate::model::file::checkpoint_bytes;
 use crate::model::unfinished::StructureCheckpoint;
 use crate::model::{Provenance, StructureModel};
+use crate::network::row::Row;
 use crate::pose::prior::Prior;
 use crate::random::Seeds;
 use crate::refine::held_out_refinement::{HeldOutOnce, HeldOutPass};
@@ -30,6 +31,14 @@ use pbt_tree::{Backend, ImageLayout};
 use pbt_volume::{IntensityPolicy, PointLps, Pose};
 use std::time::Instant;
 
+/// What checkpoints hold beside the structures of a group.
+pub(super) struct Checkpoints<'a> {
+    /// Of the whole training.
+    pub(super) provenance: &'a Provenance,
+    /// The structures of the groups before, finished.
+    pub(super) before: &'a [StructureCheckpoint],
+}
+
 /// The training of one structure among those of a data set.
 pub(super) struct StructureTraining<'a, B, D> {
     pub(super) backend: &'a B,
@@ -39,7 +48,7 @@ pub(super) struct StructureTraining<'a, B, D> {
     pub(super) config: &'a TrainConfig,
     pub(super) seeds: Seeds,
     pub(super) observer: &'a dyn Observer,
-    pub(super) provenance: &'a Provenance,
+    pub(super) kept: &'a Checkpoints<'a>,
     /// The structure as it was trained on all cases, where this training holds some out: what was
     /// settled with all of them is not settled again.
     pub(super) whole: Option<&'a StructureModel>,
@@ -210,7 +219,15 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
             (None, None) => working_spec(self.data, self.config, &prior, self.intensities),
         };
         let landmarks = self.data.landmarks(name).into_iter().map(|(name, _)| name).collect();
-        StructureCheckpoint::new(name, subjects.originals(), working, prior, landmarks)
+        let row = match self.data.is_many(name) {
+            true => Row::train(&poses_of_images(annotated), prior.mean_size_mm),
+            false => None,
+        };
+        let cases = subjects.originals();
+        StructureCheckpoint {
+            row,
+            ..StructureCheckpoint::new(name, cases, working, prior, landmarks)
+        }
     }
 
     /// The annotated cases on the working grid.
@@ -322,7 +339,8 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
 
     /// Hands a checkpoint to the observer.
     pub(super) fn keep(&self, checkpoints: &[StructureCheckpoint]) -> Result<(), D::Error> {
-        let bytes = checkpoint_bytes(self.provenance, checkpoints)?;
+        let all = [self.kept.before, checkpoints].concat();
+        let bytes = checkpoint_bytes(self.kept.provenance, &all)?;
         Ok(self.observer.checkpoint(&bytes)?)
     }
 
@@ -330,6 +348,12 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
         let stage = format!("{}: {stage}", self.structures[self.index].0);
         self.figures.push(StageFigure::new(stage, started, what, &values));
     }
+}
+
+/// The poses of each image.
+fn poses_of_images(annotated: &[(usize, Pose)]) -> Vec<Vec<Pose>> {
+    let images = annotated.chunk_by(|a, b| a.0 == b.0);
+    images.map(|of_image| of_image.iter().map(|&(_, pose)| pose).collect()).collect()
 }
 
 /// What was found in images, by case: of a structure that occurs several times each is of the nearest

@@ -180,13 +180,10 @@ pub(super) fn write(
     detections: &[Detection],
     explanations: &[Explanation],
 ) -> Result<(), Failure> {
-    // Instances are all of one structure.
-    let structure = |n: usize| match about.model.of_instances() {
-        Some(only) => only,
-        None => &about.model.structures[n],
-    };
-    let explained = detections.iter().zip(explanations).enumerate();
-    let explained = explained.map(|(n, both)| (structure(n), both));
+    let structures = &about.model.structures;
+    let structure = |d: &Detection| structures.iter().find(|s| s.name == d.name);
+    let explained = detections.iter().zip(explanations);
+    let explained = explained.filter_map(|both| Some((structure(both.0)?, both)));
     let network = about.model.network.is_some();
     let file = ExplanationFile {
         schema: "pbt-explanation/1",

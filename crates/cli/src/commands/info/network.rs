@@ -98,7 +98,7 @@ pub(super) fn svg(model: &Model, network: &Network) -> String {
             spread_mm(arc)
         );
     }
-    for (s, structure) in model.structures.iter().enumerate() {
+    for (s, structure) in model.structures[..model.once()].iter().enumerate() {
         let (x, y) = place(s);
         let name = structure.name.replace('&', "&amp;").replace('<', "&lt;");
         let _ = writeln!(svg, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"9\" fill=\"#2a6fb0\"/>");
@@ -110,7 +110,7 @@ pub(super) fn svg(model: &Model, network: &Network) -> String {
 /// Mean position of each structure, LPS mm relative to the root, which lies as its training cases
 /// lie in the middle.
 fn means(model: &Model, network: &Network) -> Vec<Vector3<f64>> {
-    let mut at = vec![(Vector3::zeros(), UnitQuaternion::identity()); model.structures.len()];
+    let mut at = vec![(Vector3::zeros(), UnitQuaternion::identity()); model.once()];
     if let Some(root) = network.arcs.first() {
         at[root.from].1 = model.structures[root.from].prior.middle;
     }

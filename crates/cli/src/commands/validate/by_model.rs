@@ -120,7 +120,7 @@ impl AskedModel {
                 lacking.push(name);
                 continue;
             }
-            let loose_ends = match model.certainty.get(number) {
+            let loose_ends = match model.certainty_of(number) {
                 Some(certainty) => certainty.loose_ends,
                 None => {
                     let boxes = cases.iter().filter_map(|case| case.annotations.pose(name));

@@ -449,7 +449,7 @@ fn a_case_that_cannot_be_read_is_a_row_of_the_report() {
 fn leaving_one_out_tests_every_case_once() {
     let out = scratch();
     let report = out.path().join("report.json");
-    let config = tiny().config();
+    let config = tiny().quick_config();
     let arguments =
         ["--leave-one-out", "-i", text(tiny().folder()), "--config", text(&config), "--cases", "4"];
     evaluate(&arguments, &report).exits_with(0);

@@ -4,6 +4,7 @@
 use crate::channels::two;
 use crate::column::column;
 use crate::determinism::VARIANTS;
+use crate::instances::cells;
 use crate::landmarks::with_landmarks;
 use crate::support::{TEST, TRAINING, pbt, program, read_json, scratch, text, tiny};
 use serde_json::Value;
@@ -45,6 +46,16 @@ impl<'a> Chain<'a> {
             settings: std::fs::read_to_string(column().config()).unwrap(),
             more: &[],
             images: column().images().into_iter().chain([column().part()]).collect(),
+        }
+    }
+
+    /// What occurs many times beside what occurs once.
+    fn of_cells_and_a_core() -> Self {
+        Self {
+            data: cells().folder(),
+            settings: std::fs::read_to_string(cells().config()).unwrap(),
+            more: &[],
+            images: cells().images(),
         }
     }
 }
@@ -98,7 +109,7 @@ fn a_gpu_gives_the_same_models_and_detections_cuda() {
         VARIANTS.map(|(settings, more)| Chain::of_one_box(tiny().folder(), settings, more));
     let with_close_up = ["", "[working]\nspacing_mm = 3.6\n[landmarks]\nhalvings = 1\n"]
         .map(|settings| Chain::of_one_box(landmarks.path(), settings, &[]));
-    let several = [Chain::of_several_boxes()];
+    let several = [Chain::of_several_boxes(), Chain::of_cells_and_a_core()];
     for chain in variants.into_iter().chain(with_close_up).chain(several) {
         is_the_same_on_a_gpu(&chain);
     }

@@ -38,13 +38,23 @@ ridge = 1.0
 
 /// Cells as bright balls about a dark core, each with a value of its own in the label map, and a model of
 /// the cells.
-struct Cells {
+pub(crate) struct Cells {
     folder: TempDir,
 }
 
 impl Cells {
-    fn folder(&self) -> &Path {
+    pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
+    }
+
+    pub(crate) fn config(&self) -> PathBuf {
+        self.folder().join("small.toml")
+    }
+
+    /// Those for tests.
+    pub(crate) fn images(&self) -> Vec<PathBuf> {
+        let all = TRAINING..TRAINING + TEST;
+        all.map(|n| self.folder().join(format!("c{n}.nii.gz"))).collect()
     }
 
     fn model(&self) -> PathBuf {
@@ -52,7 +62,7 @@ impl Cells {
     }
 
     fn train(&self, model: &Path, more: &[&str]) {
-        let config = self.folder().join("small.toml");
+        let config = self.config();
         let arguments = [
             "train",
             "-q",
@@ -67,11 +77,11 @@ impl Cells {
     }
 }
 
-fn cells() -> &'static Cells {
+pub(crate) fn cells() -> &'static Cells {
     static CELLS: OnceLock<Cells> = OnceLock::new();
     CELLS.get_or_init(|| {
         let cells = Cells { folder: lasting() };
-        std::fs::write(cells.folder().join("small.toml"), SETTINGS).unwrap();
+        std::fs::write(cells.config(), SETTINGS).unwrap();
         let cases: Vec<Value> = (0..TRAINING + TEST)
             .map(|n| {
                 let id = format!("c{n}");

@@ -1,7 +1,9 @@
 //! Landmarks: trained with their box, found in its frame, written, evaluated, listed.
 
 use crate::geometry::part;
-use crate::support::{TEST, TRAINING, numbers, pbt, read_json, scratch, text, tiny, tiny_copy};
+use crate::support::{
+    NO_CERTAINTY, TEST, TRAINING, numbers, pbt, read_json, scratch, text, tiny, tiny_copy,
+};
 use crate::trivial::{assert_beaten, trivial};
 use nalgebra::Vector3;
 use pbt_io::{Landmark, LandmarkState, read_markups, read_raw, write_image, write_markups};
@@ -200,7 +202,9 @@ fn landmarks_in_a_close_up() {
         let settings = std::fs::read_to_string(tiny().config()).unwrap();
         std::fs::write(
             &config,
-            format!("{settings}[working]\nspacing_mm = 3.6\n[landmarks]\nhalvings = {halvings}\n"),
+            format!(
+                "{settings}{NO_CERTAINTY}[working]\nspacing_mm = 3.6\n[landmarks]\nhalvings = {halvings}\n"
+            ),
         )
         .unwrap();
         let arguments = [

@@ -316,7 +316,7 @@ fn trained(device: &Failing) -> Result<Model, DetectError> {
 
 /// Places among so many calls, the first and the last among them.
 fn places(calls: usize) -> impl Iterator<Item = usize> {
-    const PLACES: usize = 12;
+    const PLACES: usize = 8;
     (0..=PLACES).map(move |n| n * (calls - 1) / PLACES)
 }
 

@@ -174,7 +174,8 @@ fn each_is_what_it_is_by_itself() {
     assert!(Model::from_bytes(&bytes).expect("a model") == model);
     // Four stages of each.
     assert_eq!(checkpoints.len(), 8);
-    for checkpoint in checkpoints.iter().skip(1).step_by(2) {
+    // Within the first, and within the second.
+    for checkpoint in [&checkpoints[1], &checkpoints[5]] {
         let (again, left) = trained(&Scene::of(&["cell", "slab"]), Some(checkpoint));
         assert!(again == model && left.len() < checkpoints.len());
     }

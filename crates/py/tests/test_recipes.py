@@ -1,4 +1,5 @@
-"""The recipes of the documentation work as they stand there, one after the other, on phantoms."""
+"""The recipes of the documentation work as they stand there, one after the other, on phantoms. Only the
+settings of trainings are small ones."""
 
 import json
 import os
@@ -87,14 +88,15 @@ def test_there_are_ten_of_few_lines():
         assert blocks and len(lines) <= MOST, title
 
 
-def test_they_work_as_they_stand_there(folder):
+def test_they_work_as_they_stand_there(folder, tiny):
+    small = f"pbt train --config '{tiny.config}' "
     search = [folder / "programs", Path(sys.executable).parent, os.environ["PATH"]]
     environment = {**os.environ, "PATH": os.pathsep.join(map(str, search))}
     for title, blocks in recipes():
         for language, text in blocks:
             program = {"sh": ["sh", "-eu", "-c"], "python": [sys.executable, "-c"]}[language]
             done = subprocess.run(
-                [*program, text], cwd=folder, env=environment, capture_output=True, text=True
+                [*program, text.replace("pbt train ", small)], cwd=folder, env=environment, capture_output=True, text=True
             )
             assert done.returncode == 0, f"{title}:\n{text}\n{done.stdout}\n{done.stderr}"
     # What they say that they leave behind.

@@ -19,10 +19,11 @@ use crate::masks::stage::{Mask, MaskStage};
 use crate::model::{Model, StructureModel};
 use crate::network::choice::{Choice, Hypotheses};
 use crate::network::fusion::Measured;
+use crate::side_by_side;
 use crate::working::channels::check_channels;
 use crate::working::spec::WorkingSpec;
 use crate::working::spec::{check_slices, check_window};
-use pbt_tree::{Backend, ImageLayout, LabelBackend};
+use pbt_tree::{Backend, ImageLayout, LabelBackend, Score};
 use pbt_volume::{
     Geometry, LARGEST_EDGE_MM, PointLps, Pose, Pyramid, RealVolume, SMALLEST_EDGE_MM, Status,
     trimmed_channels,
@@ -132,21 +133,29 @@ impl Model {
         let image = channels[0].geometry();
         let middle = image.center();
         let network = self.network.as_ref().map(|network| network.in_image(image));
-        let mut searches = Vec::with_capacity(structures.len());
-        for structure in structures {
-            let n = images.for_structure(backend, structure, clock)?;
-            searches.push((n, structure.search(backend, &images.prepared[n], clock)?));
-        }
+        let prepared_for = |structure| images.for_structure(backend, structure, clock);
+        let on: Vec<usize> = structures.iter().map(prepared_for).collect::<Result<_, _>>()?;
         let prepared = &images.prepared;
+        let largest = prepared.iter().map(Prepared::searched_voxels).max().unwrap_or(0);
+        let at_a_time = searches_at_a_time(largest, rayon::current_num_threads());
+        let searched = side_by_side::each(structures.len(), at_a_time, |s| {
+            let mut own = Clock::default();
+            let trace = structures[s].search(backend, &prepared[on[s]], &mut own)?;
+            Ok::<_, DetectError>((trace, own))
+        })?;
+        let (traces, clocks): (Vec<Trace>, Vec<Clock>) = searched.into_iter().unzip();
+        clock.share(&clocks);
+        let mut searches: Vec<(usize, Trace)> = on.into_iter().zip(traces).collect();
         if let Some(network) = &network {
-            for (proposed, (structure, (n, search))) in network
-                .proposals(&found(&searches))
-                .iter()
-                .zip(structures.iter().zip(&mut searches))
+            let proposals = network.proposals(&found(&searches));
+            let converged = side_by_side::each(structures.len(), at_a_time, |s| {
+                let image = &prepared[searches[s].0].image;
+                structures[s].converged(backend, image, &proposals[s])
+            })?;
+            for ((_, trace), (modes, ends)) in
+                searches.iter_mut().zip(proposals.iter().zip(converged))
             {
-                if !proposed.is_empty() {
-                    structure.converge(backend, &prepared[*n].image, proposed, search)?;
-                }
+                trace.extend(modes, ends);
             }
         }
         let mut choices = match &network {
@@ -336,6 +345,11 @@ impl<'a, B: Backend> Prepared<'a, B> {
         Ok(Self { working: &structure.working, layout, levels, middle, image })
     }
 
+    /// Voxels of the level on which positions are searched, of the structure that has the most.
+    fn searched_voxels(&self) -> usize {
+        self.levels[0].len()
+    }
+
     fn serves(&self, structure: &StructureModel) -> bool {
         *self.working == structure.working && self.layout == structure.layout()
     }
@@ -406,11 +420,23 @@ impl StructureModel {
         modes: &[Pose],
         trace: &mut Trace,
     ) -> Result<(), DetectError> {
-        let converged = self.refinement.apply(backend, image, modes)?;
-        trace.scores.extend(self.verification.score(backend, image, &converged)?);
-        trace.modes.extend_from_slice(modes);
-        trace.converged.extend(converged);
+        trace.extend(modes, self.converged(backend, image, modes)?);
         Ok(())
+    }
+
+    /// Where the refinement brings these modes, and the scores there.
+    fn converged<B: Backend>(
+        &self,
+        backend: &B,
+        image: &B::Image,
+        modes: &[Pose],
+    ) -> Result<(Vec<Pose>, Vec<Score>), DetectError> {
+        if modes.is_empty() {
+            return Ok((Vec::new(), Vec::new()));
+        }
+        let converged = self.refinement.apply(backend, image, modes)?;
+        let scores = self.verification.score(backend, image, &converged)?;
+        Ok((converged, scores))
     }
 
     /// The chosen pose with its score, without landmarks; and the pose with its expected errors, for
@@ -552,6 +578,14 @@ impl StructureModel {
     }
 }
 
+/// Larger images are searched for one structure at a time, since each search holds scores of voxels.
+const LARGE_VOXELS: usize = 1 << 24;
+
+/// Structures that are searched for at a time: each leaves threads, or a device, idle for some of its time.
+pub(crate) fn searches_at_a_time(voxels: usize, threads: usize) -> usize {
+    if voxels > LARGE_VOXELS { 1 } else { threads }
+}
+
 struct Clock {
     last: Instant,
     stages: Vec<(String, f64)>,
@@ -569,9 +603,23 @@ impl Clock {
         let now = Instant::now();
         let ms = (now - self.last).as_secs_f64() * 1e3;
         self.last = now;
+        self.add(stage, ms);
+    }
+
+    fn add(&mut self, stage: &str, ms: f64) {
         match self.stages.iter_mut().find(|(name, _)| name == stage) {
             Some((_, sum)) => *sum += ms,
             None => self.stages.push((stage.to_owned(), ms)),
         }
+    }
+
+    /// Divides the time since the last stop among the stages of what was done side by side.
+    fn share(&mut self, clocks: &[Clock]) {
+        let all = || clocks.iter().flat_map(|clock| &clock.stages);
+        let sum: f64 = all().map(|(_, ms)| ms).sum();
+        let now = Instant::now();
+        let share = (now - self.last).as_secs_f64() * 1e3 / sum.max(f64::MIN_POSITIVE);
+        self.last = now;
+        all().for_each(|(stage, ms)| self.add(stage, ms * share));
     }
 }

@@ -1,6 +1,7 @@
 //! What detection and training take, told from the grids of images before a voxel of them is read.
 
 use crate::DetectError;
+use crate::detect::searches_at_a_time;
 use crate::model::{Model, StructureModel};
 use crate::working::spec::{MORE_MEMORY, WorkingSpec, check_grid, working_bytes, working_grid};
 use pbt_tree::ImageLayout;
@@ -25,7 +26,7 @@ impl Model {
     /// say.
     pub fn memory_bytes(&self, image: &Geometry, voxel_bytes: u64) -> Result<u64, DetectError> {
         let mut served: Vec<(&StructureModel, ImageLayout)> = Vec::new();
-        let (mut held, mut most) = (0, 0);
+        let (mut held, mut most, mut largest, mut most_scores) = (0, 0, 0, 0);
         for structure in &self.structures {
             let layout = structure.layout();
             if served.iter().any(|(s, l)| s.working == structure.working && *l == layout) {
@@ -40,9 +41,13 @@ impl Model {
             most = most
                 .max(held + uploading.max(working_bytes(image, finest, working.channel_count())));
             held += tables;
-            most = most.max(held + kept.scores);
+            largest = largest.max(voxels(finest, 0));
+            most_scores = most_scores.max(kept.scores);
             served.push((structure, layout));
         }
+        let threads = rayon::current_num_threads();
+        let at_a_time = searches_at_a_time(largest as usize, threads).min(self.structures.len());
+        most = most.max(held + most_scores.saturating_mul(at_a_time as u64));
         // The label of each voxel and how probable it is.
         // Channels on other grids count as if they were as large as the first.
         let (voxels, channels) = (image.len() as u64, self.channels().len().max(1) as u64);

@@ -115,6 +115,15 @@ pub struct Trace {
     pub at_most: Option<Status>,
 }
 
+impl Trace {
+    /// Appends modes, and where they ended with the scores there.
+    pub(super) fn extend(&mut self, modes: &[Pose], (ends, scores): (Vec<Pose>, Vec<Score>)) {
+        self.modes.extend_from_slice(modes);
+        self.converged.extend(ends);
+        self.scores.extend(scores);
+    }
+}
+
 /// The detections of an image with the time that each stage took, milliseconds, in order.
 #[derive(Debug, Clone)]
 pub struct Detections {

@@ -4,6 +4,7 @@ pub(crate) mod detection;
 mod instances;
 mod kind_of_image;
 pub(crate) mod label_boxes;
+mod search_order;
 mod settle_level;
 
 use crate::DetectError;
@@ -13,12 +14,14 @@ use crate::certainty::learned::Certainty;
 use crate::certainty::presence::Presence;
 use crate::detect::detection::{Detection, Detections, LandmarkDetection, Trace};
 use crate::detect::kind_of_image::KindOfImage;
+use crate::detect::search_order::search_together;
 use crate::explain::Explanation;
 use crate::log_odds::believed;
 use crate::masks::stage::{Mask, MaskStage};
 use crate::model::{Model, StructureModel};
 use crate::network::choice::{Choice, Hypotheses};
 use crate::network::fusion::Measured;
+use crate::network::search_region::Region;
 use crate::side_by_side;
 use crate::working::channels::check_channels;
 use crate::working::spec::WorkingSpec;
@@ -138,13 +141,10 @@ impl Model {
         let prepared = &images.prepared;
         let largest = prepared.iter().map(Prepared::searched_voxels).max().unwrap_or(0);
         let at_a_time = searches_at_a_time(largest, rayon::current_num_threads());
-        let searched = side_by_side::each(structures.len(), at_a_time, |s| {
-            let mut own = Clock::default();
-            let trace = structures[s].search(backend, &prepared[on[s]], &mut own)?;
-            Ok::<_, DetectError>((trace, own))
-        })?;
-        let (traces, clocks): (Vec<Trace>, Vec<Clock>) = searched.into_iter().unzip();
-        clock.share(&clocks);
+        let network_here = network.as_ref();
+        let image_of = |s: usize| &prepared[on[s]];
+        let traces =
+            search_together(backend, structures, image_of, network_here, at_a_time, clock)?;
         let mut searches: Vec<(usize, Trace)> = on.into_iter().zip(traces).collect();
         if let Some(network) = &network {
             let proposals = network.proposals(&found(&searches));
@@ -345,6 +345,11 @@ impl<'a, B: Backend> Prepared<'a, B> {
         Ok(Self { working: &structure.working, layout, levels, middle, image })
     }
 
+    /// Grid of the level on which positions are searched.
+    fn level(&self, structure: &StructureModel) -> &Geometry {
+        &self.levels[structure.position.spec.level]
+    }
+
     /// Voxels of the level on which positions are searched, of the structure that has the most.
     fn searched_voxels(&self) -> usize {
         self.levels[0].len()
@@ -372,15 +377,16 @@ impl StructureModel {
         ImageLayout { channels, ..self.position.spec.layout(&self.working) }
     }
 
-    /// The structure by itself: position, orientation and refinement.
+    /// The structure by itself, in the whole image or a region: position, orientation and refinement.
     fn search<B: Backend>(
         &self,
         backend: &B,
         on: &Prepared<'_, B>,
+        region: Option<&Region>,
         clock: &mut Clock,
     ) -> Result<Trace, DetectError> {
-        let level = &on.levels[self.position.spec.level];
-        let candidates = self.position.detect(backend, &on.image, level, self.prior.scale_mm)?;
+        let searched = (on.level(self), region);
+        let candidates = self.position.detect(backend, &on.image, searched, self.prior.scale_mm)?;
         clock.stop("position");
         let modes = match self.most_instances() {
             None => {
@@ -408,7 +414,7 @@ impl StructureModel {
     ) -> Result<(B::Image, Vec<Pose>), DetectError> {
         let mut clock = Clock::default();
         let on = Prepared::new(backend, self, image, &mut clock)?;
-        let trace = self.search(backend, &on, &mut clock)?;
+        let trace = self.search(backend, &on, None, &mut clock)?;
         Ok((on.image, trace.converged))
     }
 

@@ -66,6 +66,7 @@ pub use model::{Model, Provenance, StructureModel};
 pub use network::gaussian::Gaussian;
 pub use network::graph::{Arc, Network};
 pub use network::level_shift::{LevelShiftSpec, LevelShiftTest};
+pub use network::search_region::Anchor;
 pub use pbt_linear::{LinearMap, Weight};
 pub use pose::error::PoseError;
 pub use pose::prior::Prior;

@@ -28,6 +28,7 @@ use crate::model::unfinished::StructureCheckpoint;
 use crate::model::{Model, Provenance};
 use crate::network::graph::Network;
 use crate::network::level_shift_training;
+use crate::network::search_region::anchors;
 use crate::pose::prior::Prior;
 use crate::random::Seeds;
 use crate::working::choice::intensities;
@@ -284,7 +285,11 @@ fn network<D: TrainingData>(
     let middles: Vec<PointLps> = images.iter().map(|image| image.center()).collect();
     let priors: Vec<&Prior> = checkpoints.iter().map(|d| &d.prior).collect();
     let network = Network::train(&poses, &middles, &priors, config.network.center_prior)?;
+    // Which of several look-alikes one is, the others say.
+    let groups = representatives(structures);
+    let is_alone = |s: usize| groups.iter().filter(|&&group| group == groups[s]).count() == 1;
+    let anchors = anchors(&poses, &priors, |s| config.network.search_regions && is_alone(s));
     let shortest =
         |a: usize| images.iter().map(|image| image.lengths_mm()[a]).fold(f64::INFINITY, f64::min);
-    Some(Network { shortest_mm: Some(std::array::from_fn(shortest)), ..network })
+    Some(Network { shortest_mm: Some(std::array::from_fn(shortest)), anchors, ..network })
 }

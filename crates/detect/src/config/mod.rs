@@ -310,11 +310,14 @@ pub struct NetworkConfig {
     pub center_prior: bool,
     /// Whether chains of look-alikes (vertebrae) are tested for standing at the right level.
     pub level_shift: bool,
+    /// Whether structures are looked for about one that is found first.
+    #[serde(skip_serializing_if = "Clone::clone")]
+    pub search_regions: bool,
 }
 
 impl Default for NetworkConfig {
     fn default() -> Self {
-        Self { center_prior: true, level_shift: true }
+        Self { center_prior: true, level_shift: true, search_regions: true }
     }
 }
 

@@ -99,7 +99,7 @@ impl StructureModel {
         certainty: Option<&Certainty>,
         clock: &mut Clock,
     ) -> Result<Vec<Detection>, DetectError> {
-        let mut trace = self.search(backend, on, clock)?;
+        let mut trace = self.search(backend, on, None, clock)?;
         if let Some(row) = &self.row {
             self.go_on(backend, &on.image, row, &mut trace)?;
             clock.stop("row");

@@ -8,6 +8,7 @@
 use crate::network::center_prior::{CenterPrior, center_priors};
 use crate::network::choice::Hypotheses;
 use crate::network::gaussian::Gaussian;
+use crate::network::search_region::Anchor;
 use crate::pose::prior::Prior;
 use crate::pose::step::Step;
 use nalgebra::{UnitQuaternion, Vector3};
@@ -45,6 +46,9 @@ pub struct Network {
     /// Least length of a training image along L, P and S, mm; older models have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shortest_mm: Option<[f64; 3]>,
+    /// What is searched for first, in large images, the one that tells most first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub anchors: Vec<Anchor>,
 }
 
 impl Network {
@@ -91,7 +95,7 @@ impl Network {
             return None;
         }
         let sizes_mm = priors.iter().map(|p| p.mean_size_mm).collect();
-        Some(Self { arcs, center_priors, sizes_mm, shortest_mm: None })
+        Some(Self { arcs, center_priors, sizes_mm, shortest_mm: None, anchors: Vec::new() })
     }
 
     /// The network with the centre priors that an image allows: wider ones, where it is shorter than any
@@ -180,11 +184,10 @@ impl Network {
             }
             let from = n == 0 || inside[arc.from];
             inside[arc.from] = true;
-            from && !std::mem::replace(&mut inside[arc.to], true)
-                && arc.shift_mm.is_valid()
-                && arc.turn_rad.is_valid()
+            from && !std::mem::replace(&mut inside[arc.to], true) && arc.is_valid()
         });
-        tree && self.center_priors.len() == structures
+        tree && self.anchors.iter().all(|anchor| anchor.is_valid(structures))
+            && self.center_priors.len() == structures
             && self.sizes_mm.len() == structures
             && self.center_priors.iter().flatten().all(CenterPrior::is_valid)
             && self
@@ -229,6 +232,11 @@ impl Arc {
         let (turn_rad, _) =
             Gaussian::fit(&turns.iter().map(about).collect::<Vec<_>>(), TURN_FLOOR)?;
         Some((Self { from, to, shift_mm, rotation, turn_rad }, entropy))
+    }
+
+    /// Whether a file's numbers make sense.
+    pub(super) fn is_valid(&self) -> bool {
+        self.shift_mm.is_valid() && self.turn_rad.is_valid()
     }
 
     /// The position's alone.

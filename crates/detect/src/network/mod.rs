@@ -8,4 +8,5 @@ pub(crate) mod graph;
 pub(crate) mod level_shift;
 pub(crate) mod level_shift_training;
 pub(crate) mod row;
+pub(crate) mod search_region;
 pub(crate) mod surroundings;

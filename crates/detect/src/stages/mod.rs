@@ -11,4 +11,4 @@ pub(crate) mod sample_source;
 pub(crate) mod sampling;
 pub(crate) mod verification;
 mod verification_training;
-mod voxel_search;
+pub(crate) mod voxel_search;

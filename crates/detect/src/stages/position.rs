@@ -5,6 +5,7 @@ use crate::DetectError;
 use crate::config::PositionConfig;
 use crate::data::case::{TrainingCase, originals};
 use crate::data::other_instances::OtherInstances;
+use crate::network::search_region::Region;
 use crate::pose::prior::Prior;
 use crate::random::{Seeds, Stream};
 use crate::stages::classifier::{HaarClassifier, Labelled};
@@ -131,17 +132,17 @@ impl PositionStage {
         Ok(Self { spec, classifier })
     }
 
-    /// The candidates of an image, best first: half of them the best voxels, the others the best
+    /// The candidates of an image, or of a region of the level, best first: half of them the best voxels, the others the best
     /// that keep two voxels apart. Of a structure of the mean size `scale_mm` that occurs several
     /// times, all of them keep 0.3 of that apart.
     ///
     /// # Errors
     /// [`DetectError::Device`] when the device fails.
-    pub fn detect<B: Backend>(
+    pub(crate) fn detect<B: Backend>(
         &self,
         backend: &B,
         image: &B::Image,
-        level: &Geometry,
+        (level, region): (&Geometry, Option<&Region>),
         scale_mm: f64,
     ) -> Result<Vec<Candidate>, DetectError> {
         let keep = self.spec.keep;
@@ -154,7 +155,8 @@ impl PositionStage {
                 (0, apart, (2 * apart as usize + 1).pow(3))
             }
         };
-        let order = best_voxels(&self.classifier, backend, image, level.shape(), keep * excluded)?;
+        let searched = (level.shape(), region);
+        let order = best_voxels(&self.classifier, backend, image, searched, keep * excluded)?;
         let mut chosen: Vec<([i32; 3], Score)> = order.iter().copied().take(best).collect();
         let apart = |a: [i32; 3], b: [i32; 3]| {
             (0..3).map(|n| (a[n] - b[n]).pow(2)).sum::<i32>() > apart * apart

@@ -40,7 +40,7 @@ pub(crate) fn best_channel<B: Backend>(
                 let layout = stage.spec.layout(working);
                 let image = backend.upload(case.pyramid.volumes(), &layout)?;
                 let level = case.pyramid.geometry(stage.spec.level);
-                let candidates = stage.detect(backend, &image, level, prior.scale_mm)?;
+                let candidates = stage.detect(backend, &image, (level, None), prior.scale_mm)?;
                 let nearest = candidates
                     .iter()
                     .map(|candidate| candidate.point.distance_mm(&case.pose.center))

@@ -2,18 +2,19 @@
 //! then what lies around its best points.
 
 use crate::DetectError;
+use crate::network::search_region::Region;
 use crate::stages::classifier::HaarClassifier;
 use pbt_tree::{Backend, Score, Voxels};
 
 /// Most voxels that are all scored; a larger image costs an eighth with little lost, since a
 /// classifier that tells the structure within a voxel or two ranks the next lattice point high too.
-const ALL: usize = 1 << 18;
+pub(crate) const ALL: usize = 1 << 18;
 
 /// Distance of the points of the lattice, voxels.
 const STEP: usize = 2;
 
-/// The `count` best voxels of the level with the integral volume, the best first; where scores tie,
-/// the first in the order of the voxels.
+/// The `count` best voxels of the level with the integral volume, or of a region of it, the best first;
+/// where scores tie, the first in the order of the voxels.
 ///
 /// # Errors
 /// [`DetectError::Device`] when the device fails.
@@ -21,15 +22,19 @@ pub(crate) fn best_voxels<B: Backend>(
     classifier: &HaarClassifier,
     backend: &B,
     image: &B::Image,
-    shape: [usize; 3],
+    (shape, region): ([usize; 3], Option<&Region>),
     count: usize,
 ) -> Result<Vec<([i32; 3], Score)>, DetectError> {
+    if let Some(region) = region.filter(|region| region.len() <= ALL) {
+        return best_of(classifier, backend, image, region.voxels(1), count);
+    }
     if shape.iter().product::<usize>() <= ALL {
         let at = |n: usize| [n % shape[0], n / shape[0] % shape[1], n / shape[0] / shape[1]];
         let best = classifier.best(backend, image, &Voxels::All, count)?;
         return Ok(best.into_iter().map(|(n, score)| (at(n).map(|v| v as i32), score)).collect());
     }
-    let best = best_of(classifier, backend, image, lattice(shape, STEP, [0; 3]), count)?;
+    let points = region.map_or_else(|| lattice(shape, STEP, [0; 3]), |region| region.voxels(STEP));
+    let best = best_of(classifier, backend, image, points, count)?;
     let around = neighbourhoods(best.iter().map(|&(voxel, _)| voxel), shape);
     best_of(classifier, backend, image, around, count)
 }

@@ -126,7 +126,7 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
             .zip(&uploaded)
             .map(|(&n, image)| {
                 let level = cases[n].pyramid.geometry(position.spec.level);
-                position.detect(self.backend, image, level, prior.scale_mm)
+                position.detect(self.backend, image, (level, None), prior.scale_mm)
             })
             .collect::<Result<_, _>>()?;
         let nearest = cases.iter().zip(&image_of).map(|(case, &image)| {

@@ -1,7 +1,7 @@
 //! The network of a model as text and as a picture.
 
 use nalgebra::{Matrix3, UnitQuaternion, Vector3};
-use pbt_detect::{Arc, Model, Network};
+use pbt_detect::{Anchor, Arc, Model, Network};
 use std::fmt::Write;
 
 /// The tree of structures, indented, with the distance of each from the one above it and how much
@@ -16,6 +16,15 @@ pub(super) fn text(model: &Model, network: &Network) -> String {
     let _ = writeln!(text, "network");
     if let Some(root) = network.arcs.first() {
         branch(model, network, root.from, 1, None, &mut text);
+    }
+    if let [first, others @ ..] = &network.anchors[..] {
+        let name = |anchor: &Anchor| model.structures[anchor.structure].name.as_str();
+        let or: String = others.iter().map(|other| format!(", or {}", name(other))).collect();
+        let _ = writeln!(
+            text,
+            "  in large images {}{or} is searched for first, and the others about it",
+            name(first)
+        );
     }
     let placed = network.center_priors.iter().flatten().count();
     let _ = writeln!(

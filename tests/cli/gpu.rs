@@ -6,6 +6,7 @@ use crate::column::column;
 use crate::determinism::VARIANTS;
 use crate::instances::cells;
 use crate::landmarks::with_landmarks;
+use crate::sets::set;
 use crate::support::{TEST, TRAINING, pbt, program, read_json, scratch, text, tiny};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -113,6 +114,23 @@ fn a_gpu_gives_the_same_models_and_detections_cuda() {
     for chain in variants.into_iter().chain(with_close_up).chain(several) {
         is_the_same_on_a_gpu(&chain);
     }
+}
+
+/// In images large enough for search regions.
+#[test]
+fn a_gpu_searches_in_the_same_regions_cuda() {
+    if !gpu() {
+        return;
+    }
+    let Some(data) = set("head_neck_ct") else { return };
+    let image = |name: &str| data.join("images").join(format!("{name}.nii.gz"));
+    let chain = Chain {
+        data: &data,
+        settings: std::fs::read_to_string(tiny().quick_config()).unwrap(),
+        more: &["--cases", "8", "--no-segmentation"],
+        images: ["okbp_017", "okbp_024", "okbp_034"].map(image).to_vec(),
+    };
+    is_the_same_on_a_gpu(&chain);
 }
 
 #[test]

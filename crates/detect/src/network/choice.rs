@@ -158,9 +158,9 @@ fn best_of(values: impl Iterator<Item = f64>) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::network::arc::Arc;
     use crate::network::center_prior::OUT_OF_PLACE;
     use crate::network::fusion::Measured;
-    use crate::network::graph::Arc;
     use crate::pose::error::PoseError;
     use crate::pose::prior::Prior;
     use crate::random::test_random;

@@ -7,8 +7,9 @@
 //! inverse covariances (generalised least squares: Aitken 1936). A pose that its own detector
 //! doubts weighs less.
 
+use crate::network::arc::Arc;
 use crate::network::gaussian::Gaussian;
-use crate::network::graph::{Arc, BROKEN, Network};
+use crate::network::graph::{BROKEN, Network};
 use crate::pose::error::PoseError;
 use crate::pose::step::Step;
 use nalgebra::{Matrix3, Vector3};

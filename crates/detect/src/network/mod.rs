@@ -1,5 +1,6 @@
 //! What structures say about each other.
 
+pub(crate) mod arc;
 pub(crate) mod center_prior;
 pub(crate) mod choice;
 pub(crate) mod fusion;

@@ -2,8 +2,8 @@
 //! is expected.
 
 use crate::log_odds::SUREST;
+use crate::network::arc::Arc;
 use crate::network::choice::ANYWHERE;
-use crate::network::graph::Arc;
 use pbt_evaluate::row;
 use pbt_volume::Pose;
 use serde::{Deserialize, Serialize};

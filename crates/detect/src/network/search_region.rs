@@ -1,7 +1,7 @@
 //! Where a structure is looked for once another one is found: the search regions of the detection network
-//! (Sofka et al. 2010, section 3.2).
+//! (Sofka et al. 2010).
 
-use crate::network::graph::Arc;
+use crate::network::arc::Arc;
 use crate::pose::prior::Prior;
 use nalgebra::{Matrix3, Vector3};
 use pbt_volume::{Geometry, Pose};

@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 /// Folder of a set, its volumes and its size in MB: what a test leaves out where it is not there.
-const SETS: [(&str, usize, usize); 6] = [
+const SETS: [(&str, usize, usize); 7] = [
     ("dicom_conformance", 22, 23),
+    ("head_neck_ct", 54, 22),
     ("hippocampus", 243, 20),
     ("lumbar_spine_mr", 44, 27),
     ("mouse_skull", 42, 37),

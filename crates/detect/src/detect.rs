@@ -1,6 +1,7 @@
 //! Detection in one image.
 
 pub(crate) mod detection;
+mod images;
 mod instances;
 mod kind_of_image;
 pub(crate) mod label_boxes;
@@ -13,6 +14,7 @@ use crate::certainty::evidence::landmark_evidence;
 use crate::certainty::learned::Certainty;
 use crate::certainty::presence::Presence;
 use crate::detect::detection::{Detection, Detections, LandmarkDetection, Trace};
+use crate::detect::images::{Images, Prepared};
 use crate::detect::kind_of_image::KindOfImage;
 use crate::detect::search_order::search_together;
 use crate::explain::Explanation;
@@ -24,11 +26,10 @@ use crate::network::fusion::Measured;
 use crate::network::search_region::Region;
 use crate::side_by_side;
 use crate::working::channels::check_channels;
-use crate::working::spec::WorkingSpec;
-use crate::working::spec::{check_slices, check_window};
+use crate::working::spec::check_slices;
 use pbt_tree::{Backend, ImageLayout, LabelBackend, Score};
 use pbt_volume::{
-    Geometry, LARGEST_EDGE_MM, PointLps, Pose, Pyramid, RealVolume, SMALLEST_EDGE_MM, Status,
+    LARGEST_EDGE_MM, PointLps, Pose, Pyramid, RealVolume, SMALLEST_EDGE_MM, Status,
     trimmed_channels,
 };
 use std::time::Instant;
@@ -139,7 +140,7 @@ impl Model {
         let prepared_for = |structure| images.for_structure(backend, structure, clock);
         let on: Vec<usize> = structures.iter().map(prepared_for).collect::<Result<_, _>>()?;
         let prepared = &images.prepared;
-        let largest = prepared.iter().map(Prepared::searched_voxels).max().unwrap_or(0);
+        let largest = prepared.iter().map(Prepared::finest_voxels).max().unwrap_or(0);
         let at_a_time = searches_at_a_time(largest, rayon::current_num_threads());
         let network_here = network.as_ref();
         let image_of = |s: usize| &prepared[on[s]];
@@ -272,93 +273,6 @@ fn is_pose(pose: &Pose) -> bool {
 /// and Raftery 1995, section 3.2). With 10 training spines and no centre prior, a threshold of 16
 /// accepted one wrong level among 24 held-out spines; 20 accepts none, with 10 spines or all.
 pub(crate) const STRONG: f64 = 2.995_732_273_553_991;
-
-/// An image in every preparation that a structure needs, each made once.
-struct Images<'a, B: Backend> {
-    channels: &'a [RealVolume],
-    /// By working grid.
-    pyramids: Vec<(&'a WorkingSpec, Pyramid)>,
-    prepared: Vec<Prepared<'a, B>>,
-}
-
-impl<'a, B: Backend> Images<'a, B> {
-    fn new(channels: &'a [RealVolume]) -> Self {
-        Self { channels, pyramids: Vec::new(), prepared: Vec::new() }
-    }
-
-    /// Index of what is prepared for a structure.
-    fn for_structure(
-        &mut self,
-        backend: &B,
-        structure: &'a StructureModel,
-        clock: &mut Clock,
-    ) -> Result<usize, DetectError> {
-        if let Some(n) = self.prepared.iter().position(|p| p.serves(structure)) {
-            return Ok(n);
-        }
-        let pyramid = self.pyramid(&structure.working)?;
-        let middle = self.channels[0].geometry().center();
-        self.prepared.push(Prepared::new(backend, structure, (&pyramid, middle), clock)?);
-        Ok(self.prepared.len() - 1)
-    }
-
-    /// The working pyramid, one for all structures with the same grid.
-    fn pyramid(&mut self, working: &'a WorkingSpec) -> Result<Pyramid, DetectError> {
-        let same = self.pyramids.iter_mut().find(|(other, _)| other.is_same_grid(working));
-        if let Some((_, pyramid)) = same {
-            *pyramid = pyramid.with_levels(working.levels);
-            return Ok(pyramid.clone());
-        }
-        let pyramid = working.pyramid(self.channels)?;
-        self.pyramids.push((working, pyramid.clone()));
-        Ok(pyramid)
-    }
-}
-
-/// An image made ready for structures with the same working grid and tables.
-struct Prepared<'a, B: Backend> {
-    working: &'a WorkingSpec,
-    layout: ImageLayout,
-    /// Grids of the levels, finest first.
-    levels: Vec<Geometry>,
-    /// Middle of the image.
-    middle: PointLps,
-    image: B::Image,
-}
-
-impl<'a, B: Backend> Prepared<'a, B> {
-    fn new(
-        backend: &B,
-        structure: &'a StructureModel,
-        (pyramid, middle): (&Pyramid, PointLps),
-        clock: &mut Clock,
-    ) -> Result<Self, DetectError> {
-        let levels: Vec<Geometry> =
-            (0..pyramid.levels()).map(|level| pyramid.geometry(level).clone()).collect();
-        let spec = &structure.position.spec;
-        let window = (spec.radius, structure.prior.flat);
-        check_window(levels[spec.level].shape(), window, levels[spec.level].spacing_mm()[0])?;
-        clock.stop("prepare");
-        let layout = structure.layout();
-        let image = backend.upload(&pyramid.volumes()[..layout.channels.len()], &layout)?;
-        clock.stop("upload");
-        Ok(Self { working: &structure.working, layout, levels, middle, image })
-    }
-
-    /// Grid of the level on which positions are searched.
-    fn level(&self, structure: &StructureModel) -> &Geometry {
-        &self.levels[structure.position.spec.level]
-    }
-
-    /// Voxels of the level on which positions are searched, of the structure that has the most.
-    fn searched_voxels(&self) -> usize {
-        self.levels[0].len()
-    }
-
-    fn serves(&self, structure: &StructureModel) -> bool {
-        *self.working == structure.working && self.layout == structure.layout()
-    }
-}
 
 /// The converged poses as the network sees them.
 fn found(searches: &[(usize, Trace)]) -> Vec<Hypotheses> {

@@ -1,11 +1,10 @@
 //! A device that fails ends training and detection with its error, wherever it fails.
 
+mod support;
+
 use nalgebra::UnitQuaternion;
 use pbt_cpu::{Cpu, CpuChannels, CpuImage};
-use pbt_detect::{
-    CaseList, DetectError, ListedCase, Model, Observer, RegionName, TrainConfig, TrainingData,
-    train,
-};
+use pbt_detect::{CaseList, DetectError, Model, RegionName, TrainConfig, TrainingData, train};
 use pbt_features::BoxMeanFeature;
 use pbt_tree::{
     Backend, BinTree, BinnedMatrix, Block, BoostParams, Booster, ChannelBank, Classifier, Device,
@@ -13,8 +12,9 @@ use pbt_tree::{
     LabelBackend, LabelBooster, LabelForest, LabelMatrix, Layered, Patch, PoseSite, Score,
     TreeTask, Weak,
 };
-use pbt_volume::{Geometry, Level, PointLps, Pose, RealVolume, Volume};
+use pbt_volume::{Level, PointLps, Pose, RealVolume, Volume};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use support::{SMALL, Silent, listed};
 
 /// The CPU until so many calls are made, and then a device that is lost.
 struct Failing {
@@ -181,20 +181,9 @@ const SIZE_MM: [f64; 3] = [10.0, 8.0, 6.0];
 
 impl Rows {
     fn new() -> Self {
-        let case = |n| ListedCase {
-            id: format!("case {n}"),
-            image_sha256: String::new(),
-            geometry: Geometry::isotropic([24, 24, 48], 1.0).expect("a grid"),
-        };
-        let cases = (0..6).map(case).collect();
         let label = |(name, value): (&str, u16)| RegionName { name: name.to_owned(), value };
         Self {
-            list: CaseList {
-                name: "rows".to_owned(),
-                modality: "CT".to_owned(),
-                channels: Vec::new(),
-                cases,
-            },
+            list: listed("rows", 6, [24, 24, 48]),
             labels: [("a", 7), ("b", 300), ("c", 2)].map(label).to_vec(),
         }
     }
@@ -266,37 +255,8 @@ impl TrainingData for Rows {
     }
 }
 
-struct Silent;
-
-impl Observer for Silent {
-    fn stage(&self, _: &str, _: &str, _: f64) {}
-
-    fn interrupted(&self) -> bool {
-        false
-    }
-
-    fn checkpoint(&self, _: &[u8]) -> Result<(), DetectError> {
-        Ok(())
-    }
-}
-
-const SMALL: &str = "\
-[position]
-copies = 2
-negatives = 40
-keep = 4
-haar = { features = 100, radius = 6 }
-[classifier.pbt]
-depth = 1
-rounds_by_level = [5]
-[orientation]
-rotations = 10
-points_across = 3.0
-keep = 20
-modes = 2
-[refinement]
-points_across = 3.0
-perturbations = 10
+/// Settings of landmarks and masks beside the small ones.
+const MORE: &str = "\
 [landmarks]
 perturbations = 4
 regressors = [
@@ -310,7 +270,7 @@ second = { trees = 10, depth = 3, features_per_tree = 0.5 }
 ";
 
 fn trained(device: &Failing) -> Result<Model, DetectError> {
-    let config = TrainConfig::from_toml(SMALL)?;
+    let config = TrainConfig::from_toml(&format!("{SMALL}{MORE}"))?;
     Ok(train(device, &Rows::new(), &config, 1, None, &Silent)?.model)
 }
 

@@ -1,13 +1,16 @@
 //! A structure that may occur several times, trained beside one that occurs once: both are what they are by
 //! themselves, however often the training was interrupted.
 
+mod support;
+
 use nalgebra::UnitQuaternion;
 use pbt_cpu::Cpu;
 use pbt_detect::{
-    CaseList, DetectError, Detection, ListedCase, Model, Observer, TrainConfig, TrainingData, train,
+    CaseList, DetectError, Detection, Model, Observer, TrainConfig, TrainingData, train,
 };
-use pbt_volume::{Geometry, PointLps, Pose, RealVolume, Volume};
+use pbt_volume::{PointLps, Pose, RealVolume};
 use std::sync::Mutex;
+use support::{SMALL, drawn, listed};
 
 const CASES: usize = 7;
 
@@ -28,17 +31,7 @@ impl Scene {
     fn of(names: &[&'static str]) -> Self {
         let tells = |case: &usize| names != ["cell"] || *case != WITHOUT_CELLS;
         let numbers: Vec<usize> = (0..CASES).filter(tells).collect();
-        let case = |n: &usize| ListedCase {
-            id: format!("case {n}"),
-            image_sha256: String::new(),
-            geometry: Geometry::isotropic([30, 30, 40], 1.0).expect("a grid"),
-        };
-        let list = CaseList {
-            name: "scenes".to_owned(),
-            modality: "CT".to_owned(),
-            channels: Vec::new(),
-            cases: numbers.iter().map(case).collect(),
-        };
+        let list = listed("scenes", numbers.len(), [30, 30, 40]);
         Self { list, names: names.to_vec(), cases: numbers }
     }
 
@@ -68,20 +61,9 @@ impl TrainingData for Scene {
     }
 
     fn image(&self, case: usize) -> Result<RealVolume, DetectError> {
-        let geometry = self.list.geometry(case).clone();
-        let case = self.cases[case];
+        let (grid, case) = (self.list.geometry(case), self.cases[case]);
         let cells = Self::cells(case).map(|pose| (pose, 150.0));
-        let drawn = [cells.to_vec(), vec![(Self::slab(case), 90.0)]].concat();
-        Ok(Volume::from_fn(geometry, |i, j, k| {
-            let at = nalgebra::Vector3::new(i as f64, j as f64, k as f64);
-            let holds = |pose: &Pose| {
-                let inside = pose.orientation.inverse() * (at - pose.center.0.coords);
-                (0..3).all(|a| inside[a].abs() <= pose.size_mm[a] / 2.0)
-            };
-            let noise = ((i * 7 + j * 13 + k * 29 + case * 31) % 17) as f32;
-            noise + drawn.iter().find(|(pose, _)| holds(pose)).map_or(0.0, |(_, bright)| *bright)
-        })
-        .into())
+        Ok(drawn(grid, case, &[cells.to_vec(), vec![(Self::slab(case), 90.0)]].concat()))
     }
 
     fn structures(&self) -> Vec<(String, Vec<(usize, Pose)>)> {
@@ -122,29 +104,9 @@ impl Observer for Keeping {
     }
 }
 
-const SMALL: &str = "\
-[position]
-copies = 2
-negatives = 40
-keep = 4
-haar = { features = 100, radius = 6 }
-[classifier.pbt]
-depth = 1
-rounds_by_level = [5]
-[orientation]
-rotations = 10
-points_across = 3.0
-keep = 20
-modes = 2
-[refinement]
-points_across = 3.0
-perturbations = 10
-[augmentation]
-copies = 0
-";
-
 fn trained(data: &Scene, resume: Option<&[u8]>) -> (Model, Vec<Vec<u8>>) {
-    let config = TrainConfig::from_toml(SMALL).expect("settings");
+    let config =
+        TrainConfig::from_toml(&format!("{SMALL}[augmentation]\ncopies = 0\n")).expect("settings");
     let keeping = Keeping::default();
     let trained = train(&Cpu, data, &config, 1, resume, &keeping).expect("a model");
     (trained.model, keeping.0.into_inner().expect("no thread panics"))

@@ -1,17 +1,18 @@
 //! In a large image one structure is found first, and the others are searched for about it.
 
+mod support;
+
 use nalgebra::UnitQuaternion;
 use pbt_cpu::Cpu;
-use pbt_detect::{
-    CaseList, DetectError, Detection, ListedCase, Model, Observer, TrainConfig, TrainingData, train,
-};
-use pbt_volume::{Geometry, PointLps, Pose, RealVolume, Volume};
+use pbt_detect::{CaseList, DetectError, Detection, Model, TrainConfig, TrainingData, train};
+use pbt_volume::{Geometry, PointLps, Pose, RealVolume};
+use support::{Silent, drawn, listed};
 
 const CASES: usize = 7;
 const SIDE: usize = 72;
 
 /// Where the structures lie about the first, their sizes, mm, and how bright they are.
-const STRUCTURES: [(&str, [f64; 3], [f64; 3], f64); 3] = [
+const STRUCTURES: [(&str, [f64; 3], [f64; 3], f32); 3] = [
     ("slab", [0.0, 0.0, 0.0], [16.0, 13.0, 9.0], 90.0),
     ("rod", [17.0, 4.0, 6.0], [9.0, 9.0, 22.0], 120.0),
     ("cube", [-4.0, 17.0, -8.0], [12.0, 12.0, 13.0], 150.0),
@@ -22,17 +23,7 @@ struct Groups(CaseList);
 
 impl Groups {
     fn new() -> Self {
-        let case = |n| ListedCase {
-            id: format!("case {n}"),
-            image_sha256: String::new(),
-            geometry: Geometry::isotropic([SIDE; 3], 1.0).expect("a grid"),
-        };
-        Self(CaseList {
-            name: "groups".to_owned(),
-            modality: "CT".to_owned(),
-            channels: Vec::new(),
-            cases: (0..CASES).map(case).collect(),
-        })
+        Self(listed("groups", CASES, [SIDE; 3]))
     }
 
     fn pose(case: usize, structure: usize) -> Pose {
@@ -49,19 +40,9 @@ impl Groups {
 
     /// The image of a case with these structures alone.
     fn drawn(case: usize, shown: &[usize]) -> RealVolume {
-        let boxes: Vec<(Pose, f64)> =
+        let boxes: Vec<(Pose, f32)> =
             shown.iter().map(|&s| (Self::pose(case, s), STRUCTURES[s].3)).collect();
-        let grid = Geometry::isotropic([SIDE; 3], 1.0).expect("a grid");
-        Volume::from_fn(grid, |i, j, k| {
-            let at = nalgebra::Vector3::new(i as f64, j as f64, k as f64);
-            let holds = |pose: &Pose| {
-                let inside = pose.orientation.inverse() * (at - pose.center.0.coords);
-                (0..3).all(|a| inside[a].abs() <= pose.size_mm[a] / 2.0)
-            };
-            let noise = ((i * 7 + j * 13 + k * 29 + case * 31) % 17) as f32;
-            noise + boxes.iter().find(|(pose, _)| holds(pose)).map_or(0.0, |b| b.1 as f32)
-        })
-        .into()
+        drawn(&Geometry::isotropic([SIDE; 3], 1.0).expect("a grid"), case, &boxes)
     }
 }
 
@@ -82,21 +63,7 @@ impl TrainingData for Groups {
     }
 }
 
-struct Silent;
-
-impl Observer for Silent {
-    fn stage(&self, _: &str, _: &str, _: f64) {}
-
-    fn interrupted(&self) -> bool {
-        false
-    }
-
-    fn checkpoint(&self, _: &[u8]) -> Result<(), DetectError> {
-        Ok(())
-    }
-}
-
-const SMALL: &str = "\
+const SETTINGS: &str = "\
 [position]
 copies = 2
 negatives = 100
@@ -132,7 +99,7 @@ fn off_mm(found: &Detection, structure: usize) -> f64 {
 
 #[test]
 fn the_others_are_found_about_the_first_and_without_it() {
-    let config = TrainConfig::from_toml(SMALL).expect("settings");
+    let config = TrainConfig::from_toml(SETTINGS).expect("settings");
     let model = train(&Cpu, &Groups::new(), &config, 1, None, &Silent).expect("a model").model;
     let anchors = &model.network.as_ref().expect("a network").anchors;
     assert_eq!(anchors.len(), 2);

@@ -1,10 +1,11 @@
 //! Every instance of a structure that may occur several times in an image.
 
-use super::{Asked, Clock, Images, Prepared, Results, is_pose};
+use super::{Asked, Clock, Results, is_pose};
 use crate::DetectError;
 use crate::certainty::evidence::Known;
 use crate::certainty::learned::Certainty;
 use crate::detect::detection::{Detection, Trace};
+use crate::detect::images::{Images, Prepared};
 use crate::detect::kind_of_image::KindOfImage;
 use crate::model::{Model, StructureModel};
 use crate::network::row::Row;

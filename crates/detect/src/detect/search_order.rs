@@ -1,8 +1,9 @@
 //! In which order structures are searched for, and where: first one that says where the others lie.
 
-use super::{Clock, Prepared};
+use super::Clock;
 use crate::DetectError;
 use crate::detect::detection::Trace;
+use crate::detect::images::Prepared;
 use crate::model::StructureModel;
 use crate::network::graph::Network;
 use crate::network::search_region::{Anchor, Region};

@@ -87,9 +87,9 @@ impl Anchor {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Region {
     /// The first voxel along each axis,
-    low: [i32; 3],
+    pub(crate) low: [i32; 3],
     /// and the one after the last.
-    high: [i32; 3],
+    pub(crate) high: [i32; 3],
 }
 
 impl Region {

@@ -58,8 +58,8 @@ pub(crate) fn best_of<B: Backend>(
 
 /// Every `step`-th voxel on each axis from `first` on, i fastest.
 pub(crate) fn lattice(shape: [usize; 3], step: usize, first: [usize; 3]) -> Vec<[i32; 3]> {
-    let axis = |a: usize| (first[a]..shape[a]).step_by(step).map(|v| v as i32);
-    axis(2).flat_map(|k| axis(1).flat_map(move |j| axis(0).map(move |i| [i, j, k]))).collect()
+    let [low, high] = [first, shape].map(|corner| corner.map(|v| v as i32));
+    Region { low, high }.voxels(step)
 }
 
 /// The voxels within a lattice step of the points, each once, i fastest.

@@ -1,5 +1,6 @@
 //! Detection in one image.
 
+mod clock;
 pub(crate) mod detection;
 mod images;
 mod instances;
@@ -13,6 +14,7 @@ use crate::certainty::evidence::Known;
 use crate::certainty::evidence::landmark_evidence;
 use crate::certainty::learned::Certainty;
 use crate::certainty::presence::Presence;
+use crate::detect::clock::Clock;
 use crate::detect::detection::{Detection, Detections, LandmarkDetection, Trace};
 use crate::detect::images::{Images, Prepared};
 use crate::detect::kind_of_image::KindOfImage;
@@ -32,7 +34,6 @@ use pbt_volume::{
     LARGEST_EDGE_MM, PointLps, Pose, Pyramid, RealVolume, SMALLEST_EDGE_MM, Status,
     trimmed_channels,
 };
-use std::time::Instant;
 
 /// What is wanted beside the boxes and landmarks.
 #[derive(Debug, Clone, Copy, Default)]
@@ -504,42 +505,4 @@ const LARGE_VOXELS: usize = 1 << 24;
 /// Structures that are searched for at a time: each leaves threads, or a device, idle for some of its time.
 pub(crate) fn searches_at_a_time(voxels: usize, threads: usize) -> usize {
     if voxels > LARGE_VOXELS { 1 } else { threads }
-}
-
-struct Clock {
-    last: Instant,
-    stages: Vec<(String, f64)>,
-}
-
-impl Default for Clock {
-    fn default() -> Self {
-        Self { last: Instant::now(), stages: Vec::new() }
-    }
-}
-
-impl Clock {
-    /// Adds the time since the last stop to a stage.
-    fn stop(&mut self, stage: &str) {
-        let now = Instant::now();
-        let ms = (now - self.last).as_secs_f64() * 1e3;
-        self.last = now;
-        self.add(stage, ms);
-    }
-
-    fn add(&mut self, stage: &str, ms: f64) {
-        match self.stages.iter_mut().find(|(name, _)| name == stage) {
-            Some((_, sum)) => *sum += ms,
-            None => self.stages.push((stage.to_owned(), ms)),
-        }
-    }
-
-    /// Divides the time since the last stop among the stages of what was done side by side.
-    fn share(&mut self, clocks: &[Clock]) {
-        let all = || clocks.iter().flat_map(|clock| &clock.stages);
-        let sum: f64 = all().map(|(_, ms)| ms).sum();
-        let now = Instant::now();
-        let share = (now - self.last).as_secs_f64() * 1e3 / sum.max(f64::MIN_POSITIVE);
-        self.last = now;
-        all().for_each(|(stage, ms)| self.add(stage, ms * share));
-    }
 }

@@ -1,7 +1,7 @@
 //! An image as the stages of structures need it: on their working grids, on the device.
 
-use super::Clock;
 use crate::DetectError;
+use crate::detect::clock::Clock;
 use crate::model::StructureModel;
 use crate::working::spec::{WorkingSpec, check_window};
 use pbt_tree::{Backend, ImageLayout};

@@ -1,9 +1,10 @@
 //! Every instance of a structure that may occur several times in an image.
 
-use super::{Asked, Clock, Results, is_pose};
+use super::{Asked, Results, is_pose};
 use crate::DetectError;
 use crate::certainty::evidence::Known;
 use crate::certainty::learned::Certainty;
+use crate::detect::clock::Clock;
 use crate::detect::detection::{Detection, Trace};
 use crate::detect::images::{Images, Prepared};
 use crate::detect::kind_of_image::KindOfImage;

@@ -1,7 +1,7 @@
 //! In which order structures are searched for, and where: first one that says where the others lie.
 
-use super::Clock;
 use crate::DetectError;
+use crate::detect::clock::Clock;
 use crate::detect::detection::Trace;
 use crate::detect::images::Prepared;
 use crate::model::StructureModel;

@@ -46,7 +46,7 @@ impl Model {
     /// Finds every structure of the model in an image, given by its channels: one volume, or as many
     /// as [`Model::channels`] names, in that order. Channels on other grids than the first are
     /// resampled; where they end, what they hold at their border goes on, or zeros
-    /// ([`WorkingSpec::padding`]).
+    /// ([`WorkingSpec::padding`](crate::WorkingSpec::padding)).
     ///
     /// # Errors
     /// [`DetectError::Image`] when the image has other channels than the model, cannot be brought to

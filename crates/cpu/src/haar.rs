@@ -86,36 +86,22 @@ fn responses_of(
     });
 }
 
+/// Voxels that go through a tree together, about: a node's features then pass over memory that stays in
+/// the fastest cache, and so does what it keeps of them.
+const BLOCK: usize = 1024;
+
 fn score(image: &CpuImage, features: &[HaarFeature], classifier: &Classifier) -> Vec<Score> {
     let tables = image.tables();
     let integral = tables.integral();
-    let table = integral.table();
-    let bound: Vec<BoundHaar> = features.iter().map(|f| f.bind(integral.strides())).collect();
+    let scorer = Scorer::new(integral, features, classifier);
     let [nx, ny, nz] = integral.shape();
     let mut scores = vec![Score(0); nx * ny * nz];
-    // Whole rows, about a thousand voxels together: a node's features then pass over memory that
-    // stays in the fastest cache.
-    let rows = 1024usize.div_ceil(nx);
-    let arch = pulp::Arch::new();
+    let rows = BLOCK.div_ceil(nx);
     scores.par_chunks_mut(rows * nx).enumerate().for_each(|(block, out)| {
         let first_of = |row: usize| integral.offset([0, (row % ny) as i32, (row / ny) as i32]);
-        let firsts: Vec<usize> =
-            (block * rows..block * rows + out.len() / nx).map(first_of).collect();
-        let count = out.len();
-        let mut respond = |id: u32, places: &[u32], responses: &mut [i32]| {
-            let feature = &bound[id as usize];
-            if places.len() == count {
-                for (&first, responses) in firsts.iter().zip(responses.chunks_exact_mut(nx)) {
-                    arch.dispatch(Row { taps: feature.taps(), table, first, responses });
-                }
-            } else {
-                for (&place, response) in places.iter().zip(responses) {
-                    let place = place as usize;
-                    *response = feature.response(table, firsts[place / nx] + place % nx);
-                }
-            }
-        };
-        classifier.score_block(&mut respond, out);
+        let firsts = (block * rows..block * rows + out.len() / nx).map(first_of);
+        let bases: Vec<usize> = firsts.flat_map(|first| first..first + nx).collect();
+        scorer.score(&bases, out);
     });
     scores
 }
@@ -126,24 +112,99 @@ fn score_at(
     classifier: &Classifier,
     voxels: &[[i32; 3]],
 ) -> Vec<Score> {
-    /// Voxels that go through the tree together: what a node keeps of them stays in the cache.
-    const BLOCK: usize = 1024;
     let tables = image.tables();
     let integral = tables.integral();
-    let table = integral.table();
-    let bound: Vec<BoundHaar> = features.iter().map(|f| f.bind(integral.strides())).collect();
+    let scorer = Scorer::new(integral, features, classifier);
     let mut scores = vec![Score(0); voxels.len()];
     scores.par_chunks_mut(BLOCK).zip(voxels.par_chunks(BLOCK)).for_each(|(out, voxels)| {
         let bases: Vec<usize> = voxels.iter().map(|&voxel| integral.offset(voxel)).collect();
-        let mut respond = |id: u32, places: &[u32], responses: &mut [i32]| {
-            let feature = &bound[id as usize];
-            for (&place, response) in places.iter().zip(responses) {
-                *response = feature.response(table, bases[place as usize]);
-            }
-        };
-        classifier.score_block(&mut respond, out);
+        scorer.score(&bases, out);
     });
     scores
+}
+
+/// A classifier made ready for an integral volume.
+struct Scorer<'a> {
+    table: &'a [u32],
+    features: Vec<BoundHaar>,
+    classifier: &'a Classifier,
+    arch: pulp::Arch,
+}
+
+impl<'a> Scorer<'a> {
+    fn new(
+        integral: &'a IntegralVolume,
+        features: &[HaarFeature],
+        classifier: &'a Classifier,
+    ) -> Self {
+        let features = features.iter().map(|f| f.bind(integral.strides())).collect();
+        Self { table: integral.table(), features, classifier, arch: pulp::Arch::new() }
+    }
+
+    /// Writes the scores of the voxels of a block, which stand at `bases` in the table.
+    fn score(&self, bases: &[usize], out: &mut [Score]) {
+        let of_all = runs(bases.len(), |n| bases[n]);
+        let mut span = Vec::new();
+        let mut respond = |id: u32, places: &[u32], responses: &mut [i32]| {
+            let feature = &self.features[id as usize];
+            let base = |n: usize| bases[places[n] as usize];
+            if places.len() == bases.len() {
+                self.respond(feature, &of_all, base, responses, &mut span);
+            } else {
+                self.respond(feature, &runs(places.len(), base), base, responses, &mut span);
+            }
+        };
+        self.classifier.score_block(&mut respond, out);
+    }
+
+    /// Writes the responses of a feature at voxels that stand at `base` of their number.
+    fn respond(
+        &self,
+        feature: &BoundHaar,
+        runs: &[Range<usize>],
+        base: impl Fn(usize) -> usize,
+        responses: &mut [i32],
+        span: &mut Vec<i32>,
+    ) {
+        let (taps, table) = (feature.taps(), self.table);
+        for run in runs {
+            let (first, last) = (base(run.start), base(run.end - 1));
+            let responses = &mut responses[run.clone()];
+            if run.len() < FEW {
+                for (n, response) in run.clone().zip(responses) {
+                    *response = feature.response(table, base(n));
+                }
+            } else if last - first + 1 == run.len() {
+                self.arch.dispatch(Row { taps, table, first, responses });
+            } else {
+                span.resize(last - first + 1, 0);
+                self.arch.dispatch(Row { taps, table, first, responses: span });
+                for (n, response) in run.clone().zip(responses) {
+                    *response = span[base(n) - first];
+                }
+            }
+        }
+    }
+}
+
+/// Voxels at most so far from each other along a row are one run.
+const GAP: usize = 3;
+
+/// Shorter runs gain nothing from being one.
+const FEW: usize = 6;
+
+/// Voxels, by their numbers, that follow each other along a row, with small gaps.
+fn runs(count: usize, base: impl Fn(usize) -> usize) -> Vec<Range<usize>> {
+    let mut runs = Vec::new();
+    let mut start = 0;
+    for n in 1..=count {
+        let goes_on = n < count && (1..=GAP).contains(&base(n).wrapping_sub(base(n - 1)));
+        if !goes_on {
+            runs.push(start..n);
+            start = n;
+        }
+    }
+    runs
 }
 
 /// The responses of a feature along a row: neighbouring voxels read neighbouring corners, so whole

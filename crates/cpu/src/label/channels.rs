@@ -1,7 +1,7 @@
 //! The channels of a part of an image as integral volumes.
 
 use crate::label::filters::{Part, channel};
-use pbt_features::{BoxMeanFeature, Filter, MeanBox};
+use pbt_features::{BoxMeanFeature, Filter, MISSING, MeanBox};
 use pbt_tree::{Block, ChannelBank, ChannelPart, Layered, VoxelRange, shape_of};
 use pbt_volume::{Geometry, IntegralVolume, Padding, Volume};
 use rayon::prelude::*;
@@ -54,8 +54,9 @@ impl CpuChannels {
         let first = self.bind_box(&feature.first);
         let second = feature.second.as_ref().map(|second| self.bind_box(second));
         let [low, high] = self.part.range(feature);
+        let voxels = |b: &MeanBox| b.voxels() as u32;
         BoundFeature {
-            counts: [feature.first.voxels(), feature.second.map_or(1, |second| second.voxels())],
+            counts: [voxels(&feature.first), feature.second.as_ref().map_or(1, voxels)],
             first,
             second,
             low,
@@ -91,12 +92,24 @@ pub(super) struct BoundBox<'a> {
 impl BoundBox<'_> {
     /// The sum of the box about the voxel that stands at `base`.
     #[inline]
-    fn sum(&self, base: usize) -> i64 {
-        let at = |n: usize| self.table[base.wrapping_add_signed(self.corners[n])];
-        let row = |n: usize| at(n + 1).wrapping_sub(at(n));
-        let sum = row(6).wrapping_sub(row(4)).wrapping_sub(row(2).wrapping_sub(row(0)));
-        i64::from(sum)
+    fn sum(&self, base: usize) -> u32 {
+        sum(|n| self.table[base.wrapping_add_signed(self.corners[n])])
     }
+
+    /// The sums about so many voxels that follow each other along i, the first of which stands at `base`.
+    #[inline]
+    fn sums(&self, base: usize, count: usize) -> impl Iterator<Item = u32> {
+        let corners =
+            self.corners.map(|corner| &self.table[base.wrapping_add_signed(corner)..][..count]);
+        (0..count).map(move |voxel| sum(|n| corners[n][voxel]))
+    }
+}
+
+/// The sum of a box by its corners in an integral volume.
+#[inline]
+fn sum(at: impl Fn(usize) -> u32) -> u32 {
+    let row = |n: usize| at(n + 1).wrapping_sub(at(n));
+    row(6).wrapping_sub(row(4)).wrapping_sub(row(2).wrapping_sub(row(0)))
 }
 
 /// A feature made ready for the channels of a part.
@@ -104,7 +117,7 @@ pub(super) struct BoundFeature<'a> {
     first: BoundBox<'a>,
     second: Option<BoundBox<'a>>,
     /// Voxels of the boxes.
-    counts: [i64; 2],
+    counts: [u32; 2],
     /// Both boxes lie inside for voxels from `low` up to but not including `high`.
     low: [i64; 3],
     high: [i64; 3],
@@ -116,13 +129,43 @@ impl BoundFeature<'_> {
     pub(super) fn response(&self, voxel: [usize; 3], base: usize) -> i64 {
         let inside = |a: usize| (self.low[a]..self.high[a]).contains(&(voxel[a] as i64));
         if !(inside(0) && inside(1) && inside(2)) {
-            return pbt_features::MISSING;
+            return MISSING;
         }
         match &self.second {
-            Some(second) => {
-                self.first.sum(base) * self.counts[1] - second.sum(base) * self.counts[0]
-            }
-            None => self.first.sum(base),
+            Some(second) => self.difference(self.first.sum(base), second.sum(base)),
+            None => i64::from(self.first.sum(base)),
         }
+    }
+
+    /// Writes the responses at voxels that follow each other along i, the first of which stands at `base`.
+    pub(super) fn responses(&self, voxel: [usize; 3], base: usize, out: &mut [i64]) {
+        let inside = |a: usize| (self.low[a]..self.high[a]).contains(&(voxel[a] as i64));
+        if !(inside(1) && inside(2)) {
+            out.fill(MISSING);
+            return;
+        }
+        let end = |at: i64| (at - voxel[0] as i64).clamp(0, out.len() as i64) as usize;
+        let (from, to) = (end(self.low[0]), end(self.high[0]));
+        out[..from].fill(MISSING);
+        out[to.max(from)..].fill(MISSING);
+        if from >= to {
+            return;
+        }
+        let (base, count) = (base + from, to - from);
+        let out = out[from..to].iter_mut().zip(self.first.sums(base, count));
+        match &self.second {
+            Some(second) => {
+                let sums = out.zip(second.sums(base, count));
+                sums.for_each(|((out, first), second)| *out = self.difference(first, second));
+            }
+            None => out.for_each(|(out, first)| *out = i64::from(first)),
+        }
+    }
+
+    /// What two boxes of these sums respond.
+    #[inline]
+    fn difference(&self, first: u32, second: u32) -> i64 {
+        let times = |sum: u32, count: u32| (u64::from(sum) * u64::from(count)) as i64;
+        times(first, self.counts[1]) - times(second, self.counts[0])
     }
 }

@@ -1,6 +1,7 @@
 //! Forests that label voxels, on the CPU.
 
 mod channels;
+mod evaluation;
 mod filters;
 mod voxels;
 
@@ -54,7 +55,7 @@ impl LabelBackend for Cpu {
         channels: &CpuChannels,
         forest: &LabelForest,
     ) -> Result<Vec<u32>, DeviceError> {
-        Ok(voxels::distributions(channels, forest))
+        Ok(evaluation::distributions(channels, forest))
     }
 
     fn distributions_at(
@@ -63,7 +64,7 @@ impl LabelBackend for Cpu {
         forest: &LabelForest,
         voxels: &[[usize; 3]],
     ) -> Result<Vec<u32>, DeviceError> {
-        Ok(voxels::distributions_at(channels, forest, voxels))
+        Ok(evaluation::distributions_at(channels, forest, voxels))
     }
 }
 

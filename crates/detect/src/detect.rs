@@ -6,7 +6,7 @@ mod images;
 mod instances;
 mod kind_of_image;
 pub(crate) mod label_boxes;
-mod search_order;
+pub(crate) mod search_order;
 mod settle_level;
 
 use crate::DetectError;

@@ -8,6 +8,7 @@ mod mirror_trial;
 pub(crate) mod observer;
 mod provenance;
 mod refusals;
+mod search_order;
 mod structure;
 
 use self::held_out_detections::held_out_detections;
@@ -173,6 +174,7 @@ fn train_group<B: Backend + LabelBackend + LabelBooster, D: TrainingData>(
     };
     let mut held_out = held_out_detections(backend, (data, &pyramids), &trained.model, observer)?;
     trained.model = trained.model.with_aids(held_out.aids, backend, (data, &pyramids))?;
+    search_order::settle(&mut trained.model, data, &held_out.alone);
     let masks = masks::training::train(
         backend,
         data,

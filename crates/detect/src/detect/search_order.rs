@@ -13,13 +13,16 @@ use pbt_tree::Backend;
 use pbt_volume::Pose;
 
 /// From this probability on a structure is found for sure, and the others are searched for about it.
-const SURE: f64 = 0.9;
+pub(crate) const SURE: f64 = 0.9;
 
 /// What is found in a region counts from this probability on; else the whole image is searched.
 const LIKELY: f64 = 0.5;
 
 /// Regions are worth while where they are smaller than this share of the image.
-const SMALLER: f64 = 0.5;
+pub(crate) const SMALLER: f64 = 0.5;
+
+/// Structures that are searched for before the others, at most: the second where the first is not sure.
+pub(crate) const ANCHORS: usize = 2;
 
 /// Searches for every structure by itself, in the image that `on` gives it; so many at a time.
 pub(super) fn search_together<'a, B: Backend + 'a>(
@@ -35,7 +38,7 @@ pub(super) fn search_together<'a, B: Backend + 'a>(
     let is_large =
         |anchor: &&Anchor| on(anchor.structure).level(&structures[anchor.structure]).len() > ALL;
     let mut found: Option<(&Anchor, Pose)> = None;
-    for anchor in anchors.iter().filter(is_large) {
+    for anchor in anchors.iter().take(ANCHORS).filter(is_large) {
         let structure = &structures[anchor.structure];
         let trace = structure.search(backend, on(anchor.structure), None, clock)?;
         let (pose, probability) = best(structure, &trace);
@@ -72,9 +75,9 @@ pub(super) fn search_together<'a, B: Backend + 'a>(
     Ok(traces.into_iter().flatten().collect())
 }
 
-/// The best pose, and how probable it is by the structure's own detector.
-fn best(structure: &StructureModel, trace: &Trace) -> (Pose, f64) {
+/// The best pose of the structure's own search, and how probable it is by its own detector.
+pub(crate) fn best(structure: &StructureModel, trace: &Trace) -> (Pose, f64) {
     let order = |&a: &usize, &b: &usize| trace.scores[a].cmp(&trace.scores[b]).then(b.cmp(&a));
-    let best = (0..trace.scores.len()).max_by(order).unwrap_or(0);
+    let best = (0..trace.own_modes).max_by(order).unwrap_or(0);
     (trace.converged[best], structure.verification.probability(trace.scores[best]))
 }

@@ -24,11 +24,8 @@ const DEVIATIONS: f64 = 4.0;
 /// of a training may be alike.
 const MARGIN: f64 = 0.5;
 
-/// Structures that are searched for before the others, at most: the second where the first is not sure.
-const ANCHORS: usize = 2;
-
-/// What to search for first, the structure that says most about the others first, by the poses of each
-/// structure by case and the entropy of where others lie in its frame.
+/// What may be searched for first, the structure that says most about the others first, by the poses of
+/// each structure by case and the entropy of where others lie in its frame.
 pub(crate) fn anchors(
     poses: &[Vec<Option<Pose>>],
     priors: &[&Prior],
@@ -46,7 +43,6 @@ pub(crate) fn anchors(
     };
     let mut all: Vec<(Anchor, f64)> = (0..poses.len()).filter(|&a| may_be(a)).map(anchor).collect();
     all.sort_by(|(a, x), (b, y)| b.arcs.len().cmp(&a.arcs.len()).then(x.total_cmp(y)));
-    all.truncate(ANCHORS);
     all.into_iter().map(|(anchor, _)| anchor).filter(|anchor| !anchor.arcs.is_empty()).collect()
 }
 
@@ -96,6 +92,12 @@ impl Region {
     /// Number of voxels.
     pub(crate) fn len(&self) -> usize {
         (0..3).map(|a| (self.high[a] - self.low[a]).max(0) as usize).product()
+    }
+
+    /// Whether the voxel at this index is inside.
+    pub(crate) fn holds(&self, index: [f64; 3]) -> bool {
+        let (low, high) = (self.low.map(f64::from), self.high.map(f64::from));
+        (0..3).all(|a| (low[a]..high[a]).contains(&index[a]))
     }
 
     /// Every `step`-th voxel along each axis, i fastest.

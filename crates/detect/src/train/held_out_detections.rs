@@ -4,6 +4,7 @@
 use super::aids::{self, Aids, place_loss};
 use super::made_worse::LastStages;
 use super::observer::{BEFORE_MASKS, Nested, Observer};
+use super::search_order::FoundAlone;
 use super::structure::Checkpoints;
 use super::train_on;
 use crate::DetectError;
@@ -49,6 +50,8 @@ pub(super) struct HeldOutDetections {
     loose_ends: Vec<bool>,
     /// What helps a structure that is alone.
     pub(super) aids: Aids,
+    /// Case by case, what each structure's own detector says.
+    pub(super) alone: Vec<(usize, Vec<FoundAlone>)>,
     /// Of stages that make held-out cases worse.
     pub(super) warnings: Vec<String>,
 }
@@ -89,7 +92,7 @@ pub(super) fn held_out_detections<B: Backend + LabelBackend, D: TrainingData>(
         .collect();
     let absent: Vec<Vec<usize>> = structures.iter().map(|(name, _)| data.absent(name)).collect();
     let (mut found, mut far, mut without) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut poses, mut truths) = (Vec::new(), Vec::new());
+    let (mut poses, mut truths, mut alone) = (Vec::new(), Vec::new(), Vec::new());
     let mut last_stages: Vec<LastStages> =
         structures.iter().map(|_| LastStages::default()).collect();
     let until =
@@ -163,6 +166,7 @@ pub(super) fn held_out_detections<B: Backend + LabelBackend, D: TrainingData>(
             found.extend(judge_instances(&detections, &truths, subject, &mut last_stages[0]));
             continue;
         }
+        let mut found_alone = Vec::new();
         for (s, (name, annotated)) in structures.iter().enumerate() {
             let Some(&(_, truth)) = annotated.iter().find(|(c, _)| *c == case) else {
                 if absent[s].contains(&case) {
@@ -190,14 +194,18 @@ pub(super) fn held_out_detections<B: Backend + LabelBackend, D: TrainingData>(
             let off_mm = whole.structures[s].far_mm(&pose, &truth.pose, spacing_mm, loose_ends[s]);
             far.extend(off_mm.map(|off_mm| Far { number: found.len(), case, pose, off_mm }));
             found.push(judge(&detections[s], &truth, spacing_mm, loose_ends[s]));
+            let detector = (s, &whole.structures[s]);
+            found_alone.push(FoundAlone::new(detector, &detections[s], truth.pose.center));
             truths.push((truth, spacing_mm));
         }
+        alone.push((case, found_alone));
     }
     let warnings = structures.iter().zip(&last_stages);
     let warnings = warnings
         .flat_map(|((name, _), stages)| stages.warnings(name, structures.len() == 1))
         .collect();
-    Ok(HeldOutDetections { boxes: found, without, poses, truths, far, loose_ends, aids, warnings })
+    let boxes = found;
+    Ok(HeldOutDetections { boxes, without, poses, truths, far, loose_ends, aids, alone, warnings })
 }
 
 impl HeldOutDetections {

@@ -517,7 +517,7 @@ fn folds_test_every_training_case_once() {
     };
     refused(&["--folds", "3", "-i", set], 4, "2 subject(s) cannot be divided into 3 folds");
     refused(&["--folds", "1", "-i", set], 2, "1");
-    refused(&["--folds", "2", "--split", "test", "-i", set], 2, "--split");
+    refused(&["--folds", "2", "--split", "dev", "-i", set], 4, "none has the split `dev`");
     refused(&["--folds", "2", "--leave-one-out", "-i", set], 2, "--leave-one-out");
     assert_eq!(read_json(&report), written, "an older report stays");
 }

@@ -23,9 +23,9 @@ pub struct Evaluate {
     /// Data set with annotations
     #[arg(short, long, value_name = "DATASET")]
     pub input: PathBuf,
-    /// Cases of this split
-    #[arg(long, value_name = "NAME", default_value = "test")]
-    pub split: String,
+    /// Cases of this split [default: test; with --folds train]
+    #[arg(long, value_name = "NAME")]
+    pub split: Option<String>,
     /// Report to write (JSON)
     #[arg(short, long, value_name = "REPORT.json")]
     pub output: Option<PathBuf>,
@@ -40,9 +40,9 @@ pub struct Evaluate {
     /// other cases of its subject are left out, too
     #[arg(long, group = "trains", conflicts_with_all = ["model", "split"])]
     pub leave_one_out: bool,
-    /// Divide the cases of the split `train` into N folds by subject, and test each on a model
-    /// trained on the others
-    #[arg(long, value_name = "N", group = "trains", conflicts_with_all = ["model", "split"], value_parser = clap::value_parser!(u16).range(2..=1000), allow_negative_numbers = true)]
+    /// Divide the cases of the split into N folds by subject, and test each on a model trained on
+    /// the others
+    #[arg(long, value_name = "N", group = "trains", conflicts_with = "model", value_parser = clap::value_parser!(u16).range(2..=1000), allow_negative_numbers = true)]
     pub folds: Option<u16>,
     /// Compare the labels of voxels, not boxes and landmarks
     #[arg(long, conflicts_with_all = ["leave_one_out", "folds", "compare"])]

@@ -190,11 +190,12 @@ fn folds(args: &Evaluate) -> Option<Folds> {
 
 /// The split whose cases are tested; none where it is all cases.
 fn split(args: &Evaluate) -> Option<&str> {
-    match folds(args) {
-        Some(Folds::LeaveOneOut) => None,
-        Some(Folds::Of(_)) => Some("train"),
-        None => Some(&args.split),
-    }
+    let usual = match folds(args) {
+        Some(Folds::LeaveOneOut) => return None,
+        Some(Folds::Of(_)) => "train",
+        None => "test",
+    };
+    Some(args.split.as_deref().unwrap_or(usual))
 }
 
 /// The cases of the split, or all of them.

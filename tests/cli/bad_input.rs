@@ -343,6 +343,28 @@ fn settings_with_mistakes() {
     refused(outcome, 4, &["none.toml: file: "]);
 }
 
+#[test]
+fn a_slip_of_output_costs_no_file_of_another_kind() {
+    let data = tiny_copy();
+    let (set, model) = (text(data.path()).to_owned(), data.path().join("m.pbt"));
+    std::fs::copy(tiny().model(), &model).unwrap();
+    let [dataset, image] = ["dataset.json", "c7.nii.gz"].map(|name| data.path().join(name));
+    let before = contents(data.path());
+    let (model, dataset, image) = (text(&model), text(&dataset), text(&image));
+    let slips: [(&[&str], &str); 6] = [
+        (&["train", "-i", &set, "-o", dataset], "is there already and is not a model"),
+        (&["train", "-i", &set, "-o", image], "is there already and is not a model"),
+        (&["evaluate", "-m", model, "-i", &set, "-o", model], "is not an earlier report"),
+        (&["evaluate", "-m", model, "-i", &set, "-o", dataset], "is not an earlier report"),
+        (&["validate", &set, "--picture", dataset], "is not a picture (SVG)"),
+        (&["report", dataset, "-o", dataset], "is not a page (HTML)"),
+    ];
+    for (arguments, what) in slips {
+        refused(pbt(arguments), 2, &[what]);
+        assert_eq!(contents(data.path()), before, "{arguments:?}");
+    }
+}
+
 /// Detects with the bytes of a model, which must be rejected.
 #[track_caller]
 fn model_rejected(bytes: &[u8], parts: &[&str]) {

@@ -81,6 +81,11 @@ fn a_name_is_sought_in_the_folders_of_models() {
     std::fs::copy(tiny().model(), folders[0].join("organ.pbt")).unwrap();
     detect(Some(listed)).exits_with(0);
     assert_eq!(used(), json!("models/organ.pbt"));
+    // A file in the current folder goes before them, also without its extension.
+    std::fs::copy(tiny().model(), here.join("organ.pbt")).unwrap();
+    detect(Some(listed)).exits_with(0);
+    assert_eq!(used(), json!("organ.pbt"));
+    std::fs::remove_file(here.join("organ.pbt")).unwrap();
     // Every command that takes a model knows names.
     let data = text(tiny().folder()).to_owned();
     pbt_in(&here, None, &["evaluate", "-m", "organ", "-i", &data, "--cases", "1"]).exits_with(0);

@@ -2,7 +2,7 @@
 
 use crate::Failure;
 use pbt_io::{IoError, check_writable, remove_leftovers};
-use std::io::{ErrorKind, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::path::Path;
 
 /// People read stderr; `-q` silences all but errors.
@@ -34,18 +34,87 @@ pub(crate) fn tell(text: impl std::fmt::Display) {
     let _ = writeln!(std::io::stderr(), "{}", visible(&text.to_string()));
 }
 
+/// What a command writes to the file that `--output` names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Written {
+    Model,
+    /// JSON with a schema.
+    Report,
+    /// TOML.
+    Settings,
+    /// SVG.
+    Picture,
+    /// HTML.
+    Page,
+    /// What is there already is looked at elsewhere.
+    Any,
+}
+
+impl Written {
+    /// Whether a file that begins so may be an earlier one of the kind.
+    fn is(self, head: &[u8]) -> bool {
+        let text = String::from_utf8_lossy(head);
+        let text = text.trim_start();
+        let begins =
+            |with: &str| text.get(..with.len()).is_some_and(|t| t.eq_ignore_ascii_case(with));
+        match self {
+            Self::Model => text.contains("{\"__metadata__\":{\"pbt\""),
+            Self::Report => {
+                let value = text.split_once("\"schema\"").map(|(_, rest)| rest);
+                let value = value.map_or("", |rest| rest.trim_start_matches([':', ' ']));
+                begins("{") && value.starts_with("\"pbt-") && !value.starts_with("\"pbt-dataset/")
+            }
+            Self::Settings => !head.contains(&0) && !begins("{") && !begins("<"),
+            Self::Picture => begins("<svg") || begins("<?xml"),
+            Self::Page => begins("<!doctype html"),
+            Self::Any => true,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Model => "a model",
+            Self::Report => "an earlier report",
+            Self::Settings => "a file of settings",
+            Self::Picture => "a picture (SVG)",
+            Self::Page => "a page (HTML)",
+            Self::Any => "a file",
+        }
+    }
+}
+
+/// A file that is there already is overwritten only where it is of the kind that the command writes, so
+/// that nobody's images, models or annotations are lost to a slip.
+fn refuse_another_kind(path: &Path, written: Written) -> Result<(), Failure> {
+    if !path.is_file() {
+        return Ok(());
+    }
+    let mut head = Vec::new();
+    let read = std::fs::File::open(path).and_then(|file| file.take(4096).read_to_end(&mut head));
+    if read.is_err() || head.is_empty() || written.is(&head) {
+        return Ok(());
+    }
+    Err(Failure::usage(format!(
+        "{}: --output: is there already and is not {}, so that it stays (give another name, or remove it)",
+        path.display(),
+        written.name()
+    )))
+}
+
 /// A command of minutes must not end with a path that cannot be written: tries it first. A missing
 /// folder is made.
 ///
 /// # Errors
-/// Exit code 2 when it is a folder, or named like one, 1 when it cannot be written.
-pub(crate) fn check_output(path: &Path) -> Result<(), Failure> {
+/// Exit code 2 when it is a folder, or named like one, or a file that is not of the kind that is
+/// `written`, 1 when it cannot be written.
+pub(crate) fn check_output(path: &Path, written: Written) -> Result<(), Failure> {
     if path.is_dir() || path.to_string_lossy().ends_with(std::path::is_separator) {
         return Err(Failure::usage(format!(
             "{}: --output: is a folder (give the name of a file)",
             path.display()
         )));
     }
+    refuse_another_kind(path, written)?;
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder).map_err(|e| IoError::output(path, &e))?;
         remove_leftovers(folder);
@@ -78,6 +147,40 @@ pub(crate) fn print(data: &[u8]) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_a_file_of_the_same_kind_is_overwritten() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out");
+        let model = b"\x10\0\0\0\0\0\0\0{\"__metadata__\":{\"pbt\":\"{}\"}}";
+        let kinds: [(&[u8], Option<Written>); 9] = [
+            (b"", None),
+            (model, Some(Written::Model)),
+            (b"{\n  \"schema\": \"pbt-evaluation/1\"", Some(Written::Report)),
+            (b"{\"schema\":\"pbt-dataset/1\"", Some(Written::Any)),
+            (b"{\"cases\": []}", Some(Written::Any)),
+            (b"<svg xmlns=", Some(Written::Picture)),
+            (b"<!doctype html>", Some(Written::Page)),
+            (b"[working]\nspacing_mm = 1.0", Some(Written::Settings)),
+            (b"\x1f\x8b\x08\0 an image", Some(Written::Any)),
+        ];
+        for (content, kind) in kinds {
+            std::fs::write(&path, content).unwrap();
+            for written in [
+                Written::Model,
+                Written::Report,
+                Written::Settings,
+                Written::Picture,
+                Written::Page,
+            ] {
+                let may = kind.is_none_or(|kind| kind == written);
+                let checked = check_output(&path, written);
+                assert_eq!(checked.is_ok(), may, "{written:?} over {kind:?}");
+            }
+            assert!(check_output(&path, Written::Any).is_ok());
+            assert_eq!(std::fs::read(&path).unwrap(), content);
+        }
+    }
 
     #[test]
     fn what_acts_on_a_terminal_is_written_out() {

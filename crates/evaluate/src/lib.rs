@@ -36,7 +36,7 @@ pub use figures::{Coverage, Figures, Identification, SuccessRates, Summaries};
 pub use instance_figures::{FrocPoint, InstanceFigures};
 pub use instances::{instance_tolerance_mm, is_same_instance, is_unknown, matched, row, row_ends};
 pub use loose_end::has_loose_end;
-pub use outlook::{Outlook, Verdict};
+pub use outlook::{FEWEST_SIZES, Outlook, Verdict};
 pub use overlap::Overlap;
 pub use paired_bootstrap::{Difference, PairError, Paired, StructureDifferences};
 pub use power_law::PowerLaw;

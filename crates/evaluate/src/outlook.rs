@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 
 /// Parameters of the curve: it runs through any three points, and says nothing about them.
 const PARAMETERS: usize = 3;
-const FEWEST_SIZES: usize = PARAMETERS + 1;
+/// Sizes of a curve from which on an outlook can be told.
+pub const FEWEST_SIZES: usize = PARAMETERS + 1;
 
 /// A gain below this share of the error is little.
 const LITTLE: f64 = 0.05;

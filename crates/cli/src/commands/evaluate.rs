@@ -10,7 +10,7 @@ use crate::args::{Evaluate, Global};
 use crate::commands::open_device::open_device;
 use crate::commands::report_file::{EVALUATION_SCHEMA, write_report};
 use crate::exit;
-use crate::output::{check_output, print_text, say};
+use crate::output::{Written, check_output, print_text, say};
 use crate::progress::CaseProgress;
 use crate::session::{
     CrossValidation, FailedCase, Folds, LoadedModel, Source, StageTime, check_names,
@@ -57,7 +57,7 @@ pub(super) fn run(args: &Evaluate, global: &Global) -> Result<ExitCode, Failure>
         return Err(Failure::usage(what));
     }
     if let Some(path) = &args.output {
-        check_output(path)?;
+        check_output(path, Written::Report)?;
     }
     let device = open_device(global)?;
     let dataset = Dataset::load(&args.input)?;

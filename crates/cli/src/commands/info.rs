@@ -408,6 +408,10 @@ fn structure_lines(s: &StructureInfo<'_>) -> Vec<Vec<String>> {
             ),
         ]));
     }
+    if s.certainty.is_none() {
+        let what = "nothing: scores were not measured, and mean little".to_owned();
+        lines.push(row(["held out".to_owned(), what]));
+    }
     if let Some(Certainty { held_out, loose_ends, presence, .. }) = s.certainty {
         let radius = held_out.radius_90_mm.map_or_else(
             || "too few for a radius".to_owned(),

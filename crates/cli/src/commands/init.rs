@@ -2,7 +2,7 @@
 
 use crate::Failure;
 use crate::args::{Global, Init};
-use crate::output::{check_output, print_text};
+use crate::output::{Written, check_output, print_text};
 use pbt_io::{FileKind, FolderOptions, FromFolder, Modality, dataset_from_folder, read_file};
 use std::fmt::Write;
 use std::path::Path;
@@ -23,7 +23,7 @@ pub(super) fn run(args: &Init, global: &Global) -> Result<ExitCode, Failure> {
         Some(file) => file.clone(),
     };
     may_be_written(&output, args.force)?;
-    check_output(&output)?;
+    check_output(&output, Written::Any)?;
     let options = FolderOptions {
         name: args.name.clone(),
         modality: args.modality.as_deref().map(modality),

@@ -8,14 +8,14 @@ use crate::commands::open_device::open_device;
 use crate::commands::report_file::write_report;
 use crate::exit;
 use crate::interrupt::catch_interrupts;
-use crate::output::{check_output, print_text, say};
+use crate::output::{Written, check_output, print_text, say};
 use crate::progress::CaseProgress;
 use crate::session::{
     Evaluated, Source, Training, Wanted, Watcher, evaluate_cases, hold_back, no_case_of_split,
     read_cases, read_config,
 };
 use pbt_detect::FEWEST_CASES;
-use pbt_evaluate::{Comparison, Series, Summaries, Tolerance};
+use pbt_evaluate::{Comparison, FEWEST_SIZES, Series, Summaries, Tolerance};
 use pbt_io::{CaseSpec, Dataset, DeviceRecord, write_atomically};
 use pbt_report::CurveSeries;
 use serde::Serialize;
@@ -66,8 +66,9 @@ pub(super) fn run(args: &LearningCurve, global: &Global) -> Result<ExitCode, Fai
             "--output: the picture would overwrite the report (name the report .json)",
         ));
     }
-    for path in args.output.iter().chain(&picture) {
-        check_output(path)?;
+    if let (Some(report), Some(picture)) = (&args.output, &picture) {
+        check_output(report, Written::Report)?;
+        check_output(picture, Written::Picture)?;
     }
     let device = open_device(global)?;
     let config = read_config(args.config.as_deref())?;
@@ -82,8 +83,18 @@ pub(super) fn run(args: &LearningCurve, global: &Global) -> Result<ExitCode, Fai
     let training = read_cases(&dataset, &training[..largest], &wanted)?;
     say(
         global.quiet,
-        format_args!("training on {} cases, testing on {} others", list(&sizes), tested.len()),
+        format_args!(
+            "training on {} cases, testing on {} other{}",
+            list(&sizes),
+            tested.len(),
+            if tested.len() == 1 { "" } else { "s" }
+        ),
     );
+    if sizes.len() < FEWEST_SIZES {
+        let what =
+            "these sizes are too few to tell what more cases would bring (four, with --sizes)";
+        say(global.quiet, format_args!("warning: {what}"));
+    }
     catch_interrupts(global);
     let tolerance = Tolerance::new(None, &dataset.structures);
     let progress = CaseProgress::new(global);

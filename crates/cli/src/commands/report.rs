@@ -4,7 +4,7 @@ use crate::Failure;
 use crate::args::{Global, Report};
 use crate::commands::report_file::{EVALUATION_SCHEMA, REGION_EVALUATION_SCHEMA};
 use crate::commands::report_image::ShownImage;
-use crate::output::say;
+use crate::output::{Written, check_output, say};
 use pbt_io::{FileKind, ResultFile, read_file, read_result, write_atomically};
 use pbt_report::{Batch, BatchCase, BatchDetection, Evaluation, RegionEvaluation, Viewer};
 use rayon::prelude::*;
@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 pub(super) fn run(args: &Report, global: &Global) -> Result<ExitCode, Failure> {
+    check_output(&args.output, Written::Page)?;
     let wanted = Wanted { pictures: args.pictures, viewer: args.viewer.into() };
     let page = if args.input.is_dir() {
         batch_page(&args.input, wanted)?

@@ -5,7 +5,7 @@ use crate::args::{Global, Train};
 use crate::commands::open_device::open_device;
 use crate::commands::validate::lost_to_training;
 use crate::interrupt::catch_interrupts;
-use crate::output::{check_output, say};
+use crate::output::{Written, check_output, say};
 use crate::progress::{TrainingProgress, span};
 use crate::session::{
     Device, RegionCases, Resume, TrainedModel, Training, TrainingNeeds, TrainingReport, Wanted,
@@ -23,7 +23,7 @@ pub(super) fn run(args: &Train, global: &Global) -> Result<ExitCode, Failure> {
     let device = open_device(global)?;
     let config = wanted_config(args)?;
     let dataset = Dataset::load(&args.input)?;
-    check_output(&args.output)?;
+    check_output(&args.output, Written::Model)?;
     let wanted = Wanted::new(&dataset, &args.structure)?;
     let mut cases: Vec<_> = dataset.split("train").cloned().collect();
     if cases.is_empty() {
@@ -188,6 +188,13 @@ impl Run<'_> {
                 format_args!(
                     "each case has a mirrored copy (augmentation.copies = 0 does without)"
                 ),
+            );
+        }
+        let model = &trained.model;
+        if !model.structures.is_empty() && model.certainty.iter().all(Option::is_none) {
+            say(
+                global.quiet,
+                "scores were not measured on held-out cases: do not decide by them, nor by `found`",
             );
         }
         let kilobytes = trained.bytes.len() as f64 / 1e3;

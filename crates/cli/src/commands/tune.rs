@@ -7,7 +7,7 @@ use crate::Failure;
 use crate::args::{Global, Tune};
 use crate::commands::open_device::open_device;
 use crate::interrupt::catch_interrupts;
-use crate::output::{check_output, print_text, say};
+use crate::output::{Written, check_output, print_text, say};
 use crate::progress::CaseProgress;
 use crate::session::{
     Device, LoadedModel, RegionCases, Source, Wanted, Watcher, divide_subjects, evaluate_regions,
@@ -69,9 +69,8 @@ pub(super) fn run(args: &Tune, global: &Global) -> Result<ExitCode, Failure> {
             "--output: the report would overwrite the settings (name the settings .toml)",
         ));
     }
-    for path in [&args.output, &report_path] {
-        check_output(path)?;
-    }
+    check_output(&args.output, Written::Settings)?;
+    check_output(&report_path, Written::Report)?;
     let device = open_device(global)?;
     let base = match &args.config {
         Some(path) => String::from_utf8_lossy(&read_file(path, FileKind::Settings)?).into_owned(),

@@ -26,7 +26,7 @@ mod trainable;
 use crate::Failure;
 use crate::args::{Global, Validate};
 use crate::commands::batch::images_below;
-use crate::output::{check_output, print, print_text, say};
+use crate::output::{Written, check_output, print, print_text, say};
 use crate::session::LoadedModel;
 use absence::StructureAbsence;
 use by_model::AskedModel;
@@ -63,7 +63,7 @@ struct Validation {
 
 pub(super) fn run(args: &Validate, global: &Global) -> Result<ExitCode, Failure> {
     if let Some(picture) = &args.picture {
-        check_output(picture)?;
+        check_output(picture, Written::Picture)?;
     }
     let examination = match &args.model {
         None => examine(&args.path, &args.volume.options())?,

@@ -72,6 +72,10 @@ impl Crops {
                 }
                 continue;
             };
+            let several = found.result.detections.iter().filter(|d| d.name == *name).count();
+            if several > 1 {
+                notes.push(format!("{name}: of {several} the surest is cut out"));
+            }
             if status == Status::Doubtful {
                 notes.push(format!("{name} is doubtful: look at {} first", path.display()));
             }

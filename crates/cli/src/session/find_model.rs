@@ -28,8 +28,8 @@ pub enum ModelPlace {
     BuiltIn(&'static BuiltInModel),
 }
 
-/// Finds a model. A file is meant before a name. A name, with or without `.pbt`, is sought in `models`
-/// of the current folder, in the folders that the variable `PBT_MODELS` lists, in `models` beside the
+/// Finds a model. A file is meant before a name, also without its `.pbt`. A name, with or without
+/// `.pbt`, is sought in `models` of the current folder, in the folders that the variable `PBT_MODELS` lists, in `models` beside the
 /// program, and in the program.
 ///
 /// # Errors
@@ -56,8 +56,9 @@ fn find_in(wanted: &Path, folders: &[PathBuf]) -> Result<ModelPlace, Failure> {
         return Ok(ModelPlace::File(wanted.to_path_buf()));
     };
     let with_extension = format!("{name}.pbt");
-    let files = folders.iter().flat_map(|folder| [folder.join(name), folder.join(&with_extension)]);
-    if let Some(file) = files.into_iter().find(|file| file.is_file()) {
+    let named = folders.iter().flat_map(|folder| [folder.join(name), folder.join(&with_extension)]);
+    let mut files = std::iter::once(PathBuf::from(&with_extension)).chain(named);
+    if let Some(file) = files.find(|file| file.is_file()) {
         return Ok(ModelPlace::File(file));
     }
     let stem = name.strip_suffix(".pbt").unwrap_or(name);
@@ -108,10 +109,6 @@ fn listed(folders: &[PathBuf]) -> String {
 
 /// The name that was probably meant, or all that there are.
 fn advice(wanted: &str, folders: &[PathBuf]) -> String {
-    let file = format!("{wanted}.pbt");
-    if Path::new(&file).is_file() {
-        return format!("did you mean the file `{file}`?");
-    }
     let names = names_in(folders);
     let similarity = |name: &str| strsim::jaro(wanted, name);
     let nearest = names.iter().max_by(|a, b| similarity(a).total_cmp(&similarity(b)));

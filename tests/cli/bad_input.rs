@@ -352,12 +352,12 @@ fn a_slip_of_output_costs_no_file_of_another_kind() {
     let before = contents(data.path());
     let (model, dataset, image) = (text(&model), text(&dataset), text(&image));
     let slips: [(&[&str], &str); 6] = [
-        (&["train", "-i", &set, "-o", dataset], "is there already and is not a model"),
-        (&["train", "-i", &set, "-o", image], "is there already and is not a model"),
-        (&["evaluate", "-m", model, "-i", &set, "-o", model], "is not an earlier report"),
-        (&["evaluate", "-m", model, "-i", &set, "-o", dataset], "is not an earlier report"),
-        (&["validate", &set, "--picture", dataset], "is not a picture (SVG)"),
-        (&["report", dataset, "-o", dataset], "is not a page (HTML)"),
+        (&["train", "-i", &set, "-o", dataset], "is a data set already"),
+        (&["train", "-i", &set, "-o", image], "is an image already"),
+        (&["evaluate", "-m", model, "-i", &set, "-o", model], "is a model already"),
+        (&["evaluate", "-m", model, "-i", &set, "-o", dataset], "is a data set already"),
+        (&["validate", &set, "--picture", dataset], "is a data set already"),
+        (&["report", dataset, "-o", dataset], "is a data set already"),
     ];
     for (arguments, what) in slips {
         refused(pbt(arguments), 2, &[what]);

@@ -51,53 +51,99 @@ pub(crate) enum Written {
 }
 
 impl Written {
-    /// Whether a file that begins so may be an earlier one of the kind.
-    fn is(self, head: &[u8]) -> bool {
+    /// Whether a file of this content may be replaced.
+    fn replaces(self, there: Content) -> bool {
+        match there {
+            Content::Model => self == Self::Model,
+            Content::Json => self == Self::Report,
+            Content::Picture => self == Self::Picture,
+            Content::Page => self == Self::Page,
+            Content::DataSet | Content::Image => false,
+            Content::Other => true,
+        }
+    }
+}
+
+/// What a file holds, by how it begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Content {
+    Model,
+    DataSet,
+    Json,
+    Picture,
+    Page,
+    Image,
+    Other,
+}
+
+impl Content {
+    fn of(head: &[u8]) -> Self {
         let text = String::from_utf8_lossy(head);
         let text = text.trim_start();
         let begins =
             |with: &str| text.get(..with.len()).is_some_and(|t| t.eq_ignore_ascii_case(with));
-        match self {
-            Self::Model => text.contains("{\"__metadata__\":{\"pbt\""),
-            Self::Report => {
-                let value = text.split_once("\"schema\"").map(|(_, rest)| rest);
-                let value = value.map_or("", |rest| rest.trim_start_matches([':', ' ']));
-                begins("{") && value.starts_with("\"pbt-") && !value.starts_with("\"pbt-dataset/")
-            }
-            Self::Settings => !head.contains(&0) && !begins("{") && !begins("<"),
-            Self::Picture => begins("<svg") || begins("<?xml"),
-            Self::Page => begins("<!doctype html"),
-            Self::Any => true,
+        let has = |at: usize, magic: &[u8]| head.get(at..).is_some_and(|h| h.starts_with(magic));
+        // gzip, NIfTI, DICOM, PNG, JPEG, TIFF
+        let images: [(usize, &[u8]); 8] = [
+            (0, b"\x1f\x8b"),
+            (344, b"n+1"),
+            (344, b"ni1"),
+            (128, b"DICM"),
+            (0, b"\x89PNG"),
+            (0, b"\xff\xd8\xff"),
+            (0, b"II*\0"),
+            (0, b"MM\0*"),
+        ];
+        if text.contains("{\"__metadata__\":{\"pbt\"") {
+            Self::Model
+        } else if images.iter().any(|(at, magic)| has(*at, magic))
+            || begins("NRRD0")
+            || begins("ObjectType")
+        {
+            Self::Image
+        } else if begins("{") && text.contains("\"pbt-dataset/") {
+            Self::DataSet
+        } else if begins("{") {
+            Self::Json
+        } else if begins("<svg") {
+            Self::Picture
+        } else if begins("<!doctype html") {
+            Self::Page
+        } else {
+            Self::Other
         }
     }
 
     fn name(self) -> &'static str {
         match self {
             Self::Model => "a model",
-            Self::Report => "an earlier report",
-            Self::Settings => "a file of settings",
-            Self::Picture => "a picture (SVG)",
-            Self::Page => "a page (HTML)",
-            Self::Any => "a file",
+            Self::DataSet => "a data set",
+            Self::Json => "a JSON file",
+            Self::Picture => "a picture",
+            Self::Page => "a page",
+            Self::Image => "an image",
+            Self::Other => "a file",
         }
     }
 }
 
-/// A file that is there already is overwritten only where it is of the kind that the command writes, so
-/// that nobody's images, models or annotations are lost to a slip.
+/// An image, a model, a data set or a result that is there already is replaced only by what is of its
+/// kind, so that none is lost to a slip.
 fn refuse_another_kind(path: &Path, written: Written) -> Result<(), Failure> {
-    if !path.is_file() {
+    if written == Written::Any || !path.is_file() {
         return Ok(());
     }
     let mut head = Vec::new();
-    let read = std::fs::File::open(path).and_then(|file| file.take(4096).read_to_end(&mut head));
-    if read.is_err() || head.is_empty() || written.is(&head) {
+    // What cannot be read is no model, image or result.
+    let _ = std::fs::File::open(path).and_then(|file| file.take(4096).read_to_end(&mut head));
+    let there = Content::of(&head);
+    if written.replaces(there) {
         return Ok(());
     }
     Err(Failure::usage(format!(
-        "{}: --output: is there already and is not {}, so that it stays (give another name, or remove it)",
+        "{}: --output: is {} already (give another name, or remove it)",
         path.display(),
-        written.name()
+        there.name()
     )))
 }
 
@@ -105,8 +151,8 @@ fn refuse_another_kind(path: &Path, written: Written) -> Result<(), Failure> {
 /// folder is made.
 ///
 /// # Errors
-/// Exit code 2 when it is a folder, or named like one, or a file that is not of the kind that is
-/// `written`, 1 when it cannot be written.
+/// Exit code 2 when it is a folder, or named like one, or a file of another kind than what is `written`,
+/// 1 when it cannot be written.
 pub(crate) fn check_output(path: &Path, written: Written) -> Result<(), Failure> {
     if path.is_dir() || path.to_string_lossy().ends_with(std::path::is_separator) {
         return Err(Failure::usage(format!(
@@ -153,29 +199,25 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("out");
         let model = b"\x10\0\0\0\0\0\0\0{\"__metadata__\":{\"pbt\":\"{}\"}}";
-        let kinds: [(&[u8], Option<Written>); 9] = [
-            (b"", None),
-            (model, Some(Written::Model)),
-            (b"{\n  \"schema\": \"pbt-evaluation/1\"", Some(Written::Report)),
-            (b"{\"schema\":\"pbt-dataset/1\"", Some(Written::Any)),
-            (b"{\"cases\": []}", Some(Written::Any)),
-            (b"<svg xmlns=", Some(Written::Picture)),
-            (b"<!doctype html>", Some(Written::Page)),
-            (b"[working]\nspacing_mm = 1.0", Some(Written::Settings)),
-            (b"\x1f\x8b\x08\0 an image", Some(Written::Any)),
+        let all =
+            [Written::Model, Written::Report, Written::Settings, Written::Picture, Written::Page];
+        let contents: [(&[u8], &[Written]); 9] = [
+            (b"", &all),
+            (b"results of yesterday", &all),
+            (model, &[Written::Model]),
+            (b"{\n  \"schema\": \"pbt-evaluation/1\"", &[Written::Report]),
+            (b"{\"schema\":\"pbt-dataset/1\"", &[]),
+            (b"<svg xmlns=", &[Written::Picture]),
+            (b"<!doctype html>", &[Written::Page]),
+            (b"\x1f\x8b\x08\0 an image", &[]),
+            (&[&[0; 128][..], b"DICM"].concat(), &[]),
         ];
-        for (content, kind) in kinds {
+        for (content, replaced_by) in contents {
             std::fs::write(&path, content).unwrap();
-            for written in [
-                Written::Model,
-                Written::Report,
-                Written::Settings,
-                Written::Picture,
-                Written::Page,
-            ] {
-                let may = kind.is_none_or(|kind| kind == written);
+            for written in all {
+                let may = replaced_by.contains(&written);
                 let checked = check_output(&path, written);
-                assert_eq!(checked.is_ok(), may, "{written:?} over {kind:?}");
+                assert_eq!(checked.is_ok(), may, "{written:?} over {content:?}");
             }
             assert!(check_output(&path, Written::Any).is_ok());
             assert_eq!(std::fs::read(&path).unwrap(), content);

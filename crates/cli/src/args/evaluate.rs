@@ -67,3 +67,11 @@ pub struct Evaluate {
     #[arg(long, requires = "trains")]
     pub quick: bool,
 }
+
+impl Evaluate {
+    /// The split whose cases are tested; none where it is all cases.
+    pub fn tested_split(&self) -> Option<&str> {
+        let usual = if self.folds.is_some() { "train" } else { "test" };
+        (!self.leave_one_out).then(|| self.split.as_deref().unwrap_or(usual))
+    }
+}

@@ -91,7 +91,7 @@ pub(super) fn run(args: &Evaluate, global: &Global) -> Result<ExitCode, Failure>
         schema: EVALUATION_SCHEMA,
         pbt_version: env!("CARGO_PKG_VERSION"),
         dataset: dataset.name.clone(),
-        split: split(args).map(str::to_owned),
+        split: args.tested_split().map(str::to_owned),
         mode: match &source {
             Source::Model(_) => "model",
             Source::Folder(_) => "results",
@@ -188,19 +188,9 @@ fn folds(args: &Evaluate) -> Option<Folds> {
     if args.leave_one_out { Some(Folds::LeaveOneOut) } else { counted }
 }
 
-/// The split whose cases are tested; none where it is all cases.
-fn split(args: &Evaluate) -> Option<&str> {
-    let usual = match folds(args) {
-        Some(Folds::LeaveOneOut) => return None,
-        Some(Folds::Of(_)) => "train",
-        None => "test",
-    };
-    Some(args.split.as_deref().unwrap_or(usual))
-}
-
 /// The cases of the split, or all of them.
 fn wanted_cases(dataset: &Dataset, args: &Evaluate) -> Result<Vec<CaseSpec>, Failure> {
-    let is_wanted = |case: &&CaseSpec| split(args).is_none_or(|split| case.split == split);
+    let is_wanted = |case: &&CaseSpec| args.tested_split().is_none_or(|split| case.split == split);
     let mut cases: Vec<CaseSpec> = dataset.cases.iter().filter(is_wanted).cloned().collect();
     if folds(args).is_some() && args.cases.is_some_and(|cases| cases < 3) {
         let what =
@@ -211,7 +201,7 @@ fn wanted_cases(dataset: &Dataset, args: &Evaluate) -> Result<Vec<CaseSpec>, Fai
     if cases.is_empty() {
         return Err(no_case_of_split(
             dataset,
-            split(args).unwrap_or_default(),
+            args.tested_split().unwrap_or_default(),
             "choose another with --split",
         ));
     }

@@ -61,7 +61,7 @@ pub(super) fn run(
         schema: "pbt-comparison/1",
         pbt_version: env!("CARGO_PKG_VERSION"),
         dataset: dataset.name.clone(),
-        split: super::split(args).unwrap_or_default().to_owned(),
+        split: args.tested_split().unwrap_or_default().to_owned(),
         a: a.record,
         b: b.record,
         paired,

@@ -54,7 +54,7 @@ pub(super) fn run(
         schema: REGION_EVALUATION_SCHEMA,
         pbt_version: env!("CARGO_PKG_VERSION"),
         dataset: dataset.name.clone(),
-        split: super::split(args).unwrap_or_default().to_owned(),
+        split: args.tested_split().unwrap_or_default().to_owned(),
         mode,
         models,
         device: device.record.clone(),

@@ -3,7 +3,7 @@
 use crate::DetectError;
 use crate::detect::searches_at_a_time;
 use crate::model::{Model, StructureModel};
-use crate::working::spec::{MORE_MEMORY, WorkingSpec, check_grid, working_bytes, working_grid};
+use crate::working::spec::{MORE_MEMORY, WorkingSpec, check_grid, working_bytes};
 use pbt_tree::ImageLayout;
 use pbt_volume::{Geometry, Pose, check_memory, memory_limit, room_for_tables};
 
@@ -34,8 +34,10 @@ impl Model {
             }
             let (working, spec) = (&structure.working, &structure.position.spec);
             let window = (spec.radius, structure.prior.flat);
-            let finest = check_grid(image, working.spacing_mm, spec.level, window)?;
-            let kept = Kept::of(finest, working, (spec.level, spec.radius));
+            let grid = (working.spacing_mm, working.levels);
+            let levels = check_grid(image, grid, spec.level, window)?;
+            let finest = levels[0].shape();
+            let kept = Kept::of(&levels, working, (spec.level, spec.radius));
             let tables = kept.channels + kept.integral;
             let uploading = kept.pyramid + tables;
             most = most
@@ -79,11 +81,10 @@ pub(crate) fn stored_levels<'a>(
 ) -> usize {
     let mut by_level = vec![0u64; working.levels];
     for image in images {
-        let mut shape = working_grid(image, working.spacing_mm).map_or([0; 3], |grid| grid.shape());
-        for bytes in &mut by_level {
-            let of_level = voxels(shape, 0).saturating_mul(2 * working.channel_count() as u64);
-            *bytes = bytes.saturating_add(of_level);
-            shape = shape.map(|n| n.div_ceil(2));
+        for (bytes, level) in by_level.iter_mut().zip(working.grids(image).unwrap_or_default()) {
+            let voxels = voxels(level.shape(), 0);
+            *bytes =
+                bytes.saturating_add(voxels.saturating_mul(2 * working.channel_count() as u64));
         }
     }
     if is_held(by_level[0]) {
@@ -106,19 +107,20 @@ pub(crate) fn check_training<'a>(
 ) -> Result<(), DetectError> {
     let (mut bytes, mut all_channels, mut one) = (0u64, 0u64, 0u64);
     for (image, pose) in boxes {
-        let &WorkingSpec { spacing_mm, levels, .. } = working;
-        let finest = working_grid(image, spacing_mm)?.shape();
+        let grids = working.grids(image)?;
+        let levels = grids.len();
         let Kept { pyramid, channels, integral, .. } =
-            Kept::of(finest, working, (levels - 1, radius));
-        let sampled = pose.size_mm.iter().map(|edge| edge / spacing_mm).product::<f64>();
+            Kept::of(&grids, working, (levels - 1, radius));
+        let voxel_mm3 = grids[0].spacing_mm().iter().product::<f64>();
+        let sampled = pose.size_mm.iter().product::<f64>() / voxel_mm3;
         let sampled = CHANNELS as f64 * SAMPLED_BOXES * sampled;
         let sampled = sampled as u64 * working.channel_count() as u64;
-        let in_file = Kept::of(finest, &WorkingSpec { levels: stored, ..working.clone() }, (0, 0));
+        let in_file = Kept::of(&grids[..stored], working, (0, 0));
         let integral = if stored < levels { integral } else { 0 };
         bytes = bytes.saturating_add(pyramid - in_file.pyramid + integral);
         let channels = channels.min(sampled);
         all_channels = all_channels.saturating_add(channels);
-        let made = working_bytes(image, finest, working.channel_count());
+        let made = working_bytes(image, grids[0].shape(), working.channel_count());
         one = one.max(made).max(channels);
     }
     bytes = bytes.saturating_add(all_channels.min(room_for_tables()).max(one));
@@ -140,11 +142,12 @@ struct Kept {
 }
 
 impl Kept {
-    fn of(finest: [usize; 3], working: &WorkingSpec, (level, radius): (usize, usize)) -> Self {
+    /// On levels with these grids.
+    fn of(grids: &[Geometry], working: &WorkingSpec, (level, radius): (usize, usize)) -> Self {
         let channels = working.channel_count() as u64;
         let mut kept = Self { pyramid: 0, channels: 0, integral: 0, scores: 0 };
-        let mut shape = finest;
-        for n in 0..working.levels {
+        for (n, grid) in grids.iter().enumerate() {
+            let shape = grid.shape();
             kept.pyramid += channels * 2 * voxels(shape, 0);
             // A border of one voxel where the image is padded by zeros.
             kept.channels += channels * CHANNELS * voxels(shape, 1);
@@ -152,7 +155,6 @@ impl Kept {
                 kept.integral = INTEGRAL * voxels(shape, radius + 1);
                 kept.scores = SCORES * voxels(shape, 0);
             }
-            shape = shape.map(|n| n.div_ceil(2));
         }
         kept
     }

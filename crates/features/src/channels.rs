@@ -1,7 +1,7 @@
 //! Intensity and gradient of one pyramid level, sampled anywhere by integer trilinear
 //! interpolation.
 
-use pbt_volume::{Level, Meter, Padding};
+use pbt_volume::{Geometry, Level, Meter, Padding};
 use std::sync::{Arc, OnceLock};
 
 /// Samples are this many times the stored value: three fractional bits.
@@ -20,7 +20,8 @@ const WITH_NEIGHBOURS: usize = ACROSS + 2;
 type Channels = [i16; 4];
 
 /// One level of a case: intensity (12 bits) and twice its central differences along i, j, k,
-/// interleaved so that one sample reads neighbouring memory.
+/// interleaved so that one sample reads neighbouring memory. Differences are per edge of the shortest axis:
+/// across slices that are 2ⁿ times as thick they are divided by 2ⁿ and rounded ([`gradient_shifts`]).
 ///
 /// They are made brick by brick where the first sample falls, since boxes are sampled in a small
 /// part of a large image only.
@@ -34,8 +35,19 @@ pub struct ChannelVolume {
     border: usize,
     bricks: Vec<OnceLock<Box<[Channels]>>>,
     brick_counts: [usize; 3],
+    /// By how many bits differences are shifted, and what is added to round them.
+    shifts: [(u32, i16); 3],
     /// Counts what the bricks take.
     meter: Arc<Meter>,
+}
+
+/// By how many bits the differences along i, j, k are shifted to the right so that they are gradients on
+/// one scale: how often the voxels are twice as long as those along the shortest axis.
+pub fn gradient_shifts(level: &Geometry) -> [u32; 3] {
+    let spacing_mm = level.spacing_mm();
+    let shortest_mm = spacing_mm.into_iter().fold(f64::INFINITY, f64::min);
+    // Differences have 13 bits.
+    spacing_mm.map(|mm| libm::round(libm::log2(mm / shortest_mm)).clamp(0.0, 13.0) as u32)
 }
 
 /// Bytes of a brick.
@@ -54,7 +66,8 @@ impl ChannelVolume {
         let shape = level.shape().map(|n| n + 2 * border);
         let brick_counts = shape.map(|n| n.div_ceil(BRICK));
         let bricks = (0..brick_counts.iter().product()).map(|_| OnceLock::new()).collect();
-        Self { level: level.clone(), shape, border, bricks, brick_counts, meter }
+        let shifts = gradient_shifts(level.geometry()).map(|bits| (bits, (1i16 << bits) >> 1));
+        Self { level: level.clone(), shape, border, bricks, brick_counts, shifts, meter }
     }
 
     /// Intensity and gradient (along the grid's own axes) at a position in voxel units of the
@@ -116,8 +129,11 @@ impl ChannelVolume {
                 let row = (k + 1) * stride_k + (j + 1) * stride_j + 1;
                 for i in 0..ACROSS {
                     let at = row + i;
-                    let step = |stride: usize| values[at + stride] - values[at - stride];
-                    let steps = [step(1), step(stride_j), step(stride_k)];
+                    let step = |(stride, (bits, half)): (usize, (u32, i16))| {
+                        (values[at + stride] - values[at - stride] + half) >> bits
+                    };
+                    let [si, sj, sk] = self.shifts;
+                    let steps = [step((1, si)), step((stride_j, sj)), step((stride_k, sk))];
                     // Samples beyond the outermost layer repeat it: beyond zeros nothing changes.
                     let flat = self.border > 0 && (outer(0, i) || outer(1, j) || outer(2, k));
                     let [x, y, z] = if flat { [0; 3] } else { steps };
@@ -237,6 +253,20 @@ mod tests {
                 0u8
             });
         }
+    }
+
+    /// A ramp rises by as much for each millimetre in every direction, so its gradient has the same parts
+    /// along all axes, thick slices or not.
+    #[test]
+    fn gradients_are_on_one_scale() {
+        let matrix = nalgebra::Matrix3::from_diagonal(&nalgebra::Vector3::new(1.0, 2.0, 8.0));
+        let origin = pbt_volume::PointLps::new(0.0, 0.0, 0.0);
+        let geometry = Geometry::new([12, 9, 5], matrix, origin).unwrap();
+        assert_eq!(gradient_shifts(&geometry), [0, 1, 3]);
+        let ramp = Volume::from_fn(geometry, |i, j, k| (40 * (i + 2 * j + 8 * k)) as u16);
+        let channels = ChannelVolume::new(&ramp.into(), Padding::Edge);
+        let expected = [40 * (5 + 2 * 4 + 8 * 2), 80, 80, 80].map(|v| v * SAMPLE_SCALE);
+        assert_eq!(channels.sample([5 << 16, 4 << 16, 2 << 16]), expected);
     }
 
     #[test]

@@ -16,7 +16,7 @@ mod steerable;
 mod tables;
 
 pub use box_mean::{BoxMeanFeature, BoxMeanPool, MISSING, MOST_BOX_EDGE, MOST_BOX_REACH, MeanBox};
-pub use channels::{ChannelVolume, SAMPLE_SCALE};
+pub use channels::{ChannelVolume, SAMPLE_SCALE, gradient_shifts};
 pub use filter::{
     CHANNEL_ZERO, Filter, MAX_CHANNEL, MOST_FILTER_VOXELS, SMOOTH_BITS, gaussian_weights,
 };

@@ -2,7 +2,8 @@
 
 use crate::device::{Context, GpuError, blocks_of, launch, module};
 use cudarc::driver::{CudaFunction, CudaSlice, DevicePtr, DeviceRepr};
-use pbt_volume::Padding;
+use pbt_features::gradient_shifts;
+use pbt_volume::{Geometry, Padding};
 
 /// The kernel of `channels.cu`.
 pub(crate) struct ChannelsKernels {
@@ -14,20 +15,22 @@ impl ChannelsKernels {
         Ok(Self { make: module!(device, "channels")?.load_function("channels_make")? })
     }
 
-    /// The channels of a level from its voxels.
+    /// The channels of a level on this grid, from its voxels.
     pub(crate) fn channels(
         &self,
         device: &Context,
         voxels: &CudaSlice<u16>,
-        shape: [usize; 3],
+        level: &Geometry,
         padding: Padding,
     ) -> Result<Channels, GpuError> {
+        let shape = level.shape();
         let border = usize::from(padding == Padding::Zero);
         let bordered = bordered(shape, padding);
         let count: usize = bordered.iter().product();
         // SAFETY: the kernel writes every voxel.
         let mut channels = unsafe { device.alloc::<i16>(4 * count) }?;
         let [nx, ny, nz] = shape.map(|n| n as i32);
+        let [bits_x, bits_y, bits_z] = gradient_shifts(level).map(|bits| bits as i32);
         launch!(
             device,
             &self.make,
@@ -37,6 +40,9 @@ impl ChannelsKernels {
             &ny,
             &nz,
             &(border as i32),
+            &bits_x,
+            &bits_y,
+            &bits_z,
             &mut channels
         )?;
         Ok(Channels { voxels: channels, shape: bordered, border })

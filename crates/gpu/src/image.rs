@@ -191,7 +191,7 @@ impl Images {
         };
         let channels = match layout.channels.contains(&level) {
             true => {
-                Some(self.channels.channels(device, &voxels, volume.shape(), layout.padding)?)
+                Some(self.channels.channels(device, &voxels, volume.geometry(), layout.padding)?)
             }
             false => None,
         };

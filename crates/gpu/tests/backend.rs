@@ -2,7 +2,7 @@
 
 mod support;
 
-use nalgebra::Vector3;
+use nalgebra::{Matrix3, Vector3};
 use pbt_cpu::Cpu;
 use pbt_features::{BoxGrid, HaarPoolConfig, SteerableSet, haar_pool, steerable_pool};
 use pbt_gpu::{Gpu, GpuError, Strategy, devices};
@@ -31,10 +31,15 @@ fn between(rng: &mut ChaCha8Rng, low: f64, high: f64) -> f64 {
 /// Noise of 12 bits with some structure, so that neighbouring voxels go the same way through a
 /// tree.
 fn volume(rng: &mut ChaCha8Rng, shape: [usize; 3]) -> Volume<u16> {
+    thick_volume(rng, shape, [0.7; 3])
+}
+
+/// The same with voxels of this size, mm.
+fn thick_volume(rng: &mut ChaCha8Rng, shape: [usize; 3], mm: [f64; 3]) -> Volume<u16> {
     let rotation =
         rotation_from_vector(Vector3::new(0.2, -0.4, 0.3)).to_rotation_matrix().into_inner();
-    let geometry =
-        Geometry::new(shape, rotation * 0.7, PointLps::new(-3.0, 4.0, 5.0)).expect("a grid");
+    let matrix = rotation * Matrix3::from_diagonal(&mm.into());
+    let geometry = Geometry::new(shape, matrix, PointLps::new(-3.0, 4.0, 5.0)).expect("a grid");
     let waves: [f64; 3] = std::array::from_fn(|_| between(rng, 0.05, 0.4));
     Volume::from_fn(geometry, |i, j, k| {
         let smooth = 1500.0
@@ -164,9 +169,10 @@ fn integral_volumes_cuda() {
     }
 }
 
-/// Levels of a pyramid.
+/// Levels of a pyramid, of slices up to eight times as thick as their voxels are wide.
 fn levels(rng: &mut ChaCha8Rng, shape: [usize; 3]) -> Vec<Level> {
-    Pyramid::new(volume(rng, shape), 3).volumes().to_vec()
+    let mm = std::array::from_fn(|_| 0.7 * f64::from(1 << below(rng, 4)));
+    Pyramid::new(thick_volume(rng, shape, mm), 3).volumes().to_vec()
 }
 
 fn poses(rng: &mut ChaCha8Rng, geometry: &Geometry, n: usize) -> Vec<Pose> {

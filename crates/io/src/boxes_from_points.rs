@@ -94,7 +94,7 @@ struct Seen {
 impl Seen {
     fn new(case: &PointsOfCase<'_>, flat: bool) -> Self {
         let axes =
-            if flat { Matrix3::identity() } else { *working_geometry(case.image, 1.0).matrix() };
+            if flat { Matrix3::identity() } else { *working_geometry(case.image, 1.0, 0).matrix() };
         let along = |point: &PointLps| axes.transpose() * point.0.coords;
         let points = case.points.iter().map(|point| point.as_ref().map(along)).collect();
         Self { axes, points }

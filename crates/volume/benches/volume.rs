@@ -64,7 +64,7 @@ fn preparation(c: &mut Criterion) {
     let range = policy.range(&raw).expect("noise has contrast");
     c.bench_function("percentiles 250x250x150", |b| b.iter(|| policy.range(black_box(&raw))));
     c.bench_function("quantise 250x250x150", |b| b.iter(|| range.quantise(black_box(&raw))));
-    let working = working_geometry(mouse.geometry(), 0.282);
+    let working = working_geometry(mouse.geometry(), 0.282, 0);
     c.bench_function("resample 250x250x150 to half", |b| {
         b.iter(|| resample(black_box(&mouse), &working, Padding::Edge))
     });

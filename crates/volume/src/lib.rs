@@ -57,7 +57,7 @@ pub use pose::{
     LARGEST_EDGE_MM, Pose, SMALLEST_EDGE_MM, angle_between, positive, rotation_from_vector,
     rotation_to_vector,
 };
-pub use pyramid::{Pyramid, downsample2};
+pub use pyramid::{Pyramid, downsample2, next_level};
 pub use random::Random;
 pub use real_volume::RealVolume;
 pub use resample::{Padding, SLAB, Source, resample};

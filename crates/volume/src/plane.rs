@@ -27,7 +27,7 @@ impl Plane {
         let mut matrix = *image.matrix();
         matrix.set_column(thin, &across);
         let straight = Geometry::new(image.shape(), matrix, image.origin()).ok()?;
-        let working = *working_geometry(&straight, 1.0).matrix();
+        let working = *working_geometry(&straight, 1.0, 0).matrix();
         let along = |t: usize| working.column(t).dot(&across).abs();
         let last = (1..3).fold(0, |best, t| if along(t) > along(best) { t } else { best });
         // A cyclic order stays right-handed.

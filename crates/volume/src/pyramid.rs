@@ -1,36 +1,62 @@
 //! Coarser levels of a volume by halving.
 
 use crate::{Geometry, Level, Scratch, Volume, VoxelIndex};
+use nalgebra::{Matrix3, Vector3};
 use rayon::prelude::*;
 use std::io;
 use std::sync::Arc;
 
-/// Half the resolution: each new voxel is the mean of 2×2×2 voxels, `(sum + 4) >> 3`; at odd ends
-/// the last voxel is repeated. The shape is halved and rounded up, and the centre of the new voxel
-/// 0 lies at index ½ of the old.
+/// An axis is halved unless its voxels are so many times as long as those of the shortest axis.
+const THICK: f64 = 1.5;
+
+/// How many voxels along each axis become one on the next level: two, and one where they are twice as
+/// long as those of another axis, or longer. So thick slices stay until the voxels are cubes.
+fn joined(grid: &Geometry) -> [usize; 3] {
+    let spacing_mm = grid.spacing_mm();
+    let shortest_mm = spacing_mm.into_iter().fold(f64::INFINITY, f64::min);
+    spacing_mm.map(|mm| if mm < THICK * shortest_mm { 2 } else { 1 })
+}
+
+/// The grid of the level after one with this grid: the shape is divided by the number of voxels that
+/// become one and rounded up, and the centre of its voxel 0 is theirs.
+pub fn next_level(grid: &Geometry) -> Geometry {
+    let joined = joined(grid);
+    let shape = std::array::from_fn(|a| grid.shape()[a].div_ceil(joined[a]));
+    let [i, j, k] = joined.map(|n| (n - 1) as f64 / 2.0);
+    let times = Matrix3::from_diagonal(&Vector3::from(joined.map(|n| n as f64)));
+    Geometry::derived(shape, grid.matrix() * times, grid.to_lps(VoxelIndex::new(i, j, k)))
+}
+
+/// The level after this one ([`next_level`]): each new voxel is the rounded mean of those that become
+/// one, 2×2×2 where voxels are cubes; at odd ends the last voxel is repeated.
 pub fn downsample2(v: &Volume<u16>) -> Volume<u16> {
     let [nx, ny, nz] = v.shape();
-    let shape = [nx, ny, nz].map(|n| n.div_ceil(2));
-    let origin = v.geometry().to_lps(VoxelIndex::new(0.5, 0.5, 0.5));
-    let geometry = Geometry::derived(shape, v.geometry().matrix() * 2.0, origin);
+    let [di, dj, dk] = joined(v.geometry());
+    let geometry = next_level(v.geometry());
+    let shape = geometry.shape();
     let mut data = vec![0u16; geometry.len()];
     data.par_chunks_mut(shape[0] * shape[1]).enumerate().for_each(|(k, plane)| {
         for (j, to) in plane.chunks_mut(shape[0]).enumerate() {
-            let row = |dj: usize, dk: usize| {
-                let start = v.offset(0, (2 * j + dj).min(ny - 1), (2 * k + dk).min(nz - 1));
+            let row = |second_j: bool, second_k: bool| {
+                let place = |n: usize, joined: usize, second: bool, count: usize| {
+                    (joined * n + if second { joined - 1 } else { 0 }).min(count - 1)
+                };
+                let start = v.offset(0, place(j, dj, second_j, ny), place(k, dk, second_k, nz));
                 &v.data()[start..start + nx]
             };
-            let rows = [row(0, 0), row(1, 0), row(0, 1), row(1, 1)];
+            // A voxel that stays as it is along an axis counts twice, which does not change the mean.
+            let rows = [row(false, false), row(true, false), row(false, true), row(true, true)];
             let column = |i: usize| rows.iter().map(|row| u32::from(row[i])).sum::<u32>();
             for (i, to) in to.iter_mut().enumerate() {
-                *to = ((column(2 * i) + column((2 * i + 1).min(nx - 1)) + 4) >> 3) as u16;
+                let second = (di * i + di - 1).min(nx - 1);
+                *to = ((column(di * i) + column(second) + 4) >> 3) as u16;
             }
         }
     });
     Volume::new(geometry, data)
 }
 
-/// An image at several resolutions, each level half of the one before; of an image of several
+/// An image at several resolutions, each level half of the one before ([`next_level`]); of an image of several
 /// channels a level has a volume of each, all on one grid.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pyramid {
@@ -106,27 +132,34 @@ impl Pyramid {
 mod tests {
     use super::*;
     use crate::PointLps;
-    use nalgebra::Matrix3;
     use proptest::prelude::*;
 
     proptest! {
         #[test]
-        fn is_the_rounded_mean_of_eight(
+        fn is_the_rounded_mean(
             shape in prop::array::uniform3(1usize..8),
+            thick in prop::array::uniform3(any::<bool>()),
             values in prop::collection::vec(any::<u16>(), 343),
         ) {
-            let matrix = Matrix3::new(0.5, 0.1, 0.0, -0.1, 0.0, 2.0, 0.0, -0.7, 0.3);
+            let turn = nalgebra::Rotation3::from_euler_angles(0.3, -0.7, 1.9);
+            let mm = thick.map(|thick| if thick { 1.4 } else { 0.7 });
+            let matrix = turn.matrix() * Matrix3::from_diagonal(&Vector3::from(mm));
             let geometry = Geometry::new(shape, matrix, PointLps::new(5.0, -6.0, 7.0)).unwrap();
             let v = Volume::new(geometry.clone(), values[..geometry.len()].to_vec());
             let half = downsample2(&v);
-            prop_assert_eq!(half.shape(), shape.map(|n| n.div_ceil(2)));
+            let all = thick == [true; 3];
+            let n = thick.map(|thick| if thick && !all { 1 } else { 2 });
+            prop_assert_eq!(half.shape(), [0, 1, 2].map(|a| shape[a].div_ceil(n[a])));
             Volume::from_fn(half.geometry().clone(), |i, j, k| {
-                let eight = (0..8).map(|n| [2 * i + (n & 1), 2 * j + (n >> 1 & 1), 2 * k + (n >> 2)]);
-                let sum: u32 = eight.clone().map(|[i, j, k]| u32::from(v.at_clamped(i as i64, j as i64, k as i64))).sum();
-                assert_eq!(u32::from(half.at(i, j, k)), (sum + 4) / 8);
-                // The new voxel lies in the middle of the eight.
-                let positions = eight.map(|n| geometry.to_lps(VoxelIndex::new(n[0] as f64, n[1] as f64, n[2] as f64)).0.coords);
-                let middle = positions.sum::<nalgebra::Vector3<f64>>() / 8.0;
+                let together: Vec<[usize; 3]> = (0..n[2])
+                    .flat_map(|dk| (0..n[1]).flat_map(move |dj| (0..n[0]).map(move |di| [n[0] * i + di, n[1] * j + dj, n[2] * k + dk])))
+                    .collect();
+                let count = together.len();
+                let sum: usize = together.iter().map(|&[i, j, k]| usize::from(v.at_clamped(i as i64, j as i64, k as i64))).sum();
+                assert_eq!(usize::from(half.at(i, j, k)), (sum + count / 2) / count);
+                // The new voxel lies in the middle of them.
+                let positions = together.iter().map(|&[i, j, k]| geometry.to_lps(VoxelIndex::new(i as f64, j as f64, k as f64)).0.coords);
+                let middle = positions.sum::<nalgebra::Vector3<f64>>() / count as f64;
                 let place = half.geometry().to_lps(VoxelIndex::new(i as f64, j as f64, k as f64));
                 assert!((place.0.coords - middle).norm() < 1e-12);
                 0u8
@@ -145,6 +178,17 @@ mod tests {
             pyramid.volumes().iter().all(|level| level.volume().data().iter().all(|&v| v == 4095))
         );
         assert_eq!(Pyramid::new(v, 0).levels(), 1);
+    }
+
+    #[test]
+    fn thick_slices_stay_until_voxels_are_cubes() {
+        let matrix = Matrix3::from_diagonal(&Vector3::new(4.0, 1.0, 1.0));
+        let grid = Geometry::new([7, 40, 40], matrix, PointLps::new(0.0, 0.0, 0.0)).unwrap();
+        let pyramid = Pyramid::new(Volume::filled(grid, 7u16), 4);
+        let shapes: Vec<_> = pyramid.volumes().iter().map(Level::shape).collect();
+        assert_eq!(shapes, [[7, 40, 40], [7, 20, 20], [7, 10, 10], [4, 5, 5]]);
+        assert_eq!(pyramid.geometry(2).spacing_mm(), [4.0; 3]);
+        assert_eq!(pyramid.geometry(3).spacing_mm(), [8.0; 3]);
     }
 
     #[test]

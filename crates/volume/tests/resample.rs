@@ -70,16 +70,21 @@ fn permuted_and_flipped_voxels_come_back_exactly() {
 
 #[test]
 fn all_48_storages_give_one_working_volume() {
-    for (axes, spacing_mm) in
-        [([0.0; 3], 1.9), ([0.3, -0.2, 0.5], 1.9), ([0.3, -0.2, 0.5], 0.4), ([2.0, 0.1, -0.4], 1.0)]
-    {
+    for (axes, spacing_mm, thickest) in [
+        ([0.0; 3], 1.9, 0),
+        ([0.3, -0.2, 0.5], 1.9, 0),
+        ([0.3, -0.2, 0.5], 0.4, 0),
+        ([0.3, -0.2, 0.5], 0.4, 3),
+        ([2.0, 0.1, -0.4], 1.0, 0),
+        ([2.0, 0.1, -0.4], 1.0, 1),
+    ] {
         let matrix = rotation(axes) * Matrix3::from_diagonal(&Vector3::new(0.7, 0.7, 2.5));
         let v =
             noise(Geometry::new([14, 11, 6], matrix, PointLps::new(-120.0, 33.0, 410.0)).unwrap());
-        let grid = working_geometry(v.geometry(), spacing_mm);
+        let grid = working_geometry(v.geometry(), spacing_mm, thickest);
         let expected = resample(&v, &grid, Padding::Edge);
         for stored in storages(&v) {
-            let same = working_geometry(stored.geometry(), spacing_mm);
+            let same = working_geometry(stored.geometry(), spacing_mm, thickest);
             assert_eq!(same.shape(), grid.shape());
             assert!((same.affine() - grid.affine()).abs().max() < 1e-9);
             assert_eq!(resample(&stored, &same, Padding::Edge).data(), expected.data());

@@ -145,7 +145,7 @@ fn agrees_with_simpleitk_and_nibabel() {
 
         // A fine working grid has the axes of nibabel's canonical image, covers it, and begins less
         // than a block of eight voxels before it.
-        let working = working_geometry(geometry, 0.01);
+        let working = working_geometry(geometry, 0.01, 0);
         let canonical = Matrix3::from_fn(|row, column| answer.axes_lps[row][column]);
         for a in 0..3 {
             let step = canonical.column(a);

@@ -154,10 +154,10 @@ impl Pyramids {
         // Not while the lock is held: whoever halves a volume waits for other threads, and meanwhile
         // takes up other tasks, which may ask for pyramids themselves.
         let pyramid = Arc::new(kept.with_levels(working.levels));
-        let mut kept = self.lock();
-        let of_case = kept.of_grid(working).by_case.get_mut(name)?;
-        if let Some((_, kept)) = of_case.iter_mut().find(|(other, _)| other == geometry) {
-            *kept = pyramid.clone();
+        let mut grids = self.lock();
+        let of_case = grids.of_grid(working).by_case.get_mut(name)?;
+        if let Some((_, other)) = of_case.iter_mut().find(|(_, other)| Arc::ptr_eq(other, &kept)) {
+            *other = pyramid.clone();
         }
         Some(pyramid)
     }
@@ -171,7 +171,9 @@ impl Pyramids {
     ) -> Option<Arc<Pyramid>> {
         let mut kept = self.lock();
         let of_case = kept.of_grid(working).by_case.get(name)?;
-        let (_, pyramid) = of_case.iter().find(|(other, _)| other == geometry)?;
+        let same =
+            |other: &Geometry, pyramid| other == geometry && working.has_finest(geometry, pyramid);
+        let (_, pyramid) = of_case.iter().find(|(other, pyramid)| same(other, pyramid))?;
         Some(pyramid.clone())
     }
 

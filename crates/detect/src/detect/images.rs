@@ -38,7 +38,10 @@ impl<'a, B: Backend> Images<'a, B> {
 
     /// The working pyramid, one for all structures with the same grid.
     fn pyramid(&mut self, working: &'a WorkingSpec) -> Result<Pyramid, DetectError> {
-        let same = self.pyramids.iter_mut().find(|(other, _)| other.is_same_grid(working));
+        let image = self.channels[0].geometry();
+        let same = self.pyramids.iter_mut().find(|(other, pyramid)| {
+            other.is_same_grid(working) && working.has_finest(image, pyramid)
+        });
         if let Some((_, pyramid)) = same {
             *pyramid = pyramid.with_levels(working.levels);
             return Ok(pyramid.clone());

@@ -41,7 +41,8 @@ impl GridDemand {
     /// [`DetectError::Image`] when its working pyramid would be absurdly large, or narrower on the
     /// coarsest level than the reach of the features.
     pub fn check(&self, image: &Geometry) -> Result<(), DetectError> {
-        check_grid(image, self.spacing_mm, self.levels - 1, (self.radius, self.flat)).map(drop)
+        let grid = (self.spacing_mm, self.levels);
+        check_grid(image, grid, self.levels - 1, (self.radius, self.flat)).map(drop)
     }
 }
 

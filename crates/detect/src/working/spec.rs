@@ -1,9 +1,9 @@
-//! The working grid of an image: 12 bits, one spacing, a pyramid.
+//! The working grid of an image: 12 bits, cubes as far as slices are not thick, a pyramid.
 
 use crate::DetectError;
 use pbt_volume::{
     Geometry, IntensityPolicy, Padding, Plane, Pose, Pyramid, Quantised, RealVolume, SLAB,
-    VoxelIndex, check_memory, resample, working_geometry,
+    VoxelIndex, check_memory, next_level, resample, working_geometry,
 };
 use serde::{Deserialize, Serialize};
 
@@ -11,9 +11,10 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WorkingSpec {
-    /// Spacing of the finest level, mm.
+    /// Spacing of the finest level, mm. Across slices that have four times this thickness or more it is
+    /// theirs, as a power of two of this and at most as on the coarsest level, whose voxels are cubes.
     pub spacing_mm: f64,
-    /// Number of levels; each has twice the spacing of the one before.
+    /// Number of levels; each has twice the spacing of the one before, except across thick slices.
     pub levels: usize,
     /// What lies outside the image.
     pub padding: Padding,
@@ -96,12 +97,21 @@ impl WorkingSpec {
     /// When there are not as many channels as the model has: a programming error, callers check
     /// before.
     pub fn pyramid(&self, channels: &[RealVolume]) -> Result<Pyramid, DetectError> {
-        self.pyramid_on(channels, &self.grid(channels[0].geometry())?)
+        self.pyramid_on(channels, &self.grids(channels[0].geometry())?[0])
     }
 
-    /// Whether a volume is the same on the finest level of both.
+    /// Whether a volume is the same on the finest level of both, unless slices are very thick
+    /// ([`WorkingSpec::has_finest`]).
     pub(crate) fn is_same_grid(&self, other: &Self) -> bool {
         Self { levels: other.levels, ..self.clone() } == *other
+    }
+
+    /// Whether the finest level of a pyramid of this image is what it is here: where slices are thicker
+    /// than the coarsest level of one of two specs, the finest grids of both differ.
+    pub(crate) fn has_finest(&self, image: &Geometry, pyramid: &Pyramid) -> bool {
+        let Ok(grids) = self.grids(image) else { return false };
+        let (one, other) = (grids[0].spacing_mm(), pyramid.geometry(0).spacing_mm());
+        (0..3).all(|a| (one[a] / other[a] - 1.0).abs() < 0.1)
     }
 
     /// Whether intensities become the same 12 bits by both.
@@ -109,9 +119,12 @@ impl WorkingSpec {
         self.intensity == other.intensity && self.channels == other.channels
     }
 
-    /// The working grid over all of an image.
-    fn grid(&self, image: &Geometry) -> Result<Geometry, DetectError> {
-        working_grid(image, self.spacing_mm)
+    /// The working grids over all of an image, finest level first.
+    ///
+    /// # Errors
+    /// [`DetectError::Image`] where the spacing is absurd.
+    pub(crate) fn grids(&self, image: &Geometry) -> Result<Vec<Geometry>, DetectError> {
+        working_grids(image, self.spacing_mm, self.levels)
     }
 
     /// The part of the working pyramid that holds these boxes, or the nearest voxels where they lie
@@ -124,16 +137,19 @@ impl WorkingSpec {
         channels: &[RealVolume],
         boxes: &[Pose],
     ) -> Result<Pyramid, DetectError> {
-        let whole = self.grid(channels[0].geometry())?;
+        let levels = self.grids(channels[0].geometry())?;
+        let (whole, coarsest) = (&levels[0], &levels[self.levels - 1]);
         // Blocks of voxels that are one on the coarsest level.
-        let block = 1 << (self.levels - 1);
+        let block: [usize; 3] = std::array::from_fn(|a| {
+            libm::round(coarsest.spacing_mm()[a] / whole.spacing_mm()[a]) as usize
+        });
         let corners: Vec<VoxelIndex> =
             boxes.iter().flat_map(Pose::corners).map(|corner| whole.to_index(corner)).collect();
         let ends = [0, 1, 2].map(|a| {
             let last = (whole.shape()[a] - 1) as f64;
             let places = || corners.iter().map(|corner| corner.0[a].clamp(0.0, last));
-            let low = places().fold(last, f64::min) as usize / block * block;
-            let high = (places().fold(0.0, f64::max).ceil() as usize / block + 1) * block;
+            let low = places().fold(last, f64::min) as usize / block[a] * block[a];
+            let high = (places().fold(0.0, f64::max).ceil() as usize / block[a] + 1) * block[a];
             (low, high.min(whole.shape()[a]) - low)
         });
         let part = whole.part(ends.map(|(low, _)| low), ends.map(|(_, count)| count));
@@ -202,15 +218,21 @@ fn is_sheared(image: &Geometry) -> bool {
     [i.dot(&j), j.dot(&k), k.dot(&i)].iter().any(|cosine| cosine.abs() > 1e-7)
 }
 
-/// The working grid over all of an image. A model file may say anything of its spacing.
-pub(crate) fn working_grid(image: &Geometry, spacing_mm: f64) -> Result<Geometry, DetectError> {
+/// The working grids over all of an image, finest level first; on the coarsest voxels are cubes. A
+/// model file may say anything of the spacing.
+fn working_grids(
+    image: &Geometry,
+    spacing_mm: f64,
+    levels: usize,
+) -> Result<Vec<Geometry>, DetectError> {
     if !(1e-6..=1e6).contains(&spacing_mm) {
         return Err(DetectError::image(
             "spacing",
             format!("the model's working spacing of {} mm is absurd", spacing_mm as f32),
         ));
     }
-    Ok(working_geometry(image, spacing_mm))
+    let finest = working_geometry(image, spacing_mm, levels - 1);
+    Ok(std::iter::successors(Some(finest), |grid| Some(next_level(grid))).take(levels).collect())
 }
 
 /// Refuses a working grid that only a wrong header can ask for.
@@ -231,21 +253,19 @@ pub(crate) fn check_size(shape: [usize; 3], spacing_mm: f64) -> Result<(), Detec
 
 /// All that can be wrong with the grid of an image, told without its voxels: its working pyramid
 /// would be too large, or a level of it narrower than the reach of the features, in voxels. Else the
-/// shape of the finest level.
+/// grids of the levels, finest first.
 pub(crate) fn check_grid(
     image: &Geometry,
-    spacing_mm: f64,
+    (spacing_mm, levels): (f64, usize),
     level: usize,
     (radius, flat): (usize, bool),
-) -> Result<[usize; 3], DetectError> {
+) -> Result<Vec<Geometry>, DetectError> {
     let plane = check_slices(image, flat)?;
     let image = plane.as_ref().map_or(image, Plane::geometry);
-    let finest = working_grid(image, spacing_mm)?.shape();
-    check_size(finest, spacing_mm)?;
-    // As often halved and rounded up as there are levels above.
-    let times = 1 << level;
-    check_window(finest.map(|n| n.div_ceil(times)), (radius, flat), spacing_mm * times as f64)?;
-    Ok(finest)
+    let levels = working_grids(image, spacing_mm, levels)?;
+    check_size(levels[0].shape(), spacing_mm)?;
+    check_window(levels[level].shape(), (radius, flat), levels[level].spacing_mm()[0])?;
+    Ok(levels)
 }
 
 /// The plane of an image of one slice, where the model is of such images; a volume where it is of

@@ -24,10 +24,9 @@ const BLOCK: f64 = 8.0;
 /// direction: affines are rounded.
 const HALFWAY: f64 = 1e-3;
 
-/// Slices that are thinner than so many times the spacing, as a power of two, become cubes: left as they
-/// are at two and three times, nuclei and hippocampi were placed up to 5 % worse, vertebrae at four times
-/// as well as ever (docs/experiments/thick-slices.md).
-const THICK: f64 = 2.0;
+/// The least steps across a slice, as a power of two: with one, structures are placed worse
+/// (docs/experiments/thick-slices.md).
+const STEPS: f64 = 1.0;
 
 /// Slices count as so many times as thick as the spacing, as a power of two, although they are thinner by
 /// this part of a doubling (5 %): spacings are rounded, and often differ a little from image to image.
@@ -39,8 +38,9 @@ const NEARLY: f64 = 0.07;
 /// voxel centres.
 ///
 /// Its voxels are cubes with edges of `spacing_mm`, unless the image's are much longer along an axis: where
-/// they have 4, 8, 16 … times this length, so have those of the grid, which would only repeat the same
-/// slices otherwise; but at most 2 to the power `thickest` times.
+/// they have 4, 8, 16 … times this length, those of the grid have half as much, 2, 4, 8 … times the
+/// spacing, since more steps would only interpolate the same slices; but at most 2 to the power
+/// `thickest` times.
 ///
 /// One of its voxels, or of those that would follow beyond its ends, is the anchor: the place
 /// nearest to the world's origin where the image, or its continuation, has a voxel. So an image
@@ -61,8 +61,9 @@ pub fn working_geometry(image: &Geometry, spacing_mm: f64, thickest: usize) -> G
     let anchor = axes.transpose() * anchor(image, &axes).0.coords;
     let center = axes.transpose() * image.center().0.coords;
     let times = [0, 1, 2].map(|t| {
-        let times = libm::log2(spacing_along(image, axes.column(t).into()) / spacing_mm) + NEARLY;
-        if times < THICK { 1.0 } else { libm::exp2(libm::floor(times).min(thickest as f64)) }
+        let slice_mm = spacing_along(image, axes.column(t).into());
+        let times = libm::floor(libm::log2(slice_mm / spacing_mm) + NEARLY) - STEPS;
+        libm::exp2(times.clamp(0.0, thickest as f64))
     });
     let steps_mm = times.map(|times| times * spacing_mm);
     let ends = [0, 1, 2].map(|t| {
@@ -252,10 +253,10 @@ mod tests {
         assert!(grids.iter().all(|grid| (grid.matrix() - grids[0].matrix()).abs().max() < 1e-12));
     }
 
-    /// A slice of 0.7 × 0.7 × 5 mm stays as thick as the next power of two allows, and one voxel says
-    /// nothing of its thickness.
+    /// Across slices of 0.7 × 0.7 × 5 mm steps are at most half as long, and one voxel says nothing of its
+    /// thickness.
     #[test]
-    fn thick_slices_stay() {
+    fn thick_slices_take_few_steps() {
         let image = |shape, mm: [f64; 3]| {
             let matrix = Matrix3::from_diagonal(&Vector3::from(mm));
             Geometry::new(shape, matrix, PointLps::new(1.0, 2.0, 3.0)).unwrap()
@@ -266,11 +267,11 @@ mod tests {
             (0..3).all(|a| (found[a] - expected[a]).abs() < 1e-12)
         };
         for (mm, thickest, expected) in [
-            ([0.7, 0.7, 5.0], 4, [0.7, 0.7, 2.8]),
-            ([0.7, 0.7, 5.4], 4, [0.7, 0.7, 5.6]),
+            ([0.7, 0.7, 5.0], 4, [0.7, 0.7, 1.4]),
+            ([0.7, 0.7, 5.4], 4, [0.7, 0.7, 2.8]),
             ([0.7, 0.7, 5.4], 1, [0.7, 0.7, 1.4]),
             ([0.7, 0.7, 5.4], 0, [0.7, 0.7, 0.7]),
-            ([0.3, 2.7, 0.7], 4, [0.7, 2.8, 0.7]),
+            ([0.3, 2.7, 0.7], 4, [0.7, 1.4, 0.7]),
             ([0.3, 2.6, 0.7], 4, [0.7, 0.7, 0.7]),
         ] {
             let found = spacing(image([9, 9, 9], mm), thickest);

@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields)]
 pub struct WorkingSpec {
     /// Spacing of the finest level, mm. Across slices that have four times this thickness or more it is
-    /// theirs, as a power of two of this and at most as on the coarsest level, whose voxels are cubes.
+    /// half of theirs, as a power of two of this and at most as on the coarsest level, whose voxels are
+    /// cubes.
     pub spacing_mm: f64,
     /// Number of levels; each has twice the spacing of the one before, except across thick slices.
     pub levels: usize,

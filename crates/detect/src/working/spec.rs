@@ -11,9 +11,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WorkingSpec {
-    /// Spacing of the finest level, mm. Across slices that have four times this thickness or more it is
-    /// half of theirs, as a power of two of this and at most as on the coarsest level, whose voxels are
-    /// cubes.
+    /// Spacing of the finest level, mm. Across slices that have six times this thickness or more it is
+    /// larger ([`working_geometry`]), at most that of the coarsest level, whose voxels are cubes.
     pub spacing_mm: f64,
     /// Number of levels; each has twice the spacing of the one before, except across thick slices.
     pub levels: usize,

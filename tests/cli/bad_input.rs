@@ -356,7 +356,7 @@ fn a_slip_of_output_costs_no_file_of_another_kind() {
         (&["train", "-i", &set, "-o", image], "is an image already"),
         (&["evaluate", "-m", model, "-i", &set, "-o", model], "is a model already"),
         (&["evaluate", "-m", model, "-i", &set, "-o", dataset], "is a data set already"),
-        (&["validate", &set, "--picture", dataset], "is a data set already"),
+        (&["validate", &set, "--picture", dataset], "--picture: is a data set already"),
         (&["report", dataset, "-o", dataset], "is a data set already"),
     ];
     for (arguments, what) in slips {

@@ -50,7 +50,9 @@ fn the_region_of_a_structure_is_written() {
     for margin in ["0", "6"] {
         let arguments = ["detect", "-m", text(&model), "-i", text(&image), "-o", text(out.path())];
         let more = ["--crop", "gland", "--margin-mm", margin];
-        pbt([&arguments[..], &more].concat()).exits_with(0);
+        let outcome = pbt([&arguments[..], &more].concat()).exits_with(0);
+        let beside = "c7.json, and beside it c7.mrk.json, c7.gland.nii.gz\n";
+        assert!(outcome.stderr.ends_with(beside), "{}", outcome.stderr);
         let result = out.path().join("c7.json");
         sizes.push(assert_is_part(&crop, &image, &result, margin.parse().unwrap()));
     }
@@ -83,6 +85,10 @@ fn of_an_absent_structure_there_is_none() {
         pbt_io::RawImage::new(raw.geometry().clone(), raw.voxel_type(), noise, None).unwrap();
     pbt_io::write_image(&folder.join("noise.nii.gz"), &noise).unwrap();
     let (model, results) = (tiny().model(), out.path().join("found"));
+    let within = folder.join("found");
+    let arguments = ["batch", "-m", text(&model), "-i", text(&folder), "-o", text(&within)];
+    let outcome = pbt([&arguments[..], &["--crop", "gland"]].concat()).exits_with(2);
+    assert!(outcome.error_line().contains("in the folder of the images"), "{}", outcome.stderr);
     std::fs::create_dir(&results).unwrap();
     let stale = results.join("noise.gland.nii.gz");
     std::fs::write(&stale, "of an earlier run").unwrap();

@@ -129,6 +129,19 @@ fn all_that_is_wrong_with_a_data_set_is_said_at_once() {
 }
 
 #[test]
+fn a_label_of_nearly_the_name_may_be_meant() {
+    let data = tiny_copy();
+    edit(data.path(), |set| {
+        set["structures"].as_array_mut().unwrap().push(json!({"name": "Duct", "kind": "box"}));
+        set["labels"] = json!({"1": "gland", "2": "duct"});
+    });
+    let (_, lines) = findings(data.path(), 4);
+    let told = |text: &str| lines.iter().any(|line| line.contains(text));
+    assert!(told("Duct: not annotated in 9 of 9 cases"), "{lines:#?}");
+    assert!(told("`labels` has `duct`: is that meant?"), "{lines:#?}");
+}
+
+#[test]
 fn names_that_the_data_set_lacks_are_the_reason() {
     let data = tiny_copy();
     edit(data.path(), |dataset| dataset["structures"][0]["name"] = json!("liver"));

@@ -18,5 +18,5 @@ pub const DEVICE: u8 = 6;
 pub const INTERRUPTED: u8 = 130;
 
 /// The same in the help.
-pub const HELP: &str = "Exit codes: 0 done, 1 failure, 2 usage, 3 batch or evaluation finished but some cases failed, 4 input unreadable or invalid, \
+pub const HELP: &str = "Exit codes: 0 done, 1 failure, 2 usage, 3 batch, merge or evaluation finished but some cases failed, 4 input unreadable or invalid, \
 5 model rejected, 6 device not available, 130 ended with Ctrl-C.";

@@ -51,6 +51,11 @@ pub(crate) enum Written {
 }
 
 impl Written {
+    /// The option that names the file.
+    fn option(self) -> &'static str {
+        if self == Self::Picture { "--picture" } else { "--output" }
+    }
+
     /// Whether a file of this content may be replaced.
     fn replaces(self, there: Content) -> bool {
         match there {
@@ -141,8 +146,9 @@ fn refuse_another_kind(path: &Path, written: Written) -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::usage(format!(
-        "{}: --output: is {} already (give another name, or remove it)",
+        "{}: {}: is {} already (give another name, or remove it)",
         path.display(),
+        written.option(),
         there.name()
     )))
 }
@@ -156,8 +162,9 @@ fn refuse_another_kind(path: &Path, written: Written) -> Result<(), Failure> {
 pub(crate) fn check_output(path: &Path, written: Written) -> Result<(), Failure> {
     if path.is_dir() || path.to_string_lossy().ends_with(std::path::is_separator) {
         return Err(Failure::usage(format!(
-            "{}: --output: is a folder (give the name of a file)",
-            path.display()
+            "{}: {}: is a folder (give the name of a file)",
+            path.display(),
+            written.option()
         )));
     }
     refuse_another_kind(path, written)?;

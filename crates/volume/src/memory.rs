@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 
 /// Bytes that are more than this process may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("needs about {} of memory, {}", size(*.asked), allowed(*.limit))]
+#[error("needs {} of memory, {}", wanted(*.asked, *.limit), allowed(*.limit))]
 pub struct NotEnoughMemory {
     /// Bytes asked for.
     pub asked: u64,
@@ -87,6 +87,13 @@ fn reserved<T>(count: usize) -> Result<Vec<T>, NotEnoughMemory> {
     }
 }
 
+/// The bytes asked for; where they read like those that may be taken, they are hardly more.
+fn wanted(asked: u64, limit: Option<u64>) -> String {
+    let text = size(asked);
+    let same = limit.is_some_and(|limit| size(limit) == text);
+    format!("{} {text}", if same { "a little over" } else { "about" })
+}
+
 fn allowed(limit: Option<u64>) -> String {
     limit.map_or("which the system does not give".to_owned(), |limit| {
         format!("more than the {} that may be taken", size(limit))
@@ -118,6 +125,11 @@ mod tests {
         assert_eq!(
             error.to_string(),
             "needs about 6.9 GB of memory, more than the 500 MB that may be taken"
+        );
+        let error = NotEnoughMemory { asked: 1_200_000, limit: Some(1_000_000) };
+        assert_eq!(
+            error.to_string(),
+            "needs a little over 1 MB of memory, more than the 1 MB that may be taken"
         );
         assert_eq!([1, 999, 1000].map(size), ["1 B", "999 B", "1.0 kB"]);
     }

@@ -99,6 +99,21 @@ fn name_masks(folder: &Path, cases: &[BatchCase], global: &Global) {
     }
 }
 
+/// Crops are images: where they lie below the images, the next run would take them for cases.
+fn check_crops_lie_outside(args: &Batch) -> Result<(), Failure> {
+    if args.crop.crop.is_empty() || !args.input.is_dir() {
+        return Ok(());
+    }
+    let whole = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+    if !whole(&args.output).starts_with(whole(&args.input)) {
+        return Ok(());
+    }
+    Err(Failure::usage(format!(
+        "{}: --output: lies in the folder of the images, where --crop would add more of them (give a folder beside it)",
+        args.output.display()
+    )))
+}
+
 pub(super) fn run(args: &Batch, global: &Global) -> Result<ExitCode, Failure> {
     let started = Instant::now();
     let device = open_device(global)?;
@@ -110,6 +125,7 @@ pub(super) fn run(args: &Batch, global: &Global) -> Result<ExitCode, Failure> {
     let cases = without_channels(batch_cases(&args.input)?, model.model.channels().len());
     name_masks(&args.input, &cases, global);
     make_folder(&args.output)?;
+    check_crops_lie_outside(args)?;
     remove_leftovers(&args.output);
     for file in [tables::CSV, tables::PARQUET, RUN_FILE] {
         check_writable(&args.output.join(file))?;

@@ -7,7 +7,8 @@ use crate::args::{Detect, Global};
 use crate::commands::open_device::open_device;
 use crate::output::say;
 use crate::session::{
-    Crops, Device, Explained, Found, Input, LoadedModel, VoxelOutput, explain_file, label_file,
+    Crops, Device, Explained, Found, Input, LeafFile, LoadedModel, VoxelOutput, crop_path,
+    explain_file, label_file, label_map_path, leaves_path, probabilities_path, region_labels_path,
     write_results,
 };
 use pbt_io::{DetectionRecord, LabelRecord, ReadOptions, ResultFile, case_name};
@@ -66,8 +67,27 @@ pub(super) fn run(args: &Detect, global: &Global) -> Result<ExitCode, Failure> {
     }
     notes.iter().for_each(|note| say(global.quiet, format_args!("warning: --crop: {note}")));
     let written = args.output.join(format!("{case_id}.json"));
-    say(global.quiet, format_args!("result: {}", written.display()));
+    let beside = beside_result(args, &crops, &case_id).join(", ");
+    say(global.quiet, format_args!("result: {}, and beside it {beside}", written.display()));
     Ok(ExitCode::SUCCESS)
+}
+
+/// The names of the files that this run has written beside the result.
+fn beside_result(args: &Detect, crops: &Crops, case_id: &str) -> Vec<String> {
+    let mut paths = vec![
+        args.output.join(format!("{case_id}.mrk.json")),
+        label_map_path(&args.output, case_id),
+        region_labels_path(&args.output, case_id),
+        probabilities_path(&args.output, case_id),
+    ];
+    paths.extend([LeafFile::All, LeafFile::First].map(|of| leaves_path(&args.output, case_id, of)));
+    paths.extend(crops.names.iter().map(|name| crop_path(&args.output, case_id, name)));
+    if args.explain {
+        paths.extend(["json", "svg"].map(|e| args.output.join(format!("{case_id}.explain.{e}"))));
+    }
+    // Those of an earlier run that do not belong to this one were removed.
+    let names = paths.iter().filter(|path| path.is_file()).filter_map(|path| path.file_name());
+    names.map(|name| name.to_string_lossy().into_owned()).collect()
 }
 
 /// Which labels about a box are to be looked at, and the Dice coefficient to expect of them.

@@ -79,6 +79,10 @@ pub(super) fn run(args: &Train, global: &Global) -> Result<ExitCode, Failure> {
     let resume = match args.resume {
         true if checkpoint.exists() => {
             let bytes = read_file(&checkpoint, FileKind::Model)?;
+            say(
+                global.quiet,
+                format_args!("{}: going on after its finished stages", checkpoint.display()),
+            );
             Some(Resume { path: checkpoint.clone(), bytes })
         }
         true => {

@@ -103,8 +103,8 @@ impl Crops {
     }
 }
 
-/// Where the part of an image with a structure goes.
-fn crop_path(folder: &Path, case_id: &str, name: &str) -> PathBuf {
+/// Where the part of a case's image with a structure goes.
+pub fn crop_path(folder: &Path, case_id: &str, name: &str) -> PathBuf {
     let name = name.replace(|c: char| c.is_control() || matches!(c, '/' | '\\' | ':'), "_");
     folder.join(format!("{case_id}.{name}.nii.gz"))
 }

@@ -34,7 +34,7 @@ mod watcher;
 
 pub use built_in_models::{BUILT_IN_MODELS, BuiltInModel};
 pub use cases::{AnnotatedCase, TrainingCases, Wanted, misfits, read_cases};
-pub use crop::Crops;
+pub use crop::{Crops, crop_path};
 pub use cross_validation::{CrossValidation, Folds};
 pub use detect::{
     Admitted, Explained, Found, Input, admit, chosen, detect_file, detect_image, explain_file,

@@ -21,7 +21,7 @@ use crate::session::AnnotatedCase;
 use pbt_io::{
     Annotations, CaseSpec, Dataset, IoError, OpenImage, check_annotations, read_side_by_side,
 };
-use pbt_volume::StructureKind;
+use pbt_volume::{StructureKind, nearest};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -234,10 +234,21 @@ fn missing(dataset: &Dataset, looked: &[LookedAt]) -> Vec<Finding> {
             .collect();
         if !lacking.is_empty() {
             let (count, all) = (lacking.len(), dataset.cases.len());
-            findings.push(Finding::warning(at(format!(
-                "structures: {name}: not annotated in {count} of {all} cases: {} (annotate it there; these cases are not used for it)",
-                few(lacking.iter().map(|case| case.id.as_str()))
-            ))).in_cases(lacking.iter().map(|case| case.id.as_str())));
+            // Where no case has it, its name may be a slip for that of a label.
+            let own = |label: &&String| dataset.structures.iter().any(|s| s.name == **label);
+            let others = dataset.label_names.values().filter(|label| !own(label));
+            let meant = nearest(name, others.map(String::as_str)).filter(|_| count == all);
+            let advice = match meant {
+                Some(meant) => format!("`labels` has `{meant}`: is that meant?"),
+                None => "annotate it there; these cases are not used for it".to_owned(),
+            };
+            findings.push(
+                Finding::warning(at(format!(
+                    "structures: {name}: not annotated in {count} of {all} cases: {} ({advice})",
+                    few(lacking.iter().map(|case| case.id.as_str()))
+                )))
+                .in_cases(lacking.iter().map(|case| case.id.as_str())),
+            );
         }
     }
     findings

@@ -72,7 +72,7 @@ fn images_with_masks_become_a_data_set_that_trains() {
         "6 cases (1 test, 5 train); each case is a subject of its own",
         "1 box: gland",
         "every fifth subject by name is for tests",
-        "1 images without masks and annotations",
+        "1 images without masks and annotations: spare",
     ] {
         assert!(outcome.stdout.contains(part), "{part}: {}", outcome.stdout);
     }
@@ -211,7 +211,10 @@ fn several_values_may_be_one_structure() {
         RegionMap { labels, regions }.write_labels(&path).unwrap();
     }
     std::fs::remove_file(&core).unwrap();
-    init(folder.path(), &["--label", "7=gland", "--label", "1=gland"]).exits_with(0);
+    let said =
+        init(folder.path(), &["--label", "7=gland", "--label", "1=gland", "--label", "9=duct"]);
+    let said = said.exits_with(0).stdout;
+    assert!(said.contains("the name `duct` (--label 9=duct), since no label map has"), "{said}");
     let dataset = sound(&folder.path().join("dataset.json"));
     assert_eq!(dataset["labels"], json!({ "1": "gland" }));
     assert_eq!(dataset["structures"], json!([{ "name": "gland", "kind": "box" }]));
@@ -221,6 +224,29 @@ fn several_values_may_be_one_structure() {
     assert!(theirs.data().contains(&7) && theirs.data().contains(&1));
     let expected = theirs.data().iter().map(|&value| u16::from(value != 0));
     assert!(joined.data().iter().copied().eq(expected));
+}
+
+/// The inside of a mask is 1 in one program and 255 in another.
+#[test]
+fn the_only_structure_may_have_another_value_in_each_file() {
+    let folder = scratch();
+    let scans = folder.path().join("scans");
+    for n in 0..6 {
+        copy_image(n, &scans.join(format!("c{n}.nii.gz")));
+        write_mask(&scans.join(format!("c{n}_mask.nii.gz")), n, 1.0, if n == 2 { 255 } else { 1 });
+    }
+    let said = init(&scans, &["--structure", "gland", "--modality", "US"]).exits_with(0).stdout;
+    assert!(
+        said.contains("the masks, of value 1 or 255, all show `gland` (--structure)"),
+        "{said}"
+    );
+    assert!(!said.contains("left out"), "{said}");
+    let dataset = sound(&scans.join("dataset.json"));
+    assert_eq!(dataset["structures"], json!([{ "name": "gland", "kind": "box" }]));
+    assert_eq!(dataset["cases"].as_array().unwrap().len(), 6);
+    // Without a name for it, values are structures.
+    let said = init(&scans, &["--force", "--modality", "US"]).exits_with(0).stdout;
+    assert!(said.contains("label_255"), "{said}");
 }
 
 #[test]

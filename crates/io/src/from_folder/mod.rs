@@ -67,7 +67,8 @@ pub fn dataset_from_folder(
     let listing = Listing::of(&root, &own)?;
     let mut found = scans::find(&root, &listing, options, &mut notes)?;
     let all = found.list.len();
-    found.list.retain(Scan::is_known);
+    let (known, unknown): (Vec<Scan>, Vec<Scan>) = found.list.into_iter().partition(Scan::is_known);
+    found.list = known;
     found.list.sort_by_cached_key(|scan| natural(&scan.id));
     let wrong = |problem: String| {
         let advice = "name masks as in scan_seg.nii.gz or put them into labels/ beside images/; \
@@ -83,9 +84,11 @@ pub fn dataset_from_folder(
         };
         return Err(wrong(what));
     }
-    if found.list.len() < all {
-        let count = all - found.list.len();
-        notes.left_out.push(format!("{count} images without masks and annotations"));
+    if !unknown.is_empty() {
+        let mut ids: Vec<String> = unknown.into_iter().map(|scan| scan.id).collect();
+        ids.sort_by_cached_key(|id| natural(id));
+        let (count, ids) = (ids.len(), few(&ids, ", "));
+        notes.left_out.push(format!("{count} images without masks and annotations: {ids}"));
     }
     let scans = &mut found.list;
     channels::join(scans, &mut notes);

@@ -53,7 +53,14 @@ pub(super) fn labels(
     }
     let found: BTreeSet<u16> =
         maps.iter().flatten().flat_map(|(_, values)| values).copied().collect();
-    name_values(&found, &mut names, options, notes);
+    for (value, name) in options.labels.iter().filter(|(value, _)| !found.contains(value)) {
+        let what = format!(
+            "the name `{name}` (--label {value}={name}), since no label map has this value"
+        );
+        notes.left_out.push(what);
+    }
+    let one_each = maps.iter().flatten().all(|(_, values)| values.len() == 1);
+    name_values((&found, one_each), &mut names, options, notes);
     let only = Only::of(&options.only, scans, &found, &names);
     join_values(scans, &mut maps, &mut names);
     only.keep_masks(scans);
@@ -110,9 +117,9 @@ fn one_mask_is_a_map(scans: &mut [Scan], names: &mut BTreeMap<u16, String>) {
     }
 }
 
-/// Gives every value a name.
+/// Gives every value a name. `one_each` says that no file has several.
 fn name_values(
-    found: &BTreeSet<u16>,
+    (found, one_each): (&BTreeSet<u16>, bool),
     names: &mut BTreeMap<u16, String>,
     options: &Options,
     notes: &mut Notes,
@@ -125,6 +132,15 @@ fn name_values(
             names.insert(value, only.to_owned());
             let what = format!("the masks show `{only}` (--structure gives another name)");
             notes.assumed.push(what);
+        }
+        // Programs write the inside of a mask as 1 or as 255.
+        _ if one_each && options.structure.is_some() && nameless.len() == found.len() => {
+            let values: Vec<String> = found.iter().map(u16::to_string).collect();
+            let values = few(&values, " or ");
+            notes
+                .assumed
+                .push(format!("the masks, of value {values}, all show `{only}` (--structure)"));
+            names.extend(nameless.into_iter().map(|value| (value, only.to_owned())));
         }
         _ => {
             let name = |value: u16| format!("label_{value}");

@@ -233,7 +233,9 @@ fn the_only_structure_may_have_another_value_in_each_file() {
     let scans = folder.path().join("scans");
     for n in 0..6 {
         copy_image(n, &scans.join(format!("c{n}.nii.gz")));
-        write_mask(&scans.join(format!("c{n}_mask.nii.gz")), n, 1.0, if n == 2 { 255 } else { 1 });
+        // One of them shows nothing.
+        let (share, value) = [(1.0, 1), (1.0, 255), (0.0, 1)][n.saturating_sub(3)];
+        write_mask(&scans.join(format!("c{n}_mask.nii.gz")), n, share, value);
     }
     let said = init(&scans, &["--structure", "gland", "--modality", "US"]).exits_with(0).stdout;
     assert!(

@@ -87,11 +87,11 @@ fn reserved<T>(count: usize) -> Result<Vec<T>, NotEnoughMemory> {
     }
 }
 
-/// The bytes asked for; where they read like those that may be taken, they are hardly more.
+/// The bytes asked for; where they read like those that may be taken, that they are more.
 fn wanted(asked: u64, limit: Option<u64>) -> String {
     let text = size(asked);
     let same = limit.is_some_and(|limit| size(limit) == text);
-    format!("{} {text}", if same { "a little over" } else { "about" })
+    format!("{} {text}", if same { "over" } else { "about" })
 }
 
 fn allowed(limit: Option<u64>) -> String {
@@ -129,7 +129,7 @@ mod tests {
         let error = NotEnoughMemory { asked: 1_200_000, limit: Some(1_000_000) };
         assert_eq!(
             error.to_string(),
-            "needs a little over 1 MB of memory, more than the 1 MB that may be taken"
+            "needs over 1 MB of memory, more than the 1 MB that may be taken"
         );
         assert_eq!([1, 999, 1000].map(size), ["1 B", "999 B", "1.0 kB"]);
     }

@@ -9,8 +9,8 @@ use std::sync::Arc;
 /// An axis is halved unless its voxels are so many times as long as those of the shortest axis.
 const THICK: f64 = 1.5;
 
-/// How many voxels along each axis become one on the next level: two, and one where they are twice as
-/// long as those of another axis, or longer. So thick slices stay until the voxels are cubes.
+/// How many voxels along each axis become one on the next level: two, and one where they are much longer
+/// than those of another axis. So thick slices stay until the voxels are cubes.
 fn joined(grid: &Geometry) -> [usize; 3] {
     let spacing_mm = grid.spacing_mm();
     let shortest_mm = spacing_mm.into_iter().fold(f64::INFINITY, f64::min);
@@ -56,7 +56,7 @@ pub fn downsample2(v: &Volume<u16>) -> Volume<u16> {
     Volume::new(geometry, data)
 }
 
-/// An image at several resolutions, each level half of the one before ([`next_level`]); of an image of several
+/// An image at several resolutions, each level the [`next_level`] of the one before; of an image of several
 /// channels a level has a volume of each, all on one grid.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pyramid {

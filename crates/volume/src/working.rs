@@ -24,7 +24,7 @@ const BLOCK: f64 = 8.0;
 /// direction: affines are rounded.
 const HALFWAY: f64 = 1e-3;
 
-/// A thick slice is divided into so many steps at least: with one, structures are placed worse, and with
+/// A thick slice is divided into about so many steps at least: with one, structures are placed worse, and with
 /// two, vertebrae are more often taken for their neighbours without doubt
 /// (docs/experiments/thick-slices.md).
 const STEPS: f64 = 3.0;
@@ -38,10 +38,10 @@ const NEARLY: f64 = 0.07;
 /// are as close as possible to +L, +P, +S. It is as large as it takes to cover all of the image's
 /// voxel centres.
 ///
-/// Its voxels are cubes with edges of `spacing_mm`, unless the image's are much longer along an axis: where
-/// slices have 6, 12, 24 … times this thickness, steps across them are 2, 4, 8 … times as long, at most
-/// 2 to the power `thickest` times. So a slice becomes three to six voxels, and not more, which would
-/// only interpolate the same.
+/// Its voxels are cubes with edges of `spacing_mm`, unless the image's are much longer along one axis than
+/// along another: where slices have about 6, 12, 24 … times this thickness, steps across them are
+/// 2, 4, 8 … times as long, at most 2 to the power `thickest` times. More would only interpolate the same.
+/// Along the axis where the image is finest, steps are `spacing_mm` always.
 ///
 /// One of its voxels, or of those that would follow beyond its ends, is the anchor: the place
 /// nearest to the world's origin where the image, or its continuation, has a voxel. So an image
@@ -62,10 +62,12 @@ pub fn working_geometry(image: &Geometry, spacing_mm: f64, thickest: usize) -> G
     let anchor = axes.transpose() * anchor(image, &axes).0.coords;
     let center = axes.transpose() * image.center().0.coords;
     let times = [0, 1, 2].map(|t| {
-        let slice_mm = spacing_along(image, axes.column(t).into());
-        let times = libm::floor(libm::log2(slice_mm / spacing_mm / STEPS) + NEARLY);
-        libm::exp2(times.clamp(0.0, thickest as f64))
+        let slice_mm = spacing_along(image, axes.column(t).into())?;
+        Some(libm::floor(libm::log2(slice_mm / spacing_mm / STEPS) + NEARLY).max(0.0))
     });
+    let least = times.iter().flatten().copied().fold(f64::INFINITY, f64::min);
+    let times = times
+        .map(|times| libm::exp2(times.map_or(0.0, |times| (times - least).min(thickest as f64))));
     let steps_mm = times.map(|times| times * spacing_mm);
     let ends = [0, 1, 2].map(|t| {
         let extent_mm: f64 = (0..3)
@@ -91,11 +93,11 @@ pub fn working_geometry(image: &Geometry, spacing_mm: f64, thickest: usize) -> G
 }
 
 /// Distance in mm between neighbouring voxels along the axis of the image that is nearest to a direction;
-/// 0 where there is one voxel, whose thickness tells nothing.
-fn spacing_along(image: &Geometry, direction: Vector3<f64>) -> f64 {
+/// none where there is one voxel, whose thickness tells nothing.
+fn spacing_along(image: &Geometry, direction: Vector3<f64>) -> Option<f64> {
     let cosine = |a: usize| direction.dot(&image.matrix().column(a).normalize()).abs();
     let nearest = (1..3).fold(0, |best, a| if cosine(a) > cosine(best) { a } else { best });
-    if image.shape()[nearest] == 1 { 0.0 } else { image.spacing_mm()[nearest] }
+    (image.shape()[nearest] > 1).then(|| image.spacing_mm()[nearest])
 }
 
 /// Where the image, continued beyond its ends, has the voxel that is nearest to the world's origin.
@@ -189,6 +191,8 @@ mod tests {
             let thick = grid.spacing_mm().map(|mm| mm / spacing_mm);
             prop_assert!(thick.iter().all(|times| (times.log2() - times.log2().round()).abs() < 1e-9));
             prop_assert!(thick.iter().all(|times| (0.999..(1 << thickest) as f64 + 0.001).contains(times)));
+            // However coarse the image is, it is searched on the grid that the model knows.
+            prop_assert!(thick.iter().any(|times| (times - 1.0).abs() < 1e-9));
             let axes = grid.matrix() * Matrix3::from_diagonal(&Vector3::from(grid.spacing_mm().map(|mm| 1.0 / mm)));
             prop_assert!((axes.transpose() * axes - Matrix3::identity()).abs().max() < 1e-13);
             prop_assert!(axes.determinant() > 0.0);
@@ -273,12 +277,15 @@ mod tests {
             ([0.7, 0.7, 8.4], 1, [0.7, 0.7, 1.4]),
             ([0.7, 0.7, 8.4], 0, [0.7, 0.7, 0.7]),
             ([0.3, 4.1, 0.7], 4, [0.7, 1.4, 0.7]),
+            ([5.0, 5.0, 5.0], 4, [0.7, 0.7, 0.7]),
+            ([5.0, 5.0, 20.0], 4, [0.7, 0.7, 2.8]),
             ([0.3, 3.9, 0.7], 4, [0.7, 0.7, 0.7]),
         ] {
             let found = spacing(image([9, 9, 9], mm), thickest);
             assert!(close(found, expected), "{mm:?}: {found:?}");
         }
         assert!(close(spacing(image([9, 9, 1], [0.7, 0.7, 5.0]), 4), [0.7; 3]));
+        assert!(close(spacing(image([9, 9, 1], [5.0, 5.0, 0.7]), 4), [0.7; 3]));
     }
 
     #[test]

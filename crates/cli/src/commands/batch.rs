@@ -104,8 +104,11 @@ fn check_crops_lie_outside(args: &Batch) -> Result<(), Failure> {
     if args.crop.crop.is_empty() || !args.input.is_dir() {
         return Ok(());
     }
-    let whole = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
-    if !whole(&args.output).starts_with(whole(&args.input)) {
+    let Ok(images) = args.input.canonicalize() else { return Ok(()) };
+    // The folder may not be there yet, but one above it is.
+    let absolute = std::path::absolute(&args.output).unwrap_or_else(|_| args.output.clone());
+    let there = absolute.ancestors().find_map(|folder| folder.canonicalize().ok());
+    if !there.is_some_and(|there| there.starts_with(images)) {
         return Ok(());
     }
     Err(Failure::usage(format!(
@@ -124,8 +127,8 @@ pub(super) fn run(args: &Batch, global: &Global) -> Result<ExitCode, Failure> {
     crops.check(&model)?;
     let cases = without_channels(batch_cases(&args.input)?, model.model.channels().len());
     name_masks(&args.input, &cases, global);
-    make_folder(&args.output)?;
     check_crops_lie_outside(args)?;
+    make_folder(&args.output)?;
     remove_leftovers(&args.output);
     for file in [tables::CSV, tables::PARQUET, RUN_FILE] {
         check_writable(&args.output.join(file))?;

@@ -81,7 +81,7 @@ pub(super) fn run(args: &Train, global: &Global) -> Result<ExitCode, Failure> {
             let bytes = read_file(&checkpoint, FileKind::Model)?;
             say(
                 global.quiet,
-                format_args!("{}: going on after its finished stages", checkpoint.display()),
+                format_args!("{}: resuming from its finished stages", checkpoint.display()),
             );
             Some(Resume { path: checkpoint.clone(), bytes })
         }

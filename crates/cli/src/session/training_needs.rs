@@ -116,11 +116,12 @@ impl TrainingNeeds {
         // Each channel of an image is sampled, and has a pyramid.
         let channels = channels as f64;
         // One working grid serves look-alikes; landmarks are sought on the image's own.
-        let finest = demands.iter().map(|demand| demand.spacing_mm).fold(f64::INFINITY, f64::min);
         let of_case = |case: usize| {
             let geometry = list.geometry(case);
             let mm3 = geometry.spacing_mm().iter().product::<f64>() * geometry.len() as f64;
-            let (own, working) = (geometry.len() as f64, mm3 / finest.powi(3));
+            let voxel_mm3 = demands.iter().map(|demand| demand.voxel_mm3(geometry));
+            let (own, working) =
+                (geometry.len() as f64, mm3 / voxel_mm3.fold(f64::INFINITY, f64::min));
             [own, if landmarks > 0 { working.max(own) } else { working }]
         };
         let [own, voxels] =

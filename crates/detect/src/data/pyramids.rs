@@ -212,19 +212,42 @@ mod tests {
         }
     }
 
+    fn working(levels: usize) -> WorkingSpec {
+        WorkingSpec {
+            channels: Vec::new(),
+            spacing_mm: 1.0,
+            levels,
+            padding: Padding::Zero,
+            intensity: IntensityPolicy::Window { low: 0.0, high: 100.0 },
+        }
+    }
+
+    /// Slices stay as thick as the coarsest level allows, whichever structure is the first.
+    #[test]
+    fn thick_slices_have_a_grid_for_each_number_of_levels() {
+        let matrix = nalgebra::Matrix3::from_diagonal(&nalgebra::Vector3::new(1.0, 1.0, 12.0));
+        let origin = pbt_volume::PointLps::new(0.0, 0.0, 0.0);
+        let geometry = Geometry::new([40, 40, 5], matrix, origin).unwrap();
+        let data = Images { list: CaseList::made("CT", std::iter::once(geometry)) };
+        let expected = [(1, 1.0), (2, 2.0), (3, 4.0), (4, 4.0)];
+        for order in [[0, 1, 2, 3], [3, 2, 1, 0], [2, 0, 3, 1]] {
+            let pyramids = Pyramids::new(std::env::temp_dir());
+            for (levels, step_mm) in order.map(|n| expected[n]) {
+                let all = pyramids.get_all(&data, 0..1, &working(levels), || false).unwrap();
+                assert_eq!(all[&0].geometry(0).spacing_mm(), [1.0, 1.0, step_mm]);
+                assert!(all[&0].levels() >= levels);
+                let edge_mm = f64::from(1 << (levels - 1));
+                assert_eq!(all[&0].geometry(levels - 1).spacing_mm(), [edge_mm; 3]);
+            }
+        }
+    }
+
     /// One structure wants more levels than the one before, in all cases at the same time. A lock
     /// that is held while threads wait for each other stops them for good.
     #[test]
     fn threads_that_want_more_levels_do_not_wait_for_ever() {
         let geometry = Geometry::isotropic([64; 3], 1.0).unwrap();
         let data = Images { list: CaseList::made("CT", std::iter::repeat_n(geometry, 24)) };
-        let working = |levels: usize| WorkingSpec {
-            channels: Vec::new(),
-            spacing_mm: 1.0,
-            levels,
-            padding: Padding::Zero,
-            intensity: IntensityPolicy::Window { low: 0.0, high: 100.0 },
-        };
         let pool = rayon::ThreadPoolBuilder::new().num_threads(8).build().unwrap();
         for _ in 0..8 {
             let pyramids = Pyramids::new(std::env::temp_dir());

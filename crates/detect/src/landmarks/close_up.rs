@@ -73,11 +73,14 @@ mod tests {
     }
 
     fn noise(shape: [usize; 3]) -> RealVolume {
+        noise_of(shape, [1.0; 3])
+    }
+
+    fn noise_of(shape: [usize; 3], mm: [f64; 3]) -> RealVolume {
         let mut random = test_random(4);
-        Volume::from_fn(Geometry::isotropic(shape, 1.0).unwrap(), |_, _, _| {
-            random.between(0.0, 100.0) as f32
-        })
-        .into()
+        let matrix = nalgebra::Matrix3::from_diagonal(&mm.into());
+        let geometry = Geometry::new(shape, matrix, PointLps::new(0.0, 0.0, 0.0)).unwrap();
+        Volume::from_fn(geometry, |_, _, _| random.between(0.0, 100.0) as f32).into()
     }
 
     fn pose(random: &mut Random, center: [f64; 3]) -> Pose {
@@ -90,13 +93,19 @@ mod tests {
 
     #[test]
     fn its_voxels_are_those_of_the_whole_image_and_hold_the_box() {
-        let (image, close_up) = (noise([41, 38, 35]), CloseUp { halvings: 1, border: 0.2 });
-        let whole = close_up.working(&spec()).pyramid(std::slice::from_ref(&image)).unwrap();
+        are_those_of_the_whole(&noise([41, 38, 35]), [1.0; 3]);
+        are_those_of_the_whole(&noise_of([41, 7, 35], [1.0, 6.5, 1.0]), [1.0, 2.0, 1.0]);
+    }
+
+    fn are_those_of_the_whole(image: &RealVolume, finest_mm: [f64; 3]) {
+        let close_up = CloseUp { halvings: 1, border: 0.2 };
+        let whole = close_up.working(&spec()).pyramid(std::slice::from_ref(image)).unwrap();
+        assert_eq!(whole.geometry(0).spacing_mm(), finest_mm);
         let mut random = test_random(5);
         for _ in 0..20 {
             let center = [0, 1, 2].map(|_| random.between(8.0, 28.0));
             let pose = pose(&mut random, center);
-            let part = close_up.pyramid(&spec(), std::slice::from_ref(&image), &[pose]).unwrap();
+            let part = close_up.pyramid(&spec(), std::slice::from_ref(image), &[pose]).unwrap();
             assert!(part.geometry(0).len() < whole.geometry(0).len());
             for corner in pose.corners() {
                 assert!(

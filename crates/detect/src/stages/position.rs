@@ -151,7 +151,8 @@ impl PositionStage {
         let (best, apart, excluded) = match self.spec.most_instances {
             None => (keep / 2, 2, 34),
             Some(_) => {
-                let apart = (APART * scale_mm / level.spacing_mm()[0]).clamp(1.0, 8.0) as i32;
+                let edge_mm = level.spacing_mm().into_iter().fold(f64::INFINITY, f64::min);
+                let apart = (APART * scale_mm / edge_mm).clamp(1.0, 8.0) as i32;
                 (0, apart, (2 * apart as usize + 1).pow(3))
             }
         };

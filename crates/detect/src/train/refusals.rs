@@ -7,7 +7,7 @@ use crate::data::look_alikes::representatives;
 use crate::data::training_data::{Annotated, FEWEST_CASES, TrainingData, is_flat};
 use crate::pose::prior::Prior;
 use crate::working::choice::spacing_and_levels;
-use crate::working::spec::check_grid;
+use crate::working::spec::{check_grid, working_grids};
 use pbt_volume::{Geometry, PointLps, Pose};
 
 /// A reason for which a training refuses its data.
@@ -26,7 +26,7 @@ pub struct GridDemand {
     pub structure: String,
     /// Spacing of the finest level of the working pyramid, mm.
     pub spacing_mm: f64,
-    /// Number of levels; each has twice the spacing of the one before.
+    /// Number of levels; each has twice the spacing of the one before, except across thick slices.
     pub levels: usize,
     /// What the features reach on the coarsest level, voxels.
     pub radius: usize,
@@ -35,6 +35,12 @@ pub struct GridDemand {
 }
 
 impl GridDemand {
+    /// Volume of a voxel of the finest level over an image, mm³; infinite where the spacing is absurd.
+    pub fn voxel_mm3(&self, image: &Geometry) -> f64 {
+        working_grids(image, self.spacing_mm, self.levels)
+            .map_or(f64::INFINITY, |grids| grids[0].spacing_mm().iter().product())
+    }
+
     /// Whether an image on this grid can be used.
     ///
     /// # Errors

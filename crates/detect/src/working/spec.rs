@@ -206,7 +206,8 @@ pub(crate) fn working_bytes(image: &Geometry, finest: [usize; 3], channels: usiz
     // Where the working grid is finer, a slab grows.
     let grown = slab.max(finest.saturating_mul(slab) / image);
     let slab = grown.saturating_mul(6);
-    // The coarser levels are a seventh.
+    // The coarser levels are a seventh. Across thick slices they are more, and take what the slab has
+    // given back.
     let result = finest.saturating_mul(2).saturating_add(finest / 3);
     slab.saturating_add(result).saturating_add(further)
 }
@@ -219,8 +220,8 @@ fn is_sheared(image: &Geometry) -> bool {
 }
 
 /// The working grids over all of an image, finest level first; on the coarsest voxels are cubes. A
-/// model file may say anything of the spacing.
-fn working_grids(
+/// model file may say anything of the spacing; there is one level at least.
+pub(crate) fn working_grids(
     image: &Geometry,
     spacing_mm: f64,
     levels: usize,

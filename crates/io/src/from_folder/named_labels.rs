@@ -59,7 +59,7 @@ pub(super) fn labels(
         );
         notes.left_out.push(what);
     }
-    let one_each = maps.iter().flatten().all(|(_, values)| values.len() == 1);
+    let one_each = maps.iter().flatten().all(|(_, values)| values.len() < 2);
     name_values((&found, one_each), &mut names, options, notes);
     let only = Only::of(&options.only, scans, &found, &names);
     join_values(scans, &mut maps, &mut names);

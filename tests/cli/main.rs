@@ -41,6 +41,7 @@ mod segmentation;
 mod sets;
 mod slicer_module;
 mod support;
+mod thick_slices;
 mod train;
 #[path = "../trivial.rs"]
 mod trivial;

@@ -68,7 +68,7 @@ fn a_structure_in_thick_slices_is_learned_and_found() {
         std::fs::read(model).unwrap()
     });
     assert!(models[0] == models[1], "threads decide");
-    // Six times as thick as the grid is fine, and a level of cubes above: that is where steps are longer.
+    // With slices of six times the spacing and two levels, the grid has longer steps across them.
     let info = pbt(["info", text(&out.path().join("1.pbt"))]).exits_with(0).stdout;
     assert!(info.contains("working grid   1.750 mm, 2 levels"), "{info}");
 

@@ -369,8 +369,9 @@ impl StructureModel {
         certainty: Option<&Certainty>,
     ) -> (Detection, Option<Measured>) {
         let score = trace.scores[choice.index];
-        let pose = self.verification.settle(&trace.converged, choice.index, &self.prior);
         let log_odds: Vec<f64> = trace.scores.iter().map(|score| score.log_odds()).collect();
+        let pose =
+            self.verification.settle(&trace.converged, |n| log_odds[n], choice.index, &self.prior);
         let known = Known {
             converged: &trace.converged,
             log_odds: &log_odds,

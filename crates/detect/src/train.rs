@@ -20,7 +20,7 @@ use crate::DetectError;
 use crate::certainty::suspicion::Suspicion;
 use crate::config::TrainConfig;
 use crate::data::augmentation::Augmented;
-use crate::data::look_alikes::representatives;
+use crate::data::look_alikes::{alike_in_size, look_alikes};
 use crate::data::part::Part;
 use crate::data::pyramids::Pyramids;
 use crate::data::training_data::{Annotated, TrainingData};
@@ -142,6 +142,8 @@ fn train_group<B: Backend + LabelBackend + LabelBooster, D: TrainingData>(
     let structures = data.structures();
     observer.stage(&structures[0].0, "reading", 0.0);
     let intensities = intensities(data, config)?;
+    let look_alikes = look_alikes(data, &structures)?;
+    let settled = Settled { intensities: &intensities, look_alikes: &look_alikes, whole: None };
     let pyramids = Pyramids::new(observer.scratch_folder());
     let mut figures = Vec::new();
     let copies = match config.augmentation.copies {
@@ -151,7 +153,7 @@ fn train_group<B: Backend + LabelBackend + LabelBooster, D: TrainingData>(
         None => {
             let started = Instant::now();
             let images = (data, &pyramids);
-            let trial = mirror_trial::trial(backend, images, &intensities, config, seed, observer)?;
+            let trial = mirror_trial::trial(backend, images, settled, config, seed, observer)?;
             figures.extend(trial.gain.map(|gain| StageFigure::of_mirror_trial(started, &gain)));
             usize::from(trial.helps)
         }
@@ -163,16 +165,17 @@ fn train_group<B: Backend + LabelBackend + LabelBooster, D: TrainingData>(
     let mut trained = match copies {
         0 => {
             let images = (data, &pyramids);
-            train_on(backend, images, &intensities, provenance, (checkpoints, kept), &first, None)?
+            train_on(backend, images, settled, provenance, (checkpoints, kept), &first)?
         }
         _ => {
             let copied = Augmented::new(data, copies, &config.augmentation, seed)?;
             accept(&copied, config)?;
             let images = (&copied, &pyramids);
-            train_on(backend, images, &intensities, provenance, (checkpoints, kept), &first, None)?
+            train_on(backend, images, settled, provenance, (checkpoints, kept), &first)?
         }
     };
-    let mut held_out = held_out_detections(backend, (data, &pyramids), &trained.model, observer)?;
+    let mut held_out =
+        held_out_detections(backend, (data, &pyramids), (&trained.model, &look_alikes), observer)?;
     trained.model = trained.model.with_aids(held_out.aids, backend, (data, &pyramids))?;
     search_order::settle(&mut trained.model, data, &held_out.alone);
     let masks = masks::training::train(
@@ -200,21 +203,30 @@ fn accept<D: TrainingData>(data: &D, config: &TrainConfig) -> Result<(), DetectE
     refusals(data, config).into_iter().next().map_or(Ok(()), |refusal| Err(refusal.error))
 }
 
-/// Trains every structure, then what they say about each other. `whole` is the model of all cases
-/// where this training holds some out.
+/// What all cases of a group of structures say of it, and what trainings that hold some out take over.
+#[derive(Clone, Copy)]
+struct Settled<'a> {
+    /// How intensities become 12 bits, by channel.
+    intensities: &'a [IntensityPolicy],
+    /// By structure, the first that it looks like, or itself.
+    look_alikes: &'a [usize],
+    /// The model of all cases, where some are held out.
+    whole: Option<&'a Model>,
+}
+
+/// Trains every structure, then what they say about each other.
 fn train_on<B: Backend, D: TrainingData>(
     backend: &B,
     (data, pyramids): (&D, &Pyramids),
-    intensities: &[IntensityPolicy],
+    Settled { intensities, look_alikes, whole }: Settled<'_>,
     provenance: Provenance,
     (mut checkpoints, kept): (Vec<StructureCheckpoint>, &Checkpoints<'_>),
     observer: &dyn Observer,
-    whole: Option<&Model>,
 ) -> Result<Trained, D::Error> {
     let (config, seed, structures) = (&provenance.config, provenance.seed, data.structures());
-    let representatives = representatives(&structures);
+    let alike_in_size = alike_in_size(&structures);
     let (mut figures, mut warnings) = (Vec::new(), Vec::new());
-    for (index, &representative) in representatives.iter().enumerate() {
+    for index in 0..structures.len() {
         let whole = whole.map(|whole| &whole.structures[index]);
         let settled = whole.map(|whole| held_out_detections::settled(config, whole));
         let mut training = StructureTraining {
@@ -229,21 +241,23 @@ fn train_on<B: Backend, D: TrainingData>(
             kept,
             structures: &structures,
             index,
-            representative,
+            alike_in_size: &alike_in_size,
+            look_alikes,
             figures: &mut figures,
             warnings: &mut warnings,
         };
         training.run(&mut checkpoints)?;
     }
     let many = structures.iter().any(|(name, _)| data.is_many(name));
-    let network = if many { None } else { network(data, config, &structures, &checkpoints) };
+    let network =
+        if many { None } else { network(data, config, (&structures, look_alikes), &checkpoints) };
     let level_shifts = match &network {
         Some(network) if config.network.level_shift => level_shift_training::train(
             backend,
             (data, pyramids),
             network,
             &structures,
-            &representatives,
+            look_alikes,
             &|s| checkpoints[s].chain_detector(),
             Seeds::of_all(seed),
         )?,
@@ -270,7 +284,7 @@ fn train_on<B: Backend, D: TrainingData>(
 fn network<D: TrainingData>(
     data: &D,
     config: &TrainConfig,
-    structures: &[Annotated],
+    (structures, look_alikes): (&[Annotated], &[usize]),
     checkpoints: &[StructureCheckpoint],
 ) -> Option<Network> {
     let cases = 0..data.list().len();
@@ -288,8 +302,8 @@ fn network<D: TrainingData>(
     let priors: Vec<&Prior> = checkpoints.iter().map(|d| &d.prior).collect();
     let network = Network::train(&poses, &middles, &priors, config.network.center_prior)?;
     // Which of several look-alikes one is, the others say.
-    let groups = representatives(structures);
-    let is_alone = |s: usize| groups.iter().filter(|&&group| group == groups[s]).count() == 1;
+    let is_alone =
+        |s: usize| look_alikes.iter().filter(|&&first| first == look_alikes[s]).count() == 1;
     let anchors = anchors(&poses, &priors, |s| config.network.search_regions && is_alone(s));
     let shortest =
         |a: usize| images.iter().map(|image| image.lengths_mm()[a]).fold(f64::INFINITY, f64::min);

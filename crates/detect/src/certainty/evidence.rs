@@ -13,6 +13,9 @@ pub type Evidence = [f64; KINDS];
 /// What each kind is, for people.
 pub const NAMES: [&str; KINDS] = ["detector", "rival", "network", "neighbours", "starts", "size"];
 
+/// The place of the verification's log-odds in it.
+pub(crate) const DETECTOR: usize = 0;
+
 /// Prior means of the logistic weights, by kind.
 pub(crate) const BELIEVED: Evidence = [0.3, 0.1, 0.25, 0.1, 0.1, 0.1];
 

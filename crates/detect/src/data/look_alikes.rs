@@ -1,38 +1,76 @@
 //! Structures that look like each other: vertebrae, ribs, teeth.
 
-use crate::data::training_data::Annotated;
+use crate::data::appearance::Appearances;
+use crate::data::training_data::{Annotated, TrainingData};
 use pbt_volume::Pose;
 
-/// Mean edge lengths of look-alikes differ by less than this, |ln|.
+/// Mean edge lengths of structures that are alike in size differ by less than this, |ln|.
 const ALIKE: f64 = 0.3;
 
-/// Index of the first structure whose mean edge lengths are about those of structure `n`:
-/// vertebrae, ribs, teeth.
-fn representative(structures: &[Annotated], n: usize) -> usize {
-    let mean = |m: usize| -> [f64; 3] {
-        let poses = &structures[m].1;
+/// By structure, the first that is about as large, or itself. Those share a working grid.
+pub(crate) fn alike_in_size(structures: &[Annotated]) -> Vec<usize> {
+    let mean = |(_, poses): &Annotated| -> [f64; 3] {
         std::array::from_fn(|a| {
             poses.iter().map(|(_, p)| libm::log(p.size_mm[a])).sum::<f64>() / poses.len() as f64
         })
     };
-    let own = mean(n);
-    let alike = |m: usize| mean(m).iter().zip(&own).all(|(a, b)| (a - b).abs() < ALIKE);
-    // A representative stands for itself, so that groups do not chain.
-    (0..n).find(|&m| alike(m) && representative(structures, m) == m).unwrap_or(n)
+    let means: Vec<[f64; 3]> = structures.iter().map(mean).collect();
+    let alike =
+        |m: usize, n: usize| means[m].iter().zip(&means[n]).all(|(a, b)| (a - b).abs() < ALIKE);
+    representatives(structures.len(), alike)
 }
 
-/// By structure, the index of its representative: the first structure that it looks like, or
-/// itself.
-pub(crate) fn representatives(structures: &[Annotated]) -> Vec<usize> {
-    (0..structures.len()).map(|n| representative(structures, n)).collect()
+/// By structure, the first that it looks like, or itself: about as large, and images look the same about
+/// both. Those share the refinement, which learns from all of them, and may be taken for one another.
+///
+/// # Errors
+/// Whatever reading an image gives.
+pub(crate) fn look_alikes<D: TrainingData>(
+    data: &D,
+    structures: &[Annotated],
+) -> Result<Vec<usize>, D::Error> {
+    let size = alike_in_size(structures);
+    let is_alone = |n: usize| size.iter().filter(|&&first| first == size[n]).count() == 1;
+    if (0..structures.len()).all(is_alone) {
+        return Ok(size);
+    }
+    let shown: Vec<bool> = (0..structures.len()).map(|n| !is_alone(n)).collect();
+    let appearances = Appearances::new(data, structures, &shown)?;
+    Ok(representatives(structures.len(), |m, n| size[m] == size[n] && appearances.are_alike(m, n)))
+}
+
+/// By index, the first that it is like, or itself. A representative stands for itself, so that groups do
+/// not chain.
+fn representatives(count: usize, alike: impl Fn(usize, usize) -> bool) -> Vec<usize> {
+    let mut first: Vec<usize> = Vec::with_capacity(count);
+    for n in 0..count {
+        first.push((0..n).find(|&m| first[m] == m && alike(m, n)).unwrap_or(n));
+    }
+    first
 }
 
 /// The poses of other structures of a case that look like structure `n`.
-pub(crate) fn look_alikes(structures: &[Annotated], n: usize, case: usize) -> Vec<Pose> {
-    let first = representative(structures, n);
-    let others =
-        (0..structures.len()).filter(|&m| m != n && representative(structures, m) == first);
+pub(crate) fn others_alike(
+    structures: &[Annotated],
+    look_alikes: &[usize],
+    n: usize,
+    case: usize,
+) -> Vec<Pose> {
+    let others = (0..structures.len()).filter(|&m| m != n && look_alikes[m] == look_alikes[n]);
     others
         .flat_map(|m| structures[m].1.iter().filter(|(c, _)| *c == case).map(|&(_, pose)| pose))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_do_not_chain() {
+        // 0 is like 1 and 1 like 2, but 0 is not like 2.
+        let alike = |m: usize, n: usize| n - m == 1;
+        assert_eq!(representatives(4, alike), [0, 0, 2, 2]);
+        assert_eq!(representatives(3, |_, _| false), [0, 1, 2]);
+    }
 }

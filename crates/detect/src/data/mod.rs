@@ -1,5 +1,6 @@
 //! Training data: cases, their images on the working grid, copies of them.
 
+pub(crate) mod appearance;
 pub(crate) mod augmentation;
 pub(crate) mod case;
 pub(crate) mod case_list;

@@ -149,7 +149,12 @@ impl StructureModel {
     fn apart(&self, trace: &Trace) -> Vec<(usize, Pose)> {
         let mut chosen: Vec<(usize, Pose)> = Vec::new();
         for n in self.ranked(trace) {
-            let pose = self.verification.settle(&trace.converged, n, &self.prior);
+            let pose = self.verification.settle(
+                &trace.converged,
+                |n| trace.scores[n].log_odds(),
+                n,
+                &self.prior,
+            );
             let is_taken = |(_, other): &(usize, Pose)| {
                 is_same_instance(other, pose.center) || is_same_instance(&pose, other.center)
             };

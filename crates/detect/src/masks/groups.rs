@@ -2,7 +2,7 @@
 //! cases that they learn from.
 
 use crate::DetectError;
-use crate::data::look_alikes::representatives;
+use crate::data::look_alikes::alike_in_size;
 use crate::data::mirror_twins::is_on_one_side;
 use crate::data::training_data::{Annotated, Subjects, TrainingData};
 use crate::masks::frame::FrameGrid;
@@ -73,15 +73,14 @@ pub(crate) fn groups<D: TrainingData>(
     structures: &[Annotated],
     labels: &[Vec<usize>],
 ) -> Result<Vec<Vec<usize>>, D::Error> {
-    let representatives = representatives(structures);
+    let alike = alike_in_size(structures);
     let shapes = MeanShapes::new(data, structures, labels)?;
     let mut groups: BTreeMap<(usize, usize), Vec<usize>> = BTreeMap::new();
     for (n, (_, poses)) in structures.iter().enumerate().filter(|(n, _)| !labels[*n].is_empty()) {
-        let alone = labels[n].len() > 1
-            || is_on_one_side(data, poses)
-            || !shapes.are_alike(n, representatives[n]);
+        let alone =
+            labels[n].len() > 1 || is_on_one_side(data, poses) || !shapes.are_alike(n, alike[n]);
         let own = if alone { n + 1 } else { 0 };
-        groups.entry((representatives[n], own)).or_default().push(n);
+        groups.entry((alike[n], own)).or_default().push(n);
     }
     let mut groups: Vec<Vec<usize>> = groups.into_values().collect();
     groups.sort();

@@ -47,8 +47,9 @@ impl Choice {
 }
 
 impl Network {
-    /// The candidates that agree best: the sum of their log-odds and of the log densities of places
-    /// and relative poses. Every structure must have a candidate.
+    /// The places that agree best, by the sum of the candidates' log-odds and of the log densities of
+    /// places and relative poses, and in each the candidate that its own detector likes best. Every
+    /// structure must have a candidate.
     pub(crate) fn choose(&self, found: &[Hypotheses], middle: PointLps) -> Vec<Choice> {
         let unary: Vec<Vec<f64>> = found
             .iter()
@@ -104,27 +105,27 @@ impl Network {
                 })
                 .collect();
         }
-        let index: Vec<usize> = total
-            .iter()
-            .map(|total| {
-                (0..total.len())
-                    .max_by(|&a, &b| total[a].total_cmp(&total[b]).then(b.cmp(&a)))
-                    .unwrap_or(0)
+        let place: Vec<usize> =
+            total.iter().map(|total| best_index(0..total.len(), |n| total[n])).collect();
+        // Neighbours tell which place it is; of the pose there its own detector tells more.
+        let is_there = |s: usize, n: usize| {
+            let d = libm::cbrt(self.sizes_mm[s].iter().product());
+            let poses = &found[s].poses;
+            poses[n].center.distance_mm(&poses[place[s]].center) <= APART * d
+        };
+        let index: Vec<usize> = (0..found.len())
+            .map(|s| {
+                let there = (0..found[s].poses.len()).filter(|&n| is_there(s, n));
+                best_index(there, |n| found[s].log_odds[n])
             })
             .collect();
         (0..found.len())
             .map(|s| {
-                let d = libm::cbrt(self.sizes_mm[s].iter().product());
-                let support = self.support(s, |s| &found[s].poses[index[s]]);
-                let index = index[s];
-                let apart = APART * d;
-                let chosen = &found[s].poses[index];
-                let elsewhere = (0..total[s].len())
-                    .filter(|&n| found[s].poses[n].center.distance_mm(&chosen.center) > apart);
+                let elsewhere = (0..total[s].len()).filter(|&n| !is_there(s, n));
                 Choice {
-                    index,
-                    lead: total[s][index] - best_of(elsewhere.map(|n| total[s][n])),
-                    support,
+                    index: index[s],
+                    lead: total[s][place[s]] - best_of(elsewhere.map(|n| total[s][n])),
+                    support: self.support(s, |s| &found[s].poses[index[s]]),
                 }
             })
             .collect()
@@ -150,6 +151,11 @@ pub(super) const ANYWHERE: f64 = 4.0;
 
 /// Farther than this from the chosen one, in D, a candidate is another place.
 pub(crate) const APART: f64 = 0.4;
+
+/// The first of those with the largest value; 0 without any.
+fn best_index(among: impl Iterator<Item = usize>, value: impl Fn(usize) -> f64) -> usize {
+    among.max_by(|&a, &b| value(a).total_cmp(&value(b)).then(b.cmp(&a))).unwrap_or(0)
+}
 
 fn best_of(values: impl Iterator<Item = f64>) -> f64 {
     values.fold(f64::NEG_INFINITY, f64::max)
@@ -339,8 +345,17 @@ mod tests {
                 .map(|n| [n % 4, n / 4 % 4, n / 16])
                 .max_by(|&a, &b| total(a).total_cmp(&total(b)))
                 .unwrap();
+            // At the best place, what the structure's own detector likes best.
+            let own = |s: usize| {
+                let Hypotheses { poses, log_odds, .. } = &found[s];
+                let at = &poses[best[s]].center;
+                (0..4)
+                    .filter(|&n| poses[n].center.distance_mm(at) <= APART * D)
+                    .max_by(|&a, &b| log_odds[a].total_cmp(&log_odds[b]))
+                    .unwrap()
+            };
             let choices = network.choose(&found, PointLps::new(0.0, 0.0, 0.0));
-            assert_eq!([0, 1, 2].map(|s| choices[s].index), best);
+            assert_eq!([0, 1, 2].map(|s| choices[s].index), [0, 1, 2].map(own));
         }
     }
 

@@ -7,32 +7,23 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PoseError {
-    /// Of the centre along each axis, mm.
+    /// Of the centre along each axis, mm: for people, since neighbours have no say in places.
     pub center_mm: [f64; 3],
     /// Of the rotation vector, radians.
     pub angle_rad: [f64; 3],
 }
 
 impl PoseError {
-    /// Covariance of the centre in the frame of the box, mm².
-    pub(crate) fn center_covariance(&self) -> Matrix3<f64> {
-        Matrix3::from_diagonal(&Vector3::from(self.center_mm.map(|s| s * s)))
-    }
-
     /// Covariance of the rotation vector in the frame of the box, radians².
     pub(crate) fn turn_covariance(&self) -> Matrix3<f64> {
         Matrix3::from_diagonal(&Vector3::from(self.angle_rad.map(|s| s * s)))
     }
 
     /// Of a pose that is right with this probability only: by inverse covariances it weighs as much
-    /// less. In cross-validation of the spines means fall by 1 % and the largest error from 5.3 to
-    /// 3.9 mm, from ten cases by 1.5 %; the floor does not matter.
+    /// less.
     pub(crate) fn doubted(&self, probability: f64) -> Self {
         let more = 1.0 / probability.max(0.001).sqrt();
-        Self {
-            center_mm: self.center_mm.map(|s| s * more),
-            angle_rad: self.angle_rad.map(|s| s * more),
-        }
+        Self { angle_rad: self.angle_rad.map(|s| s * more), ..*self }
     }
 
     /// Whether a file's numbers make sense.

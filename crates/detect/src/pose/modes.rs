@@ -76,18 +76,14 @@ pub(crate) fn mean<'a>(poses: impl Iterator<Item = &'a Pose>) -> Option<Pose> {
     })
 }
 
-/// The median pose by component of the steps from `about`: of the shift along its axes, of the
+/// The weighted median pose by component of the steps from `about`: of the shift along its axes, of the
 /// rotation vector and of the log sizes. A few poses that ended elsewhere move it little. `about`
 /// of no poses.
-pub(crate) fn median<'a>(about: &Pose, poses: impl Iterator<Item = &'a Pose>) -> Pose {
-    let steps: Vec<Step> = poses.map(|pose| Step::between(about, pose)).collect();
+pub(crate) fn median<'a>(about: &Pose, poses: impl Iterator<Item = (&'a Pose, f64)>) -> Pose {
+    let steps: Vec<(Step, f64)> =
+        poses.map(|(pose, weight)| (Step::between(about, pose), weight)).collect();
     let middle = |component: &dyn Fn(&Step) -> f64| {
-        let mut values: Vec<f64> = steps.iter().map(component).collect();
-        values.sort_by(f64::total_cmp);
-        match values.len() {
-            0 => 0.0,
-            n => (values[(n - 1) / 2] + values[n / 2]) / 2.0,
-        }
+        weighted_median(steps.iter().map(|(step, weight)| (component(step), *weight)).collect())
     };
     Step {
         rotation: Vector3::from_fn(|a, _| middle(&|step| step.rotation[a])),
@@ -96,6 +92,28 @@ pub(crate) fn median<'a>(about: &Pose, poses: impl Iterator<Item = &'a Pose>) ->
     }
     .apply(about)
 }
+
+/// The value with as much weight below it as above; 0 without any.
+fn weighted_median(mut values: Vec<(f64, f64)>) -> f64 {
+    values.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let half = values.iter().map(|(_, weight)| weight).sum::<f64>() / 2.0;
+    let mut below = 0.0;
+    let mut sums = values.iter().map(|&(value, weight)| {
+        below += weight;
+        (value, below)
+    });
+    // Where weights part evenly, halfway between two values.
+    let Some((low, up_to)) = sums.find(|&(_, below)| below >= half * (1.0 - EVEN)) else {
+        return 0.0;
+    };
+    match sums.next() {
+        Some((next, _)) if up_to <= half * (1.0 + EVEN) => (low + next) / 2.0,
+        _ => low,
+    }
+}
+
+/// Halves of the weights are equal up to this share of them: sums of numbers are rounded.
+const EVEN: f64 = 1e-12;
 
 #[cfg(test)]
 mod tests {
@@ -118,7 +136,7 @@ mod tests {
             &Reach { angle_rad: 0.4, center_mm: 10.0, log_size: 0.3 },
             &mut random,
         ));
-        let found = median(&poses[9], poses.iter());
+        let found = median(&poses[9], poses.iter().map(|pose| (pose, 1.0)));
         assert!(
             Reach { angle_rad: 0.02, center_mm: 0.1, log_size: 0.01 }.holds(&truth, &found),
             "{found:?}"

@@ -99,7 +99,7 @@ pub(crate) fn end_at(truth: &Pose, ends: &[Pose], scale_mm: f64) -> Option<Pose>
     };
     let ends = || ends.iter().filter(|end| right.holds(truth, end));
     let best = ends().min_by(|a, b| apart(a).total_cmp(&apart(b)))?;
-    Some(median(best, ends()))
+    Some(median(best, ends().map(|end| (end, 1.0))))
 }
 
 /// The least-squares share to keep, plus its standard error, so that shrinkage stays conservative; 1

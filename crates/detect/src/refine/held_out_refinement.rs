@@ -151,7 +151,7 @@ impl HeldOutPass {
             let distance = |pose: &Pose| BoxError::new(pose, &case.pose).corner_mm;
             (0..ends.len())
                 .min_by(|&a, &b| distance(&ends[a]).total_cmp(&distance(&ends[b])))
-                .map_or(case.pose, |best| verification.settle(ends, best, input.prior))
+                .map_or(case.pose, |best| verification.settle(ends, |_| 0.0, best, input.prior))
         };
         input.cases.iter().zip(&self.ends).map(frame).collect()
     }

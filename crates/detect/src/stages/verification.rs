@@ -1,6 +1,7 @@
 //! The verification stage: which of the converged poses is right, and how sure that is.
 
 use crate::DetectError;
+use crate::certainty::evidence::{BELIEVED, DETECTOR};
 use crate::config::VerificationConfig;
 use crate::pose::error::PoseError;
 use crate::pose::modes::median;
@@ -115,15 +116,25 @@ impl VerificationStage {
     ) -> Result<Option<(Pose, Score)>, DetectError> {
         let scores = self.score(backend, image, poses)?;
         let best = best_indices(&scores, 1).first().copied();
-        Ok(best.map(|best| (self.settle(poses, best, prior), scores[best])))
+        Ok(best
+            .map(|best| (self.settle(poses, |n| scores[n].log_odds(), best, prior), scores[best])))
     }
 
     /// The median of those that converged to about the same place as the chosen one (some did not
-    /// quite, and a mean would follow them), drawn towards the training mean as far as held-out
-    /// cases say. The score stays that of the chosen one.
-    pub(crate) fn settle(&self, poses: &[Pose], chosen: usize, prior: &Prior) -> Pose {
-        let same = poses.iter().filter(|p| self.spec.same.holds(&poses[chosen], p));
-        let found = median(&poses[chosen], same);
+    /// quite, and a mean would follow them), each with the weight that its score gives it, drawn towards
+    /// the training mean as far as held-out cases say. The score stays that of the chosen one.
+    pub(crate) fn settle(
+        &self,
+        poses: &[Pose],
+        log_odds: impl Fn(usize) -> f64,
+        chosen: usize,
+        prior: &Prior,
+    ) -> Pose {
+        let is_same = |&n: &usize| self.spec.same.holds(&poses[chosen], &poses[n]);
+        let same: Vec<usize> = (0..poses.len()).filter(is_same).collect();
+        let best = same.iter().map(|&n| log_odds(n)).fold(f64::NEG_INFINITY, f64::max);
+        let weight = |n: usize| libm::exp(BELIEVED[DETECTOR] * (log_odds(n) - best));
+        let found = median(&poses[chosen], same.iter().map(|&n| (&poses[n], weight(n))));
         self.spec.shrinkage.map_or(found, |shrinkage| shrinkage.shrink(&found, prior))
     }
 

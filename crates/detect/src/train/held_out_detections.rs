@@ -6,7 +6,7 @@ use super::made_worse::LastStages;
 use super::observer::{BEFORE_MASKS, Nested, Observer};
 use super::search_order::FoundAlone;
 use super::structure::Checkpoints;
-use super::train_on;
+use super::{Settled, train_on};
 use crate::DetectError;
 use crate::certainty::fitting::{HeldOutBox, HeldOutLandmark, certainties};
 use crate::certainty::learned::Certainty;
@@ -64,7 +64,7 @@ const LARGE_AT_A_TIME: usize = 4;
 pub(super) fn held_out_detections<B: Backend + LabelBackend, D: TrainingData>(
     backend: &B,
     (data, pyramids): (&D, &Pyramids),
-    whole: &Model,
+    (whole, look_alikes): (&Model, &[usize]),
     observer: &dyn Observer,
 ) -> Result<HeldOutDetections, D::Error> {
     let none = HeldOutDetections::default();
@@ -112,7 +112,7 @@ pub(super) fn held_out_detections<B: Backend + LabelBackend, D: TrainingData>(
         // Parts side by side are rarely at the same structure, and pyramids are kept of one grid.
         let own = Pyramids::new(observer.scratch_folder());
         let pyramids = if parts_at_a_time > 1 { &own } else { pyramids };
-        let model = train_part(backend, (&rest, pyramids), whole, &nested)?;
+        let model = train_part(backend, (&rest, pyramids), (whole, look_alikes), &nested)?;
         done.lock().unwrap_or_else(PoisonError::into_inner)[part] = 1.0;
         Ok::<Model, D::Error>(model)
     })?;
@@ -283,7 +283,7 @@ fn is_enough<D: TrainingData>(data: &D, kept: &[usize]) -> bool {
 fn train_part<B: Backend, D: TrainingData>(
     backend: &B,
     (part, pyramids): (&Part<'_, D>, &Pyramids),
-    whole: &Model,
+    (whole, look_alikes): (&Model, &[usize]),
     observer: &dyn Observer,
 ) -> Result<Model, D::Error> {
     let Provenance { copies, seed, config, .. } = &whole.provenance;
@@ -291,16 +291,17 @@ fn train_part<B: Backend, D: TrainingData>(
         super::provenance::provenance(part, &part.structures(), config, *copies, *seed);
     let intensities = whole.structures[0].working.intensities();
     let kept = Checkpoints { provenance: &whole.provenance, before: &[] };
-    let (none, whole) = ((Vec::new(), &kept), Some(whole));
+    let settled = Settled { intensities: &intensities, look_alikes, whole: Some(whole) };
+    let none = (Vec::new(), &kept);
     let trained = match copies {
         0 => {
             let images = (part, pyramids);
-            train_on(backend, images, &intensities, provenance, none, observer, whole)?
+            train_on(backend, images, settled, provenance, none, observer)?
         }
         _ => {
             let copied = Augmented::new(part, *copies, &config.augmentation, *seed)?;
             let images = (&copied, pyramids);
-            train_on(backend, images, &intensities, provenance, none, observer, whole)?
+            train_on(backend, images, settled, provenance, none, observer)?
         }
     };
     Ok(trained.model)

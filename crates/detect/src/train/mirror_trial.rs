@@ -1,12 +1,13 @@
 //! The trial that says whether mirrored copies of the training cases are worth their time.
 
+use super::Settled;
 use super::observer::Observer;
 use crate::DetectError;
 use crate::config::TrainConfig;
 use crate::config::augmentation::AugmentationConfig;
 use crate::data::augmentation::Augmented;
 use crate::data::case::TrainingCase;
-use crate::data::look_alikes::look_alikes;
+use crate::data::look_alikes::others_alike;
 use crate::data::mirror_doubt::are_unlike_originals;
 use crate::data::pyramids::Pyramids;
 use crate::data::training_data::{Subjects, TrainingData};
@@ -16,7 +17,7 @@ use crate::refine::border_and_ridge::{FEWEST_TO_CHOOSE, regressor_trial, volumes
 use crate::stages::input::StageInput;
 use crate::working::choice::working_spec;
 use pbt_tree::{Backend, ImageLayout};
-use pbt_volume::{IntensityPolicy, PointLps, Pose};
+use pbt_volume::{PointLps, Pose};
 use std::collections::BTreeMap;
 
 /// Decides whether mirrored copies are used. Not where they show what no image shows. Landmarks in
@@ -26,7 +27,7 @@ use std::collections::BTreeMap;
 pub(super) fn trial<B: Backend, D: TrainingData>(
     backend: &B,
     (data, pyramids): (&D, &Pyramids),
-    intensities: &[IntensityPolicy],
+    settled: Settled<'_>,
     config: &TrainConfig,
     seed: u64,
     observer: &dyn Observer,
@@ -46,7 +47,7 @@ pub(super) fn trial<B: Backend, D: TrainingData>(
     for (structure, (name, _)) in structures.iter().enumerate() {
         observer.stage(name, "trying mirrored copies", 0.0);
         let (data, seeds) = ((&mirrored, pyramids), Seeds::of_structure(seed, structure));
-        let tried = try_structure(backend, data, intensities, config, seeds, structure, observer)?;
+        let tried = try_structure(backend, data, settled, config, seeds, structure, observer)?;
         for (case, errors) in tried {
             by_case.entry(case).or_default().push(errors);
         }
@@ -67,7 +68,7 @@ pub(super) fn trial<B: Backend, D: TrainingData>(
 fn try_structure<B: Backend, D: TrainingData>(
     backend: &B,
     (mirrored, pyramids): (&Augmented<'_, D>, &Pyramids),
-    intensities: &[IntensityPolicy],
+    Settled { intensities, look_alikes, .. }: Settled<'_>,
     config: &TrainConfig,
     seeds: Seeds,
     structure: usize,
@@ -96,7 +97,7 @@ fn try_structure<B: Backend, D: TrainingData>(
         subject: subjects.subject(n),
         origin: subjects.origin(n),
         copy: mirrored.origin(case) != case,
-        look_alikes: look_alikes(&structures, structure, case),
+        look_alikes: others_alike(&structures, look_alikes, structure, case),
         others: None,
     };
     let cases: Vec<TrainingCase> = annotated.iter().enumerate().map(case).collect();

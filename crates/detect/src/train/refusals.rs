@@ -3,7 +3,7 @@
 
 use crate::DetectError;
 use crate::config::{RefinementKind, TrainConfig};
-use crate::data::look_alikes::representatives;
+use crate::data::look_alikes::alike_in_size;
 use crate::data::training_data::{Annotated, FEWEST_CASES, TrainingData, is_flat};
 use crate::pose::prior::Prior;
 use crate::working::choice::spacing_and_levels;
@@ -109,14 +109,11 @@ fn demands<'a, D: TrainingData>(
     config: &'a TrainConfig,
     structures: &'a [Annotated],
 ) -> impl Iterator<Item = (GridDemand, &'a Annotated)> {
-    let representatives = representatives(structures);
-    structures
-        .iter()
-        .zip(representatives)
-        .filter(|((_, annotated), _)| annotated.len() >= FEWEST_CASES)
-        .map(move |(structure, representative)| {
-            // Look-alikes share the working grid of their representative.
-            let (_, annotated) = &structures[representative];
+    let alike = alike_in_size(structures);
+    structures.iter().zip(alike).filter(|((_, annotated), _)| annotated.len() >= FEWEST_CASES).map(
+        move |(structure, first)| {
+            // Structures of one size share the working grid of the first.
+            let (_, annotated) = &structures[first];
             let poses: Vec<Pose> = annotated.iter().map(|&(_, pose)| pose).collect();
             let middles: Vec<PointLps> =
                 annotated.iter().map(|&(case, _)| data.list().geometry(case).center()).collect();
@@ -125,7 +122,8 @@ fn demands<'a, D: TrainingData>(
             let (radius, flat) = (config.position.haar.radius, is_flat(data));
             let name = structure.0.clone();
             (GridDemand { structure: name, spacing_mm, levels, radius, flat }, structure)
-        })
+        },
+    )
 }
 
 /// Every structure and landmark needs a few cases.

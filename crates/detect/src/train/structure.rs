@@ -5,7 +5,7 @@ use crate::DetectError;
 use crate::config::{RefinementKind, TrainConfig};
 use crate::data::case::TrainingCase;
 use crate::data::each_image::images_at_a_time;
-use crate::data::look_alikes::look_alikes;
+use crate::data::look_alikes::others_alike;
 use crate::data::other_instances::{OtherInstances, divided};
 use crate::data::pyramids::Pyramids;
 use crate::data::training_data::{Annotated, Subjects, TrainingData, is_flat};
@@ -55,8 +55,10 @@ pub(super) struct StructureTraining<'a, B, D> {
     pub(super) structures: &'a [Annotated],
     /// Index of the structure.
     pub(super) index: usize,
-    /// Index of the first structure that this one looks like, or its own.
-    pub(super) representative: usize,
+    /// By structure, the first that is about as large, or itself.
+    pub(super) alike_in_size: &'a [usize],
+    /// By structure, the first that it looks like, or itself.
+    pub(super) look_alikes: &'a [usize],
     pub(super) figures: &'a mut Vec<StageFigure>,
     pub(super) warnings: &'a mut Vec<String>,
 }
@@ -172,7 +174,9 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
         let trainer = RefinementTrainer::new(&input);
         // Look-alikes share a cascade, which has learned from all of them.
         let shared = match config.refinement.kind {
-            RefinementKind::Regression => checkpoints[self.representative].refinement.clone(),
+            RefinementKind::Regression => {
+                checkpoints[self.look_alikes[self.index]].refinement.clone()
+            }
             RefinementKind::Classification => None,
         };
         let refinement = self.get_or_train(
@@ -213,9 +217,9 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
             annotated.iter().map(|&(case, _)| self.data.list().geometry(case).center()).collect();
         let prior = Prior::new(&poses, &middles, self.config.orientation.orientations)
             .of_slices(is_flat(self.data));
-        let working = match (self.whole, checkpoints.get(self.representative)) {
+        let working = match (self.whole, checkpoints.get(self.alike_in_size[self.index])) {
             (Some(whole), _) => whole.working.clone(),
-            (None, Some(representative)) => representative.working.clone(),
+            (None, Some(first)) => first.working.clone(),
             (None, None) => working_spec(self.data, self.config, &prior, self.intensities),
         };
         let landmarks = self.data.landmarks(name).into_iter().map(|(name, _)| name).collect();
@@ -265,7 +269,7 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
             subject: subjects.subject(n),
             origin: subjects.origin(n),
             copy: self.data.origin(case) != case,
-            look_alikes: look_alikes(self.structures, self.index, case),
+            look_alikes: others_alike(self.structures, self.look_alikes, self.index, case),
             others: many.then(|| OtherInstances::of(own, n)),
         };
         Ok(annotated.iter().enumerate().map(case).collect())
@@ -278,10 +282,10 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
         refinement: &Refinement,
     ) -> Result<VerificationStage, D::Error> {
         // The refinement's error weighs neighbours; a model of one structure needs none.
-        let shared = checkpoints[self.representative]
+        let shared = checkpoints[self.look_alikes[self.index]]
             .verification
             .as_ref()
-            .and_then(|representative| representative.spec.error);
+            .and_then(|first| first.spec.error);
         let alone = self.structures.len() == 1;
         self.get_or_train(
             checkpoints,

@@ -41,11 +41,11 @@ pub(crate) const VARIANTS: [(&str, &[&str]); 4] = [
 ];
 
 /// Each training is a process of its own, so that this also compares one run with the next. Cases are held
-/// out in the last one only: that trains the same stages again.
+/// out in the last one only, that of the first variant: that trains the same stages again.
 #[test]
 fn models_are_the_same_with_any_number_of_threads() {
     let mut models = Vec::new();
-    for (settings, more) in VARIANTS {
+    for (settings, more) in &VARIANTS[1..] {
         let settings = format!("{settings}{NO_CERTAINTY}");
         let first = trained(&settings, "1", more);
         assert!(
@@ -56,10 +56,11 @@ fn models_are_the_same_with_any_number_of_threads() {
     }
     // The comparison means something: other settings and other seeds give other models.
     models.push(trained(NO_CERTAINTY, "2", &["--seed", "1"])[0].clone());
+    models.push(trained("", "3", &[])[0].clone());
+    assert!(models.last() == Some(&std::fs::read(tiny().model()).unwrap()));
     models.sort();
     models.dedup();
     assert_eq!(models.len(), VARIANTS.len() + 1);
-    assert_eq!(trained("", "3", &[])[0], std::fs::read(tiny().model()).unwrap());
 }
 
 /// Where memory is short for the finest levels of all images, they are in a file.

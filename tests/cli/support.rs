@@ -155,8 +155,8 @@ features = 60
 first = { trees = 25, depth = 4 }
 second = { trees = 25, depth = 4 }
 [refinement]
-points_across = 6.0
-perturbations = 60
+points_across = 5.0
+perturbations = 40
 ";
 
 /// Without held-out cases a training takes half of the time.

@@ -9,12 +9,14 @@ pub(crate) mod observer;
 mod provenance;
 mod refusals;
 mod search_order;
+mod settled;
 mod structure;
 
 use self::held_out_detections::held_out_detections;
 use self::observer::{BEFORE, BEFORE_MASKS, Observer, Share, StageFigure};
 pub use self::provenance::has_provenance;
 pub use self::refusals::{GridDemand, Refusal, grid_demands, refusals};
+use self::settled::Settled;
 use self::structure::{Checkpoints, StructureTraining};
 use crate::DetectError;
 use crate::certainty::suspicion::Suspicion;
@@ -34,7 +36,7 @@ use crate::pose::prior::Prior;
 use crate::random::Seeds;
 use crate::working::choice::intensities;
 use pbt_tree::{Backend, LabelBackend, LabelBooster};
-use pbt_volume::{Geometry, IntensityPolicy, PointLps, Pose};
+use pbt_volume::{Geometry, PointLps, Pose};
 use std::time::Instant;
 
 /// A finished training.
@@ -201,17 +203,6 @@ fn train_group<B: Backend + LabelBackend + LabelBooster, D: TrainingData>(
 /// Says at once what the training would refuse later: the first of the [`refusals()`].
 fn accept<D: TrainingData>(data: &D, config: &TrainConfig) -> Result<(), DetectError> {
     refusals(data, config).into_iter().next().map_or(Ok(()), |refusal| Err(refusal.error))
-}
-
-/// What all cases of a group of structures say of it, and what trainings that hold some out take over.
-#[derive(Clone, Copy)]
-struct Settled<'a> {
-    /// How intensities become 12 bits, by channel.
-    intensities: &'a [IntensityPolicy],
-    /// By structure, the first that it looks like, or itself.
-    look_alikes: &'a [usize],
-    /// The model of all cases, where some are held out.
-    whole: Option<&'a Model>,
 }
 
 /// Trains every structure, then what they say about each other.

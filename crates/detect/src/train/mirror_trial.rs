@@ -1,7 +1,7 @@
 //! The trial that says whether mirrored copies of the training cases are worth their time.
 
-use super::Settled;
 use super::observer::Observer;
+use super::settled::Settled;
 use crate::DetectError;
 use crate::config::TrainConfig;
 use crate::config::augmentation::AugmentationConfig;

@@ -32,10 +32,10 @@ const PART: usize = 35;
 const SIZE_MM: [f64; 3] = [20.0, 16.0, 13.0];
 const STEP_MM: f64 = 17.0;
 
-/// Settings of a training in seconds. Mirrored copies are taken, so that the choice takes no time.
+/// Settings of a training in seconds, without mirrored copies.
 const SETTINGS: &str = "\
 [augmentation]
-copies = 1
+copies = 0
 [position]
 copies = 2
 negatives = 40

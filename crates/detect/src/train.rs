@@ -144,8 +144,15 @@ fn train_group<B: Backend + LabelBackend + LabelBooster, D: TrainingData>(
     let structures = data.structures();
     observer.stage(&structures[0].0, "reading", 0.0);
     let intensities = intensities(data, config)?;
-    let look_alikes = look_alikes(data, &structures)?;
-    let settled = Settled { intensities: &intensities, look_alikes: &look_alikes, whole: None };
+    let alike_in_size = alike_in_size(&structures);
+    let interrupted = || observer.interrupted();
+    let look_alikes = look_alikes(data, &structures, &alike_in_size, interrupted)?;
+    let settled = Settled {
+        intensities: &intensities,
+        alike_in_size: &alike_in_size,
+        look_alikes: &look_alikes,
+        whole: None,
+    };
     let pyramids = Pyramids::new(observer.scratch_folder());
     let mut figures = Vec::new();
     let copies = match config.augmentation.copies {
@@ -177,7 +184,7 @@ fn train_group<B: Backend + LabelBackend + LabelBooster, D: TrainingData>(
         }
     };
     let mut held_out =
-        held_out_detections(backend, (data, &pyramids), (&trained.model, &look_alikes), observer)?;
+        held_out_detections(backend, (data, &pyramids), (&trained.model, settled), observer)?;
     trained.model = trained.model.with_aids(held_out.aids, backend, (data, &pyramids))?;
     search_order::settle(&mut trained.model, data, &held_out.alone);
     let masks = masks::training::train(
@@ -209,13 +216,12 @@ fn accept<D: TrainingData>(data: &D, config: &TrainConfig) -> Result<(), DetectE
 fn train_on<B: Backend, D: TrainingData>(
     backend: &B,
     (data, pyramids): (&D, &Pyramids),
-    Settled { intensities, look_alikes, whole }: Settled<'_>,
+    Settled { intensities, alike_in_size, look_alikes, whole }: Settled<'_>,
     provenance: Provenance,
     (mut checkpoints, kept): (Vec<StructureCheckpoint>, &Checkpoints<'_>),
     observer: &dyn Observer,
 ) -> Result<Trained, D::Error> {
     let (config, seed, structures) = (&provenance.config, provenance.seed, data.structures());
-    let alike_in_size = alike_in_size(&structures);
     let (mut figures, mut warnings) = (Vec::new(), Vec::new());
     for index in 0..structures.len() {
         let whole = whole.map(|whole| &whole.structures[index]);
@@ -232,7 +238,7 @@ fn train_on<B: Backend, D: TrainingData>(
             kept,
             structures: &structures,
             index,
-            alike_in_size: &alike_in_size,
+            alike_in_size,
             look_alikes,
             figures: &mut figures,
             warnings: &mut warnings,

@@ -115,7 +115,7 @@ impl TrainingNeeds {
         }
         // Each channel of an image is sampled, and has a pyramid.
         let channels = channels as f64;
-        // One working grid serves look-alikes; landmarks are sought on the image's own.
+        // One working grid serves structures of one size; landmarks are sought on the image's own.
         let of_case = |case: usize| {
             let geometry = list.geometry(case);
             let mm3 = geometry.spacing_mm().iter().product::<f64>() * geometry.len() as f64;

@@ -1,9 +1,10 @@
-//! What structures look like: their mean image in the frame of their boxes.
+//! What structures look like: their mean image in the frame of their boxes, of several channels the first.
 //!
 //! Boxes of one size may hold quite different things: in a head the brainstem and both parotids are about
 //! as large. Voxels count by their rank within a box, so that neither the scale of intensities nor metal
 //! matters.
 
+use crate::DetectError;
 use crate::data::each_image::each_image;
 use crate::data::training_data::{Annotated, TrainingData};
 use nalgebra::Vector3;
@@ -30,11 +31,12 @@ impl Appearances {
     /// Of the structures that are `wanted`.
     ///
     /// # Errors
-    /// Whatever reading an image gives.
+    /// [`DetectError::Interrupted`], and whatever reading an image gives.
     pub(crate) fn new<D: TrainingData>(
         data: &D,
         structures: &[Annotated],
         wanted: &[bool],
+        interrupted: impl Fn() -> bool + Sync,
     ) -> Result<Self, D::Error> {
         let shown: Vec<&[(usize, Pose)]> = structures
             .iter()
@@ -45,6 +47,9 @@ impl Appearances {
             .collect();
         let cases = shown.iter().flat_map(|poses| poses.iter().map(|&(case, _)| case));
         let of_case = each_image(data, cases, |case| {
+            if interrupted() {
+                return Err(DetectError::Interrupted.into());
+            }
             let image = data.image(case)?;
             let own = |poses: &&[(usize, Pose)]| -> Vec<Vec<f64>> {
                 let here = poses.iter().filter(|(c, _)| *c == case);

@@ -1,4 +1,4 @@
-//! What labels the voxels about the boxes of one structure, or of several that look alike.
+//! What labels the voxels about the boxes of one structure, or of several that are alike in size and shape.
 
 use crate::DetectError;
 use crate::masks::decision::EVEN;

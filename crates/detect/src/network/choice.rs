@@ -107,7 +107,7 @@ impl Network {
         }
         let place: Vec<usize> =
             total.iter().map(|total| best_index(0..total.len(), |n| total[n])).collect();
-        // Neighbours tell which place it is; of the pose there its own detector tells more.
+        // Neighbours tell which place it is, and which way up; of the pose there its own detector tells more.
         let is_there = |s: usize, n: usize| {
             let d = libm::cbrt(self.sizes_mm[s].iter().product());
             let poses = &found[s].poses;
@@ -115,8 +115,10 @@ impl Network {
         };
         let index: Vec<usize> = (0..found.len())
             .map(|s| {
-                let there = (0..found[s].poses.len()).filter(|&n| is_there(s, n));
-                best_index(there, |n| found[s].log_odds[n])
+                let Hypotheses { poses, log_odds, .. } = &found[s];
+                let is_turned = |n: usize| poses[n].angle_to(&poses[place[s]]) > TURNED;
+                let there = (0..poses.len()).filter(|&n| is_there(s, n) && !is_turned(n));
+                best_index(there, |n| log_odds[n])
             })
             .collect();
         (0..found.len())
@@ -149,8 +151,11 @@ impl Network {
 /// Edge of the cube, in D, in which a structure may lie by chance.
 pub(super) const ANYWHERE: f64 = 4.0;
 
-/// Farther than this from the chosen one, in D, a candidate is another place.
+/// Farther than this from the chosen place, in D, a candidate is another place.
 pub(crate) const APART: f64 = 0.4;
+
+/// Rotated by more than this, radians, two poses of one place are not the same box a little off.
+pub(super) const TURNED: f64 = 1.0;
 
 /// The first of those with the largest value; 0 without any.
 fn best_index(among: impl Iterator<Item = usize>, value: impl Fn(usize) -> f64) -> usize {
@@ -297,7 +302,7 @@ mod tests {
         let error = PoseError { center_mm: [1.0; 3], angle_rad: [0.1; 3] };
         let measured = Measured { pose: alike[0].0, error };
         let fused = network.fused(&[Some(measured)])[0].unwrap();
-        assert!(fused.center.distance_mm(&alike[0].0.center) < 1e-12);
+        assert!(fused.angle_to(&alike[0].0) < 1e-9);
     }
 
     /// All combinations are the oracle of the dynamic programming.
@@ -357,6 +362,20 @@ mod tests {
             let choices = network.choose(&found, PointLps::new(0.0, 0.0, 0.0));
             assert_eq!([0, 1, 2].map(|s| choices[s].index), [0, 1, 2].map(own));
         }
+    }
+
+    #[test]
+    fn a_box_that_is_turned_over_is_not_taken_for_its_score() {
+        let network = trained(false);
+        let over = Pose {
+            orientation: UnitQuaternion::from_axis_angle(&Vector3::x_axis(), core::f64::consts::PI),
+            ..pose(0.0, 0.0, 36.0)
+        };
+        let middle = [(pose(0.0, 0.0, 35.0), 1.0), (over, 3.0), (pose(0.0, 0.0, 37.0), 2.0)];
+        let at = |z: f64| candidates(&[(pose(0.0, 0.0, z), 3.0)]);
+        let found = [at(0.0), candidates(&middle), at(70.0)];
+        // Of the two that stand upright the one that its own detector likes better.
+        assert_eq!(network.choose(&found, PointLps::new(0.0, 0.0, 0.0))[1].index, 2);
     }
 
     #[test]

@@ -70,16 +70,14 @@ pub struct LevelShiftTest {
 }
 
 /// Structures of each group of look-alikes that follow one another along the network's arcs, from
-/// end to end. `representatives[s]` is the first structure that looks like `s`.
-pub(crate) fn chains(network: &Network, representatives: &[usize]) -> Vec<Vec<usize>> {
-    let group = |representative: usize| {
-        (0..representatives.len())
-            .filter(move |&s| representatives[s] == representative)
-            .collect::<Vec<_>>()
+/// end to end. `look_alikes[s]` is the first structure that looks like `s`.
+pub(crate) fn chains(network: &Network, look_alikes: &[usize]) -> Vec<Vec<usize>> {
+    let group = |first: usize| {
+        (0..look_alikes.len()).filter(move |&s| look_alikes[s] == first).collect::<Vec<_>>()
     };
-    (0..representatives.len())
-        .filter(|&s| representatives[s] == s)
-        .filter_map(|representative| chain(network, &group(representative)))
+    (0..look_alikes.len())
+        .filter(|&s| look_alikes[s] == s)
+        .filter_map(|first| chain(network, &group(first)))
         .collect()
 }
 

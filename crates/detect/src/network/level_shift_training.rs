@@ -60,12 +60,12 @@ pub(crate) fn train<'d, B: Backend, D: TrainingData>(
     (data, pyramids): (&D, &Pyramids),
     network: &Network,
     structures: &[Annotated],
-    representatives: &[usize],
+    look_alikes: &[usize],
     detector: &dyn Fn(usize) -> Option<ChainDetector<'d>>,
     seeds: Seeds,
 ) -> Result<Vec<LevelShiftTest>, D::Error> {
     let mut tests = Vec::new();
-    for members in chains(network, representatives) {
+    for members in chains(network, look_alikes) {
         let Some(detector) = detector(members[0]) else { continue };
         let working = detector.working;
         let pose = |s: usize, case: usize| {

@@ -86,8 +86,8 @@ fn mean_at(center: PointLps, prior: &Prior) -> Pose {
     Pose { center, orientation: prior.middle, size_mm: prior.mean_size_mm }
 }
 
-/// The pose that verification would settle on: the median of the ends about the one nearest to the
-/// truth. `None` where all ended elsewhere.
+/// About the pose that verification would settle on: the median of the ends about the one nearest to
+/// the truth, which all weigh as much, since nobody has scored them. `None` where all ended elsewhere.
 pub(crate) fn end_at(truth: &Pose, ends: &[Pose], scale_mm: f64) -> Option<Pose> {
     let right = Reach {
         angle_rad: RIGHT_ANGLE_RAD,

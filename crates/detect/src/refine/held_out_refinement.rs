@@ -147,7 +147,7 @@ impl HeldOutPass {
         verification: &VerificationStage,
     ) -> Vec<Pose> {
         let frame = |(case, ends): (&TrainingCase, &Vec<Pose>)| {
-            // Verification picks the right one; here the truth stands in for it.
+            // Verification picks the right one; here the truth stands in for it, and all ends weigh as much.
             let distance = |pose: &Pose| BoxError::new(pose, &case.pose).corner_mm;
             (0..ends.len())
                 .min_by(|&a, &b| distance(&ends[a]).total_cmp(&distance(&ends[b])))

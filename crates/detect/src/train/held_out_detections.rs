@@ -61,11 +61,12 @@ pub(super) struct HeldOutDetections {
 const LARGE_AT_A_TIME: usize = 4;
 
 /// Trains without each part of the subjects, finds them there, and compares. `whole` was trained on
-/// all cases; what its trainings settled (grids, borders, shares of shrinkage) holds here, too.
+/// all cases; what its trainings settled (grids, borders, shares of shrinkage), and what looks alike, holds
+/// here, too.
 pub(super) fn held_out_detections<B: Backend + LabelBackend, D: TrainingData>(
     backend: &B,
     (data, pyramids): (&D, &Pyramids),
-    (whole, look_alikes): (&Model, &[usize]),
+    (whole, settled): (&Model, Settled<'_>),
     observer: &dyn Observer,
 ) -> Result<HeldOutDetections, D::Error> {
     let none = HeldOutDetections::default();
@@ -113,7 +114,7 @@ pub(super) fn held_out_detections<B: Backend + LabelBackend, D: TrainingData>(
         // Parts side by side are rarely at the same structure, and pyramids are kept of one grid.
         let own = Pyramids::new(observer.scratch_folder());
         let pyramids = if parts_at_a_time > 1 { &own } else { pyramids };
-        let model = train_part(backend, (&rest, pyramids), (whole, look_alikes), &nested)?;
+        let model = train_part(backend, (&rest, pyramids), (whole, settled), &nested)?;
         done.lock().unwrap_or_else(PoisonError::into_inner)[part] = 1.0;
         Ok::<Model, D::Error>(model)
     })?;
@@ -284,7 +285,7 @@ fn is_enough<D: TrainingData>(data: &D, kept: &[usize]) -> bool {
 fn train_part<B: Backend, D: TrainingData>(
     backend: &B,
     (part, pyramids): (&Part<'_, D>, &Pyramids),
-    (whole, look_alikes): (&Model, &[usize]),
+    (whole, settled): (&Model, Settled<'_>),
     observer: &dyn Observer,
 ) -> Result<Model, D::Error> {
     let Provenance { copies, seed, config, .. } = &whole.provenance;
@@ -292,7 +293,7 @@ fn train_part<B: Backend, D: TrainingData>(
         super::provenance::provenance(part, &part.structures(), config, *copies, *seed);
     let intensities = whole.structures[0].working.intensities();
     let kept = Checkpoints { provenance: &whole.provenance, before: &[] };
-    let settled = Settled { intensities: &intensities, look_alikes, whole: Some(whole) };
+    let settled = Settled { intensities: &intensities, whole: Some(whole), ..settled };
     let none = (Vec::new(), &kept);
     let trained = match copies {
         0 => {

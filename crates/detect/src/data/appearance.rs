@@ -57,14 +57,15 @@ impl Appearances {
             };
             Ok(shown.iter().map(own).collect::<Vec<_>>())
         })?;
-        let mean = |structure: usize| {
+        // A correlation does not ask by how many a sum is divided.
+        let sum = |structure: usize| {
             let mut sum = vec![0.0; SAMPLES.pow(3)];
             for ranks in of_case.values().flat_map(|structures| &structures[structure]) {
                 sum.iter_mut().zip(ranks).for_each(|(sum, rank)| *sum += rank);
             }
             sum
         };
-        Ok(Self((0..structures.len()).map(mean).collect()))
+        Ok(Self((0..structures.len()).map(sum).collect()))
     }
 
     /// Whether two structures look alike.

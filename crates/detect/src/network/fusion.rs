@@ -12,9 +12,8 @@ use crate::network::choice::TURNED;
 use crate::network::gaussian::Gaussian;
 use crate::network::graph::{BROKEN, Network};
 use crate::pose::error::PoseError;
-use crate::pose::step::Step;
 use nalgebra::{Matrix3, UnitQuaternion, Vector3};
-use pbt_volume::{Pose, rotation_to_vector};
+use pbt_volume::{Pose, positive, rotation_from_vector, rotation_to_vector};
 
 /// A pose that was found, with the errors to be expected of it.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -64,7 +63,8 @@ impl Measured {
             &self.error.turn_covariance(),
             estimates.iter().map(|o| (turned(o), &o.covariance)),
         );
-        Step { shift_mm: Vector3::zeros(), rotation, log_size: [0.0; 3] }.apply(&self.pose)
+        let orientation = positive(self.pose.orientation * rotation_from_vector(rotation));
+        Pose { orientation, ..self.pose }
     }
 }
 
@@ -115,9 +115,10 @@ impl Gaussian {
 mod tests {
     use super::*;
     use crate::pose::prior::Prior;
+    use crate::pose::step::Step;
     use crate::random::test_random;
+    use pbt_volume::PointLps;
     use pbt_volume::Random;
-    use pbt_volume::{PointLps, rotation_from_vector};
 
     const STEP_MM: f64 = 1.5;
     const STEP_ANGLE: f64 = 0.05;

@@ -66,6 +66,7 @@ fn landmarks_without_a_box_are_trained_found_and_evaluated() {
     let names: Vec<&str> = found.iter().map(|d| d["name"].as_str().unwrap()).collect();
     assert_eq!(names, PLACES.map(|(name, _)| name));
     assert!(found.iter().all(|d| d["kind"] == "landmark" && d["orientation"].is_null()));
+    let tolerance_mm = found[0]["tolerance_mm"].as_f64().unwrap();
     let Annotations { boxes, landmarks, .. } =
         read_markups(&out.path().join("c7.mrk.json")).unwrap();
     assert!(boxes.is_empty() && landmarks.len() == PLACES.len());
@@ -74,6 +75,11 @@ fn landmarks_without_a_box_are_trained_found_and_evaluated() {
     pbt(["evaluate", "-q", "-m", text(&one), "-i", text(data.path()), "-o", text(&report)])
         .exits_with(0);
     let report = read_json(&report);
+    // What is right is the same to a score and to an evaluation, but for the size of the box.
+    for record in report["records"].as_array().unwrap() {
+        let share = record["tolerance_mm"].as_f64().unwrap() / tolerance_mm;
+        assert!((share - 1.0).abs() < 0.2, "{record}: {share}");
+    }
     assert_beaten(&report, &trivial(data.path(), TRAINING, TEST), BEATEN, BEATEN);
 }
 

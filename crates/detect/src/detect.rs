@@ -492,7 +492,8 @@ impl StructureModel {
                     score,
                     point,
                     place,
-                    precision: certainty.map(|c| c.precision(parent.pose.size_mm, spacing_mm)),
+                    precision: certainty
+                        .map(|c| c.precision(&parent.name, parent.pose.size_mm, spacing_mm)),
                 }
             })
             .collect();

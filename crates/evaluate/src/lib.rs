@@ -46,4 +46,4 @@ pub use risk_coverage::{RiskCoverage, RiskPoint};
 pub use series::{CurveSize, Series};
 pub use summary::{Summary, quantile, success_rates};
 pub use surface::{SurfaceDistances, nsd_tolerance_mm};
-pub use tolerance::{Tolerance, tolerance_mm};
+pub use tolerance::{Tolerance, landmark_tolerance_mm, tolerance_mm};

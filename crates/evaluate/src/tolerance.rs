@@ -1,6 +1,8 @@
 //! How near a position must be to be right.
 
-use pbt_volume::{Instances, Location, StructureKind, StructureSpec};
+use pbt_volume::{
+    Instances, LANDMARKS_BOX, Location, StructureKind, StructureSpec, box_of_landmarks,
+};
 use std::collections::BTreeSet;
 
 /// Training calls poses from 0.08 of the box's mean size on wrong (`VerificationStage`), so a score
@@ -9,12 +11,29 @@ use std::collections::BTreeSet;
 const SHARE_OF_BOX: f64 = 0.1;
 const VOXELS: f64 = 2.0;
 
+/// A box that follows from several landmarks is as large as all that they mark. The box of one landmark is a
+/// quarter of the image, and its tolerance a fortieth of that; so it is of landmarks that have a box in common.
+const SHARE_OF_LANDMARKS: f64 = 0.025;
+
 /// Up to which distance a position is right, mm: a tenth of the mean size (the geometric mean of
 /// the edges, mm) of the box, and two voxels of the image at least (their edge is the cube root of
 /// the volume).
 pub fn tolerance_mm(size_mm: [f64; 3], spacing_mm: [f64; 3]) -> f64 {
-    let mean = |edges: [f64; 3]| edges.iter().product::<f64>().cbrt();
-    (SHARE_OF_BOX * mean(size_mm)).max(VOXELS * mean(spacing_mm))
+    (SHARE_OF_BOX * mean_edge(size_mm)).max(VOXELS * mean_edge(spacing_mm))
+}
+
+/// The same of a landmark in the frame of the box `parent`: as of the box, but a fortieth of the mean size of
+/// one that follows from several landmarks ([`LANDMARKS_BOX`]).
+pub fn landmark_tolerance_mm(parent: &str, size_mm: [f64; 3], spacing_mm: [f64; 3]) -> f64 {
+    (share_of(parent) * mean_edge(size_mm)).max(VOXELS * mean_edge(spacing_mm))
+}
+
+fn share_of(parent: &str) -> f64 {
+    if parent == LANDMARKS_BOX { SHARE_OF_LANDMARKS } else { SHARE_OF_BOX }
+}
+
+fn mean_edge(edges_mm: [f64; 3]) -> f64 {
+    edges_mm.iter().product::<f64>().cbrt()
 }
 
 /// What counts as right.
@@ -22,8 +41,9 @@ pub fn tolerance_mm(size_mm: [f64; 3], spacing_mm: [f64; 3]) -> f64 {
 pub struct Tolerance {
     /// What the user wants for all structures, mm.
     fixed_mm: Option<f64>,
-    /// The box of landmarks that name no parent: the first that occurs once.
-    first_box: Option<String>,
+    /// The box of landmarks that name no parent: the first that occurs once, or where there is none the one
+    /// that follows from the landmarks.
+    first_box: String,
     /// Boxes that are judged across their longest edge only.
     loose: BTreeSet<String>,
 }
@@ -33,7 +53,8 @@ impl Tolerance {
     pub fn new(fixed_mm: Option<f64>, structures: &[StructureSpec]) -> Self {
         let may_be =
             |s: &&StructureSpec| s.kind == StructureKind::Box && s.instances == Instances::One;
-        let first_box = structures.iter().find(may_be).map(|s| s.name.clone());
+        let first = structures.iter().find(may_be).map(|s| s.name.as_str());
+        let first_box = first.unwrap_or_else(|| box_of_landmarks(structures)).to_owned();
         Self { fixed_mm, first_box, loose: BTreeSet::new() }
     }
 
@@ -50,8 +71,8 @@ impl Tolerance {
 
     /// Up to which distance a structure of a case is right, mm: a tenth of the mean size (the
     /// geometric mean of the edges) of its own box or of the box in whose frame it is found, as
-    /// annotated in this case, and two voxels of the image at least (their edge is the cube root of
-    /// the volume). `None` where neither is known.
+    /// annotated in this case (a fortieth of one that follows from several landmarks), and two voxels of the
+    /// image at least (their edge is the cube root of the volume). `None` where neither is known.
     pub fn of(
         &self,
         structure: &StructureSpec,
@@ -63,15 +84,15 @@ impl Tolerance {
         }
         let frame = match structure.kind {
             StructureKind::Box => Some(&structure.name),
-            StructureKind::Landmark => structure.parent.as_ref().or(self.first_box.as_ref()),
+            StructureKind::Landmark => Some(structure.parent.as_ref().unwrap_or(&self.first_box)),
             StructureKind::Region => None,
         };
         let pose_of = |name: &String| {
             annotated.iter().filter(|(n, _)| n == name).find_map(|(_, at)| at.pose())
         };
-        let pose = frame.and_then(pose_of);
-        let of_box = pose.map(|pose| SHARE_OF_BOX * pose.size_mm.iter().product::<f64>().cbrt());
-        let of_voxels = spacing_mm.map(|mm| VOXELS * mm.iter().product::<f64>().cbrt());
+        let of_box =
+            frame.and_then(|name| Some(share_of(name) * mean_edge(pose_of(name)?.size_mm)));
+        let of_voxels = spacing_mm.map(|mm| VOXELS * mean_edge(mm));
         of_box.into_iter().chain(of_voxels).reduce(f64::max)
     }
 }
@@ -79,7 +100,7 @@ impl Tolerance {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pbt_volume::{PointLps, Pose, rotation_from_vector};
+    use pbt_volume::{LANDMARK_BOX, PointLps, Pose, rotation_from_vector};
 
     #[test]
     fn a_landmark_has_the_tolerance_of_its_box() {
@@ -112,6 +133,21 @@ mod tests {
         near(of(0, None, None), 8_192f64.cbrt());
         near(of(2, None, None), 8_192f64.cbrt());
         near(of(3, None, None), 4.0);
+        // Without boxes, of the box that follows from the landmarks.
+        let points = [spec("nose", StructureKind::Landmark, None), structures[3].clone()];
+        let found = Tolerance::new(None, &points).of(
+            &points[0],
+            &[(LANDMARKS_BOX.to_owned(), Location::Box(Some(pose([160.0, 80.0, 640.0]))))],
+            Some([1.0; 3]),
+        );
+        near(found, landmark_tolerance_mm(LANDMARKS_BOX, [160.0, 80.0, 640.0], [1.0; 3]));
+        near(found, 0.25 * 8_192f64.cbrt());
+        let one = Tolerance::new(None, &points[..1]).of(
+            &points[0],
+            &[(LANDMARK_BOX.to_owned(), Location::Box(Some(pose([40.0; 3]))))],
+            Some([1.0; 3]),
+        );
+        near(one, 4.0);
         // Two voxels at the least.
         near(of(3, Some([2.0, 2.0, 16.0]), None), 8.0);
         near(of(3, Some([9.0; 3]), Some(1.5)), 1.5);

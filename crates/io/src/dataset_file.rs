@@ -7,8 +7,8 @@ use crate::json::{Node, parse};
 use crate::landmark_rules_file::add_rules;
 use crate::{IoError, bids, is_dicom_path, is_image_path, names, nnunet};
 use pbt_volume::{
-    Instances, LANDMARKS_BOX, MOST_CHANNELS, MOST_STRUCTURES, StructureKind, StructureSpec,
-    did_you_mean,
+    Instances, MOST_CHANNELS, MOST_STRUCTURES, StructureKind, StructureSpec, did_you_mean,
+    is_box_of_landmarks,
 };
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
@@ -214,7 +214,7 @@ fn structure(
         instances: instances(node)?,
     };
     names::check(&name, &spec.name, before.len())?;
-    if spec.name == LANDMARKS_BOX {
+    if is_box_of_landmarks(&spec.name) {
         return Err(name.error("is a name that pbt needs itself", "give it another name"));
     }
     if spec.instances == Instances::Many && spec.kind != StructureKind::Box {

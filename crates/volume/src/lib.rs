@@ -63,7 +63,8 @@ pub use real_volume::RealVolume;
 pub use resample::{Padding, SLAB, Source, resample};
 pub use scratch::{Scratch, StoredVolume};
 pub use structure::{
-    Instances, LANDMARKS_BOX, MOST_CHANNELS, MOST_STRUCTURES, StructureKind, StructureSpec,
+    Instances, LANDMARK_BOX, LANDMARKS_BOX, MOST_CHANNELS, MOST_STRUCTURES, StructureKind,
+    StructureSpec, box_of_landmarks, is_box_of_landmarks,
 };
 pub use system_memory::MemorySeen;
 pub use trimmed::{trimmed, trimmed_channels};

@@ -66,6 +66,21 @@ pub const MOST_CHANNELS: usize = 4;
 /// is not among the results; no structure of a data set may have its name.
 pub const LANDMARKS_BOX: &str = "(box of the landmarks)";
 
+/// The same where the data set has one landmark: the box is a part of the image about it, and tells nothing
+/// of its size.
+pub const LANDMARK_BOX: &str = "(box of the landmark)";
+
+/// The name of the box that stands for all landmarks of these structures, none of which is a box.
+pub fn box_of_landmarks(structures: &[StructureSpec]) -> &'static str {
+    let landmarks = structures.iter().filter(|s| s.kind == StructureKind::Landmark).count();
+    if landmarks == 1 { LANDMARK_BOX } else { LANDMARKS_BOX }
+}
+
+/// Whether a box stands for landmarks ([`LANDMARKS_BOX`], [`LANDMARK_BOX`]).
+pub fn is_box_of_landmarks(name: &str) -> bool {
+    [LANDMARKS_BOX, LANDMARK_BOX].contains(&name)
+}
+
 /// A structure of a data set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StructureSpec {

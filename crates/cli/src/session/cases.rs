@@ -8,8 +8,8 @@ use pbt_io::{
     read_side_by_side,
 };
 use pbt_volume::{
-    Geometry, Instances, LANDMARKS_BOX, Plane, PointLps, Pose, RealVolume, StructureKind,
-    StructureSpec, Volume, trimmed, trimmed_channels,
+    Geometry, Instances, Plane, PointLps, Pose, RealVolume, StructureKind, StructureSpec, Volume,
+    box_of_landmarks, is_box_of_landmarks, trimmed, trimmed_channels,
 };
 use std::collections::BTreeSet;
 
@@ -129,9 +129,10 @@ impl Wanted {
         if let Some(orphan) = landmarks.iter().find(|s| s.parent.is_some()) {
             return Err(no_box_as_parent(dataset, &orphan.name));
         }
-        let own = |s: &&StructureSpec| (s.name.clone(), LANDMARKS_BOX.to_owned());
+        let name = box_of_landmarks(&dataset.structures);
+        let own = |s: &&StructureSpec| (s.name.clone(), name.to_owned());
         Ok(Self {
-            boxes: vec![LANDMARKS_BOX.to_owned()],
+            boxes: vec![name.to_owned()],
             landmarks: landmarks.iter().map(own).collect(),
             regions: Vec::new(),
         })
@@ -139,7 +140,7 @@ impl Wanted {
 
     /// Whether the only box follows from the landmarks.
     fn is_of_points(&self) -> bool {
-        self.boxes == [LANDMARKS_BOX]
+        self.boxes.iter().any(|name| is_box_of_landmarks(name))
     }
 
     /// Whether a landmark is needed: it is wanted, or the box follows from it.
@@ -210,6 +211,22 @@ fn what_slices_refuse(cases: &[AnnotatedCase], wanted: &Wanted) -> Vec<(usize, F
     refused.map(|(n, case, what)| (n, Failure::input(&case.spec.image, what))).collect()
 }
 
+/// The box that follows from the landmarks of this case alone, where the data set has no box and the landmarks
+/// tell one; of an image of one slice in the plane's own coordinates.
+pub(super) fn box_of_points(
+    dataset: &Dataset,
+    (spec, annotations): (&CaseSpec, &Annotations),
+    geometry: Geometry,
+) -> Option<(String, Pose)> {
+    if dataset.structures.iter().any(|s| s.kind == StructureKind::Box) {
+        return None;
+    }
+    let mut case = AnnotatedCase::new(spec.clone(), annotations.clone(), String::new(), geometry);
+    case.lay_flat();
+    add_boxes_of_points(dataset, std::slice::from_mut(&mut case));
+    case.boxes.pop()
+}
+
 /// Gives each case the box that follows from the landmarks of all of them, where these have no other.
 /// Returns what is wrong with single cases, each with its index.
 fn add_boxes_of_points(dataset: &Dataset, cases: &mut [AnnotatedCase]) -> Vec<(usize, Failure)> {
@@ -233,10 +250,11 @@ fn add_boxes_of_points(dataset: &Dataset, cases: &mut [AnnotatedCase]) -> Vec<(u
         .collect();
     let flat = cases.first().is_some_and(|case| case.plane.is_some());
     let boxes = boxes_from_points(&points, &twins, flat);
+    let name = box_of_landmarks(&dataset.structures);
     let mut faults = Vec::new();
     for (n, (case, found)) in cases.iter_mut().zip(boxes).enumerate() {
         match found {
-            Ok(pose) => case.boxes.extend(pose.map(|pose| (LANDMARKS_BOX.to_owned(), pose))),
+            Ok(pose) => case.boxes.extend(pose.map(|pose| (name.to_owned(), pose))),
             Err(fault) => {
                 let what = format!("landmarks: {fault} (add some, or take the case out)");
                 faults.push((n, Failure::input(case.spec.annotated_in(), what)));

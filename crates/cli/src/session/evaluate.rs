@@ -1,6 +1,6 @@
 //! Cases of a data set, each held against its annotations.
 
-use crate::session::cases::PIXELS_IN_MM;
+use crate::session::cases::{PIXELS_IN_MM, box_of_points};
 use crate::session::result_source::result_path;
 use crate::session::{Device, Failure, Source, Watcher, check_names};
 use nalgebra::Matrix4;
@@ -245,6 +245,7 @@ impl Turn<'_> {
     ) -> Result<(Vec<Comparison>, Option<ResultFile>), Failure> {
         let annotations = annotations.as_ref().map_err(Failure::complete_input)?;
         let result = self.source.result(self.dataset, case, self.device, self.watcher)?;
+        let mut annotated = locations(self.dataset, annotations);
         if let Some(result) = &result {
             let geometry = geometry(&result.input)
                 .map_err(|e| Failure::input(&case.image, format!("affine: {e}")))?;
@@ -256,6 +257,8 @@ impl Turn<'_> {
                 return Err(Failure::input(case.annotated_in(), PIXELS_IN_MM));
             }
             check_annotations(case.annotated_in(), &geometry, &wanted)?;
+            let frame = box_of_points(self.dataset, (case, annotations), geometry);
+            annotated.extend(frame.map(|(name, pose)| (name, Location::Box(Some(pose)))));
         }
         let detections: Vec<Detection> =
             result.iter().flat_map(|r| &r.detections).map(|d| d.detection()).collect();
@@ -263,7 +266,6 @@ impl Turn<'_> {
             detections: &detections,
             spacing_mm: result.input.spacing_mm,
         });
-        let annotated = locations(self.dataset, annotations);
         let compared = compare(&case.id, self.structures, &annotated, found, self.tolerance)
             .map_err(|what| Failure::input(&case.image, what))?;
         Ok((compared, result))

@@ -6,7 +6,7 @@ use crate::session::{
 };
 use pbt_detect::{Model, Observer, StageFigure, Suspicion, TrainConfig, Trained, has_provenance};
 use pbt_io::{Dataset, FileKind, IoError, read_file, write_atomically};
-use pbt_volume::{LANDMARKS_BOX, sha256_hex};
+use pbt_volume::{is_box_of_landmarks, sha256_hex};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -138,8 +138,8 @@ fn rarely_found(model: &Model) -> Option<String> {
     let known = structures.filter_map(|(structure, own)| Some((structure, own.as_ref()?)));
     let all = known.flat_map(|(structure, certainty)| {
         // A box that follows from landmarks is no structure.
-        let own =
-            (structure.name != LANDMARKS_BOX).then_some((&structure.name, certainty.held_out));
+        let own = (!is_box_of_landmarks(&structure.name))
+            .then_some((&structure.name, certainty.held_out));
         let names = structure.landmarks().iter().map(|landmark| &landmark.name);
         own.into_iter().chain(names.zip(certainty.landmarks.iter().map(|l| l.held_out)))
     });

@@ -3,7 +3,7 @@
 use crate::certainty::evidence::{Evidence, KINDS};
 use crate::certainty::logistic::logistic;
 use crate::certainty::presence::Presence;
-use pbt_evaluate::tolerance_mm;
+use pbt_evaluate::{landmark_tolerance_mm, tolerance_mm};
 use pbt_volume::Precision;
 use serde::{Deserialize, Serialize};
 
@@ -128,8 +128,13 @@ impl LandmarkCertainty {
         self.held_out.capped(self.intercept + weighed)
     }
 
-    /// How near it lies, in a box of this size in an image of this spacing, mm.
-    pub(crate) fn precision(&self, size_mm: [f64; 3], spacing_mm: [f64; 3]) -> Precision {
-        self.held_out.precision(tolerance_mm(size_mm, spacing_mm))
+    /// How near it lies, in the box `parent` of this size in an image of this spacing, mm.
+    pub(crate) fn precision(
+        &self,
+        parent: &str,
+        size_mm: [f64; 3],
+        spacing_mm: [f64; 3],
+    ) -> Precision {
+        self.held_out.precision(landmark_tolerance_mm(parent, size_mm, spacing_mm))
     }
 }

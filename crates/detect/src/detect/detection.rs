@@ -4,7 +4,7 @@ use crate::certainty::evidence::Evidence;
 use crate::masks::stage::Mask;
 use crate::stages::position::Candidate;
 use pbt_tree::Score;
-use pbt_volume::{LANDMARKS_BOX, Location, Plane, PointLps, Pose, Precision, Status};
+use pbt_volume::{Location, Plane, PointLps, Pose, Precision, Status, is_box_of_landmarks};
 
 /// One structure in one image.
 #[derive(Debug, Clone, PartialEq)]
@@ -68,7 +68,7 @@ impl Detection {
             plain(l.name.clone(), l.status, l.score, Location::Landmark(Some(l.point)))
                 .with_precision(l.precision)
         };
-        let own = (self.name != LANDMARKS_BOX).then_some(own);
+        let own = (!is_box_of_landmarks(&self.name)).then_some(own);
         own.into_iter().chain(self.landmarks.iter().map(landmark)).collect()
     }
 

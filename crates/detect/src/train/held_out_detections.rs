@@ -28,7 +28,8 @@ use crate::model::{Model, Provenance, StructureModel};
 use crate::refine::refinement::Refinement;
 use crate::side_by_side;
 use pbt_evaluate::{
-    BoxError, Distance, has_loose_end, is_unknown, matched, row_ends, tolerance_mm,
+    BoxError, Distance, has_loose_end, is_unknown, landmark_tolerance_mm, matched, row_ends,
+    tolerance_mm,
 };
 use pbt_tree::{Backend, LabelBackend};
 use pbt_volume::{PointLps, Pose, Status};
@@ -43,8 +44,8 @@ pub(super) struct HeldOutDetections {
     without: Vec<HeldOutBox>,
     /// Where each of them was found.
     pub(super) poses: Vec<HeldOutPose>,
-    /// Where each of them and its landmarks truly are, and the voxels of its image.
-    truths: Vec<(Truth, [f64; 3])>,
+    /// Where each of them and its landmarks truly are.
+    truths: Vec<Truth>,
     /// Those that are far from their annotation.
     far: Vec<Far>,
     /// By structure.
@@ -187,7 +188,9 @@ pub(super) fn held_out_detections<B: Backend + LabelBackend, D: TrainingData>(
                 structure: s,
                 subject: subjects.subject(case),
                 pose: truth,
+                tolerance_mm: tolerance_mm(truth.size_mm, spacing_mm),
                 points: points.collect(),
+                points_tolerance_mm: landmark_tolerance_mm(name, truth.size_mm, spacing_mm),
             };
             last_stages[s].add(&detections[s], &truth.pose);
             let pose = detections[s].pose;
@@ -195,10 +198,10 @@ pub(super) fn held_out_detections<B: Backend + LabelBackend, D: TrainingData>(
             poses.push(HeldOutPose { structure: s, case, pose, landmarks });
             let off_mm = whole.structures[s].far_mm(&pose, &truth.pose, spacing_mm, loose_ends[s]);
             far.extend(off_mm.map(|off_mm| Far { number: found.len(), case, pose, off_mm }));
-            found.push(judge(&detections[s], &truth, spacing_mm, loose_ends[s]));
+            found.push(judge(&detections[s], &truth, loose_ends[s]));
             let detector = (s, &whole.structures[s]);
             found_alone.push(FoundAlone::new(detector, &detections[s], truth.pose.center));
-            truths.push((truth, spacing_mm));
+            truths.push(truth);
         }
         alone.push((case, found_alone));
     }
@@ -215,21 +218,20 @@ impl HeldOutDetections {
     /// of these.
     pub(super) fn moved(&mut self, moved: &[HeldOutPose]) {
         let all = self.boxes.iter_mut().zip(&self.poses).zip(&self.truths);
-        for ((found, was), (truth, spacing_mm)) in all {
+        for ((found, was), truth) in all {
             let same = |m: &&HeldOutPose| (m.structure, m.case) == (was.structure, was.case);
             let Some(now) = moved.iter().find(same) else { continue };
             let error = BoxError::new(&now.pose, &truth.pose);
-            let tolerance_mm = tolerance_mm(truth.pose.size_mm, *spacing_mm);
             let loose_ends = self.loose_ends[found.structure];
-            found.right = Distance::Box(error).is_within(tolerance_mm, loose_ends);
+            found.right = Distance::Box(error).is_within(truth.tolerance_mm, loose_ends);
             (found.center_mm, found.corner_mm) = (error.center_mm, error.corner_mm);
             for landmark in &mut found.landmarks {
                 let n = landmark.landmark;
-                if let (Some(point), Some(Annotation::At(truth))) =
+                if let (Some(point), Some(Annotation::At(at))) =
                     (now.landmarks.get(n), truth.points.get(n))
                 {
-                    landmark.error_mm = point.distance_mm(truth);
-                    landmark.right = landmark.error_mm <= tolerance_mm;
+                    landmark.error_mm = point.distance_mm(at);
+                    landmark.right = landmark.error_mm <= truth.points_tolerance_mm;
                 }
             }
         }
@@ -338,7 +340,9 @@ struct Truth {
     structure: usize,
     subject: usize,
     pose: Pose,
+    tolerance_mm: f64,
     points: Vec<Annotation>,
+    points_tolerance_mm: f64,
 }
 
 /// What a case says of a landmark.
@@ -402,24 +406,18 @@ fn of_nothing(structure: usize, subject: usize, detection: &Detection) -> HeldOu
     }
 }
 
-fn judge(
-    detection: &Detection,
-    truth: &Truth,
-    spacing_mm: [f64; 3],
-    loose_ends: bool,
-) -> HeldOutBox {
-    let tolerance_mm = tolerance_mm(truth.pose.size_mm, spacing_mm);
+fn judge(detection: &Detection, truth: &Truth, loose_ends: bool) -> HeldOutBox {
     let error = BoxError::new(&detection.pose, &truth.pose);
     let landmark =
-        |(landmark, (found, truth)): (usize, (&crate::LandmarkDetection, &Annotation))| {
-            let error_mm = match truth {
-                Annotation::At(truth) => found.point.distance_mm(truth),
+        |(landmark, (found, annotated)): (usize, (&crate::LandmarkDetection, &Annotation))| {
+            let error_mm = match annotated {
+                Annotation::At(at) => found.point.distance_mm(at),
                 // Whoever says that it lies outside the image is right, whatever the score.
                 Annotation::Missing if found.status != Status::Outside => f64::INFINITY,
                 Annotation::Missing | Annotation::None => return None,
             };
-            let right = error_mm <= tolerance_mm;
-            let missing = matches!(truth, Annotation::Missing);
+            let right = error_mm <= truth.points_tolerance_mm;
+            let missing = matches!(annotated, Annotation::Missing);
             Some(HeldOutLandmark { landmark, place: found.place, right, error_mm, missing })
         };
     let is_weak = detection.trace.lead < STRONG && !loose_ends;
@@ -437,7 +435,7 @@ fn judge(
             Some(_) => is_weak,
             None => false,
         },
-        right: Distance::Box(error).is_within(tolerance_mm, loose_ends),
+        right: Distance::Box(error).is_within(truth.tolerance_mm, loose_ends),
         center_mm: error.center_mm,
         corner_mm: error.corner_mm,
         landmarks: detection

@@ -27,7 +27,7 @@ pub use masks_among::masks_among;
 use named_labels::NamedLabels;
 use notes::{Notes, few};
 pub use options::Options;
-use pbt_volume::{Instances, LANDMARKS_BOX, MOST_STRUCTURES, StructureKind, StructureSpec};
+use pbt_volume::{Instances, MOST_STRUCTURES, StructureKind, StructureSpec, is_box_of_landmarks};
 use scans::Scan;
 use splits::{Basis, Known, natural};
 use std::collections::{BTreeMap, BTreeSet};
@@ -223,7 +223,7 @@ fn keep_trainable(
     let mut odd = Vec::new();
     structures.retain(|structure| {
         let name = &structure.name;
-        if names::fault(name, 0).is_some() || name == LANDMARKS_BOX || name.is_empty() {
+        if names::fault(name, 0).is_some() || is_box_of_landmarks(name) || name.is_empty() {
             odd.push(format!("`{}`", name.escape_debug()));
             return false;
         }

@@ -52,14 +52,45 @@ pub(crate) fn make<T: Roomy>(case: &Arc<T>) {
     }
     // Where another thread is at it, that is enough.
     let Ok(cases) = CASES.try_lock() else { return };
-    let mut others: Vec<Arc<dyn Roomy>> = cases.iter().filter_map(Weak::upgrade).collect();
+    let others: Vec<Arc<dyn Roomy>> = cases.iter().filter_map(Weak::upgrade).collect();
     drop(cases);
-    others.retain(|other| other.used() < case.used());
-    others.sort_by_key(|other| std::cmp::Reverse(other.used()));
-    for other in &others {
+    for other in used_before(others, case.used()) {
         if METER.bytes() <= most {
             break;
         }
         other.forget();
+    }
+}
+
+/// Those that were used before a time, the last of them first. Other threads go on using them, so each is
+/// asked once: an order that changes while it is sorted is a panic.
+fn used_before(cases: Vec<Arc<dyn Roomy>>, time: u64) -> Vec<Arc<dyn Roomy>> {
+    let mut used: Vec<(u64, Arc<dyn Roomy>)> =
+        cases.into_iter().map(|case| (case.used(), case)).filter(|(at, _)| *at < time).collect();
+    used.sort_by_key(|(at, _)| std::cmp::Reverse(*at));
+    used.into_iter().map(|(_, case)| case).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// In use by another thread: whoever looks again sees another time.
+    struct Busy(AtomicU64);
+
+    impl Roomy for Busy {
+        fn used(&self) -> u64 {
+            self.0.fetch_xor(0x5555, Ordering::Relaxed)
+        }
+
+        fn forget(&self) {}
+    }
+
+    #[test]
+    fn the_last_used_come_first_while_they_are_in_use() {
+        let busy = |n: u64| Arc::new(Busy(AtomicU64::new(n * 7919 % 1000))) as Arc<dyn Roomy>;
+        let sorted = used_before((0..200).map(busy).collect(), 900);
+        let times: Vec<u64> = sorted.iter().map(|case| case.used() ^ 0x5555).collect();
+        assert!(times.len() < 200 && times.is_sorted_by(|a, b| a >= b), "{times:?}");
     }
 }

@@ -356,8 +356,18 @@ impl StructureModel {
             return Ok((Vec::new(), Vec::new()));
         }
         let converged = self.refinement.apply(backend, image, modes)?;
-        let scores = self.verification.score(backend, image, &converged)?;
+        let scores = self.scores(backend, image, &converged)?;
         Ok((converged, scores))
+    }
+
+    /// Scores of poses.
+    fn scores<B: Backend>(
+        &self,
+        backend: &B,
+        image: &B::Image,
+        poses: &[Pose],
+    ) -> Result<Vec<Score>, DetectError> {
+        self.verification.score(&self.orientation, backend, image, poses)
     }
 
     /// The chosen pose with its score, without landmarks; and the pose with its expected errors, for

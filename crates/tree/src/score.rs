@@ -35,6 +35,13 @@ impl Score {
         ((self.0 & 0xffff_ffff) + i32::MIN as i64) as f64 / (1u32 << crate::weak::ALPHA_BITS) as f64
     }
 
+    /// The mean of two classifiers' scores of one sample: of the log-odds, and of the margins.
+    pub fn mean(self, other: Self) -> Self {
+        let half = |a: i64, b: i64| (a + b) >> 1;
+        let low = |score: Self| score.0 & 0xffff_ffff;
+        Self((half(self.0 >> 32, other.0 >> 32) << 32) | half(low(self), low(other)))
+    }
+
     /// The posterior p(+1), between 0 and 1.
     pub fn posterior(self) -> f64 {
         1.0 / (1.0 + libm::exp(-self.log_odds()))
@@ -105,5 +112,22 @@ mod tests {
         );
         assert!(Score::LOWEST < score(0, i64::MIN));
         assert!(score(MASS_ONE, i64::MAX).posterior() <= 1.0);
+    }
+
+    #[test]
+    fn a_mean_lies_between_and_keeps_the_order() {
+        let score = |log_odds: f64, margin: i64| {
+            let bits = (log_odds * f64::from(1u32 << LOG_ODDS_BITS)) as i64;
+            Score((bits << 32) | (margin - i64::from(i32::MIN)))
+        };
+        let (low, high) = (score(-3.25, -7), score(1.5, 4_000));
+        let mean = low.mean(high);
+        assert_abs_diff_eq!(mean.log_odds(), -0.875, epsilon = 1e-4);
+        assert!(low < mean && mean < high && mean == high.mean(low));
+        assert_eq!(low.mean(low), low);
+        // The margin decides where log-odds tie.
+        assert!(low.mean(score(1.5, 3_000)) < mean);
+        let extreme = Score(i64::MAX).mean(Score::LOWEST);
+        assert!(Score::LOWEST < extreme && extreme < Score(i64::MAX));
     }
 }

@@ -50,7 +50,7 @@ impl Model {
         let share = 1.0 / members.len() as f64;
         for (n, &s) in members.iter().enumerate() {
             let here = &rungs[n..n + seen.len()];
-            let scores = self.structures[s].verification.score(backend, on, here)?;
+            let scores = self.structures[s].scores(backend, on, here)?;
             for (first, (score, pose)) in scores.into_iter().zip(here).enumerate() {
                 // Nothing is known of what is out of view.
                 if view.voxels_outside(pose.center) <= 0.0 {
@@ -80,7 +80,7 @@ impl Model {
             let there = rungs[best + n];
             if chosen[n].center.distance_mm(&there.center) > SAME_RUNG * test.spec.scale_mm {
                 choices[s].index = trace.converged.len();
-                trace.scores.extend(structure.verification.score(backend, on, &[there])?);
+                trace.scores.extend(structure.scores(backend, on, &[there])?);
                 trace.modes.push(there);
                 trace.converged.push(there);
             }

@@ -11,6 +11,7 @@ use crate::pose::step::Reach;
 use crate::stages::classifier::PoseClassifier;
 use crate::stages::contents::Contents;
 use crate::stages::input::StageInput;
+use crate::stages::orientation::OrientationStage;
 use crate::stages::platt_scaling::Calibration;
 use crate::stages::verification_training::VerificationTraining;
 use pbt_tree::{Backend, Score, best_indices};
@@ -107,14 +108,15 @@ impl VerificationStage {
     ///
     /// # Errors
     /// [`DetectError::Device`] when the device fails.
-    pub fn best<B: Backend>(
+    pub(crate) fn best<B: Backend>(
         &self,
+        orientation: &OrientationStage,
         backend: &B,
         image: &B::Image,
         poses: &[Pose],
         prior: &Prior,
     ) -> Result<Option<(Pose, Score)>, DetectError> {
-        let scores = self.score(backend, image, poses)?;
+        let scores = self.score(orientation, backend, image, poses)?;
         let best = best_indices(&scores, 1).first().copied();
         Ok(best
             .map(|best| (self.settle(poses, |n| scores[n].log_odds(), best, prior), scores[best])))
@@ -138,13 +140,18 @@ impl VerificationStage {
         self.spec.shrinkage.map_or(found, |shrinkage| shrinkage.shrink(&found, prior))
     }
 
-    /// Scores of poses.
+    /// Scores of poses: what this classifier and that of the orientation say of them. Each learned from
+    /// other mistakes, so that together they are right more often; but from the same cases, so that
+    /// their log-odds are averaged, not added.
     pub(crate) fn score<B: Backend>(
         &self,
+        orientation: &OrientationStage,
         backend: &B,
         image: &B::Image,
         poses: &[Pose],
     ) -> Result<Vec<Score>, DetectError> {
-        self.classifier.score(backend, image, poses)
+        let own = self.classifier.score(backend, image, poses)?;
+        let other = orientation.classifier.score(backend, image, poses)?;
+        Ok(own.into_iter().zip(other).map(|(own, other)| own.mean(other)).collect())
     }
 }

@@ -198,7 +198,7 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
         let verification = self.verification(checkpoints, &held_out, &refinement)?;
         let mut errors = Vec::new();
         for ((image, poses), case) in images.iter().zip(&converged).zip(&cases) {
-            let best = verification.best(self.backend, image, poses, &prior)?;
+            let best = verification.best(&orientation, self.backend, image, poses, &prior)?;
             errors.extend(best.map(|(pose, _)| BoxError::new(&pose, &case.pose).center_mm));
         }
         self.figure("verification", started, "chosen pose, mm", errors);

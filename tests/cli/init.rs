@@ -452,3 +452,24 @@ fn some_of_many_values_or_masks_are_taken() {
         |path: &Path| pbt_io::read_labels(path).unwrap().data().iter().filter(|v| **v != 0).count();
     assert_eq!(count(&labels), count(&whole));
 }
+
+#[test]
+fn what_was_detected_is_no_annotation() {
+    let folder = scratch();
+    for n in 0..5 {
+        copy_image(n, &folder.path().join(format!("images/c{n}.nii.gz")));
+        write_mask(&folder.path().join(format!("labels/c{n}.nii.gz")), n, 1.0, 1);
+    }
+    let found = folder.path().join("found");
+    let images = folder.path().join("images");
+    pbt(["batch", "-q", "-m", "phantom-us", "-i", text(&images), "-o", text(&found), "--labels"]);
+    assert!(found.join("c0.mrk.json").is_file());
+    let outcome = init(folder.path(), &["--structure", "gland"]).exits_with(0);
+    let told = "files beside results of pbt, which were detected and not annotated: found/c0.";
+    assert!(outcome.stdout.contains(told), "{}", outcome.stdout);
+    let dataset = read_json(&folder.path().join("dataset.json"));
+    for case in dataset["cases"].as_array().unwrap() {
+        assert!(case.get("annotations").is_none() && case["labels"].is_string(), "{case}");
+    }
+    assert_eq!(dataset["cases"].as_array().unwrap().len(), 5);
+}

@@ -121,7 +121,10 @@ impl Model {
             detections.iter_mut().for_each(|detection| detection.leave(plane));
         }
         clock.stop("verification");
-        let warnings = kind.warnings();
+        let mut warnings = kind.warnings();
+        if self.scores_mean_little() {
+            warnings.push(UNMEASURED.to_owned());
+        }
         Ok((Detections { detections, masks, warnings, timing_ms: clock.stages }, explanations))
     }
 
@@ -269,6 +272,10 @@ fn is_pose(pose: &Pose) -> bool {
     let place = pose.center.0.iter().all(|mm| mm.is_finite());
     edges && place && pose.orientation.coords.iter().all(|x| x.is_finite())
 }
+
+/// Said of every image where [`Model::scores_mean_little`].
+const UNMEASURED: &str = "score: was not measured on held-out cases, and means little, as `found` does (train on \
+     more cases, and without --quick)";
 
 /// Log of the odds against the next choice from which the evidence for a choice is strong: 20 (Kass
 /// and Raftery 1995, section 3.2). With 10 training spines and no centre prior, a threshold of 16

@@ -2,7 +2,7 @@
 //! same input and model.
 
 use crate::json::{Node, parse_bytes};
-use crate::regular_file::{FileKind, read_file};
+use crate::regular_file::{FileKind, read_file, read_start};
 use crate::{IoError, write_atomically};
 use pbt_volume::{
     Detection, Geometry, LARGEST_EDGE_MM, Location, PointLps, Pose, Precision, SMALLEST_EDGE_MM,
@@ -18,6 +18,13 @@ use std::io::Write;
 use std::path::Path;
 
 const SCHEMA: &str = "pbt-result/1";
+
+/// Whether a file begins as a result does.
+pub(crate) fn is_result(path: &Path) -> bool {
+    let start = read_start(path, 64).unwrap_or_default();
+    String::from_utf8_lossy(&start).contains(&format!("\"{SCHEMA}\""))
+}
+
 /// Of millimetres in the patient, and of pixels of a 2D image without a scale.
 const COORDINATE_SYSTEMS: [&str; 2] = ["LPS", "pixel"];
 

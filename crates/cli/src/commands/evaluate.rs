@@ -46,6 +46,9 @@ struct Report {
     summary: Summaries,
     /// Mean milliseconds of the stages of detection.
     timing_ms: Vec<StageTime>,
+    /// What lengths are in; of the text alone.
+    #[serde(skip)]
+    unit: &'static str,
     failed: Vec<FailedCase>,
     records: Vec<Comparison>,
 }
@@ -67,6 +70,10 @@ pub(super) fn run(args: &Evaluate, global: &Global) -> Result<ExitCode, Failure>
         return paired::run([a, b], args, &dataset, &cases, &device, global);
     }
     let source = source(args, &dataset, &cases)?;
+    let unmeasured = matches!(&source, Source::Model(model) if model.model.scores_mean_little());
+    if unmeasured || args.quick {
+        say(global.quiet, "warning: scores were not measured on held-out cases, and mean little");
+    }
     let names = if args.labels {
         label_names(&dataset, &args.structure, &source)?
     } else {
@@ -108,6 +115,7 @@ pub(super) fn run(args: &Evaluate, global: &Global) -> Result<ExitCode, Failure>
         tolerance_mm: args.tolerance,
         summary: Summaries::new(names, &evaluated.records),
         timing_ms: evaluated.stage_times(),
+        unit: evaluated.unit(),
         failed: evaluated.failed,
         records: evaluated.records,
     };
@@ -242,7 +250,7 @@ impl Report {
             self.dataset,
             cases - self.failed.len()
         );
-        text.push_str(&figures::tables(&self.summary));
+        text.push_str(&figures::tables(&self.summary, self.unit));
         let times: Vec<String> =
             self.timing_ms.iter().map(|t| format!("{} {:.1}", t.stage, t.mean)).collect();
         if !times.is_empty() {

@@ -195,7 +195,7 @@ impl Run<'_> {
             );
         }
         let model = &trained.model;
-        if !model.structures.is_empty() && model.certainty.iter().all(Option::is_none) {
+        if model.scores_mean_little() {
             say(
                 global.quiet,
                 "scores were not measured on held-out cases: do not decide by them, nor by `found`",

@@ -49,6 +49,12 @@ impl Evaluated {
         models
     }
 
+    /// What lengths are in: `pixels` of 2D images without a scale, else `mm`.
+    pub fn unit(&self) -> &'static str {
+        let in_pixels = self.results.iter().all(ResultFile::is_in_pixels);
+        if in_pixels && !self.results.is_empty() { "pixels" } else { "mm" }
+    }
+
     /// Mean and maximum by stage, in the order in which the first result names them.
     pub fn stage_times(&self) -> Vec<StageTime> {
         let mut stages: Vec<(&str, Vec<f64>)> = Vec::new();

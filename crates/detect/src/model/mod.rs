@@ -66,6 +66,12 @@ impl Model {
         self.structures.iter().take_while(|structure| structure.most_instances().is_none()).count()
     }
 
+    /// Whether no score of the model was measured on held-out cases: of few training cases, and where the
+    /// configuration says so.
+    pub fn scores_mean_little(&self) -> bool {
+        !self.structures.is_empty() && self.certainty.iter().all(Option::is_none)
+    }
+
     /// How sure and how near a structure is, by its index.
     pub fn certainty_of(&self, structure: usize) -> Option<&Certainty> {
         self.certainty.get(structure)?.as_ref()

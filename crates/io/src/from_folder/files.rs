@@ -1,6 +1,8 @@
 //! What lies in a folder and below it: images, annotations and tables.
 
+use crate::result::is_result;
 use crate::{IoError, is_dicom_path, is_image_path};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Extensions of files that say nothing here, so that their first bytes need not be read.
@@ -15,6 +17,8 @@ pub(super) struct Listing {
     pub(super) markups: Vec<PathBuf>,
     /// `.fcsv`, `.csv` and `.tsv`.
     pub(super) tables: Vec<PathBuf>,
+    /// Markups and label maps that lie beside a result of the same name: what was detected there.
+    pub(super) detected: Vec<PathBuf>,
 }
 
 impl Listing {
@@ -25,6 +29,7 @@ impl Listing {
     /// A folder that cannot be read.
     pub(super) fn of(folder: &Path, own: &Path) -> Result<Self, IoError> {
         let mut listing = Self::default();
+        let mut results = BTreeSet::new();
         let mut folders = vec![folder.to_path_buf()];
         while let Some(below) = folders.pop() {
             let mut dicom = false;
@@ -40,6 +45,8 @@ impl Listing {
                     folders.push(path);
                 } else if name.ends_with(".mrk.json") {
                     listing.markups.push(path);
+                } else if name.ends_with(".json") && is_result(&path) {
+                    results.insert(path.with_extension(""));
                 } else if [".csv", ".tsv", ".fcsv"].iter().any(|end| name.ends_with(end)) {
                     listing.tables.push(path);
                 } else if is_image_path(&path) || name.ends_with(".zip") {
@@ -52,9 +59,40 @@ impl Listing {
                 listing.images.push(below);
             }
         }
-        for list in [&mut listing.images, &mut listing.markups, &mut listing.tables] {
-            list.sort();
+        let detected = |path: &mut PathBuf| was_detected(path, &results);
+        for list in [&mut listing.images, &mut listing.markups] {
+            listing.detected.extend(list.extract_if(.., detected));
         }
+        let Self { images, markups, tables, detected } = &mut listing;
+        [images, markups, tables, detected].into_iter().for_each(|list| list.sort());
         Ok(listing)
+    }
+}
+
+/// Files that are written beside a result `CASE.json`, after `CASE.`.
+const BESIDE_RESULTS: [&str; 3] = ["mrk.json", "labels.nii.gz", "probabilities.nii.gz"];
+
+/// Whether a file was written with one of the results, paths without `.json`.
+fn was_detected(path: &Path, results: &BTreeSet<PathBuf>) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    BESIDE_RESULTS.iter().any(|end| {
+        let case = name.strip_suffix(end).and_then(|case| case.strip_suffix('.'));
+        case.is_some_and(|case| results.contains(&path.with_file_name(case)))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_written_with_a_result_is_told_from_the_image() {
+        let results = BTreeSet::from([PathBuf::from("found/a.1")]);
+        let detected = |path: &str| was_detected(Path::new(path), &results);
+        assert!(detected("found/a.1.mrk.json") && detected("found/a.1.labels.nii.gz"));
+        for other in ["found/a.1.nii.gz", "found/a.10.mrk.json", "a.1.mrk.json", "found/a.mrk.json"]
+        {
+            assert!(!detected(other), "{other}");
+        }
     }
 }

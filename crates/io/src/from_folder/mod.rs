@@ -65,6 +65,14 @@ pub fn dataset_from_folder(
     let own = own_folder(output)?;
     let mut notes = Notes::default();
     let listing = Listing::of(&root, &own)?;
+    if let Some(first) = listing.detected.first() {
+        let count = listing.detected.len();
+        let first = first.strip_prefix(&root).unwrap_or(first).display();
+        notes.left_out.push(format!(
+            "{count} files beside results of pbt, which were detected and not annotated: {first} and the like \
+             (move those that you have corrected to another folder)"
+        ));
+    }
     let mut found = scans::find(&root, &listing, options, &mut notes)?;
     let all = found.list.len();
     let (known, unknown): (Vec<Scan>, Vec<Scan>) = found.list.into_iter().partition(Scan::is_known);

@@ -3,8 +3,8 @@
 use crate::table::{row, table};
 use pbt_evaluate::{Confidence, Figures, Summaries};
 
-/// The figures as tables.
-pub(crate) fn tables(summaries: &Summaries) -> String {
+/// The figures as tables; `unit` is that of lengths, `mm` or `pixels`.
+pub(crate) fn tables(summaries: &Summaries, unit: &str) -> String {
     let mut figures: Vec<&Figures> = summaries.structures.iter().collect();
     if figures.len() > 1 {
         // One structure alone is its kind.
@@ -13,37 +13,37 @@ pub(crate) fn tables(summaries: &Summaries) -> String {
         figures.extend(summaries.boxes.iter().chain(&summaries.landmarks).filter(several));
         figures.push(&summaries.overall);
     }
-    let mut text = of_figures(&figures);
+    let mut text = of_figures(&figures, unit);
     if figures.iter().any(|f| f.instances.is_some()) {
         text.push('\n');
         text.push_str(&of_instances(&figures));
     }
     if let Some(confidence) = &summaries.overall.confidence {
         text.push('\n');
-        text.push_str(&of_scores(confidence, summaries.tolerances_mm));
+        text.push_str(&of_scores(confidence, summaries.tolerances_mm, unit));
     }
     if summaries.overall.coverage.is_some() {
         text.push('\n');
-        text.push_str(&of_radii(&figures));
+        text.push_str(&of_radii(&figures, unit));
     }
     text
 }
 
 /// The figures as two tables: errors, and what was found and missed.
-fn of_figures(figures: &[&Figures]) -> String {
+fn of_figures(figures: &[&Figures], unit: &str) -> String {
     let mut errors = vec![row(["structure", "error", "n", "mean", "median", "P95", "max"])];
     for f in figures {
         let measures = [
-            ("centre, mm", f.center_mm),
-            ("angle, degrees", f.angle_deg),
-            ("size, %", f.size_percent),
-            ("corner, mm", f.corner_mm),
-            ("line, mm", f.line_mm),
+            (format!("centre, {unit}"), f.center_mm),
+            ("angle, degrees".to_owned(), f.angle_deg),
+            ("size, %".to_owned(), f.size_percent),
+            (format!("corner, {unit}"), f.corner_mm),
+            (format!("line, {unit}"), f.line_mm),
         ];
         let there = measures.into_iter().filter_map(|(what, summary)| Some((what, summary?)));
         for (n, (what, s)) in there.enumerate() {
             let name = if n == 0 { title(f) } else { String::new() };
-            let mut cells = row([name.as_str(), what]);
+            let mut cells = row([name, what]);
             cells.push(s.n.to_string());
             cells.extend([s.mean, s.median, s.p95, s.max].map(|v| format!("{v:.2}")));
             errors.push(cells);
@@ -54,7 +54,7 @@ fn of_figures(figures: &[&Figures]) -> String {
     let rivals = figures.iter().any(|f| f.identification.is_some());
     let mut head = row(["structure", "annotated", "found", "doubtful", "missed"]);
     head.extend(row(["out of view", "false"].into_iter().filter(|_| absences)));
-    head.extend(row(["≤ 1 mm", "≤ 2 mm", "≤ 3 mm", "≤ 4 mm"]));
+    head.extend((1..=4).map(|n| format!("≤ {n} {unit}")));
     head.extend(row(["identified", "found elsewhere"].into_iter().filter(|_| rivals)));
     let mut counts = vec![head];
     for f in figures {
@@ -120,7 +120,7 @@ const SHOWN_COVERAGES: [f64; 5] = [0.5, 0.8, 0.9, 0.95, 1.0];
 
 /// Reliability and risk–coverage of scores, each as a table; `tolerances_mm` is what counts as
 /// right.
-fn of_scores(confidence: &Confidence, tolerances_mm: Option<[f64; 2]>) -> String {
+fn of_scores(confidence: &Confidence, tolerances_mm: Option<[f64; 2]>, unit: &str) -> String {
     let Confidence { n, share_right, brier, calibration_error, reliability, risk_coverage } =
         confidence;
     let mut bins = vec![row(["score", "n", "mean score", "right"])];
@@ -133,7 +133,7 @@ fn of_scores(confidence: &Confidence, tolerances_mm: Option<[f64; 2]>) -> String
             percent(right),
         ]));
     }
-    let mut curve = vec![row(["kept", "score from", "mean error, mm", "wrong"])];
+    let mut curve = vec![row(["kept", "score from", &format!("mean error, {unit}"), "wrong"])];
     let mut last = None;
     for coverage in SHOWN_COVERAGES {
         let Some(point) = risk_coverage.points.iter().find(|p| p.coverage >= coverage - 1e-9)
@@ -152,8 +152,8 @@ fn of_scores(confidence: &Confidence, tolerances_mm: Option<[f64; 2]>) -> String
     }
     let within = tolerances_mm.map_or_else(String::new, |[least, most]| {
         match (format!("{least:.1}"), format!("{most:.1}")) {
-            (a, b) if a == b => format!(" (within {a} mm)"),
-            (a, b) => format!(" (within {a} to {b} mm)"),
+            (a, b) if a == b => format!(" (within {a} {unit})"),
+            (a, b) => format!(" (within {a} to {b} {unit})"),
         }
     });
     format!(
@@ -168,10 +168,10 @@ fn of_scores(confidence: &Confidence, tolerances_mm: Option<[f64; 2]>) -> String
 }
 
 /// Whether the radii hold 90 % of what was found.
-fn of_radii(figures: &[&Figures]) -> String {
-    let head =
-        ["radius of 90 %", "found", "within it", "share", "95 % interval", "mean radius, mm"];
-    let mut rows = vec![row(head)];
+fn of_radii(figures: &[&Figures], unit: &str) -> String {
+    let radius = format!("mean radius, {unit}");
+    let mut rows =
+        vec![row(["radius of 90 %", "found", "within it", "share", "95 % interval", &radius])];
     for f in figures {
         let Some(c) = f.coverage else { continue };
         let [low, high] = c.interval.map(percent);
@@ -239,7 +239,7 @@ mod tests {
     #[test]
     fn columns_are_about_what_occurs() {
         let all = example();
-        let text = tables(&Summaries::new(["nose"].into_iter(), &all));
+        let text = tables(&Summaries::new(["nose"].into_iter(), &all), "mm");
         assert!(text.contains("nose       centre, mm  2  1.50    1.50  2.40  2.50"), "{text}");
         assert!(text.contains("out of view  false") && !text.contains("identified"), "{text}");
         assert!(text.lines().last().unwrap().ends_with("25.0 %  25.0 %  50.0 %  50.0 %"), "{text}");
@@ -254,7 +254,7 @@ mod tests {
         for (c, nearest) in all.iter_mut().zip(["L1", "L1"]) {
             (c.rivals, c.nearest) = (1, Some(nearest.to_owned()));
         }
-        let text = tables(&Summaries::new(["L1", "L2"].into_iter(), &all));
+        let text = tables(&Summaries::new(["L1", "L2"].into_iter(), &all), "mm");
         assert!(text.contains("50.0 %                1\n"), "{text}");
     }
 
@@ -262,14 +262,14 @@ mod tests {
     fn kinds_are_shown_where_several_structures_are_of_one() {
         let mut all = example();
         all[7].kind = StructureKind::Box;
-        let both = tables(&Summaries::new(["nose", "ear"].into_iter(), &all));
+        let both = tables(&Summaries::new(["nose", "ear"].into_iter(), &all), "mm");
         // The ear is the only box, and the nose the only landmark.
         assert!(!both.contains("(boxes)") && !both.contains("(landmarks)"), "{both}");
         all.push(Comparison {
             kind: StructureKind::Box,
             ..comparison("chin", Truth::Present, Answer::Found, Some(1.0))
         });
-        let text = tables(&Summaries::new(["nose", "ear", "chin"].into_iter(), &all));
+        let text = tables(&Summaries::new(["nose", "ear", "chin"].into_iter(), &all), "mm");
         assert!(text.contains("(boxes)") && !text.contains("(landmarks)"), "{text}");
     }
 
@@ -279,7 +279,7 @@ mod tests {
         for (c, score) in all.iter_mut().zip([0.95, 0.7]) {
             c.score = Some(score);
         }
-        let text = tables(&Summaries::new(["nose"].into_iter(), &all));
+        let text = tables(&Summaries::new(["nose"].into_iter(), &all), "mm");
         assert!(text.contains("scores of 2 detections, 100.0 % right (within 3.0 mm)"), "{text}");
         assert!(text.contains("0.7–0.8  1        0.70  100.0 %"), "{text}");
         assert!(text.contains("100.0 %       0.700            1.50  0.0 %"), "{text}");

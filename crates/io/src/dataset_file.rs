@@ -58,7 +58,8 @@ impl Dataset {
         let value = parse(&path)?;
         let root = Node::root(&path, &value);
         let is_ours = OWN_KEYS.iter().any(|key| value.get(key).is_some_and(Value::is_array));
-        if nnunet::is_nnunet(&value) && !is_ours {
+        let lies_there = value.get("schema").is_none() && nnunet::lies_in_nnunet(&path);
+        if (nnunet::is_nnunet(&value) || lies_there) && !is_ours {
             return Ok((nnunet::load(&path, &root)?, Vec::new()));
         }
         if bids::is_bids(&value) {
@@ -88,11 +89,11 @@ impl Dataset {
         };
         let names_are_sound = read_names.is_some();
         let (label_names, every_label) = read_names.unwrap_or_default();
-        let modality = match modality {
+        let modality = match modality.to_ascii_uppercase().as_str() {
             "CT" => Modality::Ct,
             "MR" => Modality::Mr,
             "US" => Modality::Us,
-            other => Modality::Other(other.to_owned()),
+            _ => Modality::Other(modality.to_owned()),
         };
         let folder = path.parent().unwrap_or(Path::new("")).to_path_buf();
         let channels = kept(channels(&root), &mut faults).unwrap_or_default();
@@ -350,6 +351,7 @@ mod tests {
         let set = load(GOOD).unwrap();
         assert!(set.warnings.is_empty());
         assert_eq!(set.modality.to_string(), "PET");
+        assert_eq!(load(&GOOD.replace("PET", "ct")).unwrap().modality, Modality::Ct);
         assert_eq!(set.label_names[&3], "skull");
         assert_eq!(set.structures[1].parent.as_deref(), Some("skull"));
         assert_eq!(set.split("test").map(|c| c.id.as_str()).collect::<Vec<_>>(), ["b"]);

@@ -20,13 +20,24 @@ pub(crate) fn is_nnunet(root: &Value) -> bool {
         && (root.get("channel_names").is_some() || root.get("modality").is_some())
 }
 
+/// Whether a `dataset.json` lies where nnU-Net's does, whatever it holds.
+pub(crate) fn lies_in_nnunet(path: &Path) -> bool {
+    path.with_file_name("imagesTr").is_dir() && path.with_file_name("labelsTr").is_dir()
+}
+
+/// Keys that every such file has, beside others.
+const KEYS: [&str; 4] = ["channel_names", "labels", "numTraining", "file_ending"];
+
 /// The data set of a folder. Cases are sorted by name; those of `imagesTr` have the split `train`,
 /// those of `imagesTs` `test`.
 pub(crate) fn load(path: &Path, root: &Node) -> Result<Dataset, IoError> {
     let folder = path.parent().unwrap_or(Path::new("")).to_path_buf();
     let channels = match root.optional("channel_names")? {
         Some(channels) => channels,
-        None => root.get("modality")?,
+        None => match root.optional("modality")? {
+            Some(channels) => channels,
+            None => root.get_among("channel_names", &KEYS)?,
+        },
     };
     let mut channel_names = channels.entries()?;
     // Numbers, which are keys in the order of their digits.
@@ -55,7 +66,7 @@ pub(crate) fn load(path: &Path, root: &Node) -> Result<Dataset, IoError> {
     if names.len() == 1 {
         names.clear();
     }
-    let label_names = labels(&root.get("labels")?)?;
+    let label_names = labels(&root.get_among("labels", &KEYS)?)?;
     let mut structures: Vec<StructureSpec> = Vec::new();
     for name in label_names.values() {
         if let Some((problem, remedy)) = names::fault(name, structures.len()) {
@@ -298,6 +309,16 @@ mod tests {
             assert!(VERSION_2.contains(from));
             let folder = folder(&VERSION_2.replace(from, to), &FILES);
             assert_eq!(Dataset::load(folder.path()).unwrap_err().field(), field, "{to}");
+        }
+        // Keys that are not nnU-Net's, in a folder that is.
+        for (key, slip, told) in [
+            ("labels", "label", "labels: is missing (`label` is there; write `labels`)"),
+            ("channel_names", "channels", "channel_names: is missing"),
+        ] {
+            let folder =
+                folder(&VERSION_2.replace(&format!("\"{key}\""), &format!("\"{slip}\"")), &FILES);
+            let error = Dataset::load(folder.path()).unwrap_err().to_string();
+            assert!(error.contains(told), "{error}");
         }
     }
 }

@@ -180,8 +180,7 @@ fn some_voxels_that_are_no_numbers_are_a_warning() {
         .find(|line| line.starts_with("warning: "))
         .unwrap_or_else(|| panic!("{}", outcome.stderr));
     assert!(warning.contains(&format!("{}: voxel data: 2 of ", path.display())), "{warning}");
-    let result = read_json(&out.path().join("holes.json"));
-    assert!(result["warnings"][0].as_str().unwrap().starts_with("voxel data: "), "{result}");
+    assert_eq!(read_json(&out.path().join("holes.json"))["warnings"].as_array().unwrap().len(), 1);
 }
 
 /// Puts an image of this shape round the annotated centre of a training case, so that only its

@@ -456,20 +456,39 @@ fn some_of_many_values_or_masks_are_taken() {
 #[test]
 fn what_was_detected_is_no_annotation() {
     let folder = scratch();
+    let images = folder.path().join("images");
     for n in 0..5 {
-        copy_image(n, &folder.path().join(format!("images/c{n}.nii.gz")));
+        copy_image(n, &images.join(format!("c{n}.nii.gz")));
         write_mask(&folder.path().join(format!("labels/c{n}.nii.gz")), n, 1.0, 1);
     }
-    let found = folder.path().join("found");
-    let images = folder.path().join("images");
-    pbt(["batch", "-q", "-m", "phantom-us", "-i", text(&images), "-o", text(&found), "--labels"]);
-    assert!(found.join("c0.mrk.json").is_file());
+    // In a folder of its own, and among the images.
+    for out in [folder.path().join("found"), images.clone()] {
+        for n in 0..5 {
+            let image = images.join(format!("c{n}.nii.gz"));
+            pbt([
+                "detect",
+                "-q",
+                "-m",
+                "phantom-us",
+                "-i",
+                text(&image),
+                "-o",
+                text(&out),
+                "--labels",
+            ])
+            .exits_with(0);
+        }
+        assert!(out.join("c0.mrk.json").is_file() && out.join("c0.pbt.seg.nrrd").is_file());
+    }
     let outcome = init(folder.path(), &["--structure", "gland"]).exits_with(0);
-    let told = "files beside results of pbt, which were detected and not annotated: found/c0.";
+    let told =
+        "20 files beside results of pbt, which were detected and not annotated: found/c0.mrk.json";
     assert!(outcome.stdout.contains(told), "{}", outcome.stdout);
     let dataset = read_json(&folder.path().join("dataset.json"));
-    for case in dataset["cases"].as_array().unwrap() {
-        assert!(case.get("annotations").is_none() && case["labels"].is_string(), "{case}");
+    let cases = dataset["cases"].as_array().unwrap();
+    assert!(cases.len() == 5 && dataset["structures"].as_array().unwrap().len() == 1, "{dataset}");
+    for (n, case) in cases.iter().enumerate() {
+        assert!(case.get("annotations").is_none(), "{case}");
+        assert_eq!(case["labels"], format!("labels/c{n}.nii.gz"));
     }
-    assert_eq!(dataset["cases"].as_array().unwrap().len(), 5);
 }

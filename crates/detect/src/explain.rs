@@ -17,11 +17,12 @@ use pbt_volume::{PointLps, Pose};
 pub struct Explanation {
     /// Log-odds that the orientation classifier gives each mode of the trace.
     pub mode_log_odds: Vec<f64>,
-    /// The pose that was verified, whose score counts.
+    /// The pose that was verified.
     pub verified: Pose,
     /// What the verification classifier says of it: ln(p/(1 − p)).
     pub log_odds: f64,
-    /// The same as a probability, fitted on held-out cases; before the neighbours have their say.
+    /// The same as a probability, fitted on held-out cases; before the orientation's classifier and the
+    /// neighbours have their say.
     pub probability: f64,
     /// Its way through each tree of the verification classifier.
     pub trees: Vec<TreePath>,

@@ -44,6 +44,7 @@ pub use config::{
 pub use data::case_list::{CaseList, ListedCase};
 pub use data::each_image::images_at_a_time;
 pub use data::training_data::{FEWEST_CASES, TrainingData};
+pub use detect::UNMEASURED;
 pub use detect::detection::{Detection, Detections, LandmarkDetection, Trace};
 pub use detect::label_boxes::LabelMap;
 pub use error::DetectError;

@@ -11,8 +11,9 @@ use std::collections::BTreeSet;
 const SHARE_OF_BOX: f64 = 0.1;
 const VOXELS: f64 = 2.0;
 
-/// A box that follows from several landmarks is as large as all that they mark. The box of one landmark is a
-/// quarter of the image, and its tolerance a fortieth of that; so it is of landmarks that have a box in common.
+/// A box that follows from several landmarks spans them all, and is no structure. The box about a single
+/// landmark has an edge of a quarter of the image's, so that a tenth of it is a fortieth of the image:
+/// where landmarks span what the image shows, they have the same tolerance.
 const SHARE_OF_LANDMARKS: f64 = 0.025;
 
 /// Up to which distance a position is right, mm: a tenth of the mean size (the geometric mean of

@@ -25,7 +25,7 @@ pub(crate) fn lies_in_nnunet(path: &Path) -> bool {
     path.with_file_name("imagesTr").is_dir() && path.with_file_name("labelsTr").is_dir()
 }
 
-/// Keys that every such file has, beside others.
+/// Keys of version 2, which are no slips.
 const KEYS: [&str; 4] = ["channel_names", "labels", "numTraining", "file_ending"];
 
 /// The data set of a folder. Cases are sorted by name; those of `imagesTr` have the split `train`,

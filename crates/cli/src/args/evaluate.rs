@@ -53,8 +53,8 @@ pub struct Evaluate {
     /// Only the first N cases
     #[arg(long, value_name = "N", value_parser = from_one, allow_negative_numbers = true)]
     pub cases: Option<usize>,
-    /// Distance up to which a position is right [default: a tenth of the mean size of the box that
-    /// it belongs to, two voxels at least]
+    /// Distance up to which a position is right [default: a tenth of the mean size of the box that it belongs to,
+    /// without boxes a fortieth of what the landmarks span; two voxels at least]
     #[arg(long, value_name = "MM", value_parser = positive_mm, allow_negative_numbers = true)]
     pub tolerance: Option<f64>,
     /// Settings of the trainings (TOML), as for `pbt train`

@@ -70,10 +70,6 @@ pub(super) fn run(args: &Evaluate, global: &Global) -> Result<ExitCode, Failure>
         return paired::run([a, b], args, &dataset, &cases, &device, global);
     }
     let source = source(args, &dataset, &cases)?;
-    let unmeasured = matches!(&source, Source::Model(model) if model.model.scores_mean_little());
-    if unmeasured || args.quick {
-        say(global.quiet, "warning: scores were not measured on held-out cases, and mean little");
-    }
     let names = if args.labels {
         label_names(&dataset, &args.structure, &source)?
     } else {
@@ -92,6 +88,9 @@ pub(super) fn run(args: &Evaluate, global: &Global) -> Result<ExitCode, Failure>
         &device,
         &CaseProgress::new(global),
     )?;
+    if evaluated.has_unmeasured_scores() {
+        say(global.quiet, "warning: scores were not measured on held-out cases, and mean little");
+    }
     let names = evaluated.structures.iter().map(String::as_str);
     let count = evaluated.cases.len();
     let report = Report {

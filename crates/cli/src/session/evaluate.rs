@@ -4,13 +4,15 @@ use crate::session::cases::{PIXELS_IN_MM, box_of_points};
 use crate::session::result_source::result_path;
 use crate::session::{Device, Failure, Source, Watcher, check_names};
 use nalgebra::Matrix4;
-use pbt_detect::DetectError;
+use pbt_detect::{DetectError, UNMEASURED};
 use pbt_evaluate::{CaseResult, Comparison, Tolerance, compare, has_loose_end, is_annotated};
 use pbt_io::{
     Annotations, CaseSpec, Dataset, InputRecord, LandmarkState, ModelRecord, ResultFile,
     check_annotations, read_side_by_side,
 };
-use pbt_volume::{Detection, Geometry, GeometryError, Location, StructureKind, StructureSpec};
+use pbt_volume::{
+    Detection, Geometry, GeometryError, Location, Plane, StructureKind, StructureSpec,
+};
 use rayon::prelude::*;
 use serde::Serialize;
 
@@ -53,6 +55,12 @@ impl Evaluated {
     pub fn unit(&self) -> &'static str {
         let in_pixels = self.results.iter().all(ResultFile::is_in_pixels);
         if in_pixels && !self.results.is_empty() { "pixels" } else { "mm" }
+    }
+
+    /// Whether a result says that its scores were not measured.
+    pub fn has_unmeasured_scores(&self) -> bool {
+        let says = |result: &ResultFile| result.warnings.iter().any(|w| w == UNMEASURED);
+        self.results.iter().any(says)
     }
 
     /// Mean and maximum by stage, in the order in which the first result names them.
@@ -252,6 +260,7 @@ impl Turn<'_> {
         let annotations = annotations.as_ref().map_err(Failure::complete_input)?;
         let result = self.source.result(self.dataset, case, self.device, self.watcher)?;
         let mut annotated = locations(self.dataset, annotations);
+        let mut spacing_mm = [0.0; 3];
         if let Some(result) = &result {
             let geometry = geometry(&result.input)
                 .map_err(|e| Failure::input(&case.image, format!("affine: {e}")))?;
@@ -263,15 +272,15 @@ impl Turn<'_> {
                 return Err(Failure::input(case.annotated_in(), PIXELS_IN_MM));
             }
             check_annotations(case.annotated_in(), &geometry, &wanted)?;
+            // A slice is as thick as its pixels are wide, as in the training.
+            let plane = Plane::of(&geometry);
+            spacing_mm = plane.as_ref().map_or(&geometry, Plane::geometry).spacing_mm();
             let frame = box_of_points(self.dataset, (case, annotations), geometry);
             annotated.extend(frame.map(|(name, pose)| (name, Location::Box(Some(pose)))));
         }
         let detections: Vec<Detection> =
             result.iter().flat_map(|r| &r.detections).map(|d| d.detection()).collect();
-        let found = result.as_ref().map(|result| CaseResult {
-            detections: &detections,
-            spacing_mm: result.input.spacing_mm,
-        });
+        let found = result.as_ref().map(|_| CaseResult { detections: &detections, spacing_mm });
         let compared = compare(&case.id, self.structures, &annotated, found, self.tolerance)
             .map_err(|what| Failure::input(&case.image, what))?;
         Ok((compared, result))

@@ -50,8 +50,9 @@ fn steps(structure: &StructureModel) -> f64 {
             all.map(|pass| drawn(&pass.spec) * weaks(&pass.classifier.classifier) as f64).sum()
         }
     };
-    poses * weaks(&orientation.classifier.classifier) as f64
-        + modes * (refining + weaks(&verification.classifier.classifier) as f64)
+    let judging =
+        weaks(&verification.classifier.classifier) + weaks(&orientation.classifier.classifier);
+    poses * weaks(&orientation.classifier.classifier) as f64 + modes * (refining + judging as f64)
 }
 
 fn weaks(classifier: &Classifier) -> usize {

@@ -35,7 +35,8 @@ pub struct VerificationSpec {
     /// What the refinement leaves; absent in a model of one structure.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub error: Option<PoseError>,
-    /// Probability that a pose is right, by the classifier's log-odds.
+    /// Probability that a pose is right, by this classifier's log-odds; it is also asked about the means
+    /// that are scores, which lie nearer to 0.
     pub calibration: Calibration,
     /// What the box shows in the training images; absent where they are too few.
     #[serde(skip_serializing_if = "Option::is_none", default)]

@@ -70,7 +70,14 @@ impl Listing {
 }
 
 /// Files that are written beside a result `CASE.json`, after `CASE.`.
-const BESIDE_RESULTS: [&str; 3] = ["mrk.json", "labels.nii.gz", "probabilities.nii.gz"];
+const BESIDE_RESULTS: [&str; 6] = [
+    "mrk.json",
+    "pbt.seg.nrrd",
+    "labels.nii.gz",
+    "probabilities.nii.gz",
+    "leaves.nii.gz",
+    "first-tree-leaf.nii.gz",
+];
 
 /// Whether a file was written with one of the results, paths without `.json`.
 fn was_detected(path: &Path, results: &BTreeSet<PathBuf>) -> bool {

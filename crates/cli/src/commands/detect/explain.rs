@@ -88,10 +88,10 @@ struct PoseRecord {
 
 #[derive(Serialize)]
 struct Verification {
-    /// The pose whose score counts.
+    /// The pose that was verified.
     pose: PoseRecord,
     log_odds: f64,
-    /// The same as a probability, before the neighbours have their say.
+    /// The same as a probability, before the orientation's classifier and the neighbours have their say.
     probability: f64,
     trees: Vec<TreeRecord>,
     votes: Vec<VoteRecord>,

@@ -3,7 +3,8 @@
 use crate::encode::{escaped, png_data_uri};
 use crate::labels::{self, DrawnLabels};
 use crate::plane::{Plane, planes};
-use pbt_volume::{PointLps, Pose, Volume};
+use nalgebra::Matrix3;
+use pbt_volume::{Geometry, PointLps, Pose, Volume};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -163,7 +164,8 @@ const FAINT: &str = "#9aa4b2";
 /// Axial, coronal and sagittal slices of one case side by side, as an SVG document with the slices
 /// embedded.
 ///
-/// Pixels keep their proportions in mm. The views follow the radiological convention (the patient's
+/// Of an image of one slice that slice is shown alone, and without letters and a scale where its pixels have
+/// no size in mm. Pixels keep their proportions in mm. The views follow the radiological convention (the patient's
 /// right on the viewer's left) and bear the letters R L A P S I of the nearest patient axes; slices
 /// of an oblique volume lie along its own axes.
 ///
@@ -225,28 +227,32 @@ fn draw_case(
         &format!("text-anchor=\"end\" fill=\"{FAINT}\""),
         case.note,
     );
-    for (n, plane) in planes(case.image.geometry(), case.through).iter().enumerate() {
+    let geometry = case.image.geometry();
+    let flat = (0..3).find(|&axis| geometry.shape()[axis] == 1);
+    let panel = if flat.is_some() { [CASE_WIDTH, PANEL] } else { [PANEL, PANEL] };
+    let all = planes(geometry, case.through);
+    let shown = all.iter().filter(|plane| flat.is_none_or(|axis| plane.axis == axis));
+    for (n, plane) in shown.enumerate() {
         let clip = format!("slice-{number}-{n}");
-        draw_plane(
-            svg,
-            label_names,
-            case,
-            plane,
-            &clip,
-            [x + n as f64 * (PANEL + GAP), y + CASE_HEADER],
-        )?;
+        let corner = [x + n as f64 * (PANEL + GAP), y + CASE_HEADER];
+        draw_plane(svg, label_names, case, plane, &clip, (corner, panel))?;
     }
     Ok(())
 }
 
-/// One slice in a square panel whose top left corner is `[x, y]`.
+/// Whether pixels of an image of one slice stand for themselves: how photographs are read.
+fn is_in_pixels(geometry: &Geometry) -> bool {
+    geometry.shape()[2] == 1 && *geometry.matrix() == Matrix3::identity()
+}
+
+/// One slice in a panel whose top left corner is `[x, y]`.
 fn draw_plane(
     svg: &mut String,
     label_names: &mut BTreeMap<u16, String>,
     case: &Case<'_>,
     plane: &Plane,
     clip: &str,
-    [x, y]: [f64; 2],
+    ([x, y], panel): ([f64; 2], [f64; 2]),
 ) -> Result<(), PictureError> {
     let geometry = case.image.geometry();
     let [width, height] = plane.shape;
@@ -255,18 +261,19 @@ fn draw_plane(
     };
     let uri =
         png_data_uri([w, h], png::ColorType::Grayscale, &plane.pixels(case.image, case.window))?;
-    let units_per_mm = PANEL / plane.size_mm[0].max(plane.size_mm[1]);
+    let units_per_mm = (panel[0] / plane.size_mm[0]).min(panel[1] / plane.size_mm[1]);
     let size = plane.size_mm.map(|mm| mm * units_per_mm);
-    let corner = [x + (PANEL - size[0]) / 2.0, y + (PANEL - size[1]) / 2.0];
+    let corner = [x + (panel[0] - size[0]) / 2.0, y + (panel[1] - size[1]) / 2.0];
     let place = |p: [f64; 2]| {
         [corner[0] + p[0] / width as f64 * size[0], corner[1] + p[1] / height as f64 * size[1]]
     };
 
+    let [across, down] = panel;
     // Writing to a String cannot fail.
     let _ = writeln!(
         svg,
-        "<clipPath id=\"{clip}\"><rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{PANEL}\" height=\"{PANEL}\" rx=\"6\"/></clipPath>\n\
-         <g clip-path=\"url(#{clip})\">\n<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{PANEL}\" height=\"{PANEL}\" fill=\"#000\"/>\n\
+        "<clipPath id=\"{clip}\"><rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{across}\" height=\"{down}\" rx=\"6\"/></clipPath>\n\
+         <g clip-path=\"url(#{clip})\">\n<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{across}\" height=\"{down}\" fill=\"#000\"/>\n\
          <image x=\"{:.2}\" y=\"{:.2}\" width=\"{:.2}\" height=\"{:.2}\" preserveAspectRatio=\"none\" href=\"{uri}\"/>",
         corner[0], corner[1], size[0], size[1]
     );
@@ -326,18 +333,24 @@ fn draw_plane(
         );
     }
     svg.push_str("</g>\n");
-    lettering(svg, plane, [x, y], units_per_mm);
+    if !is_in_pixels(geometry) {
+        lettering(svg, plane, ([x, y], panel), units_per_mm);
+    }
     Ok(())
 }
 
 /// Letters of the sides, the name of the view and a scale bar.
-fn lettering(svg: &mut String, plane: &Plane, [x, y]: [f64; 2], units_per_mm: f64) {
-    let (middle, end) = (PANEL / 2.0, PANEL - 9.0);
+fn lettering(
+    svg: &mut String,
+    plane: &Plane,
+    ([x, y], [across, down]): ([f64; 2], [f64; 2]),
+    units_per_mm: f64,
+) {
     let at = [
-        [x + 9.0, y + middle + 4.0],
-        [x + end, y + middle + 4.0],
-        [x + middle, y + 17.0],
-        [x + middle, y + PANEL - 8.0],
+        [x + 9.0, y + down / 2.0 + 4.0],
+        [x + across - 9.0, y + down / 2.0 + 4.0],
+        [x + across / 2.0, y + 17.0],
+        [x + across / 2.0, y + down - 8.0],
     ];
     for (letter, at) in plane.letters.into_iter().zip(at) {
         halo(
@@ -352,7 +365,7 @@ fn lettering(svg: &mut String, plane: &Plane, [x, y]: [f64; 2], units_per_mm: f6
     let lengths_mm = [100.0, 50.0, 20.0, 10.0, 5.0, 2.0, 1.0, 0.5, 0.2, 0.1];
     let Some(&mm) = lengths_mm.iter().find(|&&mm| mm * units_per_mm <= PANEL / 3.0) else { return };
     let length = mm * units_per_mm;
-    let (x1, x2, y) = (x + PANEL - 10.0 - length, x + PANEL - 10.0, y + PANEL - 10.0);
+    let (x1, x2, y) = (x + across - 10.0 - length, x + across - 10.0, y + down - 10.0);
     let _ = writeln!(
         svg,
         "<path d=\"M{x1:.1} {0:.1}V{y:.1}H{x2:.1}V{0:.1}\" fill=\"none\" stroke=\"{BACKGROUND}\" stroke-width=\"4\" stroke-opacity=\"0.6\"/>\
@@ -450,6 +463,36 @@ mod tests {
             note: "",
         };
         three_slices(&case).unwrap()
+    }
+
+    #[test]
+    fn a_slice_is_drawn_alone_and_photographs_have_no_scale() {
+        let points = [DrawnPoint {
+            name: "tip".into(),
+            point: PointLps::new(5.0, 3.0, 0.0),
+            mark: Mark::True,
+        }];
+        let drawn = |edge_mm: f64| {
+            let matrix = Matrix3::identity() * edge_mm;
+            let geometry =
+                Geometry::new([60, 40, 1], matrix, PointLps::new(0.0, 0.0, 0.0)).unwrap();
+            let image = Volume::filled(geometry, 0.0_f32);
+            let svg = three_slices(&Case {
+                image: &image,
+                window: (0.0, 1.0),
+                labels: None,
+                through: points[0].point,
+                boxes: &[],
+                points: &points,
+                title: "",
+                note: "",
+            });
+            let svg = svg.unwrap();
+            assert_eq!((svg.matches("<image ").count(), svg.matches("<circle ").count()), (1, 1));
+            svg
+        };
+        assert!(drawn(0.5).contains("axial") && drawn(0.5).contains(" mm</text>"));
+        assert!(!drawn(1.0).contains("axial") && !drawn(1.0).contains(" mm</text>"));
     }
 
     #[test]

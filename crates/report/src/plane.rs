@@ -16,7 +16,7 @@ const VIEWS: [(&str, [f64; 3], [f64; 3]); 3] = [
 pub(crate) struct Plane {
     pub(crate) name: &'static str,
     /// The axis of constant index, and that index.
-    axis: usize,
+    pub(crate) axis: usize,
     index: f64,
     /// Axes of the volume that go right and down, and whether the picture runs against the index.
     right: (usize, bool),

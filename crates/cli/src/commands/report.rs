@@ -145,6 +145,7 @@ fn page(
         failure: Some(failed.reason.clone()),
         warnings: Vec::new(),
         detections: Vec::new(),
+        in_pixels: false,
         picture: None,
         scene: None,
     });
@@ -225,6 +226,7 @@ fn batch_case(result: &ResultFile) -> BatchCase {
         failure: None,
         warnings: result.warnings.clone(),
         detections: detections.collect(),
+        in_pixels: result.is_in_pixels(),
         picture: None,
         scene: None,
     }

@@ -30,6 +30,8 @@ pub struct BatchCase {
     pub warnings: Vec<String>,
     /// The structures.
     pub detections: Vec<BatchDetection>,
+    /// Whether lengths are pixels of an image without a scale.
+    pub in_pixels: bool,
     /// Slices through the image with what was found, as SVG of this crate.
     pub picture: Option<String>,
     /// The case for the viewer.
@@ -163,6 +165,10 @@ impl Batch {
                 Cell::number(mean(own.iter().filter_map(|d| d.volume_ml).collect()), 2),
             ]
         };
+        // Of those without a result nothing is known.
+        let mut with_results = self.cases.iter().filter(|case| case.failure.is_none()).peekable();
+        let in_pixels = with_results.peek().is_some() && with_results.all(|case| case.in_pixels);
+        let radius = if in_pixels { "mean radius 90 %, pixels" } else { "mean radius 90 %, mm" };
         Table {
             title: "Structures".to_owned(),
             columns: vec![
@@ -173,7 +179,7 @@ impl Batch {
                 "absent",
                 "outside",
                 "mean score",
-                "mean radius 90 %, mm",
+                radius,
                 "mean volume, ml",
             ],
             rows: names.into_iter().map(row).collect(),
@@ -233,8 +239,8 @@ impl BatchCase {
                     "structure",
                     "status",
                     "score",
-                    "position (LPS), mm",
-                    "radius 90 %, mm",
+                    if self.in_pixels { "position, pixels" } else { "position (LPS), mm" },
+                    if self.in_pixels { "radius 90 %, pixels" } else { "radius 90 %, mm" },
                     "volume, ml",
                     "Dice to expect",
                 ],

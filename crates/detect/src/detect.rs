@@ -374,7 +374,7 @@ impl StructureModel {
         image: &B::Image,
         poses: &[Pose],
     ) -> Result<Vec<Score>, DetectError> {
-        self.verification.score(&self.orientation, backend, image, poses)
+        self.verification.score(&self.orientation, (backend, image), poses, &self.prior)
     }
 
     /// The chosen pose with its score, without landmarks; and the pose with its expected errors, for

@@ -55,10 +55,12 @@ impl Model {
         for (n, &s) in members.iter().enumerate() {
             let here = &rungs[n..n + seen.len()];
             let scores = self.structures[s].scores(backend, on, here)?;
+            let classifiers =
+                if self.structures[s].prior.any_orientation { 1.0 } else { CLASSIFIERS };
             for (first, (score, pose)) in scores.into_iter().zip(here).enumerate() {
                 // Nothing is known of what is out of view.
                 if view.voxels_outside(pose.center) <= 0.0 {
-                    seen[first] += share * CLASSIFIERS * believed(score.log_odds());
+                    seen[first] += share * classifiers * believed(score.log_odds());
                 }
                 // Nor of where somebody cut the image.
                 if !test.spec.of_parts {

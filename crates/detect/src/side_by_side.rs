@@ -6,12 +6,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Fewest threads to do parts side by side: each leaves many threads idle for much of its time.
 const MANY_THREADS: usize = 8;
 
-/// Parts at a time, each of which takes memory of its own.
-const AT_A_TIME: usize = 4;
+/// Threads a part.
+const THREADS: usize = 2;
+
+/// Most parts at a time, each of which takes memory of its own.
+const AT_A_TIME: usize = 8;
 
 /// How many of so many trainings, or detections in whole images, go on at a time.
 pub fn at_a_time(parts: usize, threads: usize) -> usize {
-    if threads >= MANY_THREADS { parts.min(AT_A_TIME) } else { parts.min(1) }
+    if threads >= MANY_THREADS { parts.min(threads / THREADS).min(AT_A_TIME) } else { parts.min(1) }
 }
 
 /// What `part` makes of each number below `count`, in their order: so many at a time.

@@ -6,18 +6,21 @@ mod landmarks;
 mod made_worse;
 mod mirror_trial;
 pub(crate) mod observer;
+mod progress;
 mod provenance;
 mod refusals;
 mod search_order;
 mod settled;
+mod start;
 mod structure;
 
 use self::held_out_detections::held_out_detections;
 use self::observer::{BEFORE, BEFORE_MASKS, Observer, Share, StageFigure};
+use self::progress::{Checkpoints, Progress};
 pub use self::provenance::has_provenance;
 pub use self::refusals::{GridDemand, Refusal, grid_demands, refusals};
 use self::settled::Settled;
-use self::structure::{Checkpoints, StructureTraining};
+use self::structure::{StructureTraining, TrainedStructure};
 use crate::DetectError;
 use crate::certainty::suspicion::Suspicion;
 use crate::config::TrainConfig;
@@ -27,6 +30,7 @@ use crate::data::part::Part;
 use crate::data::pyramids::Pyramids;
 use crate::data::training_data::{Annotated, TrainingData};
 use crate::masks;
+use crate::memory_need::stored_levels;
 use crate::model::unfinished::StructureCheckpoint;
 use crate::model::{Model, Provenance};
 use crate::network::graph::Network;
@@ -34,7 +38,9 @@ use crate::network::level_shift_training;
 use crate::network::search_region::anchors;
 use crate::pose::prior::Prior;
 use crate::random::Seeds;
+use crate::side_by_side;
 use crate::working::choice::intensities;
+use crate::working::spec::WorkingSpec;
 use pbt_tree::{Backend, LabelBackend, LabelBooster};
 use pbt_volume::{Geometry, PointLps, Pose};
 use std::time::Instant;
@@ -154,6 +160,11 @@ fn train_group<B: Backend + LabelBackend + LabelBooster, D: TrainingData>(
         whole: None,
     };
     let pyramids = Pyramids::new(observer.scratch_folder());
+    let grids = start::all(data, &structures, config, settled, Vec::new());
+    let at_a_time = match any_stored(data, grids.iter().map(|structure| &structure.working)) {
+        true => 1,
+        false => side_by_side::at_a_time(structures.len(), rayon::current_num_threads()),
+    };
     let mut figures = Vec::new();
     let copies = match config.augmentation.copies {
         Some(copies) => copies,
@@ -162,7 +173,8 @@ fn train_group<B: Backend + LabelBackend + LabelBooster, D: TrainingData>(
         None => {
             let started = Instant::now();
             let images = (data, &pyramids);
-            let trial = mirror_trial::trial(backend, images, settled, config, seed, observer)?;
+            let watched = (observer, at_a_time);
+            let trial = mirror_trial::trial(backend, images, settled, config, seed, watched)?;
             figures.extend(trial.gain.map(|gain| StageFigure::of_mirror_trial(started, &gain)));
             usize::from(trial.helps)
         }
@@ -171,16 +183,17 @@ fn train_group<B: Backend + LabelBackend + LabelBooster, D: TrainingData>(
     let before_masks = if masks::training::is_wanted(data, config) { BEFORE_MASKS } else { 1.0 };
     let until = if config.certainty.measured { BEFORE } else { 1.0 } * before_masks;
     let first = Share { outer: observer, from: 0.0, share: until };
+    let (checkpoints, watched) = ((checkpoints, Some(kept)), (&first as &dyn Observer, at_a_time));
     let mut trained = match copies {
         0 => {
             let images = (data, &pyramids);
-            train_on(backend, images, settled, provenance, (checkpoints, kept), &first)?
+            train_on(backend, images, settled, provenance, checkpoints, watched)?
         }
         _ => {
             let copied = Augmented::new(data, copies, &config.augmentation, seed)?;
             accept(&copied, config)?;
             let images = (&copied, &pyramids);
-            train_on(backend, images, settled, provenance, (checkpoints, kept), &first)?
+            train_on(backend, images, settled, provenance, checkpoints, watched)?
         }
     };
     let mut held_out =
@@ -212,38 +225,52 @@ fn accept<D: TrainingData>(data: &D, config: &TrainConfig) -> Result<(), DetectE
     refusals(data, config).into_iter().next().map_or(Ok(()), |refusal| Err(refusal.error))
 }
 
-/// Trains every structure, then what they say about each other.
+/// Trains every structure, then what they say about each other. So many structures are trained `at_a_time`;
+/// without `kept` there are no checkpoints.
 fn train_on<B: Backend, D: TrainingData>(
     backend: &B,
     (data, pyramids): (&D, &Pyramids),
-    Settled { intensities, alike_in_size, look_alikes, whole }: Settled<'_>,
+    settled: Settled<'_>,
     provenance: Provenance,
-    (mut checkpoints, kept): (Vec<StructureCheckpoint>, &Checkpoints<'_>),
-    observer: &dyn Observer,
+    (checkpoints, kept): (Vec<StructureCheckpoint>, Option<&Checkpoints<'_>>),
+    (observer, at_a_time): (&dyn Observer, usize),
 ) -> Result<Trained, D::Error> {
+    let Settled { look_alikes, whole, .. } = settled;
     let (config, seed, structures) = (&provenance.config, provenance.seed, data.structures());
-    let (mut figures, mut warnings) = (Vec::new(), Vec::new());
-    for index in 0..structures.len() {
-        let whole = whole.map(|whole| &whole.structures[index]);
-        let settled = whole.map(|whole| held_out_detections::settled(config, whole));
-        let mut training = StructureTraining {
-            backend,
-            data,
-            pyramids,
-            intensities,
-            config: settled.as_ref().unwrap_or(config),
-            whole,
-            seeds: Seeds::of_structure(seed, index),
-            observer,
-            kept,
-            structures: &structures,
-            index,
-            alike_in_size,
-            look_alikes,
-            figures: &mut figures,
-            warnings: &mut warnings,
+    let started = start::all(data, &structures, config, settled, checkpoints);
+    let progress = Progress::new(observer, kept, started.clone());
+    let mut trained: Vec<Option<TrainedStructure>> = structures.iter().map(|_| None).collect();
+    for turn in turns(look_alikes, at_a_time) {
+        let one = |n: usize| {
+            let index = turn[n];
+            let whole = whole.map(|whole| &whole.structures[index]);
+            let settled = whole.map(|whole| held_out_detections::settled(config, whole));
+            let training = StructureTraining {
+                backend,
+                data,
+                pyramids,
+                config: settled.as_ref().unwrap_or(config),
+                seeds: Seeds::of_structure(seed, index),
+                progress: &progress,
+                whole,
+                structures: &structures,
+                index,
+                look_alikes,
+                first: trained[look_alikes[index]].as_ref().map(|first| &first.checkpoint),
+                checkpoint: started[index].clone(),
+                figures: Vec::new(),
+                warnings: Vec::new(),
+            };
+            training.run()
         };
-        training.run(&mut checkpoints)?;
+        let done = side_by_side::each(turn.len(), at_a_time, one)?;
+        turn.iter().zip(done).for_each(|(&index, done)| trained[index] = Some(done));
+    }
+    let (mut checkpoints, mut figures, mut warnings) = (Vec::new(), Vec::new(), Vec::new());
+    for structure in trained.into_iter().flatten() {
+        checkpoints.push(structure.checkpoint);
+        figures.extend(structure.figures);
+        warnings.extend(structure.warnings);
     }
     let many = structures.iter().any(|(name, _)| data.is_many(name));
     let network =
@@ -275,6 +302,29 @@ fn train_on<B: Backend, D: TrainingData>(
         suspicions: Vec::new(),
         warnings,
     })
+}
+
+/// The order of the structures, those that may be trained at a time together: the first of look-alikes
+/// before the others, which take over what it has learned. One at a time they keep their own order, in which
+/// neighbours often share images.
+fn turns(look_alikes: &[usize], at_a_time: usize) -> Vec<Vec<usize>> {
+    let all = 0..look_alikes.len();
+    if at_a_time == 1 {
+        return all.map(|index| vec![index]).collect();
+    }
+    let (first, others) = all.partition(|&index| look_alikes[index] == index);
+    vec![first, others]
+}
+
+/// Whether images are so large on one of these grids that a training keeps parts of them in a file: then there
+/// is memory for one training at a time.
+fn any_stored<'a, D: TrainingData>(
+    data: &D,
+    mut workings: impl Iterator<Item = &'a WorkingSpec>,
+) -> bool {
+    let list = data.list();
+    let geometries = || (0..list.len()).map(|case| list.geometry(case));
+    workings.any(|working| stored_levels(geometries(), working) > 0)
 }
 
 /// What the structures say about each other.

@@ -5,12 +5,9 @@ mod support;
 
 use nalgebra::UnitQuaternion;
 use pbt_cpu::Cpu;
-use pbt_detect::{
-    CaseList, DetectError, Detection, Model, Observer, TrainConfig, TrainingData, train,
-};
+use pbt_detect::{CaseList, DetectError, Detection, Model, TrainConfig, TrainingData, train};
 use pbt_volume::{PointLps, Pose, RealVolume};
-use std::sync::Mutex;
-use support::{SMALL, drawn, listed};
+use support::{Keeping, SMALL, drawn, listed};
 
 const CASES: usize = 7;
 
@@ -82,25 +79,6 @@ impl TrainingData for Scene {
 
     fn is_many(&self, structure: &str) -> bool {
         structure == "cell"
-    }
-}
-
-/// Keeps every checkpoint.
-#[derive(Default)]
-struct Keeping(Mutex<Vec<Vec<u8>>>);
-
-impl Observer for Keeping {
-    fn stage(&self, _: &str, _: &str, done: f64) {
-        assert!((0.0..=1.0).contains(&done), "{done}");
-    }
-
-    fn interrupted(&self) -> bool {
-        false
-    }
-
-    fn checkpoint(&self, bytes: &[u8]) -> Result<(), DetectError> {
-        self.0.lock().expect("no thread panics").push(bytes.to_vec());
-        Ok(())
     }
 }
 

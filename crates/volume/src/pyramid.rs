@@ -81,9 +81,10 @@ impl Pyramid {
             .with_levels(levels)
     }
 
-    /// The same with `levels` levels at least.
+    /// The same with so many levels, at least one. Those that both have share their voxels.
     pub fn with_levels(&self, levels: usize) -> Self {
         let mut all = self.volumes.clone();
+        all.truncate(levels.max(1) * self.channels);
         while all.len() < levels * self.channels {
             all.push(downsample2(&all[all.len() - self.channels].volume()).into());
         }

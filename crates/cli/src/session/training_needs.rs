@@ -49,7 +49,7 @@ fn speed(threads: usize) -> f64 {
 const SECONDS_RANGE: [f64; 2] = [0.5, 2.0];
 const MEMORY_RANGE: [f64; 2] = [0.5, 2.2];
 
-/// Bytes that every training takes, and beside them each chain.
+/// Bytes that every training takes, and beside them each chain, of which some may be trained at a time.
 const BASE_BYTES: f64 = 1e8;
 const CHAIN_BYTES: f64 = 2.5e8;
 
@@ -97,9 +97,10 @@ impl TrainingNeeds {
             |case| list.geometry(case).spacing_mm().into_iter().fold(f64::INFINITY, f64::min);
         let (mut seconds, mut landmarks, mut mask_seconds) = (0.0, 0, 0.0);
         let mut masks: Vec<usize> = Vec::new();
-        for (name, annotated) in data.structures() {
+        let structures = data.structures();
+        for (name, annotated) in &structures {
             let cases = annotated.len() as f64;
-            let points = data.landmarks(&name).len();
+            let points = data.landmarks(name).len();
             landmarks += points;
             let of_box = (1.0 + LANDMARK * points as f64) * by_cases(cases * (1.0 + copies));
             seconds += CHAIN_SECONDS * quick * chains * of_box;
@@ -142,6 +143,7 @@ impl TrainingNeeds {
             false => STORED_VOXEL_BYTES * voxels + read.max(room_for_tables() as f64),
         };
         // Images in files are too large for trainings side by side.
+        let chains = if held { at_a_time(structures.len(), threads) as f64 } else { 1.0 };
         let parts = at_a_time(PARTS, threads);
         let parts = match config.certainty.measured && held && parts > 1 {
             true => PART_SHARE * VOXEL_BYTES * voxels * parts as f64,
@@ -150,7 +152,7 @@ impl TrainingNeeds {
         masks.sort_unstable_by(|a, b| b.cmp(a));
         let masks: usize = masks[..at_a_time(masks.len(), threads)].iter().sum();
         // One comes after the other.
-        let bytes = BASE_BYTES + bytes + (CHAIN_BYTES + parts).max(masks as f64);
+        let bytes = BASE_BYTES + bytes + (CHAIN_BYTES * chains + parts).max(masks as f64);
         Some(Self {
             seconds: SECONDS_RANGE.map(|factor| factor * seconds),
             memory_bytes: MEMORY_RANGE.map(|factor| factor * bytes),

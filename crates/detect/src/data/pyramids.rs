@@ -1,4 +1,4 @@
-//! Working pyramids of training cases, kept while structure after structure asks for the same grid.
+//! Working pyramids of training cases, kept while structures that ask for the same grid are in training.
 //! Where they are large, their finest levels are kept in a temporary file: of these a training sees
 //! little. Such pyramids are kept until the training ends, since they take little memory, and reading
 //! an image anew takes longer than anything else that is done with it.
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The pyramids of the working grid that was asked for last, which the structure in training holds
+/// The pyramids of the working grid that was asked for last, of those that a structure in training holds
 /// anyway, and those in the temporary file.
 pub(crate) struct Pyramids {
     /// Where the temporary file may be.
@@ -23,7 +23,7 @@ pub(crate) struct Pyramids {
 
 #[derive(Default)]
 struct Kept {
-    /// That of the grid in use is the last.
+    /// The one that was asked for last is the last.
     grids: Vec<OfGrid>,
     /// Holds the finest levels of large pyramids.
     scratch: Option<Arc<Scratch>>,
@@ -38,8 +38,15 @@ struct OfGrid {
     by_case: BTreeMap<String, Vec<(Geometry, Arc<Pyramid>)>>,
 }
 
+impl OfGrid {
+    /// Whether a structure is in training on it, maybe beside the one that asks.
+    fn is_in_use(&self) -> bool {
+        self.by_case.values().flatten().any(|(_, pyramid)| Arc::strong_count(pyramid) > 1)
+    }
+}
+
 impl Kept {
-    /// The pyramids of a grid, which is the one in use then. Of the others those that are held in
+    /// The pyramids of a grid, which is the last then. Of the others those that nobody else holds in
     /// memory are dropped.
     fn of_grid(&mut self, working: &WorkingSpec) -> &mut OfGrid {
         if !self.grids.last().is_some_and(|last| last.working.is_same_grid(working)) {
@@ -51,7 +58,7 @@ impl Kept {
                     OfGrid { working: working.clone(), stored: false, by_case }
                 }
             };
-            self.grids.retain(|other| other.stored);
+            self.grids.retain(|other| other.stored || other.is_in_use());
             self.grids.push(grid);
         }
         let last = self.grids.len() - 1;
@@ -134,6 +141,10 @@ impl Pyramids {
             pyramid = pyramid.stored(stored, &self.scratch()?).map_err(|e| self.failed(&e))?;
         }
         let pyramid = Arc::new(pyramid);
+        // Another thread may have been faster.
+        if let Some(kept) = self.kept(name, geometry, working) {
+            return Ok(kept);
+        }
         let mut kept = self.lock();
         let grid = kept.of_grid(working);
         grid.stored |= stored > 0;
@@ -145,24 +156,23 @@ impl Pyramids {
         Ok(pyramid)
     }
 
-    /// What is kept of the case on this grid, with as many levels as are asked for.
+    /// What is kept of the case on this grid, with as many levels as are asked for: images that are
+    /// sampled together have the same number.
     fn kept(&self, name: &str, geometry: &Geometry, working: &WorkingSpec) -> Option<Arc<Pyramid>> {
         let kept = self.placed(name, geometry, working)?;
-        if kept.levels() >= working.levels {
+        if kept.levels() == working.levels {
             return Some(kept);
         }
         // Not while the lock is held: whoever halves a volume waits for other threads, and meanwhile
         // takes up other tasks, which may ask for pyramids themselves.
         let pyramid = Arc::new(kept.with_levels(working.levels));
-        let mut grids = self.lock();
-        let of_case = grids.of_grid(working).by_case.get_mut(name)?;
-        if let Some((_, other)) = of_case.iter_mut().find(|(_, other)| Arc::ptr_eq(other, &kept)) {
-            *other = pyramid.clone();
-        }
+        let placed = (geometry.clone(), pyramid.clone());
+        self.lock().of_grid(working).by_case.entry(name.to_owned()).or_default().push(placed);
         Some(pyramid)
     }
 
-    /// What is kept of the case on this grid.
+    /// What is kept of the case on this grid: with as many levels as are asked for, or else the one with the
+    /// most.
     fn placed(
         &self,
         name: &str,
@@ -171,10 +181,12 @@ impl Pyramids {
     ) -> Option<Arc<Pyramid>> {
         let mut kept = self.lock();
         let of_case = kept.of_grid(working).by_case.get(name)?;
-        let same =
-            |other: &Geometry, pyramid| other == geometry && working.has_finest(geometry, pyramid);
-        let (_, pyramid) = of_case.iter().find(|(other, pyramid)| same(other, pyramid))?;
-        Some(pyramid.clone())
+        let same = |(other, pyramid): &&(Geometry, Arc<Pyramid>)| {
+            other == geometry && working.has_finest(geometry, pyramid)
+        };
+        let levels = |pyramid: &Pyramid| (pyramid.levels() == working.levels, pyramid.levels());
+        let all = of_case.iter().filter(same);
+        all.max_by_key(|(_, pyramid)| levels(pyramid)).map(|(_, pyramid)| pyramid.clone())
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Kept> {
@@ -235,7 +247,7 @@ mod tests {
             for (levels, step_mm) in order.map(|n| expected[n]) {
                 let all = pyramids.get_all(&data, 0..1, &working(levels), || false).unwrap();
                 assert_eq!(all[&0].geometry(0).spacing_mm(), [1.0, 1.0, step_mm]);
-                assert!(all[&0].levels() >= levels);
+                assert_eq!(all[&0].levels(), levels);
                 let edge_mm = f64::from(1 << (levels - 1));
                 assert_eq!(all[&0].geometry(levels - 1).spacing_mm(), [edge_mm; 3]);
             }
@@ -257,6 +269,7 @@ mod tests {
             };
             assert_eq!(pool.install(|| levels(1)), [1; 24]);
             assert_eq!(pool.install(|| levels(4)), [4; 24]);
+            assert_eq!(pool.install(|| levels(2)), [2; 24]);
         }
     }
 }

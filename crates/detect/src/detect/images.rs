@@ -43,7 +43,9 @@ impl<'a, B: Backend> Images<'a, B> {
             other.is_same_grid(working) && working.has_finest(image, pyramid)
         });
         if let Some((_, pyramid)) = same {
-            *pyramid = pyramid.with_levels(working.levels);
+            if pyramid.levels() < working.levels {
+                *pyramid = pyramid.with_levels(working.levels);
+            }
             return Ok(pyramid.clone());
         }
         let pyramid = working.pyramid(self.channels)?;

@@ -6,8 +6,7 @@ use super::made_worse::LastStages;
 use super::observer::{BEFORE_MASKS, Nested, Observer};
 use super::search_order::FoundAlone;
 use super::settled::Settled;
-use super::structure::Checkpoints;
-use super::train_on;
+use super::{any_stored, train_on};
 use crate::DetectError;
 use crate::certainty::fitting::{HeldOutBox, HeldOutLandmark, certainties};
 use crate::certainty::learned::Certainty;
@@ -23,7 +22,6 @@ use crate::detect::STRONG;
 use crate::detect::detection::Detection;
 use crate::masks;
 use crate::masks::held_out::HeldOutPose;
-use crate::memory_need::stored_levels;
 use crate::model::{Model, Provenance, StructureModel};
 use crate::refine::refinement::Refinement;
 use crate::side_by_side;
@@ -101,21 +99,17 @@ pub(super) fn held_out_detections<B: Backend + LabelBackend, D: TrainingData>(
     let until =
         if masks::training::is_wanted(data, &whole.provenance.config) { BEFORE_MASKS } else { 1.0 };
     let done = Mutex::new(vec![0.0; parts]);
-    let list = data.list();
-    let is_large = |structure: &StructureModel| {
-        stored_levels((0..list.len()).map(|case| list.geometry(case)), &structure.working) > 0
-    };
-    let any_large = whole.structures.iter().any(is_large);
+    let any_large = any_stored(data, whole.structures.iter().map(|s| &s.working));
     let threads = rayon::current_num_threads();
-    // Where images are large, there is memory for one training.
-    let parts_at_a_time = if any_large { 1 } else { side_by_side::at_a_time(parts, threads) };
+    let at_a_time = |n: usize| if any_large { 1 } else { side_by_side::at_a_time(n, threads) };
+    let parts_at_a_time = at_a_time(parts);
+    // Of all parts together about as many as of one training alone.
+    let structures_at_a_time = at_a_time(structures.len()).div_ceil(parts_at_a_time);
     let models = side_by_side::each(parts, parts_at_a_time, |part| {
         let rest = Part::new(data, of_part(part, false));
         let nested = Nested { outer: observer, part, done: &done, until };
-        // Parts side by side are rarely at the same structure, and pyramids are kept of one grid.
-        let own = Pyramids::new(observer.scratch_folder());
-        let pyramids = if parts_at_a_time > 1 { &own } else { pyramids };
-        let model = train_part(backend, (&rest, pyramids), (whole, settled), &nested)?;
+        let watched = (&nested as &dyn Observer, structures_at_a_time);
+        let model = train_part(backend, (&rest, pyramids), (whole, settled), watched)?;
         done.lock().unwrap_or_else(PoisonError::into_inner)[part] = 1.0;
         Ok::<Model, D::Error>(model)
     })?;
@@ -288,24 +282,23 @@ fn train_part<B: Backend, D: TrainingData>(
     backend: &B,
     (part, pyramids): (&Part<'_, D>, &Pyramids),
     (whole, settled): (&Model, Settled<'_>),
-    observer: &dyn Observer,
+    watched: (&dyn Observer, usize),
 ) -> Result<Model, D::Error> {
     let Provenance { copies, seed, config, .. } = &whole.provenance;
     let provenance =
         super::provenance::provenance(part, &part.structures(), config, *copies, *seed);
     let intensities = whole.structures[0].working.intensities();
-    let kept = Checkpoints { provenance: &whole.provenance, before: &[] };
     let settled = Settled { intensities: &intensities, whole: Some(whole), ..settled };
-    let none = (Vec::new(), &kept);
+    let none = (Vec::new(), None);
     let trained = match copies {
         0 => {
             let images = (part, pyramids);
-            train_on(backend, images, settled, provenance, none, observer)?
+            train_on(backend, images, settled, provenance, none, watched)?
         }
         _ => {
             let copied = Augmented::new(part, *copies, &config.augmentation, *seed)?;
             let images = (&copied, pyramids);
-            train_on(backend, images, settled, provenance, none, observer)?
+            train_on(backend, images, settled, provenance, none, watched)?
         }
     };
     Ok(trained.model)

@@ -7,7 +7,6 @@ use crate::landmarks::annotated::AnnotatedLandmark;
 use crate::landmarks::close_up::CloseUp;
 use crate::landmarks::stage::LandmarkStage;
 use crate::landmarks::training;
-use crate::model::unfinished::StructureCheckpoint;
 use crate::refine::held_out_refinement::HeldOutOnce;
 use crate::stages::input::StageInput;
 use crate::stages::verification::VerificationStage;
@@ -22,7 +21,6 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
     /// Trains the landmarks, where the structure has any.
     pub(super) fn landmarks(
         &mut self,
-        checkpoints: &mut [StructureCheckpoint],
         held_out: &HeldOutOnce<'_, B>,
         verification: &VerificationStage,
     ) -> Result<(), D::Error> {
@@ -33,7 +31,6 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
         let input = held_out.input;
         let cases = input.cases;
         let frames = self.get_or_train(
-            checkpoints,
             ("frames", 0.85),
             |checkpoint| &mut checkpoint.frames,
             || {
@@ -93,9 +90,9 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
             points.iter().map(move |&(case, truth)| found[case][l].point.distance_mm(&truth))
         });
         self.figure("landmarks", started, "landmarks, mm", errors.collect());
-        checkpoints[self.index].frames = None;
-        checkpoints[self.index].landmarks = Some(stage);
-        self.keep(checkpoints)
+        self.checkpoint.frames = None;
+        self.checkpoint.landmarks = Some(stage);
+        Ok(self.progress.keep(self.index, &self.checkpoint)?)
     }
 
     /// Close-ups of the boxes, uploaded. One image is read after the other, since all of them would
@@ -110,7 +107,7 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
         let (_, annotated) = &self.structures[self.index];
         let mut images = Vec::with_capacity(frames.len());
         for (&(case, pose), &frame) in annotated.iter().zip(frames) {
-            if self.observer.interrupted() {
+            if self.progress.interrupted() {
                 return Err(DetectError::Interrupted.into());
             }
             let unusable = |e: DetectError| {

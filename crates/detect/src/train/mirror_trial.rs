@@ -14,6 +14,7 @@ use crate::data::training_data::{Subjects, TrainingData};
 use crate::pose::prior::Prior;
 use crate::random::Seeds;
 use crate::refine::border_and_ridge::{FEWEST_TO_CHOOSE, regressor_trial, volumes_of_trial};
+use crate::side_by_side;
 use crate::stages::input::StageInput;
 use crate::working::choice::working_spec;
 use pbt_tree::{Backend, ImageLayout};
@@ -23,14 +24,15 @@ use std::collections::BTreeMap;
 /// Decides whether mirrored copies are used. Not where they show what no image shows. Landmarks in
 /// left–right pairs say that a structure is symmetric; others may lie on one side, where a mirrored
 /// copy would misplace them. Without landmarks a regressor of each structure is tried with mirrored
-/// copies and without: spines gain, hippocampi of one side lose, and eight prostates cannot tell.
+/// copies and without, so many of them `at_a_time`: spines gain, hippocampi of one side lose, and eight
+/// prostates cannot tell.
 pub(super) fn trial<B: Backend, D: TrainingData>(
     backend: &B,
     (data, pyramids): (&D, &Pyramids),
     settled: Settled<'_>,
     config: &TrainConfig,
     seed: u64,
-    observer: &dyn Observer,
+    (observer, at_a_time): (&dyn Observer, usize),
 ) -> Result<MirrorTrial, D::Error> {
     if !config.augmentation.flips {
         return Ok(MirrorTrial::without_gain(false));
@@ -44,13 +46,13 @@ pub(super) fn trial<B: Backend, D: TrainingData>(
     }
     let structures = mirrored.structures();
     let mut by_case: BTreeMap<usize, Vec<[f64; 2]>> = BTreeMap::new();
-    for (structure, (name, _)) in structures.iter().enumerate() {
-        observer.stage(name, "trying mirrored copies", 0.0);
+    let tried = side_by_side::each(structures.len(), at_a_time, |structure| {
+        observer.stage(&structures[structure].0, "trying mirrored copies", 0.0);
         let (data, seeds) = ((&mirrored, pyramids), Seeds::of_structure(seed, structure));
-        let tried = try_structure(backend, data, settled, config, seeds, structure, observer)?;
-        for (case, errors) in tried {
-            by_case.entry(case).or_default().push(errors);
-        }
+        try_structure(backend, data, settled, config, seeds, structure, observer)
+    })?;
+    for (case, errors) in tried.into_iter().flatten() {
+        by_case.entry(case).or_default().push(errors);
     }
     let mean = |errors: &Vec<[f64; 2]>, n: usize| {
         errors.iter().map(|error| error[n]).sum::<f64>() / errors.len() as f64

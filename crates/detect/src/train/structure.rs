@@ -1,6 +1,7 @@
 //! Training of one structure: position, orientation, refinement, verification, landmarks.
 
-use super::observer::{Observer, StageFigure};
+use super::observer::StageFigure;
+use super::progress::Progress;
 use crate::DetectError;
 use crate::config::{RefinementKind, TrainConfig};
 use crate::data::case::TrainingCase;
@@ -10,11 +11,8 @@ use crate::data::other_instances::{OtherInstances, divided};
 use crate::data::pyramids::Pyramids;
 use crate::data::training_data::{Annotated, Subjects, TrainingData, is_flat};
 use crate::memory_need::{check_training, stored_levels};
-use crate::model::file::checkpoint_bytes;
+use crate::model::StructureModel;
 use crate::model::unfinished::StructureCheckpoint;
-use crate::model::{Provenance, StructureModel};
-use crate::network::row::Row;
-use crate::pose::prior::Prior;
 use crate::random::Seeds;
 use crate::refine::held_out_refinement::{HeldOutOnce, HeldOutPass};
 use crate::refine::refinement::{Refinement, RefinementTrainer};
@@ -24,83 +22,77 @@ use crate::stages::orientation::OrientationStage;
 use crate::stages::position::{Candidate, PositionStage};
 use crate::stages::position_channel::best_channel;
 use crate::stages::verification::VerificationStage;
-use crate::working::choice::working_spec;
 use crate::working::spec::{ChannelSpec, WorkingSpec, check_window};
 use pbt_evaluate::BoxError;
 use pbt_tree::{Backend, ImageLayout};
-use pbt_volume::{IntensityPolicy, PointLps, Pose};
+use pbt_volume::{PointLps, Pose};
 use std::time::Instant;
-
-/// What checkpoints hold beside the structures of a group.
-pub(super) struct Checkpoints<'a> {
-    /// Of the whole training.
-    pub(super) provenance: &'a Provenance,
-    /// The structures of the groups before, finished.
-    pub(super) before: &'a [StructureCheckpoint],
-}
 
 /// The training of one structure among those of a data set.
 pub(super) struct StructureTraining<'a, B, D> {
     pub(super) backend: &'a B,
     pub(super) data: &'a D,
     pub(super) pyramids: &'a Pyramids,
-    pub(super) intensities: &'a [IntensityPolicy],
     pub(super) config: &'a TrainConfig,
     pub(super) seeds: Seeds,
-    pub(super) observer: &'a dyn Observer,
-    pub(super) kept: &'a Checkpoints<'a>,
+    pub(super) progress: &'a Progress<'a>,
     /// The structure as it was trained on all cases, where this training holds some out: what was
     /// settled with all of them is not settled again.
     pub(super) whole: Option<&'a StructureModel>,
     pub(super) structures: &'a [Annotated],
     /// Index of the structure.
     pub(super) index: usize,
-    /// By structure, the first that is about as large, or itself.
-    pub(super) alike_in_size: &'a [usize],
     /// By structure, the first that it looks like, or itself.
     pub(super) look_alikes: &'a [usize],
-    pub(super) figures: &'a mut Vec<StageFigure>,
-    pub(super) warnings: &'a mut Vec<String>,
+    /// That first one, trained; `None` of itself.
+    pub(super) first: Option<&'a StructureCheckpoint>,
+    /// The structure, with the stages that are trained.
+    pub(super) checkpoint: StructureCheckpoint,
+    pub(super) figures: Vec<StageFigure>,
+    pub(super) warnings: Vec<String>,
+}
+
+/// What the training of a structure gives.
+pub(super) struct TrainedStructure {
+    pub(super) checkpoint: StructureCheckpoint,
+    pub(super) figures: Vec<StageFigure>,
+    pub(super) warnings: Vec<String>,
 }
 
 impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
-    /// Trains the stages that the checkpoints do not have yet.
-    pub(super) fn run(
-        &mut self,
-        checkpoints: &mut Vec<StructureCheckpoint>,
-    ) -> Result<(), D::Error> {
-        if checkpoints.get(self.index).is_some_and(StructureCheckpoint::is_complete) {
-            return Ok(());
+    /// Trains the stages that the checkpoint does not have yet.
+    pub(super) fn run(mut self) -> Result<TrainedStructure, D::Error> {
+        if !self.checkpoint.is_complete() {
+            self.train_stages()?;
         }
+        let Self { checkpoint, figures, warnings, .. } = self;
+        Ok(TrainedStructure { checkpoint, figures, warnings })
+    }
+
+    fn train_stages(&mut self) -> Result<(), D::Error> {
         self.begin("reading", 0.0)?;
         let started = Instant::now();
         let (_, annotated) = &self.structures[self.index];
         let subjects = Subjects::new(self.data, annotated);
-        if checkpoints.len() == self.index {
-            checkpoints.push(self.start(&subjects, checkpoints));
-        }
-        let (working, prior) =
-            (checkpoints[self.index].working.clone(), checkpoints[self.index].prior.clone());
+        let (working, prior) = (self.checkpoint.working.clone(), self.checkpoint.prior.clone());
         let cases = self.cases(&subjects, &working)?;
         let (config, seeds) = (self.config, self.seeds.in_plane(prior.flat));
+        let (backend, whole, first) = (self.backend, self.whole, self.first);
 
         let position = self.get_or_train(
-            checkpoints,
             ("position", 0.15),
             |checkpoint| &mut checkpoint.position,
             || {
-                let channel = match (self.whole, &config.position.channel) {
+                let channel = match (whole, &config.position.channel) {
                     (Some(whole), _) => whole.position.spec.channel,
                     (None, Some(name)) => {
                         let is_named = |channel: &ChannelSpec| channel.name == *name;
                         working.channels.iter().position(is_named).unwrap_or(0)
                     }
-                    (None, None) => {
-                        best_channel(self.backend, &cases, &working, &prior, config, seeds)?
-                    }
+                    (None, None) => best_channel(backend, &cases, &working, &prior, config, seeds)?,
                 };
                 PositionStage::train(
-                    self.backend,
+                    backend,
                     &cases,
                     (&working, channel),
                     &prior,
@@ -113,7 +105,7 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
         self.begin("detecting positions in all cases", 0.4)?;
         let layout = ImageLayout { channels: working.volumes(), ..position.spec.layout(&working) };
         let shown: Vec<usize> = (0..cases.len()).filter(|&n| cases[n].shows_image()).collect();
-        let upload = |n: usize| Ok(self.backend.upload(cases[n].pyramid.volumes(), &layout)?);
+        let upload = |n: usize| Ok(backend.upload(cases[n].pyramid.volumes(), &layout)?);
         let largest = cases.iter().map(|case| case.pyramid.geometry(0).len()).max().unwrap_or(0);
         let at_a_time = images_at_a_time(largest, rayon::current_num_threads());
         let uploaded: Vec<B::Image> =
@@ -128,7 +120,7 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
             .zip(&uploaded)
             .map(|(&n, image)| {
                 let level = cases[n].pyramid.geometry(position.spec.level);
-                position.detect(self.backend, image, (level, None), prior.scale_mm)
+                position.detect(backend, image, (level, None), prior.scale_mm)
             })
             .collect::<Result<_, _>>()?;
         let nearest = cases.iter().zip(&image_of).map(|(case, &image)| {
@@ -140,7 +132,7 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
         self.figure("position", started, "nearest candidate, mm", nearest.collect());
 
         let input = StageInput {
-            backend: self.backend,
+            backend,
             cases: &cases,
             images: &images,
             working: &working,
@@ -151,7 +143,6 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
         let by_case = instances_of_images(&cases, &image_of, &candidates, |c| c.point);
         let started = Instant::now();
         let orientation = self.get_or_train(
-            checkpoints,
             ("orientation", 0.45),
             |checkpoint| &mut checkpoint.orientation,
             || OrientationStage::train(&input, &by_case),
@@ -162,8 +153,8 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
             .zip(&candidates)
             .zip(&shown)
             .map(|((image, found), &n)| match position.spec.most_instances {
-                None => orientation.detect(self.backend, image, found, &prior, cases[n].middle),
-                Some(_) => orientation.detect_each(self.backend, image, found, &prior),
+                None => orientation.detect(backend, image, found, &prior, cases[n].middle),
+                Some(_) => orientation.detect_each(backend, image, found, &prior),
             })
             .collect::<Result<_, _>>()?;
         let modes = instances_of_images(&cases, &image_of, &modes, |pose| pose.center);
@@ -174,13 +165,10 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
         let trainer = RefinementTrainer::new(&input);
         // Look-alikes share a cascade, which has learned from all of them.
         let shared = match config.refinement.kind {
-            RefinementKind::Regression => {
-                checkpoints[self.look_alikes[self.index]].refinement.clone()
-            }
+            RefinementKind::Regression => first.and_then(|first| first.refinement.clone()),
             RefinementKind::Classification => None,
         };
         let refinement = self.get_or_train(
-            checkpoints,
             ("refinement", 0.65),
             |checkpoint| &mut checkpoint.refinement,
             || shared.map_or_else(|| trainer.train(&input), Ok),
@@ -188,50 +176,21 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
         let converged: Vec<Vec<Pose>> = images
             .iter()
             .zip(&modes)
-            .map(|(image, modes)| refinement.apply(self.backend, image, modes))
+            .map(|(image, modes)| refinement.apply(backend, image, modes))
             .collect::<Result<_, _>>()?;
         let left = nearest_pose(&cases, &converged, |e| e.center_mm);
         self.figure("refinement", started, "nearest converged pose, mm", left);
 
         let started = Instant::now();
         let held_out = HeldOutOnce::new(&input, &trainer, &modes);
-        let verification = self.verification(checkpoints, &held_out, &refinement)?;
+        let verification = self.verification(&held_out, &refinement)?;
         let mut errors = Vec::new();
         for ((image, poses), case) in images.iter().zip(&converged).zip(&cases) {
-            let best = verification.best(&orientation, self.backend, image, poses, &prior)?;
+            let best = verification.best(&orientation, backend, image, poses, &prior)?;
             errors.extend(best.map(|(pose, _)| BoxError::new(&pose, &case.pose).center_mm));
         }
         self.figure("verification", started, "chosen pose, mm", errors);
-        self.landmarks(checkpoints, &held_out, &verification)
-    }
-
-    /// The structure before any stage is trained: how images are prepared, and what its poses say.
-    fn start(
-        &self,
-        subjects: &Subjects,
-        checkpoints: &[StructureCheckpoint],
-    ) -> StructureCheckpoint {
-        let (name, annotated) = &self.structures[self.index];
-        let poses: Vec<Pose> = annotated.iter().map(|&(_, pose)| pose).collect();
-        let middles: Vec<PointLps> =
-            annotated.iter().map(|&(case, _)| self.data.list().geometry(case).center()).collect();
-        let prior = Prior::new(&poses, &middles, self.config.orientation.orientations)
-            .of_slices(is_flat(self.data));
-        let working = match (self.whole, checkpoints.get(self.alike_in_size[self.index])) {
-            (Some(whole), _) => whole.working.clone(),
-            (None, Some(first)) => first.working.clone(),
-            (None, None) => working_spec(self.data, self.config, &prior, self.intensities),
-        };
-        let landmarks = self.data.landmarks(name).into_iter().map(|(name, _)| name).collect();
-        let row = match self.data.is_many(name) {
-            true => Row::train(&poses_of_images(annotated), prior.mean_size_mm),
-            false => None,
-        };
-        let cases = subjects.originals();
-        StructureCheckpoint {
-            row,
-            ..StructureCheckpoint::new(name, cases, working, prior, landmarks)
-        }
+        self.landmarks(&held_out, &verification)
     }
 
     /// The annotated cases on the working grid.
@@ -251,7 +210,7 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
         let stored = stored_levels((0..list.len()).map(|case| list.geometry(case)), working);
         check_training(boxes, working, (radius, stored))?;
         let shown = first_of_case.iter().map(|(case, _)| *case);
-        let interrupted = || self.observer.interrupted();
+        let interrupted = || self.progress.interrupted();
         let pyramids = self.pyramids.get_all(self.data, shown, working, interrupted)?;
         for (&case, pyramid) in &pyramids {
             let level = pyramid.geometry(working.levels - 1);
@@ -277,25 +236,20 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
 
     fn verification(
         &mut self,
-        checkpoints: &mut [StructureCheckpoint],
         held_out: &HeldOutOnce<'_, B>,
         refinement: &Refinement,
     ) -> Result<VerificationStage, D::Error> {
         // The refinement's error weighs neighbours; a model of one structure needs none.
-        let shared = checkpoints[self.look_alikes[self.index]]
-            .verification
-            .as_ref()
-            .and_then(|first| first.spec.error);
-        let alone = self.structures.len() == 1;
+        let shared = self.first.and_then(|first| first.verification.as_ref()?.spec.error);
+        let (backend, whole, alone) = (self.backend, self.whole, self.structures.len() == 1);
         self.get_or_train(
-            checkpoints,
             ("verification", 0.7),
             |checkpoint| &mut checkpoint.verification,
             || {
                 let input = held_out.input;
                 let refine =
-                    |image: &B::Image, poses: &[Pose]| refinement.apply(self.backend, image, poses);
-                if let Some(whole) = self.whole {
+                    |image: &B::Image, poses: &[Pose]| refinement.apply(backend, image, poses);
+                if let Some(whole) = whole {
                     let settled = &whole.verification.spec;
                     return VerificationStage::train_as(input, held_out.modes, refine, settled);
                 }
@@ -315,49 +269,30 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
     /// keeps. `begins` is the name of the stage and the share of this structure's training that
     /// lies behind it.
     pub(super) fn get_or_train<T: Clone>(
-        &self,
-        checkpoints: &mut [StructureCheckpoint],
+        &mut self,
         begins: (&str, f64),
         stage: impl Fn(&mut StructureCheckpoint) -> &mut Option<T>,
         train: impl FnOnce() -> Result<T, DetectError>,
     ) -> Result<T, D::Error> {
-        if let Some(trained) = stage(&mut checkpoints[self.index]) {
+        if let Some(trained) = stage(&mut self.checkpoint) {
             return Ok(trained.clone());
         }
         self.begin(begins.0, begins.1)?;
         let trained = train()?;
         self.pyramids.check()?;
-        *stage(&mut checkpoints[self.index]) = Some(trained.clone());
-        self.keep(checkpoints)?;
+        *stage(&mut self.checkpoint) = Some(trained.clone());
+        self.progress.keep(self.index, &self.checkpoint)?;
         Ok(trained)
     }
 
     pub(super) fn begin(&self, stage: &str, done: f64) -> Result<(), DetectError> {
-        if self.observer.interrupted() {
-            return Err(DetectError::Interrupted);
-        }
-        let share = (self.index as f64 + done) / self.structures.len() as f64;
-        self.observer.stage(&self.structures[self.index].0, stage, share);
-        Ok(())
-    }
-
-    /// Hands a checkpoint to the observer.
-    pub(super) fn keep(&self, checkpoints: &[StructureCheckpoint]) -> Result<(), D::Error> {
-        let all = [self.kept.before, checkpoints].concat();
-        let bytes = checkpoint_bytes(self.kept.provenance, &all)?;
-        Ok(self.observer.checkpoint(&bytes)?)
+        self.progress.begin(self.index, stage, done)
     }
 
     pub(super) fn figure(&mut self, stage: &str, started: Instant, what: &str, values: Vec<f64>) {
         let stage = format!("{}: {stage}", self.structures[self.index].0);
         self.figures.push(StageFigure::new(stage, started, what, &values));
     }
-}
-
-/// The poses of each image.
-fn poses_of_images(annotated: &[(usize, Pose)]) -> Vec<Vec<Pose>> {
-    let images = annotated.chunk_by(|a, b| a.0 == b.0);
-    images.map(|of_image| of_image.iter().map(|&(_, pose)| pose).collect()).collect()
 }
 
 /// What was found in images, by case: of a structure that occurs several times each is of the nearest

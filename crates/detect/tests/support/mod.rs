@@ -4,6 +4,7 @@
 use nalgebra::Vector3;
 use pbt_detect::{CaseList, DetectError, ListedCase, Observer};
 use pbt_volume::{Geometry, Pose, RealVolume, Volume};
+use std::sync::Mutex;
 
 /// So many cases with images of this shape and voxels of 1 mm.
 pub(crate) fn listed(name: &str, cases: usize, shape: [usize; 3]) -> CaseList {
@@ -45,6 +46,25 @@ impl Observer for Silent {
     }
 
     fn checkpoint(&self, _: &[u8]) -> Result<(), DetectError> {
+        Ok(())
+    }
+}
+
+/// Keeps every checkpoint.
+#[derive(Default)]
+pub(crate) struct Keeping(pub(crate) Mutex<Vec<Vec<u8>>>);
+
+impl Observer for Keeping {
+    fn stage(&self, _: &str, _: &str, done: f64) {
+        assert!((0.0..=1.0).contains(&done), "{done}");
+    }
+
+    fn interrupted(&self) -> bool {
+        false
+    }
+
+    fn checkpoint(&self, bytes: &[u8]) -> Result<(), DetectError> {
+        self.0.lock().expect("no thread panics").push(bytes.to_vec());
         Ok(())
     }
 }

@@ -21,6 +21,14 @@ typedef long long s64;
 #define MAX_DEPTH 24
 #define WEIGHT_TOTAL (1 << 30)
 
+// Ridge regression: `pbt-linear`, the last three for kernels alone.
+#define PANEL 64    // columns of a factor that are finished together
+#define STRETCH 512 // columns whose products are summed together
+#define SUMS 4      // sums that go on side by side
+#define PRODUCTS 64 // vectors along an edge of a block's tile of inner products
+#define PANEL_ROWS 32
+#define RIDGE_THREADS 256
+
 // Samples of posed boxes: `pbt-features`.
 #define FRAME_BITS 16
 #define AXIS_BITS 14

@@ -202,6 +202,15 @@ impl Backend for Split {
     ) -> Result<(), DeviceError> {
         self.gpu.patches(&on_gpu(images), patch, sites, out)
     }
+
+    fn ridge_solutions(
+        &self,
+        vectors: (&[i16], usize),
+        ridges: &[f64],
+        right: &[Vec<f64>],
+    ) -> Result<Vec<Vec<Vec<f64>>>, DeviceError> {
+        self.gpu.ridge_solutions(vectors, ridges, right)
+    }
 }
 
 fn main() -> anyhow::Result<()> {

@@ -30,4 +30,13 @@ impl Backend for Cpu {
         patches::sample(images, patch, sites, out);
         Ok(())
     }
+
+    fn ridge_solutions(
+        &self,
+        vectors: (&[i16], usize),
+        ridges: &[f64],
+        right: &[Vec<f64>],
+    ) -> Result<Vec<Vec<Vec<f64>>>, DeviceError> {
+        Ok(pbt_linear::solutions(vectors, ridges, right))
+    }
 }

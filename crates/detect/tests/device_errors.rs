@@ -93,6 +93,15 @@ impl Backend for Failing {
     ) -> Result<(), DeviceError> {
         self.call()?.patches(images, patch, sites, out)
     }
+
+    fn ridge_solutions(
+        &self,
+        vectors: (&[i16], usize),
+        ridges: &[f64],
+        right: &[Vec<f64>],
+    ) -> Result<Vec<Vec<Vec<f64>>>, DeviceError> {
+        self.call()?.ridge_solutions(vectors, ridges, right)
+    }
 }
 
 impl LabelBackend for Failing {

@@ -212,4 +212,13 @@ impl Backend for Gpu {
     ) -> Result<(), DeviceError> {
         Ok(self.patches.sample(&self.device, &self.images, images, patch, sites, out)?)
     }
+
+    fn ridge_solutions(
+        &self,
+        vectors: (&[i16], usize),
+        ridges: &[f64],
+        right: &[Vec<f64>],
+    ) -> Result<Vec<Vec<Vec<f64>>>, DeviceError> {
+        Ok(self.ridge.solutions(&self.device, vectors, ridges, right)?)
+    }
 }

@@ -35,6 +35,13 @@ pub(crate) const PLANE_GAP: usize = 4;
 /// The bit of a weak classifier's `how` that says that the response's bin votes.
 pub(crate) const HISTOGRAM: u32 = 1 << 31;
 
+/// Vectors along an edge of a block's tile of inner products.
+pub(crate) const PRODUCTS: usize = 64;
+/// Rows of a panel that a block computes.
+pub(crate) const PANEL_ROWS: usize = 32;
+/// Threads of a block that computes products, or solves.
+pub(crate) const RIDGE_THREADS: u32 = 256;
+
 /// Threads of a block that computes responses at voxels.
 pub(crate) const LABEL_THREADS: u32 = 128;
 /// Most threads of a block that labels all voxels.
@@ -128,6 +135,12 @@ mod tests {
             "MINOR_STEPS": pbt_tree::fixed::minor_table().len() - 1,
             "MAX_DEPTH": pbt_tree::MAX_DEPTH,
             "WEIGHT_TOTAL": pbt_tree::WEIGHT_TOTAL,
+            "PANEL": pbt_linear::cholesky::PANEL,
+            "STRETCH": pbt_linear::cholesky::STRETCH,
+            "SUMS": pbt_linear::SUMS,
+            "PRODUCTS": PRODUCTS,
+            "PANEL_ROWS": PANEL_ROWS,
+            "RIDGE_THREADS": RIDGE_THREADS,
             "FRAME_BITS": pbt_features::FRAME_BITS,
             "AXIS_BITS": pbt_features::AXIS_BITS,
             "SAMPLE_SCALE": pbt_features::SAMPLE_SCALE,

@@ -13,6 +13,7 @@ use crate::label::{GpuChannels, GpuLabelForest, LabelKernels};
 use crate::label_equivalence::LabelEquivalenceKernels;
 use crate::patches::PatchesKernels;
 use crate::poses::{PoseFrames, PosesKernels};
+use crate::ridge::RidgeKernels;
 use cudarc::driver::CudaSlice;
 use pbt_features::{BoxGrid, HaarFeature, SteerableFeature};
 use pbt_tree::{
@@ -35,6 +36,7 @@ pub struct Gpu {
     pub(crate) haar: HaarKernels,
     pub(crate) poses: PosesKernels,
     pub(crate) patches: PatchesKernels,
+    pub(crate) ridge: RidgeKernels,
     pub(crate) best: BestKernels,
     pub(crate) label: LabelKernels,
     pub(crate) components: ComponentsKernels,
@@ -58,6 +60,7 @@ impl Gpu {
             haar: HaarKernels::load(&device, &fixed)?,
             poses: PosesKernels::load(&device, &fixed)?,
             patches: PatchesKernels::load(&device)?,
+            ridge: RidgeKernels::load(&device)?,
             best: BestKernels::load(&device)?,
             label: LabelKernels::load(&device)?,
             components: ComponentsKernels::load(&device)?,
@@ -119,6 +122,65 @@ impl Gpu {
         action: impl FnMut() -> Result<(), GpuError>,
     ) -> Result<f64, GpuError> {
         self.device.median_ms(warm_up, repeats, action)
+    }
+}
+
+/// Regressions.
+impl Gpu {
+    /// Vectors on the device.
+    ///
+    /// # Errors
+    /// [`GpuError`] when the device fails or its memory is full.
+    pub fn upload_vectors(&self, vectors: &[i16]) -> Result<CudaSlice<i16>, GpuError> {
+        self.device.upload(vectors)
+    }
+
+    /// Numbers on the device.
+    ///
+    /// # Errors
+    /// [`GpuError`] when the device fails or its memory is full.
+    pub fn upload_numbers(&self, numbers: &[f64]) -> Result<CudaSlice<f64>, GpuError> {
+        self.device.upload(numbers)
+    }
+
+    /// The inner products of so many vectors of one length, values within ±4095: a row-major matrix with zeros
+    /// above the diagonal.
+    ///
+    /// # Errors
+    /// [`GpuError`] when the device fails or its memory is full.
+    pub fn inner_products(
+        &self,
+        vectors: &CudaSlice<i16>,
+        count: usize,
+    ) -> Result<CudaSlice<f64>, GpuError> {
+        self.ridge.products(&self.device, vectors, count)
+    }
+
+    /// Replaces the lower triangle of a matrix of so many rows, with a ridge added to its diagonal, by its Cholesky
+    /// factor.
+    ///
+    /// # Errors
+    /// [`GpuError`] when the device fails.
+    pub fn factorise(
+        &self,
+        matrix: &mut CudaSlice<f64>,
+        count: usize,
+        ridge: f64,
+    ) -> Result<(), GpuError> {
+        self.ridge.factorise(&self.device, matrix, count, ridge)
+    }
+
+    /// Solves for right sides, one after another, by the factor of a matrix of so many rows, in their place.
+    ///
+    /// # Errors
+    /// [`GpuError`] when the device fails or its memory is full.
+    pub fn substitute(
+        &self,
+        factor: &CudaSlice<f64>,
+        count: usize,
+        sides: &mut CudaSlice<f64>,
+    ) -> Result<(), GpuError> {
+        self.ridge.substitute(&self.device, factor, count, sides)
     }
 }
 

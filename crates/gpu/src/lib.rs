@@ -24,6 +24,7 @@ mod patches;
 mod paths;
 mod poses;
 mod respond;
+mod ridge;
 mod tiles;
 
 pub use best::BestScores;

@@ -9,10 +9,10 @@ use rayon::prelude::*;
 use std::ops::Range;
 
 /// Columns that are finished together.
-const PANEL: usize = 64;
+pub const PANEL: usize = 64;
 
 /// Columns of a stretch: a panel's part of one stays in the second cache, four rows' in the first.
-const STRETCH: usize = 512;
+pub const STRETCH: usize = 512;
 
 /// Rows and columns of a block, whose sums stay in registers.
 const ROWS: usize = 4;

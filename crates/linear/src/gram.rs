@@ -17,7 +17,7 @@ const RUN: usize = 4096;
 
 /// The lower triangle of the row-major p × p matrix of inner products of columns, whose values are
 /// within ±4095.
-pub(crate) fn gram(columns: &[&[i16]]) -> Vec<f64> {
+pub fn gram(columns: &[&[i16]]) -> Vec<f64> {
     let p = columns.len();
     let n = columns.first().map_or(0, |c| c.len());
     let products = InnerProducts::new();

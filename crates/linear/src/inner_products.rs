@@ -8,7 +8,7 @@
 pub(crate) const LARGEST: i16 = 4095;
 
 /// Sums of real products that go on side by side.
-const LANES: usize = 4;
+pub const SUMS: usize = 4;
 
 /// Vectors of integers after which sums of 32 bits are emptied: each takes two products of twice 12
 /// bits a vector.
@@ -67,11 +67,11 @@ fn integers<const A: usize, const B: usize>(a: [&[i16]; A], b: [&[i16]; B]) -> [
 fn reals<const A: usize, const B: usize>(a: [&[f64]; A], b: [&[f64]; B]) -> [[f64; B]; A] {
     a.map(|a| {
         b.map(|b| {
-            let mut sums = [0.0; LANES];
-            let (x, y) = (a.chunks_exact(LANES), b.chunks_exact(LANES));
+            let mut sums = [0.0; SUMS];
+            let (x, y) = (a.chunks_exact(SUMS), b.chunks_exact(SUMS));
             let rest = rest(x.remainder(), y.remainder());
             for (x, y) in x.zip(y) {
-                for l in 0..LANES {
+                for l in 0..SUMS {
                     sums[l] += x[l] * y[l];
                 }
             }
@@ -86,7 +86,7 @@ fn rest(a: &[f64], b: &[f64]) -> f64 {
 }
 
 #[inline(always)]
-fn total(sums: [f64; LANES], rest: f64) -> f64 {
+fn total(sums: [f64; SUMS], rest: f64) -> f64 {
     rest + ((sums[0] + sums[2]) + (sums[1] + sums[3]))
 }
 
@@ -149,8 +149,8 @@ impl<const A: usize, const B: usize> pulp::NullaryFnOnce for Reals<'_, A, B> {
     #[inline(always)]
     fn call(self) -> Self::Output {
         let avx2 = self.avx2;
-        let vectors = self.a[0].len() / LANES;
-        let whole = LANES * vectors;
+        let vectors = self.a[0].len() / SUMS;
+        let whole = SUMS * vectors;
         let a: [&[pulp::f64x4]; A] = self.a.map(|a| pulp::bytemuck::cast_slice(&a[..whole]));
         let b: [&[pulp::f64x4]; B] = self.b.map(|b| pulp::bytemuck::cast_slice(&b[..whole]));
         let mut sums = [[avx2.splat_f64x4(0.0); B]; A];

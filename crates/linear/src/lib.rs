@@ -4,13 +4,14 @@
 //! the inner loops are several times slower.
 
 pub mod cholesky;
-mod gram;
+pub mod gram;
 mod inner_products;
 pub mod map;
 mod ridge;
 
+pub use inner_products::SUMS;
 pub use map::{LinearMap, RegressionProblem, Weight};
-pub use ridge::Equations;
+pub use ridge::solutions;
 
 #[cfg(test)]
 fn test_random(seed: u8) -> pbt_volume::Random {

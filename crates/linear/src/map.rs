@@ -1,7 +1,8 @@
 //! A linear map from image samples to numbers: ridge regression, kept as integers so that it gives
 //! the same bits everywhere.
 
-use crate::ridge::{self, Equations, Samples};
+use crate::ridge::{self, Samples};
+use std::convert::Infallible;
 
 /// Fractional bits of targets.
 const TARGET_BITS: i32 = 20;
@@ -121,18 +122,30 @@ impl RegressionProblem {
         Self { means, bias, samples: Samples { features, targets, n } }
     }
 
-    /// The normal equations, which all penalties share.
-    pub fn equations(&self) -> Equations<'_> {
-        Equations::new(&self.samples)
+    /// The ridge solution; `penalty` is a share of the mean variance of a feature.
+    pub fn solve<W: Weight>(&self, penalty: f64) -> LinearMap<W> {
+        let solved = self.solve_by(&[penalty], |vectors, ridges, right| {
+            Ok::<_, Infallible>(ridge::solutions(vectors, ridges, right))
+        });
+        let Ok(mut maps) = solved;
+        maps.remove(0)
     }
 
-    /// The ridge solution; `ridge` is a share of the mean variance of a feature.
-    pub fn solve<W: Weight>(&self, ridge: f64) -> LinearMap<W> {
-        self.map(&self.equations().solve(ridge))
+    /// The ridge solutions of some penalties, where another device does what
+    /// [`solutions`](crate::solutions) does.
+    ///
+    /// # Errors
+    /// Those of the device.
+    pub fn solve_by<W: Weight, E>(
+        &self,
+        penalties: &[f64],
+        solutions: impl FnOnce((&[i16], usize), &[f64], &[Vec<f64>]) -> Result<Vec<Vec<Vec<f64>>>, E>,
+    ) -> Result<Vec<LinearMap<W>>, E> {
+        let solutions = self.samples.solve(penalties, solutions)?;
+        Ok(solutions.iter().map(|solution| self.map(solution)).collect())
     }
 
-    /// The map of a solution of [`RegressionProblem::equations`].
-    pub fn map<W: Weight>(&self, solution: &[Vec<f64>]) -> LinearMap<W> {
+    fn map<W: Weight>(&self, solution: &[Vec<f64>]) -> LinearMap<W> {
         let mut weight_bits = Vec::with_capacity(solution.len());
         let mut weights = Vec::with_capacity(solution.len() * self.means.len());
         for output in solution {

@@ -49,53 +49,58 @@ pub(crate) fn centred(patches: &[i16], length: usize) -> (Vec<i16>, Vec<i16>) {
     (means, features)
 }
 
-/// The normal equations of samples: the expensive part of a fit, which all penalties share.
-#[derive(Clone)]
-pub struct Equations<'a> {
-    samples: &'a Samples,
-    /// Inner products of the features, or of the samples where they are fewer; the lower triangle,
-    /// row-major.
-    gram: Vec<f64>,
+/// Solves `(V Vᵀ + ridge·I) x = b` for each of `ridges` and every right side `b`, as many numbers as there are
+/// vectors: by ridge and by right side. The `vectors`, rows of V, are one after another, of so many values
+/// each, within ±4095.
+pub fn solutions(
+    (vectors, length): (&[i16], usize),
+    ridges: &[f64],
+    right: &[Vec<f64>],
+) -> Vec<Vec<Vec<f64>>> {
+    let rows: Vec<&[i16]> = vectors.chunks_exact(length).collect();
+    let size = rows.len();
+    let products = gram(&rows);
+    let solve = |mut matrix: Vec<f64>, ridge: f64| {
+        (0..size).for_each(|i| matrix[i * size + i] += ridge);
+        factorise(&mut matrix, size);
+        let mut sides = right.to_vec();
+        substitute(&matrix, size, &mut sides);
+        sides
+    };
+    let Some((&last, others)) = ridges.split_last() else { return Vec::new() };
+    let mut all: Vec<_> = others.iter().map(|&ridge| solve(products.clone(), ridge)).collect();
+    all.push(solve(products, last));
+    all
 }
 
-impl<'a> Equations<'a> {
-    pub(crate) fn new(samples: &'a Samples) -> Self {
-        let columns = samples.columns();
-        let gram = if samples.is_dual() {
-            let (n, p) = (samples.n, columns.len());
+impl Samples {
+    /// Solves `(G + λ·mean(diag G)·I) w = Xᵀ y` for every penalty and every target, where `solutions` does as
+    /// [`solutions`]: by penalty `w[t][f]`, which multiplies feature `f`.
+    ///
+    /// # Errors
+    /// Those of `solutions`.
+    pub(crate) fn solve<E>(
+        &self,
+        penalties: &[f64],
+        solutions: impl FnOnce((&[i16], usize), &[f64], &[Vec<f64>]) -> Result<Vec<Vec<Vec<f64>>>, E>,
+    ) -> Result<Vec<Vec<Vec<f64>>>, E> {
+        let columns = self.columns();
+        let (n, p) = (self.n, columns.len());
+        let ridges: Vec<f64> = penalties.iter().map(|penalty| self.ridge(*penalty)).collect();
+        if self.is_dual() {
             let mut rows = vec![0i16; n * p];
             rows.par_chunks_mut(p).enumerate().for_each(|(s, row)| {
                 row.iter_mut().zip(&columns).for_each(|(to, column)| *to = column[s])
             });
-            gram(&rows.chunks_exact(p).collect::<Vec<_>>())
-        } else {
-            gram(&columns)
-        };
-        Self { samples, gram }
-    }
-
-    /// Solves `(G + λ·mean(diag G)·I) w = Xᵀ y` for every target. `w[t][f]` multiplies feature `f`.
-    pub fn solve(mut self, lambda: f64) -> Vec<Vec<f64>> {
-        let columns = self.samples.columns();
-        let size = if self.samples.is_dual() { self.samples.n } else { columns.len() };
-        // The matrices of features and of samples have the same trace.
-        add_ridge(&mut self.gram, size, columns.len(), lambda);
-        factorise(&mut self.gram, size);
-        let targets = &self.samples.targets;
-        if self.samples.is_dual() {
             // One equation a sample: `(X Xᵀ + λ·mean(diag G)·I) a = y`, `w = Xᵀ a`.
-            let mut right: Vec<Vec<f64>> = targets
-                .iter()
-                .map(|target| target.iter().map(|&y| f64::from(y)).collect())
-                .collect();
-            substitute(&self.gram, size, &mut right);
+            let right: Vec<Vec<f64>> =
+                self.targets.iter().map(|y| y.iter().map(|&y| f64::from(y)).collect()).collect();
             let weight = |column: &[i16], a: &[f64]| {
                 column.iter().zip(a).map(|(&x, a)| f64::from(x) * a).sum()
             };
-            right
-                .iter()
-                .map(|a| columns.par_iter().map(|column| weight(column, a)).collect())
-                .collect()
+            let weights = |a: &Vec<f64>| columns.par_iter().map(|c| weight(c, a)).collect();
+            let of_samples = solutions((&rows, p), &ridges, &right)?;
+            Ok(of_samples.iter().map(|all| all.iter().map(weights).collect()).collect())
         } else {
             let product = |column: &[i16], target: &[i32]| {
                 column.iter().zip(target).map(|(&x, &y)| i64::from(x) * i64::from(y)).sum::<i64>()
@@ -103,31 +108,27 @@ impl<'a> Equations<'a> {
             let side = |target: &Vec<i32>| {
                 columns.par_iter().map(|column| product(column, target) as f64).collect()
             };
-            let mut right: Vec<Vec<f64>> = targets.iter().map(side).collect();
-            substitute(&self.gram, size, &mut right);
-            right
+            let right: Vec<Vec<f64>> = self.targets.iter().map(side).collect();
+            solutions((&self.features, n), &ridges, &right)
         }
     }
-}
 
-impl Samples {
     fn columns(&self) -> Vec<&[i16]> {
         self.features.chunks_exact(self.n).collect()
     }
 
-    /// Fewer samples than features.
+    /// Fewer samples than features. With so few the same weights come from the inner products of the
+    /// samples, which are fewer.
     fn is_dual(&self) -> bool {
         self.n < self.features.len() / self.n
     }
-}
 
-/// Adds λ·trace/p to the diagonal of an n × n matrix. A floor keeps it positive definite where
-/// every feature is constant.
-fn add_ridge(matrix: &mut [f64], n: usize, p: usize, lambda: f64) {
-    let trace = (0..n).map(|i| matrix[i * n + i]).sum::<f64>();
-    let ridge = (lambda * trace / p as f64).max(1.0);
-    for i in 0..n {
-        matrix[i * n + i] += ridge;
+    /// λ·mean(diag G), where the matrices of features and of samples have the same trace. A floor keeps the matrix
+    /// positive definite where every feature is constant.
+    fn ridge(&self, penalty: f64) -> f64 {
+        let square = |&value: &i16| i64::from(i32::from(value) * i32::from(value));
+        let trace: i64 = self.features.par_iter().map(square).sum();
+        (penalty * trace as f64 / (self.features.len() / self.n) as f64).max(1.0)
     }
 }
 
@@ -144,6 +145,14 @@ mod tests {
         Samples { features, targets, n }
     }
 
+    /// By target.
+    fn solved(samples: &Samples, penalty: f64) -> Vec<Vec<f64>> {
+        let on_cpu = |vectors: (&[i16], usize), ridges: &[f64], right: &[Vec<f64>]| {
+            Ok::<_, ()>(solutions(vectors, ridges, right))
+        };
+        samples.solve(&[1e-3, penalty], on_cpu).unwrap().pop().unwrap()
+    }
+
     /// nalgebra's dense solver is the oracle.
     #[test]
     fn solves_what_nalgebra_solves() {
@@ -158,7 +167,7 @@ mod tests {
         let gram = x.transpose() * &x;
         let ridge = 0.02 * gram.trace() / p as f64;
         let solver = (gram + nalgebra::DMatrix::identity(p, p) * ridge).cholesky().unwrap();
-        for (target, found) in samples.targets.iter().zip(Equations::new(&samples).solve(0.02)) {
+        for (target, found) in samples.targets.iter().zip(solved(&samples, 0.02)) {
             let y = nalgebra::DVector::from_fn(n, |s, _| f64::from(target[s]));
             let expected = solver.solve(&(x.transpose() * y));
             for f in 0..p {
@@ -185,7 +194,7 @@ mod tests {
                 .num_threads(threads)
                 .build()
                 .unwrap()
-                .install(|| Equations::new(samples).solve(0.1))
+                .install(|| solved(samples, 0.1))
         };
         let (one, three) = (run(1), run(3));
         assert!(

@@ -137,6 +137,19 @@ pub trait Backend: Evaluate<Haar> + Evaluate<Steerable> {
         sites: &[PoseSite],
         out: &mut [i16],
     ) -> Result<(), DeviceError>;
+
+    /// What regressions spend their time on: solves `(V Vᵀ + ridge·I) x = b` for each of `ridges` and every
+    /// right side `b`, as many numbers as there are vectors, by Cholesky's factors; by ridge and by right side.
+    /// The `vectors`, rows of V, are one after another, of so many values each, within ±4095.
+    ///
+    /// # Errors
+    /// [`DeviceError`] when the device fails.
+    fn ridge_solutions(
+        &self,
+        vectors: (&[i16], usize),
+        ridges: &[f64],
+        right: &[Vec<f64>],
+    ) -> Result<Vec<Vec<Vec<f64>>>, DeviceError>;
 }
 
 /// What regression samples in a posed box: level after level the intensities on a grid, 12 bits,

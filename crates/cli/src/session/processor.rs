@@ -171,6 +171,18 @@ impl Backend for Processor {
             Self::Gpu(gpu) => gpu.patches(&on_gpu(images), patch, sites, out),
         }
     }
+
+    fn ridge_solutions(
+        &self,
+        vectors: (&[i16], usize),
+        ridges: &[f64],
+        right: &[Vec<f64>],
+    ) -> Result<Vec<Vec<Vec<f64>>>, DeviceError> {
+        match self {
+            Self::Cpu(cpu) => cpu.ridge_solutions(vectors, ridges, right),
+            Self::Gpu(gpu) => gpu.ridge_solutions(vectors, ridges, right),
+        }
+    }
 }
 
 impl LabelBackend for Processor {

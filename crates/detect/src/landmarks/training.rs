@@ -17,6 +17,7 @@ use crate::landmarks::stage::{
 };
 use crate::pose::prior::Prior;
 use crate::random::Stream;
+use crate::refine::regressor::solved;
 use crate::stages::input::StageInput;
 use crate::stages::sampling::{grid_for, in_plane};
 use nalgebra::Vector3;
@@ -354,10 +355,9 @@ impl<B: Backend> Sampler<'_, '_, B> {
         }
         let seen = self.spec.see(self.input.backend, self.input.images, &sites)?;
         let stiffness = if self.input.prior.flat { IN_PLANE_STIFFNESS } else { 1.0 };
-        Ok(LandmarkGroup {
-            landmarks: group,
-            map: RegressionProblem::new(seen, self.spec.len(), &targets)
-                .solve(self.regressor.ridge * stiffness),
-        })
+        let problem = RegressionProblem::new(seen, self.spec.len(), &targets);
+        let penalty = self.regressor.ridge * stiffness;
+        let map = solved(self.input.backend, &problem, &[penalty])?.remove(0);
+        Ok(LandmarkGroup { landmarks: group, map })
     }
 }

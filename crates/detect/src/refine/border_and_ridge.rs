@@ -8,7 +8,7 @@ use crate::pose::prior::Prior;
 use crate::pose::step::{Step, perturbed_normally};
 use crate::random::Stream;
 use crate::refine::cascade::{CascadeSettings, specify};
-use crate::refine::regressor::{Regressor, RegressorSpec};
+use crate::refine::regressor::{Regressor, RegressorSpec, solved};
 use crate::stages::input::StageInput;
 use crate::stages::sampling::levels_for;
 use crate::working::spec::WorkingSpec;
@@ -139,7 +139,7 @@ fn errors_by_ridge<B: Backend>(
         &fewer,
         (input.seeds, Stream::SettingsPoses),
     )?;
-    let equations = problem.equations();
+    let maps = solved(backend, &problem, ridges)?;
     let left = |truth: &Pose, end: &Pose| {
         let step = Step::between(end, truth);
         step.shift_mm.norm() / input.prior.scale_mm
@@ -165,9 +165,9 @@ fn errors_by_ridge<B: Backend>(
     };
     ridges
         .iter()
-        .map(|&ridge| {
-            let spec = RegressorSpec { ridge, ..spec.clone() };
-            by_case(&Regressor { spec, map: problem.map(&equations.clone().solve(ridge)) })
+        .zip(maps)
+        .map(|(&ridge, map)| {
+            by_case(&Regressor { spec: RegressorSpec { ridge, ..spec.clone() }, map })
         })
         .collect()
 }

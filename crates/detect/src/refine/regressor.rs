@@ -8,7 +8,7 @@ use crate::pose::step::{Reach, Step, perturbed_normally};
 use crate::random::{Seeds, Stream};
 use crate::stages::sampling::normalise;
 use nalgebra::Vector3;
-use pbt_linear::{LinearMap, RegressionProblem};
+use pbt_linear::{LinearMap, RegressionProblem, Weight};
 use pbt_tree::{Backend, Patch, PoseSite};
 use pbt_volume::Pose;
 use rayon::prelude::*;
@@ -60,7 +60,8 @@ impl Regressor {
         config: &RefinementConfig,
         (seeds, stream): (Seeds, Stream),
     ) -> Result<Self, DetectError> {
-        let map = spec.problem(backend, cases, images, config, (seeds, stream))?.solve(spec.ridge);
+        let problem = spec.problem(backend, cases, images, config, (seeds, stream))?;
+        let map = solved(backend, &problem, &[spec.ridge])?.remove(0);
         Ok(Self { spec, map })
     }
 
@@ -91,6 +92,17 @@ impl Regressor {
         }
         Ok(poses)
     }
+}
+
+/// The maps of some penalties, with the device's help.
+pub(crate) fn solved<B: Backend, W: Weight>(
+    backend: &B,
+    problem: &RegressionProblem,
+    penalties: &[f64],
+) -> Result<Vec<LinearMap<W>>, DetectError> {
+    Ok(problem.solve_by(penalties, |vectors, ridges, right| {
+        backend.ridge_solutions(vectors, ridges, right)
+    })?)
 }
 
 impl RegressorSpec {

@@ -1,5 +1,5 @@
 //! Going on from a checkpoint: the stages that an interrupted training had finished. A checkpoint is a
-//! model file whose last structures lack stages.
+//! model file some of whose structures lack stages.
 
 use crate::DetectError;
 use crate::model::Provenance;

@@ -71,6 +71,15 @@ enum Modifier { VALUE, ABSOLUTE, SQRT };
 #define CHANNEL_ZERO 2048
 #define MAX_CHANNEL 4095
 #define SMOOTH_BITS 4  // fractional bits that a Gaussian keeps
+enum FilterKind {
+    FILTER_VALUE,
+    FILTER_GRADIENT,
+    FILTER_MAGNITUDE,
+    FILTER_GAUSSIAN,
+    FILTER_LAPLACIAN,
+    FILTER_LOCAL_MEAN,
+    FILTER_PLACE
+};
 #define LABEL_THREADS 128
 #define DISTRIBUTION_THREADS 1024  // most threads of a block
 #define DISTRIBUTION_CHUNK 32     // edge of the cubes of voxels that are labelled one after the other

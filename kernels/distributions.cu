@@ -69,11 +69,49 @@ struct Forest {
     u32 in_shared;  // whether there is shared memory for the features
     Range all;      // where all features' boxes lie inside
     int min[4], shape[4];  // the block's first voxel, and its size
+    const u32 *voxels;     // numbers of voxels in the block; null where all are wanted
+    u32 voxel_count;
 };
 
-// The distributions of the voxels of a block, `[voxel][class]`: DISTRIBUTION_CHUNK^3 voxels after the
-// other, in blocks of 32 * 8 * blockDim.x / 256 voxels, or 32 * 4 for 128 threads. Dynamic shared
-// memory: features, and a number a class and thread.
+// A voxel of a block, and its place among those that are wanted.
+struct Wanted {
+    int x, y, z;
+    u64 n;
+    bool there;
+};
+
+// All voxels are wanted: DISTRIBUTION_CHUNK^3 after the other, in blocks of 32 * 8 * blockDim.x / 256
+// voxels, or 32 * 4 for 128 threads.
+__device__ __forceinline__ Wanted any_voxel(const Forest &forest) {
+    const int rows = min((int)blockDim.x / 32, 8), planes = blockDim.x / 32 / rows;
+    const int blocks_y = DISTRIBUTION_CHUNK / rows, blocks_z = DISTRIBUTION_CHUNK / planes;
+    const int chunks_x = (forest.shape[0] + DISTRIBUTION_CHUNK - 1) / DISTRIBUTION_CHUNK;
+    const int chunks_y = (forest.shape[1] + DISTRIBUTION_CHUNK - 1) / DISTRIBUTION_CHUNK;
+    const u32 chunk = blockIdx.x / (blocks_y * blocks_z), block = blockIdx.x % (blocks_y * blocks_z);
+    const int warp = threadIdx.x / 32;
+    const int x = chunk % chunks_x * DISTRIBUTION_CHUNK + threadIdx.x % 32;
+    const int y = chunk / chunks_x % chunks_y * DISTRIBUTION_CHUNK + block % blocks_y * rows +
+                  warp % rows;
+    const int z = chunk / chunks_x / chunks_y * DISTRIBUTION_CHUNK + block / blocks_y * planes +
+                  warp / rows;
+    const u64 n = ((u64)z * forest.shape[1] + y) * forest.shape[0] + x;
+    return {x, y, z, n, x < forest.shape[0] && y < forest.shape[1] && z < forest.shape[2]};
+}
+
+// These voxels are wanted.
+__device__ __forceinline__ Wanted voxel_of_list(const Forest &forest) {
+    const u32 n = blockIdx.x * blockDim.x + threadIdx.x;
+    if (n >= forest.voxel_count) return {};
+    const u32 voxel = __ldg(forest.voxels + n), row = voxel / forest.shape[0];
+    return {
+        (int)(voxel % forest.shape[0]), (int)(row % forest.shape[1]), (int)(row / forest.shape[1]),
+        n, true
+    };
+}
+
+// The distributions of voxels of a block, `[voxel][class]`. Blocks along y share the trees: where there
+// are several, they add to sums that were zero. Dynamic shared memory: features, and a number a class
+// and thread.
 template <class Number>
 __device__ __forceinline__ void distributions(
     const Tables &tables, const Forest &forest, uint4 *shared, u32 *out
@@ -89,24 +127,15 @@ __device__ __forceinline__ void distributions(
         sums += 4 * parts;
     }
     __syncthreads();
-    const int rows = min((int)blockDim.x / 32, 8), planes = blockDim.x / 32 / rows;
-    const int blocks_y = DISTRIBUTION_CHUNK / rows, blocks_z = DISTRIBUTION_CHUNK / planes;
-    const int chunks_x = (forest.shape[0] + DISTRIBUTION_CHUNK - 1) / DISTRIBUTION_CHUNK;
-    const int chunks_y = (forest.shape[1] + DISTRIBUTION_CHUNK - 1) / DISTRIBUTION_CHUNK;
-    const u32 chunk = blockIdx.x / (blocks_y * blocks_z), block = blockIdx.x % (blocks_y * blocks_z);
-    const int warp = threadIdx.x / 32;
-    const int x = chunk % chunks_x * DISTRIBUTION_CHUNK + threadIdx.x % 32;
-    const int y = chunk / chunks_x % chunks_y * DISTRIBUTION_CHUNK + block % blocks_y * rows +
-                  warp % rows;
-    const int z = chunk / chunks_x / chunks_y * DISTRIBUTION_CHUNK + block / blocks_y * planes +
-                  warp / rows;
-    if (x >= forest.shape[0] || y >= forest.shape[1] || z >= forest.shape[2]) return;
+    const Wanted wanted = forest.voxels ? voxel_of_list(forest) : any_voxel(forest);
+    if (!wanted.there) return;
 
     for (u32 c = 0; c < forest.classes; c++) sums[c * blockDim.x] = 0;
-    const Voxel voxel =
-        voxel_of(tables, x + forest.min[0], y + forest.min[1], z + forest.min[2]);
+    const Voxel voxel = voxel_of(
+        tables, wanted.x + forest.min[0], wanted.y + forest.min[1], wanted.z + forest.min[2]
+    );
     const bool nothing_missing = lies_in(forest.all, voxel);
-    for (u32 t = 0; t < forest.tree_count; t++) {
+    for (u32 t = blockIdx.y; t < forest.tree_count; t += gridDim.y) {
         const Tree tree = forest.trees[t];
         u32 at = tree.root & ~ROOT_LEAF, is_leaf = tree.root & ROOT_LEAF;
         while (!is_leaf) {
@@ -139,8 +168,14 @@ __device__ __forceinline__ void distributions(
             }
         }
     }
-    u64 n = ((u64)z * forest.shape[1] + y) * forest.shape[0] + x;
-    for (u32 c = 0; c < forest.classes; c++) out[n * forest.classes + c] = sums[c * blockDim.x];
+    out += wanted.n * forest.classes;
+    for (u32 c = 0; c < forest.classes; c++) {
+        const u32 sum = sums[c * blockDim.x];
+        if (gridDim.y == 1)
+            out[c] = sum;
+        else
+            atomicAdd(out + c, sum);
+    }
 }
 
 extern "C" __global__ __launch_bounds__(DISTRIBUTION_THREADS) void distributions_32(

@@ -2,7 +2,8 @@
 
 #include "constants.cuh"
 
-// The padded image: `pad` voxels on every side, the border's or zeros.
+// Images that lie one after the other, blocks along z, each padded: `pad` voxels on every side, the
+// border's or zeros.
 struct Source {
     const u16 *voxels;
     int nx, ny, nz;
@@ -10,6 +11,14 @@ struct Source {
     int edge;
     int px, py, pz;  // with the padding
 };
+
+// Moves on to the image of the block.
+template <class Sums>
+__device__ __forceinline__ void to_image(Source &s, Sums *&bands, Sums *&slabs) {
+    s.voxels += (u64)blockIdx.z * s.nx * s.ny * s.nz;
+    bands += (u64)blockIdx.z * s.pz * gridDim.x * s.px;
+    slabs += (u64)blockIdx.z * gridDim.y * (s.py + gridDim.x) * s.px;
+}
 
 // Row y of plane z of the padded image, null where it is zero.
 __device__ __forceinline__ const u16 *row_of(const Source &s, int y, int z) {
@@ -318,11 +327,14 @@ __device__ __forceinline__ void write_pass(
     extern "C" __global__ __launch_bounds__(INTEGRAL_THREADS, 2) void SUMS(       \
         Source s, int slab_planes, u32 *bands, u32 *slabs                         \
     ) {                                                                           \
+        to_image(s, bands, slabs);                                                \
         sums_pass<PADDED>(s, slab_planes, bands, slabs);                          \
     }                                                                             \
     extern "C" __global__ __launch_bounds__(INTEGRAL_THREADS, 1) void WRITE(      \
         Source s, int slab_planes, const u32 *bands, const u32 *slabs, u32 *table \
     ) {                                                                           \
+        to_image(s, bands, slabs);                                                \
+        table += (u64)blockIdx.z * (s.px + 1) * (s.py + 1) * (s.pz + 1);          \
         write_pass<PADDED>(s, slab_planes, bands, slabs, table);                  \
     }
 INTEGRAL(integral_sums, integral_write, true)

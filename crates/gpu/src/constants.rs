@@ -42,6 +42,18 @@ pub(crate) const PANEL_ROWS: usize = 32;
 /// Threads of a block that computes products, or solves.
 pub(crate) const RIDGE_THREADS: u32 = 256;
 
+/// What a channel of a forest that labels voxels shows.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum FilterKind {
+    Value,
+    Gradient,
+    Magnitude,
+    Gaussian,
+    Laplacian,
+    LocalMean,
+    Place,
+}
+
 /// Threads of a block that computes responses at voxels.
 pub(crate) const LABEL_THREADS: u32 = 128;
 /// Most threads of a block that labels all voxels.
@@ -225,5 +237,20 @@ mod tests {
         ];
         assert_eq!(entries("Modifier"), modifiers.map(|(name, _)| name));
         assert!(modifiers.iter().enumerate().all(|(n, &(_, modifier))| modifier as usize == n));
+    }
+
+    #[test]
+    fn kernels_know_the_same_filters() {
+        let kinds = [
+            ("FILTER_VALUE", FilterKind::Value),
+            ("FILTER_GRADIENT", FilterKind::Gradient),
+            ("FILTER_MAGNITUDE", FilterKind::Magnitude),
+            ("FILTER_GAUSSIAN", FilterKind::Gaussian),
+            ("FILTER_LAPLACIAN", FilterKind::Laplacian),
+            ("FILTER_LOCAL_MEAN", FilterKind::LocalMean),
+            ("FILTER_PLACE", FilterKind::Place),
+        ];
+        assert_eq!(entries("FilterKind"), kinds.map(|(name, _)| name));
+        assert!(kinds.iter().enumerate().all(|(n, &(_, kind))| kind as usize == n));
     }
 }

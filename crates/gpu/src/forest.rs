@@ -169,37 +169,51 @@ fn depth(tree: &Tree) -> usize {
     deepest
 }
 
-/// Classifiers that are on the device already, the last used first: training and detection use the
-/// same few again and again.
-pub(crate) struct Cache<F, D>(Mutex<Vec<Cached<F, D>>>);
-
-/// A classifier with its features, and what is on the device.
-type Cached<F, D> = (Classifier, Vec<F>, Arc<D>);
+/// Forests that are on the device already, the last used first, each with what tells it from others:
+/// training and detection use the same few again and again.
+pub(crate) struct Cache<K, D>(Mutex<Vec<(K, Arc<D>)>>);
 
 /// How many stay.
 const CACHED: usize = 32;
 
-impl<F, D> Default for Cache<F, D> {
+impl<K, D> Default for Cache<K, D> {
     fn default() -> Self {
         Self(Mutex::default())
     }
 }
 
-impl<F: PartialEq + Clone, D> Cache<F, D> {
+impl<K, D> Cache<K, D> {
+    /// The forest that `is` it, else a new one.
     pub(crate) fn get(
+        &self,
+        is: impl Fn(&K) -> bool,
+        make: impl FnOnce() -> Result<(K, D), GpuError>,
+    ) -> Result<Arc<D>, GpuError> {
+        let mut cached = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(n) = cached.iter().position(|(key, _)| is(key)) {
+            cached[..=n].rotate_right(1);
+        } else {
+            let (key, made) = make()?;
+            cached.truncate(CACHED - 1);
+            cached.insert(0, (key, Arc::new(made)));
+        }
+        Ok(cached[0].1.clone())
+    }
+}
+
+/// Classifiers with their features.
+pub(crate) type ClassifierCache<F, D> = Cache<(Classifier, Vec<F>), D>;
+
+impl<F: PartialEq + Clone, D> ClassifierCache<F, D> {
+    pub(crate) fn of_classifier(
         &self,
         classifier: &Classifier,
         features: &[F],
         make: impl FnOnce() -> Result<D, GpuError>,
     ) -> Result<Arc<D>, GpuError> {
-        let mut cached = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(n) = cached.iter().position(|(c, f, _)| c == classifier && f == features) {
-            cached[..=n].rotate_right(1);
-        } else {
-            let made = Arc::new(make()?);
-            cached.truncate(CACHED - 1);
-            cached.insert(0, (classifier.clone(), features.to_vec(), made));
-        }
-        Ok(cached[0].2.clone())
+        self.get(
+            |(other, of)| other == classifier && of == features,
+            || Ok(((classifier.clone(), features.to_vec()), make()?)),
+        )
     }
 }

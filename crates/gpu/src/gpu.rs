@@ -415,7 +415,7 @@ impl Gpu {
         channels: &GpuChannels,
         forest: &GpuLabelForest,
     ) -> Result<CudaSlice<u32>, GpuError> {
-        self.label.distributions.distributions(&self.device, channels, forest)
+        self.label.distributions.of_block(&self.device, channels, forest)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::constants::{TILED_THREADS, WALK_THREADS, WAVE_THREADS};
 use crate::device::{Context, GpuError, blocks_of, launch, module};
-use crate::forest::{Cache, DeviceForest, FixedTables};
+use crate::forest::{ClassifierCache, DeviceForest, FixedTables};
 use crate::image::{GpuImage, Images, Tables, images_with_sites};
 use crate::integral::{DeviceTable, Integral};
 use crate::paths::{Forks, PathsKernels};
@@ -50,7 +50,7 @@ pub(crate) struct HaarKernels {
     waves_tiled: CudaFunction,
     paths: PathsKernels,
     fixed: Arc<FixedTables>,
-    classifiers: Cache<HaarFeature, HaarForest>,
+    classifiers: ClassifierCache<HaarFeature, HaarForest>,
 }
 
 impl HaarKernels {
@@ -66,7 +66,7 @@ impl HaarKernels {
             waves_tiled: scoring_kernel(device, &module, "haar_waves_tiled")?,
             paths: PathsKernels::load(device)?,
             fixed: fixed.clone(),
-            classifiers: Cache::default(),
+            classifiers: ClassifierCache::default(),
         })
     }
 
@@ -478,6 +478,7 @@ impl HaarKernels {
         features: &[HaarFeature],
         classifier: &Classifier,
     ) -> Result<Arc<HaarForest>, GpuError> {
-        self.classifiers.get(classifier, features, || HaarForest::new(device, features, classifier))
+        self.classifiers
+            .of_classifier(classifier, features, || HaarForest::new(device, features, classifier))
     }
 }

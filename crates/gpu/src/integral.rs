@@ -120,14 +120,28 @@ impl IntegralKernels {
         pad: usize,
         padding: Padding,
     ) -> Result<Option<Integral>, GpuError> {
-        let padded @ [px, py, pz] = shape.map(|n| n + 2 * pad);
+        let [px, py, _] = shape.map(|n| n + 2 * pad);
         let (row, plane) = (px + 1, (px + 1) * (py + 1));
+        let values = self.tables(device, (voxels, 1), shape, pad, padding)?;
+        Ok(values.map(|values| Integral { values, shape, pad, row, plane }))
+    }
+
+    /// The tables of so many images of one shape, which lie one after the other, as the tables do.
+    pub(crate) fn tables(
+        &self,
+        device: &Context,
+        (voxels, images): (&CudaSlice<u16>, usize),
+        shape: [usize; 3],
+        pad: usize,
+        padding: Padding,
+    ) -> Result<Option<CudaSlice<u32>>, GpuError> {
+        let padded @ [px, py, pz] = shape.map(|n| n + 2 * pad);
         let threads = px.div_ceil(SEGMENT).next_multiple_of(32);
         if threads > INTEGRAL_THREADS {
             return Ok(None);
         }
         // SAFETY: the second pass writes every entry.
-        let mut values = unsafe { device.alloc::<u32>(plane * (pz + 1)) }?;
+        let mut values = unsafe { device.alloc::<u32>(images * (px + 1) * (py + 1) * (pz + 1)) }?;
         let source = Source {
             voxels: voxels.device_ptr(&device.stream).0,
             shape: shape.map(|n| n as i32),
@@ -142,14 +156,18 @@ impl IntegralKernels {
         let (block, warps) = (threads * groups, threads * groups / 32);
         let shared = 32 * block + (32 + 1024) * warps;
         // Two blocks a multiprocessor, of enough planes to be worth their carries.
-        let slab_planes = pz.div_ceil((2 * device.multiprocessors / bands).max(1)).max(8);
+        let at_a_time = (2 * device.multiprocessors / (bands * images)).max(1);
+        let slab_planes = pz.div_ceil(at_a_time).max(8);
         let slabs = pz.div_ceil(slab_planes);
         // SAFETY: the first pass writes all of both.
         let (mut band_sums, mut slab_sums) = unsafe {
-            (device.alloc::<u32>(pz * bands * px)?, device.alloc::<u32>(slabs * (py + bands) * px)?)
+            (
+                device.alloc::<u32>(images * pz * bands * px)?,
+                device.alloc::<u32>(images * slabs * (py + bands) * px)?,
+            )
         };
         let config = |shared_mem_bytes: usize| LaunchConfig {
-            grid_dim: (bands as u32, slabs as u32, 1),
+            grid_dim: (bands as u32, slabs as u32, images as u32),
             block_dim: (threads as u32, groups as u32, 1),
             shared_mem_bytes: shared_mem_bytes as u32,
         };
@@ -162,9 +180,10 @@ impl IntegralKernels {
             &mut band_sums,
             &mut slab_sums
         )?;
-        for (sums, outer, n, inner) in
-            [(&mut band_sums, pz, bands, px), (&mut slab_sums, 1, slabs, (py + bands) * px)]
-        {
+        for (sums, outer, n, inner) in [
+            (&mut band_sums, images * pz, bands, px),
+            (&mut slab_sums, images, slabs, (py + bands) * px),
+        ] {
             let lines = outer * inner;
             launch!(
                 device,
@@ -186,6 +205,6 @@ impl IntegralKernels {
             &slab_sums,
             &mut values
         )?;
-        Ok(Some(Integral { values, shape, pad, row, plane }))
+        Ok(Some(values))
     }
 }

@@ -61,29 +61,27 @@ impl LabelBackend for Gpu {
         channels: &GpuChannels,
         forest: &LabelForest,
     ) -> Result<Vec<u32>, DeviceError> {
-        let forest = self.upload_label_forest(forest)?;
+        let forest = self.label.forest(&self.device, forest)?;
         let sums = self.label_distributions(channels, &forest)?;
         let mut out = vec![0; channels.block.len() * forest.classes()];
         self.device.read(&sums, &mut out)?;
         Ok(out)
     }
 
-    // The device labels the whole block in less time than it takes to say which voxels count.
     fn distributions_at(
         &self,
         channels: &GpuChannels,
         forest: &LabelForest,
         voxels: &[[usize; 3]],
     ) -> Result<Vec<u32>, DeviceError> {
-        let all = self.distributions(channels, forest)?;
-        let (block, classes) = (&channels.block, forest.classes);
-        let [nx, ny, _] = block.shape();
-        let place = |voxel: &[usize; 3]| {
-            let [i, j, k] = [0, 1, 2].map(|a| voxel[a] - block.min[a]);
-            (k * ny + j) * nx + i
-        };
-        let of = |voxel| &all[place(voxel) * classes..][..classes];
-        Ok(voxels.iter().flat_map(of).copied().collect())
+        if voxels.is_empty() {
+            return Ok(Vec::new());
+        }
+        let forest = self.label.forest(&self.device, forest)?;
+        let sums = self.label.distributions.of_voxels(&self.device, channels, &forest, voxels)?;
+        let mut out = vec![0; voxels.len() * forest.classes()];
+        self.device.read(&sums, &mut out)?;
+        Ok(out)
     }
 }
 

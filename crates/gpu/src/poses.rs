@@ -3,7 +3,7 @@
 use crate::channels::DeviceChannels;
 use crate::constants::{AXIS_NUMBERS, LEVEL_NUMBERS, POSE_THREADS};
 use crate::device::{Context, GpuError, launch, module};
-use crate::forest::{Cache, DeviceForest, FixedTables};
+use crate::forest::{ClassifierCache, DeviceForest, FixedTables};
 use crate::image::{GpuImage, Images, images_with_sites};
 use crate::respond::Respond;
 use cudarc::driver::sys::CUfunction_attribute;
@@ -32,7 +32,7 @@ pub(crate) struct PosesKernels {
     of_value: CudaSlice<i32>,
     angle: CudaSlice<i32>,
     fixed: Arc<FixedTables>,
-    classifiers: Cache<SteerableFeature, DeviceForest>,
+    classifiers: ClassifierCache<SteerableFeature, DeviceForest>,
 }
 
 impl PosesKernels {
@@ -50,7 +50,7 @@ impl PosesKernels {
             of_value: device.stream.clone_htod(&transform_tables())?,
             angle: device.stream.clone_htod(angle_table())?,
             fixed: fixed.clone(),
-            classifiers: Cache::default(),
+            classifiers: ClassifierCache::default(),
         })
     }
 }
@@ -331,7 +331,7 @@ impl PosesKernels {
     ) -> Result<CudaSlice<i64>, GpuError> {
         let make =
             || DeviceForest::new(device, classifier, |feature| packed(&features[feature as usize]));
-        let forest = self.classifiers.get(classifier, features, make)?;
+        let forest = self.classifiers.of_classifier(classifier, features, make)?;
         let used = |level: usize| features.iter().any(|f| usize::from(f.level) == level);
         image.assert_channels(used);
         let tables = store.tables(device, image, used)?;

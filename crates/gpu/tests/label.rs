@@ -248,6 +248,24 @@ fn layers_and_scores_cuda() {
     }
 }
 
+/// Channels are made together as far as they fit: those of a large image are not.
+#[test]
+fn channels_made_by_turns_cuda() {
+    let Some(gpu) = gpu() else { return };
+    let mut random = random();
+    let shape = [131, 117, 100];
+    let image = volume(&mut random, shape);
+    let mut bank = bank(&mut random, Outside::Missing, 0);
+    assert!(bank.filters.len() * shape.iter().product::<usize>() * 6 > 64 << 20);
+    let pool = BoxMeanPool { radius: 9.0, edge: 9.0, channels: bank.filters.len() };
+    let features = pool.features(100, &mut random);
+    bank.reach = reach(&features);
+    let block = Block::all(shape);
+    let voxels = voxels(&mut random, &block, 1000);
+    let expected = responses(&Cpu, &image, &bank, &block, &features, &voxels);
+    assert!(responses(&gpu, &image, &bank, &block, &features, &voxels) == expected);
+}
+
 /// Whatever fits, an image is labelled.
 #[test]
 fn little_memory_gives_small_blocks_cuda() {

@@ -56,15 +56,17 @@ pub(crate) fn shares<B: LabelBackend>(
     let [nx, ny, _] = shape;
     let mut all = vec![0; frame.image.data().len() * classes];
     all.chunks_exact_mut(classes).for_each(|shares| shares[0] = LEAF_ONE);
+    let (nx, ny) = (nx as u32, ny as u32);
+    let voxel = |n: u32| [n % nx, n / nx % ny, n / nx / ny].map(|n| n as usize);
+    let places: Vec<[usize; 3]> = candidates.iter().map(|c| voxel(c.voxel)).collect();
     for block in blocks(shape, backend.block_edge(bank, classes)) {
-        let voxel = |&n: &u32| [n as usize % nx, n as usize / nx % ny, n as usize / (nx * ny)];
-        let inside = |v: [usize; 3]| (0..3).all(|a| (block.min[a]..block.max[a]).contains(&v[a]));
-        let own: Vec<u32> =
-            candidates.iter().map(|c| c.voxel).filter(|n| inside(voxel(n))).collect();
+        let inside = |v: &[usize; 3]| (0..3).all(|a| (block.min[a]..block.max[a]).contains(&v[a]));
+        let own = candidates.iter().zip(&places).filter(|(_, place)| inside(place));
+        let (own, voxels): (Vec<u32>, Vec<[usize; 3]>) =
+            own.map(|(candidate, place)| (candidate.voxel, *place)).unzip();
         if own.is_empty() {
             continue;
         }
-        let voxels: Vec<[usize; 3]> = own.iter().map(voxel).collect();
         let channels = backend.channels(frame, bank, &block)?;
         let mut shares = backend.distributions_at(&channels, forest, &voxels)?;
         forest.shares(&mut shares);

@@ -13,6 +13,13 @@ const MOST_FEATURE_BYTES: usize = 96 << 10;
 /// The same for sums, of all classes of a block's voxels.
 const MOST_SUM_BYTES: usize = 32 << 10;
 
+/// Most threads of a block that labels some voxels: they are few, and blocks should be many.
+const LIST_THREADS: usize = 256;
+/// Threads that a multiprocessor keeps at work.
+const RESIDENT_THREADS: usize = 2048;
+/// Most blocks that share the trees of the same voxels.
+const MOST_SHARES: usize = 16;
+
 /// The kernels of `distributions.cu`.
 pub(crate) struct DistributionsKernels {
     narrow: CudaFunction,
@@ -61,6 +68,9 @@ struct Forest {
     all: Range,
     min: [i32; 4],
     shape: [i32; 4],
+    voxels: u64,
+    voxel_count: u32,
+    _unused: u32,
 }
 
 // SAFETY: as above.
@@ -95,21 +105,46 @@ impl DistributionsKernels {
     }
 
     /// The distribution of every voxel of the channels' block, i fastest, classes together.
-    pub(crate) fn distributions(
+    pub(crate) fn of_block(
         &self,
         device: &Context,
         channels: &GpuChannels,
         forest: &GpuLabelForest,
     ) -> Result<CudaSlice<u32>, GpuError> {
+        self.of(device, channels, forest, None)
+    }
+
+    /// The same of these voxels of the block, in their order.
+    pub(crate) fn of_voxels(
+        &self,
+        device: &Context,
+        channels: &GpuChannels,
+        forest: &GpuLabelForest,
+        voxels: &[[usize; 3]],
+    ) -> Result<CudaSlice<u32>, GpuError> {
+        let (min, [nx, ny, _]) = (channels.block.min, channels.block.shape());
+        let number =
+            |[i, j, k]: &[usize; 3]| (((k - min[2]) * ny + j - min[1]) * nx + i - min[0]) as u32;
+        let numbers: Vec<u32> = voxels.iter().map(number).collect();
+        self.of(device, channels, forest, Some(&numbers))
+    }
+
+    fn of(
+        &self,
+        device: &Context,
+        channels: &GpuChannels,
+        forest: &GpuLabelForest,
+        voxels: Option<&[u32]>,
+    ) -> Result<CudaSlice<u32>, GpuError> {
         let stream = &device.stream;
         match &forest.nodes {
             Nodes::Narrow(nodes) => {
-                let nodes = nodes.device_ptr(stream).0;
-                self.of_numbers::<i32>(device, &self.narrow, channels, forest, nodes)
+                let kernel = (&self.narrow, nodes.device_ptr(stream).0);
+                self.of_numbers::<i32>(device, kernel, channels, forest, voxels)
             }
             Nodes::Wide(nodes) => {
-                let nodes = nodes.device_ptr(stream).0;
-                self.of_numbers::<i64>(device, &self.wide, channels, forest, nodes)
+                let kernel = (&self.wide, nodes.device_ptr(stream).0);
+                self.of_numbers::<i64>(device, kernel, channels, forest, voxels)
             }
         }
     }
@@ -117,10 +152,10 @@ impl DistributionsKernels {
     fn of_numbers<N: Number>(
         &self,
         device: &Context,
-        kernel: &CudaFunction,
+        (kernel, nodes): (&CudaFunction, u64),
         channels: &GpuChannels,
         forest: &GpuLabelForest,
-        nodes: u64,
+        voxels: Option<&[u32]>,
     ) -> Result<CudaSlice<u32>, GpuError> {
         let bound = channels.bind(device, &forest.features);
         let features = bound.iter().zip(&forest.features).map(|(bound, feature)| Feature {
@@ -145,7 +180,21 @@ impl DistributionsKernels {
         let ranges = device.upload(&ranges)?;
         let block = &channels.block;
         let four = |[x, y, z]: [usize; 3]| [x as i32, y as i32, z as i32, 0];
-        let threads = threads(forest.classes);
+        let chunks: usize = block.shape().iter().map(|n| n.div_ceil(DISTRIBUTION_CHUNK)).product();
+        let (count, threads, all_threads) = match voxels {
+            None => {
+                let threads = threads(forest.classes);
+                (block.len(), threads, chunks * DISTRIBUTION_CHUNK.pow(3))
+            }
+            Some(voxels) => {
+                let threads = threads(forest.classes).min(LIST_THREADS);
+                (voxels.len(), threads, voxels.len().next_multiple_of(threads))
+            }
+        };
+        // Few voxels would leave a device idle, where each goes through one tree after the other.
+        let shares = (RESIDENT_THREADS * device.multiprocessors / all_threads)
+            .clamp(1, forest.trees.clamp(1, MOST_SHARES));
+        let voxels = voxels.map(|voxels| device.upload(voxels)).transpose()?;
         let sum_bytes = threads * forest.classes * size_of::<u32>();
         let feature_bytes = size_of::<Feature<N>>() * forest.features.len();
         let in_shared =
@@ -166,12 +215,18 @@ impl DistributionsKernels {
             all,
             min: four(block.min),
             shape: four(block.shape()),
+            voxels: voxels.as_ref().map_or(0, |voxels| voxels.device_ptr(stream).0),
+            voxel_count: count as u32,
+            _unused: 0,
         };
-        // SAFETY: the kernel writes all of them.
-        let mut out = unsafe { device.alloc::<u32>(block.len() * forest.classes) }?;
-        let chunks: usize = block.shape().iter().map(|n| n.div_ceil(DISTRIBUTION_CHUNK)).product();
+        let mut out = if shares > 1 {
+            device.zeros::<u32>(count * forest.classes)?
+        } else {
+            // SAFETY: the kernel writes all of them.
+            unsafe { device.alloc::<u32>(count * forest.classes) }?
+        };
         let config = LaunchConfig {
-            grid_dim: ((chunks * DISTRIBUTION_CHUNK.pow(3) / threads) as u32, 1, 1),
+            grid_dim: ((all_threads / threads) as u32, shares as u32, 1),
             block_dim: (threads as u32, 1, 1),
             shared_mem_bytes: (sum_bytes + if in_shared { feature_bytes } else { 0 }) as u32,
         };

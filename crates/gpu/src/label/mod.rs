@@ -14,12 +14,14 @@ pub use forest::GpuLabelForest;
 pub use splits::GpuLabelMatrix;
 
 use crate::device::{Context, GpuError};
+use crate::forest::Cache;
 use crate::integral::IntegralKernels;
 use boosted::BoostedKernels;
 use distributions::DistributionsKernels;
 use filters::FiltersKernels;
-use pbt_tree::{BLOCK_EDGE, Block, ChannelBank, Layered, MOST_SUM_BYTES};
+use pbt_tree::{BLOCK_EDGE, Block, ChannelBank, LabelForest, Layered, MOST_SUM_BYTES};
 use splits::SplitsKernels;
+use std::sync::Arc;
 use voxels::VoxelsKernels;
 
 /// The kernels of forests that label voxels.
@@ -29,6 +31,7 @@ pub(crate) struct LabelKernels {
     pub(crate) distributions: DistributionsKernels,
     pub(crate) splits: SplitsKernels,
     pub(crate) boosted: BoostedKernels,
+    forests: Cache<LabelForest, GpuLabelForest>,
 }
 
 /// Edges of blocks, the best first: the larger a block, the fewer voxels are read twice.
@@ -44,7 +47,20 @@ impl LabelKernels {
             distributions: DistributionsKernels::load(device)?,
             splits: SplitsKernels::load(device)?,
             boosted: BoostedKernels::load(device)?,
+            forests: Cache::default(),
         })
+    }
+
+    /// A forest on the device, where it stays for a while.
+    pub(crate) fn forest(
+        &self,
+        device: &Context,
+        forest: &LabelForest,
+    ) -> Result<Arc<GpuLabelForest>, GpuError> {
+        self.forests.get(
+            |other| other == forest,
+            || Ok((forest.clone(), GpuLabelForest::new(device, forest)?)),
+        )
     }
 
     /// The channels of a part of an image.

@@ -16,51 +16,35 @@ pub(crate) fn count(labels: usize) -> usize {
     1 + 3 + 6 + 3 * ENDS.len() + each
 }
 
-/// Sums of weights along an axis, and weighted sums of places.
-#[derive(Clone)]
+/// Sums of weights, and of weights times numbers of voxels, along the axes. They are whole numbers, which
+/// can be added in any order; as a grid's edges have at most 10⁴ voxels, they fit.
 struct Sums {
-    mass: f64,
-    first: [f64; 3],
-    second: [f64; 6],
-    along: [Vec<f64>; 3],
+    mass: u64,
+    first: [u64; 3],
+    /// xx, yy, zz, xy, xz, yz.
+    second: [u64; 6],
+    along: [Vec<u64>; 3],
 }
 
 /// The numbers of a labelling: `shares` are the probabilities of the classes of each voxel of the
 /// grid.
 pub(crate) fn moments(grid: &FrameGrid, shares: &[u32], classes: usize) -> Vec<i16> {
     let labels = classes - 1;
-    let empty = Sums {
-        mass: 0.0,
-        first: [0.0; 3],
-        second: [0.0; 6],
-        along: grid.shape.map(|n| vec![0.0; n]),
-    };
-    let mut all = empty.clone();
-    let mut each = vec![empty; if labels > 1 { labels } else { 0 }];
-    let places = [0, 1, 2]
-        .map(|a| -> Vec<f64> { (0..grid.shape[a]).map(|voxel| grid.place(a, voxel)).collect() });
-    let [nx, ny, _] = grid.shape;
-    for (n, shares) in shares.chunks_exact(classes).enumerate() {
-        if shares[0] == LEAF_ONE {
-            continue;
-        }
-        let at = [n % nx, n / nx % ny, n / (nx * ny)];
-        all.add(at, &places, f64::from(LEAF_ONE - shares[0]));
-        for (sums, &share) in each.iter_mut().zip(&shares[1..]) {
-            sums.add(at, &places, f64::from(share));
-        }
-    }
+    let of = |weight: &dyn Fn(&[u32]) -> u32| Sums::new(grid.shape, shares, (classes, weight));
+    let all = of(&|shares| LEAF_ONE - shares[0]);
     let whole = grid.len() as f64 * f64::from(LEAF_ONE);
-    let mut numbers = vec![log_size(all.mass / whole)];
-    numbers.extend(all.centre().map(|c| c * UNITS));
+    let mut numbers = vec![log_size(all.mass as f64 / whole)];
+    numbers.extend(all.centre(grid).map(|c| c * UNITS));
     // Second moments of a box that is filled are a twelfth.
-    numbers.extend(all.spread().map(|m| 6.0 * m * UNITS));
-    for (along, places) in all.along.iter().zip(&places) {
-        numbers.extend(ENDS.map(|part| end(along, places, part * all.mass) * UNITS));
+    numbers.extend(all.spread(grid).map(|m| 6.0 * m * UNITS));
+    for (axis, along) in all.along.iter().enumerate() {
+        let place = |voxel| grid.place(axis, voxel);
+        numbers.extend(ENDS.map(|part| end(along, place, part * all.mass as f64) * UNITS));
     }
-    for sums in &each {
-        numbers.push(log_size(sums.mass / whole));
-        numbers.extend(sums.centre().map(|c| c * UNITS));
+    for class in 1..=if labels > 1 { labels } else { 0 } {
+        let own = of(&|shares| shares[class]);
+        numbers.push(log_size(own.mass as f64 / whole));
+        numbers.extend(own.centre(grid).map(|c| c * UNITS));
     }
     numbers.iter().map(|&x| libm::round(x.clamp(-4095.0, 4095.0)) as i16).collect()
 }
@@ -71,12 +55,13 @@ fn log_size(part: f64) -> f64 {
 }
 
 /// Where this much lies before, along an axis.
-fn end(along: &[f64], places: &[f64], before: f64) -> f64 {
+fn end(along: &[u64], place: impl Fn(usize) -> f64, before: f64) -> f64 {
     let step = REACH / along.len() as f64;
     let mut passed = 0.0;
-    for (&here, &place) in along.iter().zip(places) {
+    for (voxel, &here) in along.iter().enumerate() {
+        let here = here as f64;
         if here > 0.0 && passed + here >= before {
-            return place - step / 2.0 + step * (before - passed) / here;
+            return place(voxel) - step / 2.0 + step * (before - passed) / here;
         }
         passed += here;
     }
@@ -84,32 +69,65 @@ fn end(along: &[f64], places: &[f64], before: f64) -> f64 {
 }
 
 impl Sums {
-    fn add(&mut self, at: [usize; 3], places: &[Vec<f64>; 3], weight: f64) {
-        let [x, y, z] = [0, 1, 2].map(|a| places[a][at[a]]);
-        self.mass += weight;
-        for (sum, place) in self.first.iter_mut().zip([x, y, z]) {
-            *sum += weight * place;
+    /// Of the weights that `weight` makes of the probabilities of the classes of each voxel.
+    fn new(
+        shape @ [nx, ny, _]: [usize; 3],
+        shares: &[u32],
+        (classes, weight): (usize, impl Fn(&[u32]) -> u32),
+    ) -> Self {
+        let along = shape.map(|n| vec![0; n]);
+        let mut sums = Self { mass: 0, first: [0; 3], second: [0; 6], along };
+        for (row, shares) in shares.chunks_exact(nx * classes).enumerate() {
+            let (mut mass, mut first, mut second) = (0, 0, 0);
+            let row_along = sums.along[0].iter_mut().zip(shares.chunks_exact(classes));
+            for (i, (along, shares)) in (0..).zip(row_along) {
+                let weight = u64::from(weight(shares));
+                *along += weight;
+                mass += weight;
+                first += i * weight;
+                second += i * i * weight;
+            }
+            if mass > 0 {
+                sums.add_row([row % ny, row / ny], mass, first, second);
+            }
         }
-        let products = [x * x, y * y, z * z, x * y, x * z, y * z];
-        for (sum, product) in self.second.iter_mut().zip(products) {
-            *sum += weight * product;
-        }
-        for (along, voxel) in self.along.iter_mut().zip(at) {
-            along[voxel] += weight;
-        }
+        sums
     }
 
-    fn centre(&self) -> [f64; 3] {
-        let mass = self.mass.max(1.0);
-        self.first.map(|sum| sum / mass)
+    /// Adds a row of voxels: its mass, and the sums of its voxels' numbers and their squares.
+    fn add_row(&mut self, at: [usize; 2], mass: u64, first: u64, second: u64) {
+        self.along[1][at[0]] += mass;
+        self.along[2][at[1]] += mass;
+        let [j, k] = at.map(|n| n as u64);
+        self.mass += mass;
+        let firsts = [first, j * mass, k * mass];
+        self.first.iter_mut().zip(firsts).for_each(|(sum, own)| *sum += own);
+        let seconds = [second, j * j * mass, k * k * mass, j * first, k * first, j * k * mass];
+        self.second.iter_mut().zip(seconds).for_each(|(sum, own)| *sum += own);
     }
 
-    /// Second moments about the centre: xx, yy, zz, xy, xz, yz.
-    fn spread(&self) -> [f64; 6] {
-        let mass = self.mass.max(1.0);
-        let [x, y, z] = self.centre();
-        let products = [x * x, y * y, z * z, x * y, x * z, y * z];
-        std::array::from_fn(|n| self.second[n] / mass - products[n])
+    /// The mean number of a voxel, along each axis.
+    fn mean(&self) -> [f64; 3] {
+        self.first.map(|sum| sum as f64 / self.mass.max(1) as f64)
+    }
+
+    /// The centre, edges of the box; its middle where there is no mass.
+    fn centre(&self, grid: &FrameGrid) -> [f64; 3] {
+        let mean = self.mean();
+        let place = |a: usize| ((mean[a] + 0.5) / grid.shape[a] as f64 - 0.5) * REACH;
+        if self.mass == 0 { [0.0; 3] } else { [0, 1, 2].map(place) }
+    }
+
+    /// Second moments about the centre: xx, yy, zz, xy, xz, yz; squared edges of the box.
+    fn spread(&self, grid: &FrameGrid) -> [f64; 6] {
+        let mean = self.mean();
+        let step = grid.shape.map(|n| REACH / n as f64);
+        let axes = [(0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2)];
+        std::array::from_fn(|n| {
+            let (a, b) = axes[n];
+            let about_zero = self.second[n] as f64 / self.mass.max(1) as f64;
+            (about_zero - mean[a] * mean[b]) * step[a] * step[b]
+        })
     }
 }
 

@@ -45,6 +45,10 @@ pub(crate) fn layers<'a>(
     before.iter().chain(prior).chain(further).collect()
 }
 
+/// A frame has few voxels, so that it is one block, unless it is longer than the rows that every device
+/// can sum.
+const LONGEST_EDGE: usize = 1024;
+
 /// As [`MaskRound::shares`], by any forest.
 pub(crate) fn shares<B: LabelBackend>(
     backend: &B,
@@ -59,7 +63,7 @@ pub(crate) fn shares<B: LabelBackend>(
     let (nx, ny) = (nx as u32, ny as u32);
     let voxel = |n: u32| [n % nx, n / nx % ny, n / nx / ny].map(|n| n as usize);
     let places: Vec<[usize; 3]> = candidates.iter().map(|c| voxel(c.voxel)).collect();
-    for block in blocks(shape, backend.block_edge(bank, classes)) {
+    for block in blocks(shape, LONGEST_EDGE) {
         let inside = |v: &[usize; 3]| (0..3).all(|a| (block.min[a]..block.max[a]).contains(&v[a]));
         let own = candidates.iter().zip(&places).filter(|(_, place)| inside(place));
         let (own, voxels): (Vec<u32>, Vec<[usize; 3]>) =

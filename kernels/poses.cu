@@ -139,11 +139,11 @@ struct Poses {
     }
 };
 
-// Scores of poses in one image by waves: a block takes blockDim.x poses at a time. Lists as for
-// `haar_waves`; dynamic shared memory: sums of margins and masses, then the frames.
+// Scores of poses in one image by waves: a block takes so many poses at a time, at most blockDim.x. Lists
+// as for `haar_waves`; dynamic shared memory: sums of margins and masses, then the frames.
 extern "C" __global__ __launch_bounds__(POSE_THREADS) void poses_waves(
-    Forest forest, const Channels *levels, Frames frames, Transforms transforms, u32 *places,
-    u64 *weights, s64 *scores
+    Forest forest, const Channels *levels, Frames frames, u32 poses_a_block, Transforms transforms,
+    u32 *places, u64 *weights, s64 *scores
 ) {
     extern __shared__ u64 shared_words[];
     u32 capacity = blockDim.x;
@@ -155,8 +155,9 @@ extern "C" __global__ __launch_bounds__(POSE_THREADS) void poses_waves(
     u64 lists_each = (u64)(2 * forest.depth + 2) * capacity;
     Lists lists = {places + blockIdx.x * lists_each, weights + blockIdx.x * lists_each};
     u32 axes = frames.levels * LEVEL_NUMBERS, t = threadIdx.x;
-    for (u32 first = blockIdx.x * capacity; first < frames.poses; first += gridDim.x * capacity) {
-        u32 count = min(capacity, frames.poses - first);
+    for (u32 first = blockIdx.x * poses_a_block; first < frames.poses;
+         first += gridDim.x * poses_a_block) {
+        u32 count = min(poses_a_block, frames.poses - first);
         for (u32 n = 0; n < axes + AXIS_NUMBERS; n++)
             if (t < count)
                 numbers[n * capacity + t] =

@@ -58,7 +58,9 @@ pub(crate) fn read_scores(
     device: &Context,
     scores: &CudaSlice<i64>,
 ) -> Result<Vec<Score>, GpuError> {
-    Ok(device.stream.clone_dtoh(scores)?.into_iter().map(Score).collect())
+    let mut words = vec![0; scores.len()];
+    device.read(scores, &mut words)?;
+    Ok(words.into_iter().map(Score).collect())
 }
 
 impl BestKernels {
@@ -160,7 +162,8 @@ impl BestKernels {
         device: &Context,
         best: &BestScores,
     ) -> Result<Option<Vec<(usize, Score)>>, GpuError> {
-        let words = device.stream.clone_dtoh(&best.words)?;
+        let mut words = vec![0; best.words.len()];
+        device.read(&best.words, &mut words)?;
         let reached = words[0] as usize;
         if reached < best.wanted || reached > best.listed {
             return Ok(None);

@@ -140,8 +140,7 @@ impl BoostKernels {
         for round in 0..params.rounds {
             node.run(round)?;
         }
-        let found = device.stream.clone_dtoh(&node.rounds)?;
-        device.wait()?;
+        device.read(&node.rounds, &mut rounds)?;
         let accepted = |r: &&Round| {
             r.total > 0 && r.found == 1 && accepts(r.error2, r.total, params.max_error)
         };
@@ -151,7 +150,7 @@ impl BoostKernels {
             votes: r.votes,
             alpha: alpha_of_error(r.error2, r.total),
         };
-        Ok(found[..params.rounds].iter().take_while(accepted).map(weak).collect())
+        Ok(rounds[..params.rounds].iter().take_while(accepted).map(weak).collect())
     }
 
     /// The margins of `weaks` at `sites` sites; `respond` writes the responses of all `rows`
@@ -196,9 +195,9 @@ impl BoostKernels {
             // written.
             unsafe { launch.launch(blocks_of(BOOST_THREADS, last - first)) }?;
         }
-        let margins = device.stream.clone_dtoh(&margins)?;
-        device.wait()?;
-        Ok(margins)
+        let mut out = vec![0; sites];
+        device.read(&margins, &mut out)?;
+        Ok(out)
     }
 }
 

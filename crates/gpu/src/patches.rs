@@ -57,8 +57,6 @@ impl PatchesKernels {
                 &mut values
             )
         })?;
-        device.stream.memcpy_dtoh(&values, &mut out[..sites.len() * patch.len()])?;
-        device.wait()?;
-        Ok(())
+        device.read(&values, &mut out[..sites.len() * patch.len()])
     }
 }

@@ -17,9 +17,9 @@ use std::sync::Arc;
 
 /// Features of a block of `poses_responses`.
 const FEATURES_A_BLOCK: usize = 64;
-/// Poses that a block scores, a thread each where all go through the root; the lower number where
-/// their frames need much shared memory.
-const POSES_A_BLOCK: [u32; 3] = [POSE_THREADS, 128, 32];
+/// Threads of a block that scores poses, so many at most at a time; the lower number where their frames need
+/// much shared memory.
+const THREADS_OF_SCORES: [u32; 3] = [POSE_THREADS, 128, 32];
 /// Bytes of shared memory that a pose's sums take.
 const SUMS_BYTES: usize = 20;
 /// Shared memory that the kernels use beside what they are given, with some to spare.
@@ -344,21 +344,23 @@ impl PosesKernels {
         let bytes = |poses: u32| {
             poses as usize * (SUMS_BYTES + 4 * (LEVEL_NUMBERS * frames.levels + AXIS_NUMBERS))
         };
-        let fits = |poses: &u32| bytes(*poses) + STATIC_SHARED <= device.shared_bytes;
-        let poses_a_block =
-            POSES_A_BLOCK.into_iter().find(fits).expect("a pyramid has a few levels");
+        let fits = |threads: &u32| bytes(*threads) + STATIC_SHARED <= device.shared_bytes;
+        let threads = THREADS_OF_SCORES.into_iter().find(fits).expect("a pyramid has a few levels");
         let kernel = &self.waves;
-        let resident = device.resident_blocks(kernel, poses_a_block, bytes(poses_a_block))?;
-        let grid = frames.poses.div_ceil(poses_a_block as usize).min(resident);
+        let resident = device.resident_blocks(kernel, threads, bytes(threads))?;
+        // Spread over all blocks there are: fewer poses meet fewer nodes, which a block visits one after
+        // the other.
+        let poses_a_block = frames.poses.div_ceil(resident).min(threads as usize);
+        let grid = frames.poses.div_ceil(poses_a_block).min(resident);
         let argument = forest.argument(device, &self.fixed);
-        let lists = grid * (2 * argument.depth as usize + 2) * poses_a_block as usize;
+        let lists = grid * (2 * argument.depth as usize + 2) * threads as usize;
         // SAFETY: what is read of a list was written to it.
         let (mut places, mut weights) =
             unsafe { (device.alloc::<u32>(lists)?, device.alloc::<u64>(lists)?) };
         let config = LaunchConfig {
             grid_dim: (grid as u32, 1, 1),
-            block_dim: (poses_a_block, 1, 1),
-            shared_mem_bytes: bytes(poses_a_block) as u32,
+            block_dim: (threads, 1, 1),
+            shared_mem_bytes: bytes(threads) as u32,
         };
         let (frames, transforms) = (frames.argument(device), self.transforms(device));
         launch!(
@@ -368,6 +370,7 @@ impl PosesKernels {
             &argument,
             &channels,
             &frames,
+            &(poses_a_block as u32),
             &transforms,
             &mut places,
             &mut weights,

@@ -30,8 +30,8 @@ struct Sums {
 /// grid.
 pub(crate) fn moments(grid: &FrameGrid, shares: &[u32], classes: usize) -> Vec<i16> {
     let labels = classes - 1;
-    let of = |weight: &dyn Fn(&[u32]) -> u32| Sums::new(grid.shape, shares, (classes, weight));
-    let all = of(&|shares| LEAF_ONE - shares[0]);
+    let on = (grid.shape, shares, classes);
+    let all = Sums::new(on, |shares| LEAF_ONE - shares[0]);
     let whole = grid.len() as f64 * f64::from(LEAF_ONE);
     let mut numbers = vec![log_size(all.mass as f64 / whole)];
     numbers.extend(all.centre(grid).map(|c| c * UNITS));
@@ -42,7 +42,7 @@ pub(crate) fn moments(grid: &FrameGrid, shares: &[u32], classes: usize) -> Vec<i
         numbers.extend(ENDS.map(|part| end(along, place, part * all.mass as f64) * UNITS));
     }
     for class in 1..=if labels > 1 { labels } else { 0 } {
-        let own = of(&|shares| shares[class]);
+        let own = Sums::new(on, |shares| shares[class]);
         numbers.push(log_size(own.mass as f64 / whole));
         numbers.extend(own.centre(grid).map(|c| c * UNITS));
     }
@@ -71,39 +71,42 @@ fn end(along: &[u64], place: impl Fn(usize) -> f64, before: f64) -> f64 {
 impl Sums {
     /// Of the weights that `weight` makes of the probabilities of the classes of each voxel.
     fn new(
-        shape @ [nx, ny, _]: [usize; 3],
-        shares: &[u32],
-        (classes, weight): (usize, impl Fn(&[u32]) -> u32),
+        (shape, shares, classes): ([usize; 3], &[u32], usize),
+        weight: impl Fn(&[u32]) -> u32,
     ) -> Self {
+        let [nx, ny, _] = shape;
         let along = shape.map(|n| vec![0; n]);
         let mut sums = Self { mass: 0, first: [0; 3], second: [0; 6], along };
         for (row, shares) in shares.chunks_exact(nx * classes).enumerate() {
-            let (mut mass, mut first, mut second) = (0, 0, 0);
+            if shares.chunks_exact(classes).all(|shares| shares[0] == LEAF_ONE) {
+                continue;
+            }
+            let (mut mass, mut first) = (0, 0);
             let row_along = sums.along[0].iter_mut().zip(shares.chunks_exact(classes));
             for (i, (along, shares)) in (0..).zip(row_along) {
                 let weight = u64::from(weight(shares));
                 *along += weight;
                 mass += weight;
                 first += i * weight;
-                second += i * i * weight;
             }
-            if mass > 0 {
-                sums.add_row([row % ny, row / ny], mass, first, second);
-            }
+            sums.add_row([row % ny, row / ny], mass, first);
+        }
+        for (along, squares) in sums.along.iter().zip(&mut sums.second) {
+            *squares = (0..).zip(along).map(|(n, weight)| n * n * weight).sum();
         }
         sums
     }
 
-    /// Adds a row of voxels: its mass, and the sums of its voxels' numbers and their squares.
-    fn add_row(&mut self, at: [usize; 2], mass: u64, first: u64, second: u64) {
+    /// Adds a row of voxels: its mass, and the sum of its voxels' numbers.
+    fn add_row(&mut self, at: [usize; 2], mass: u64, first: u64) {
         self.along[1][at[0]] += mass;
         self.along[2][at[1]] += mass;
         let [j, k] = at.map(|n| n as u64);
         self.mass += mass;
         let firsts = [first, j * mass, k * mass];
         self.first.iter_mut().zip(firsts).for_each(|(sum, own)| *sum += own);
-        let seconds = [second, j * j * mass, k * k * mass, j * first, k * first, j * k * mass];
-        self.second.iter_mut().zip(seconds).for_each(|(sum, own)| *sum += own);
+        let products = [j * first, k * first, j * k * mass];
+        self.second[3..].iter_mut().zip(products).for_each(|(sum, own)| *sum += own);
     }
 
     /// The mean number of a voxel, along each axis.

@@ -119,6 +119,15 @@ pub(crate) struct Candidate {
     pub(crate) sure: bool,
 }
 
+impl Candidate {
+    /// Where it lies in a grid of so many voxels along the first two axes.
+    pub(crate) fn at(self, nx: usize, ny: usize) -> [usize; 3] {
+        let (nx, ny) = (nx as u32, ny as u32);
+        let row = self.voxel / nx;
+        [self.voxel % nx, row % ny, row / ny].map(|n| n as usize)
+    }
+}
+
 /// The voxels where a label may be, in rising order.
 pub(crate) fn candidates(layers: &[Volume<u16>]) -> Vec<Candidate> {
     let [least, low, high] = [LEAST_SHARE, SURE_SHARE, 1.0 - SURE_SHARE].map(units);

@@ -10,6 +10,7 @@ use nalgebra::Vector3;
 use pbt_linear::LinearMap;
 use pbt_tree::{ChannelBank, LEAF_ONE, LabelBackend, LabelForest, Layered};
 use pbt_volume::{Pose, Volume};
+use std::borrow::Cow;
 
 /// One round.
 #[derive(Debug, Clone, PartialEq)]
@@ -58,24 +59,24 @@ pub(crate) fn shares<B: LabelBackend>(
 ) -> Result<Vec<u32>, DetectError> {
     let (classes, shape) = (forest.classes, frame.image.shape());
     let [nx, ny, _] = shape;
+    let number = |[i, j, k]: [usize; 3]| (k * ny + j) * nx + i;
     let mut all = vec![0; frame.image.data().len() * classes];
     all.chunks_exact_mut(classes).for_each(|shares| shares[0] = LEAF_ONE);
-    let (nx, ny) = (nx as u32, ny as u32);
-    let voxel = |n: u32| [n % nx, n / nx % ny, n / nx / ny].map(|n| n as usize);
-    let places: Vec<[usize; 3]> = candidates.iter().map(|c| voxel(c.voxel)).collect();
+    let voxels: Vec<[usize; 3]> = candidates.iter().map(|candidate| candidate.at(nx, ny)).collect();
     for block in blocks(shape, LONGEST_EDGE) {
         let inside = |v: &[usize; 3]| (0..3).all(|a| (block.min[a]..block.max[a]).contains(&v[a]));
-        let own = candidates.iter().zip(&places).filter(|(_, place)| inside(place));
-        let (own, voxels): (Vec<u32>, Vec<[usize; 3]>) =
-            own.map(|(candidate, place)| (candidate.voxel, *place)).unzip();
+        let own: Cow<'_, [[usize; 3]]> = match block.shape() == shape {
+            true => (&voxels).into(),
+            false => voxels.iter().copied().filter(inside).collect(),
+        };
         if own.is_empty() {
             continue;
         }
         let channels = backend.channels(frame, bank, &block)?;
-        let mut shares = backend.distributions_at(&channels, forest, &voxels)?;
+        let mut shares = backend.distributions_at(&channels, forest, &own)?;
         forest.shares(&mut shares);
-        for (&n, shares) in own.iter().zip(shares.chunks_exact(classes)) {
-            all[n as usize * classes..][..classes].copy_from_slice(shares);
+        for (&voxel, shares) in own.iter().zip(shares.chunks_exact(classes)) {
+            all[number(voxel) * classes..][..classes].copy_from_slice(shares);
         }
     }
     Ok(all)

@@ -103,7 +103,13 @@ impl Region {
     /// Every `step`-th voxel along each axis, i fastest.
     pub(crate) fn voxels(&self, step: usize) -> Vec<[i32; 3]> {
         let axis = |a: usize| (self.low[a]..self.high[a]).step_by(step);
-        axis(2).flat_map(|k| axis(1).flat_map(move |j| axis(0).map(move |i| [i, j, k]))).collect()
+        let mut voxels = Vec::with_capacity((0..3).map(|a| axis(a).len()).product());
+        for k in axis(2) {
+            for j in axis(1) {
+                voxels.extend(axis(0).map(|i| [i, j, k]));
+            }
+        }
+        voxels
     }
 }
 

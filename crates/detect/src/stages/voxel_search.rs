@@ -63,19 +63,35 @@ pub(crate) fn lattice(shape: [usize; 3], step: usize, first: [usize; 3]) -> Vec<
 }
 
 /// The voxels within a lattice step of the points, each once, i fastest.
-fn neighbourhoods(points: impl Iterator<Item = [i32; 3]>, shape: [usize; 3]) -> Vec<[i32; 3]> {
-    let reach = STEP as i32 - 1;
-    let inside = |v: &[i32; 3]| (0..3).all(|a| v[a] >= 0 && v[a] < shape[a] as i32);
-    let mut voxels: Vec<[i32; 3]> = points
-        .flat_map(|[i, j, k]| {
-            lattice([2 * reach as usize + 1; 3], 1, [0; 3])
-                .into_iter()
-                .map(move |[x, y, z]| [i + x - reach, j + y - reach, k + z - reach])
-        })
-        .filter(inside)
-        .collect();
-    voxels.sort_unstable_by_key(|&[i, j, k]| [k, j, i]);
-    voxels.dedup();
+fn neighbourhoods(
+    points: impl Iterator<Item = [i32; 3]>,
+    shape @ [nx, ny, _]: [usize; 3],
+) -> Vec<[i32; 3]> {
+    let reach = STEP - 1;
+    // A bit a voxel: in the order of the voxels without sorting them.
+    let mut wanted = vec![0u64; shape.iter().product::<usize>().div_ceil(64)];
+    for point in points {
+        let near = |a: usize| {
+            let at = point[a] as usize;
+            at.saturating_sub(reach)..(at + reach + 1).min(shape[a])
+        };
+        for k in near(2) {
+            for j in near(1) {
+                for i in near(0) {
+                    let n = (k * ny + j) * nx + i;
+                    wanted[n / 64] |= 1 << (n % 64);
+                }
+            }
+        }
+    }
+    let mut voxels = Vec::new();
+    for (word, mut bits) in wanted.into_iter().enumerate() {
+        while bits != 0 {
+            let n = 64 * word + bits.trailing_zeros() as usize;
+            voxels.push([n % nx, n / nx % ny, n / (nx * ny)].map(|v| v as i32));
+            bits &= bits - 1;
+        }
+    }
     voxels
 }
 

@@ -4,8 +4,8 @@ use super::GpuError;
 use super::devices::{DeviceInfo, usable};
 use super::staging::{BUFFER_BYTES, Staging};
 use cudarc::driver::{
-    CudaContext, CudaFunction, CudaSlice, CudaStream, CudaViewMut, DevicePtrMut, DeviceRepr,
-    ValidAsZeroBits, sys,
+    CudaContext, CudaFunction, CudaSlice, CudaStream, CudaViewMut, DevicePtr, DevicePtrMut,
+    DeviceRepr, ValidAsZeroBits, sys,
 };
 use rayon::prelude::*;
 use std::mem::size_of;
@@ -32,6 +32,13 @@ const STAGED_BYTES: usize = 64 << 10;
 fn bytes_of<T: DeviceRepr>(values: &[T]) -> &[u8] {
     // SAFETY: values of the device are plain numbers without gaps.
     unsafe { std::slice::from_raw_parts(values.as_ptr().cast::<u8>(), size_of_val(values)) }
+}
+
+/// The same, to be written.
+fn bytes_of_mut<T: DeviceRepr>(values: &mut [T]) -> &mut [u8] {
+    let bytes = size_of_val(values);
+    // SAFETY: as above; a kernel wrote the numbers that are copied there.
+    unsafe { std::slice::from_raw_parts_mut(values.as_mut_ptr().cast::<u8>(), bytes) }
 }
 
 /// Where the parts of a copy that begins at `first` begin.
@@ -146,15 +153,16 @@ impl Context {
         Ok(copy)
     }
 
-    /// Copies what lies on the device to `out`, which is as long, and waits for it.
+    /// Copies what lies on the device to `out`, which is no longer, and waits for it.
     pub(crate) fn read<T: DeviceRepr>(
         &self,
         values: &CudaSlice<T>,
         out: &mut [T],
     ) -> Result<(), GpuError> {
-        if !out.is_empty() {
-            self.stream.memcpy_dtoh(values, out)?;
-            self.wait()?;
+        let from = values.device_ptr(&self.stream).0;
+        for (bytes, from) in bytes_of_mut(out).chunks_mut(BUFFER_BYTES).zip(places(from)) {
+            // SAFETY: the places are those of the values, which are as many, plain numbers.
+            unsafe { self.staging.read(&self.stream, from, bytes) }?;
         }
         Ok(())
     }
@@ -203,9 +211,7 @@ impl Context {
         // SAFETY: `respond` writes all of them.
         let mut device = unsafe { self.alloc::<i32>(out.len()) }?;
         respond(&mut device.as_view_mut())?;
-        self.stream.memcpy_dtoh(&device, out)?;
-        self.wait()?;
-        Ok(())
+        self.read(&device, out)
     }
 
     /// Bytes in use.

@@ -1,9 +1,9 @@
-//! Memory of the host that the device reads by itself. Copies to the device go through it: a copy
-//! from other memory keeps the stream waiting while the driver moves it to such memory, for one
-//! thread at a time; here each thread moves its own, and the stream waits for the bus alone.
+//! Memory of the host that the device reads and writes by itself. Copies go through it: a copy from or to
+//! other memory keeps the stream waiting while the driver moves it, for one thread at a time; here
+//! each thread moves its own, and the stream waits for the bus alone.
 
 use super::GpuError;
-use cudarc::driver::result::memcpy_htod_async;
+use cudarc::driver::result::{memcpy_dtoh_async, memcpy_htod_async};
 use cudarc::driver::{CudaContext, CudaEvent, CudaStream, PinnedHostSlice};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Bytes of a buffer.
 pub(super) const BUFFER_BYTES: usize = 4 << 20;
 
-/// Buffers that no thread fills at the moment, those first that have been read for longest.
+/// Buffers that no thread uses at the moment, those first that were used longest ago.
 #[derive(Default)]
 pub(super) struct Staging {
     buffers: Mutex<VecDeque<Buffer>>,
@@ -19,14 +19,14 @@ pub(super) struct Staging {
 
 struct Buffer {
     memory: PinnedHostSlice<u8>,
-    /// The stream has read it.
-    read: CudaEvent,
+    /// The stream has read it, or written to it.
+    done: CudaEvent,
 }
 
 impl Drop for Buffer {
     fn drop(&mut self) {
         // Where this fails, so does all that follows on the device.
-        let _ = self.read.synchronize();
+        let _ = self.done.synchronize();
     }
 }
 
@@ -51,12 +51,43 @@ impl Staging {
         memory.copy_from_slice(bytes);
         // SAFETY: the caller's; the buffer is not touched before it is read.
         unsafe { memcpy_htod_async(to, memory, stream.cu_stream()) }?;
-        buffer.read.record(stream)?;
-        self.buffers.lock().unwrap_or_else(PoisonError::into_inner).push_back(buffer);
+        buffer.done.record(stream)?;
+        self.give_back(buffer);
         Ok(())
     }
 
-    /// A buffer that is not read any more: a new one where all are.
+    /// Copies at most [`BUFFER_BYTES`] from a place on the device, and waits for them, not for what other
+    /// threads ask of the stream meanwhile.
+    ///
+    /// # Safety
+    /// There must be so many, and any of them must be what `bytes` may hold.
+    pub(super) unsafe fn read(
+        &self,
+        stream: &Arc<CudaStream>,
+        from: u64,
+        bytes: &mut [u8],
+    ) -> Result<(), GpuError> {
+        let Ok(mut buffer) = self.buffer(stream.context()) else {
+            stream.context().bind_to_thread()?;
+            // SAFETY: the caller's.
+            unsafe { memcpy_dtoh_async(bytes, from, stream.cu_stream()) }?;
+            return Ok(stream.record_event(None)?.synchronize()?);
+        };
+        let memory = &mut buffer.memory.as_mut_slice()?[..bytes.len()];
+        // SAFETY: the caller's; the buffer is not touched before it is written.
+        unsafe { memcpy_dtoh_async(memory, from, stream.cu_stream()) }?;
+        buffer.done.record(stream)?;
+        buffer.done.synchronize()?;
+        bytes.copy_from_slice(memory);
+        self.give_back(buffer);
+        Ok(())
+    }
+
+    fn give_back(&self, buffer: Buffer) {
+        self.buffers.lock().unwrap_or_else(PoisonError::into_inner).push_back(buffer);
+    }
+
+    /// A buffer that the device does not use any more: a new one where it uses all.
     fn buffer(&self, cuda: &Arc<CudaContext>) -> Result<Buffer, GpuError> {
         let oldest = {
             let mut buffers = self.buffers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -64,13 +95,13 @@ impl Staging {
         };
         match oldest {
             Some(buffer) => {
-                buffer.read.synchronize()?;
+                buffer.done.synchronize()?;
                 Ok(buffer)
             }
             None => {
                 // SAFETY: what is read of it is written before.
                 let memory = unsafe { cuda.alloc_pinned_with_flags(BUFFER_BYTES, 0) }?;
-                Ok(Buffer { memory, read: cuda.new_event(None)? })
+                Ok(Buffer { memory, done: cuda.new_event(None)? })
             }
         }
     }

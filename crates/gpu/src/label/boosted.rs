@@ -309,8 +309,7 @@ impl BoostedKernels {
                 &mut boosting.best
             )?;
         }
-        device.stream.memcpy_dtoh(&boosting.best.slice(..count), &mut found)?;
-        device.wait()?;
+        device.read(&boosting.best, &mut found)?;
         Ok(found)
     }
 

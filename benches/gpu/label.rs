@@ -133,10 +133,43 @@ fn labels(gpu: &Gpu, n: usize, trees: usize, depth: usize) -> Result<(), Box<dyn
     let forest = LabelForest { classes: 3, vote: Vote::Mean, features, trees };
     time_labels(gpu, &name, n, &channels, &forest, depth as f64)?;
     let ms = wall_ms(3, || drop(gpu.distributions(&channels, &forest).expect("the device works")));
-    println!(
-        "{:<66} {ms:>9.3} ms",
-        "    the same with the forest's way in and the labels' way out"
-    );
+    println!("{:<66} {ms:>9.3} ms", "    the same with the labels' way out");
+    Ok(())
+}
+
+/// What a mask asks for: channels of a frame, and what a forest says of every fifth of its voxels.
+fn frame(gpu: &Gpu, n: usize, trees: usize, depth: usize) -> Result<(), Box<dyn Error>> {
+    let name = format!("a frame of {n}^3, {trees} trees, {depth} levels, 12 channels");
+    if !wanted(&name) {
+        return Ok(());
+    }
+    let mut random = Random::from_seed(3);
+    let image = volume(n, &mut random);
+    let (bank, features) = bank(&mut random);
+    let block = Block::all([n; 3]);
+    let make = || gpu.label_channels((&image).into(), &bank, &block).expect("the device works");
+    let ms = wall_ms(21, || {
+        make();
+        gpu.synchronize().expect("the device works");
+    });
+    let bytes = (n * n * n * bank.filters.len() * 6) as f64;
+    row(&format!("{name}: channels, from the host"), ms, bytes / BYTES_PER_MS);
+    let channels = make();
+    let some = some_voxels(n, 64, &mut random);
+    let mut all = vec![0; features.len() * some.len()];
+    gpu.respond(&channels, &features, &some, &mut all)?;
+    let by_feature: Vec<Vec<i64>> = all.chunks_exact(some.len()).map(<[i64]>::to_vec).collect();
+    let trees: Vec<LabelTree> =
+        (0..trees).map(|_| full_tree(depth, &by_feature, &mut random)).collect();
+    let forest = LabelForest { classes: 3, vote: Vote::Scores, features, trees };
+    let place = |number: usize| [number % n, number / n % n, number / (n * n)];
+    let voxels: Vec<[usize; 3]> =
+        (0..n * n * n).filter(|number| number / 16 % 5 == 0).map(place).collect();
+    let ms = wall_ms(21, || {
+        drop(gpu.distributions_at(&channels, &forest, &voxels).expect("the device works"));
+    });
+    let steps = (voxels.len() * forest.trees.len() * depth) as f64;
+    row(&format!("{name}: labels, to the host"), ms, steps * 14.0 / WORDS_PER_MS);
     Ok(())
 }
 
@@ -306,6 +339,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
     };
     println!("{}", gpu.info().name);
+    frame(&gpu, 62, 100, 8)?;
     labels(&gpu, 128, 20, 16)?;
     labels(&gpu, 256, 20, 12)?;
     labels(&gpu, 256, 20, 16)?;

@@ -296,6 +296,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         ("scattered", 80.0, 1usize << 20),
         ("1000 places x 1000 turns", 0.0, 1 << 20),
         ("scattered", 80.0, 1 << 15),
+        ("scattered", 80.0, 500),
+        ("scattered", 80.0, 10),
     ] {
         let mut rng = ChaCha8Rng::seed_from_u64(3);
         let mut number = |scale: f64| scale * (f64::from(rng.next_u32()) / 2f64.powi(31) - 1.0);

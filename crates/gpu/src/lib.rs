@@ -13,6 +13,7 @@ mod components;
 mod constants;
 mod device;
 mod forest;
+mod gathered;
 mod gpu;
 mod haar;
 mod image;

@@ -67,6 +67,18 @@ pub(crate) struct Frames {
 // SAFETY: plain numbers in the order and with the sizes of the kernel's structure.
 unsafe impl DeviceRepr for Frames {}
 
+impl Frames {
+    /// Of poses in images of so many levels, whose numbers lie at this address.
+    pub(crate) fn new(numbers: u64, poses: usize, levels: usize) -> Self {
+        Self { numbers, poses: poses as u32, levels: levels as u32 }
+    }
+
+    /// How many there are.
+    pub(crate) fn poses(&self) -> usize {
+        self.poses as usize
+    }
+}
+
 /// `Transforms` of `poses.cu`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
@@ -115,10 +127,23 @@ impl PoseFrames {
         levels: usize,
         of: impl Fn(usize) -> (&'a [Geometry], Pose) + Sync,
     ) -> Result<Self, GpuError> {
+        let numbers = Self::numbers(grid, poses, levels, of);
+        Ok(Self { numbers: device.upload(&numbers)?, poses, levels })
+    }
+
+    /// The numbers of frames, `[number][pose]`; arguments as above.
+    fn numbers<'a>(
+        grid: &BoxGrid,
+        poses: usize,
+        levels: usize,
+        of: impl Fn(usize) -> (&'a [Geometry], Pose) + Sync,
+    ) -> Vec<i32> {
         let per_pose = LEVEL_NUMBERS * levels + AXIS_NUMBERS;
         let mut numbers = vec![0; per_pose * poses];
         // Pieces of poses, then turned to [number][pose], piece by piece.
         const PIECE: usize = 256;
+        /// Numbers that a thread turns at a time.
+        const AT_ONCE: usize = 1 << 14;
         let pieces: Vec<Vec<i32>> = (0..poses.div_ceil(PIECE))
             .into_par_iter()
             .map(|piece| {
@@ -133,14 +158,22 @@ impl PoseFrames {
                 numbers
             })
             .collect();
-        numbers.par_chunks_mut(poses.max(1)).enumerate().for_each(|(k, row)| {
+        let rows = numbers.par_chunks_mut(poses.max(1)).enumerate();
+        // Few are turned sooner than another thread wakes up.
+        rows.with_min_len(AT_ONCE / poses.max(1) + 1).for_each(|(k, row)| {
             for (part, piece) in row.chunks_mut(PIECE).zip(&pieces) {
                 part.iter_mut()
                     .zip(piece[k..].iter().step_by(per_pose))
                     .for_each(|(to, &from)| *to = from);
             }
         });
-        Ok(Self { numbers: device.upload(&numbers)?, poses, levels })
+        numbers
+    }
+
+    /// The numbers of frames of poses in one image, `[number][pose]`.
+    pub(crate) fn numbers_in_image(image: &GpuImage, grid: &BoxGrid, poses: &[Pose]) -> Vec<i32> {
+        let of = |n: usize| (image.geometries.as_slice(), poses[n]);
+        Self::numbers(grid, poses.len(), image.geometries.len(), of)
     }
 
     /// Frames of poses in one image.
@@ -150,17 +183,13 @@ impl PoseFrames {
         grid: &BoxGrid,
         poses: &[Pose],
     ) -> Result<Self, GpuError> {
-        Self::new(device, grid, poses.len(), image.geometries.len(), |n| {
-            (&image.geometries, poses[n])
-        })
+        let numbers = Self::numbers_in_image(image, grid, poses);
+        let levels = image.geometries.len();
+        Ok(Self { numbers: device.upload(&numbers)?, poses: poses.len(), levels })
     }
 
     pub(crate) fn argument(&self, device: &Context) -> Frames {
-        Frames {
-            numbers: self.numbers.device_ptr(&device.stream).0,
-            poses: self.poses as u32,
-            levels: self.levels as u32,
-        }
+        Frames::new(self.numbers.device_ptr(&device.stream).0, self.poses, self.levels)
     }
 }
 

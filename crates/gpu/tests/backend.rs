@@ -15,7 +15,7 @@ use pbt_volume::{
     rotation_from_vector,
 };
 use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
 use support::{WORKS, fresh_rng, gpu};
 
 /// Uniform in `0..n`.
@@ -455,6 +455,51 @@ fn pose_responses_scores_and_patches_cuda() {
             gpu.patches(&gpu_refs, &patch, &sites, &mut found).expect(WORKS);
             assert!(found == expected, "patches, edges {edges}");
         }
+    }
+}
+
+/// Patches and scores of few poses, asked for by many threads at the same time.
+#[test]
+fn few_poses_of_many_threads_cuda() {
+    let Some(mut gpu) = gpu() else { return };
+    let seed = fresh_rng().next_u64();
+    for limit in [usize::MAX, 1] {
+        gpu = gpu.with_image_limit(limit);
+        std::thread::scope(|scope| {
+            for thread in 0..12 {
+                let gpu = &gpu;
+                scope.spawn(move || {
+                    let mut rng = ChaCha8Rng::seed_from_u64(seed ^ thread);
+                    let pyramid = levels(&mut rng, [20 + thread as usize, 33, 26]);
+                    let padding = [Padding::Zero, Padding::Edge][thread as usize % 2];
+                    let channels = (0..pyramid.len()).collect();
+                    let layout = ImageLayout { padding, haar: None, channels };
+                    let on_cpu = Cpu.upload(&pyramid, &layout).expect(WORKS);
+                    let on_gpu = gpu.upload(&pyramid, &layout).expect(WORKS);
+                    let grid = BoxGrid { points: [9, 8, 3 + thread as u8], extent: [1.1; 3] };
+                    let all: Vec<u8> = (0..pyramid.len() as u8).collect();
+                    let family = Steerable { grid };
+                    let features = steerable_pool(&grid, SteerableSet::Compact, &all);
+                    let c = classifier(&mut rng, 2, 4, 9, features.len(), 20_000, EVALS[0]);
+                    let patch = Patch { grid, levels: all, edges: thread % 3 == 0 };
+                    for count in [1, 3, 10, 200, 7] {
+                        let chosen = poses(&mut rng, pyramid[0].geometry(), count);
+                        let site = |&pose| PoseSite { image: 0, pose };
+                        let sites: Vec<PoseSite> = chosen.iter().map(site).collect();
+                        let mut expected = vec![0; patch.len() * sites.len()];
+                        let mut found = vec![-1; expected.len()];
+                        Cpu.patches(&[&on_cpu], &patch, &sites, &mut expected).expect(WORKS);
+                        gpu.patches(&[&on_gpu], &patch, &sites, &mut found).expect(WORKS);
+                        assert!(found == expected, "thread {thread}, {count} patches");
+                        let score = |scores: Result<_, _>| scores.expect(WORKS);
+                        let expected =
+                            score(Cpu.score(&on_cpu, &family, &features, &c, &chosen[..]));
+                        let found = score(gpu.score(&on_gpu, &family, &features, &c, &chosen[..]));
+                        assert!(found == expected, "thread {thread}, {count} scores");
+                    }
+                });
+            }
+        });
     }
 }
 

@@ -10,6 +10,7 @@ use nalgebra::Vector3;
 use pbt_linear::LinearMap;
 use pbt_tree::{ChannelBank, LEAF_ONE, LabelBackend, LabelForest, Layered};
 use pbt_volume::{Pose, Volume};
+use rayon::prelude::*;
 use std::borrow::Cow;
 
 /// One round.
@@ -50,6 +51,9 @@ pub(crate) fn layers<'a>(
 /// can sum.
 const LONGEST_EDGE: usize = 1024;
 
+/// Voxels that a thread takes at a time.
+const AT_ONCE: usize = 1 << 13;
+
 /// As [`MaskRound::shares`], by any forest.
 pub(crate) fn shares<B: LabelBackend>(
     backend: &B,
@@ -61,8 +65,11 @@ pub(crate) fn shares<B: LabelBackend>(
     let [nx, ny, _] = shape;
     let number = |[i, j, k]: [usize; 3]| (k * ny + j) * nx + i;
     let mut all = vec![0; frame.image.data().len() * classes];
-    all.chunks_exact_mut(classes).for_each(|shares| shares[0] = LEAF_ONE);
-    let voxels: Vec<[usize; 3]> = candidates.iter().map(|candidate| candidate.at(nx, ny)).collect();
+    all.par_chunks_mut(AT_ONCE * classes).for_each(|some| {
+        some.chunks_exact_mut(classes).for_each(|shares| shares[0] = LEAF_ONE);
+    });
+    let at = |candidate: &Candidate| candidate.at(nx, ny);
+    let voxels: Vec<[usize; 3]> = candidates.par_iter().with_min_len(AT_ONCE).map(at).collect();
     for block in blocks(shape, LONGEST_EDGE) {
         let inside = |v: &[usize; 3]| (0..3).all(|a| (block.min[a]..block.max[a]).contains(&v[a]));
         let own: Cow<'_, [[usize; 3]]> = match block.shape() == shape {

@@ -29,7 +29,7 @@ pub(crate) struct Context {
 const STAGED_BYTES: usize = 64 << 10;
 
 /// The bytes of values.
-fn bytes_of<T: DeviceRepr>(values: &[T]) -> &[u8] {
+pub(crate) fn bytes_of<T: DeviceRepr>(values: &[T]) -> &[u8] {
     // SAFETY: values of the device are plain numbers without gaps.
     unsafe { std::slice::from_raw_parts(values.as_ptr().cast::<u8>(), size_of_val(values)) }
 }

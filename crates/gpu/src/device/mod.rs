@@ -8,7 +8,7 @@ mod launch;
 mod resident;
 mod staging;
 
-pub(crate) use context::Context;
+pub(crate) use context::{Context, bytes_of};
 pub use devices::{DeviceInfo, devices};
 pub use error::GpuError;
 pub(crate) use launch::{blocks_of, launch, module};

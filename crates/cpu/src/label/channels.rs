@@ -24,12 +24,12 @@ impl CpuChannels {
     pub(super) fn new(of: Layered<'_>, bank: &ChannelBank, block: &Block) -> Self {
         let shape = of.image.shape();
         let part = ChannelPart::new(shape, bank, block);
-        let voxels = Volume::new(geometry(&part.source), part.voxels(of.image));
+        let voxels = Volume::new(geometry(&part.source), part.voxels(of.image).into_owned());
         let source = Part { voxels: &voxels, first: part.source[0], image_shape: shape };
         let skip = part.skip();
         let table = |filter: &Filter| {
             let values = match *filter {
-                Filter::Layer { layer } => part.voxels(of.layers[usize::from(layer)]),
+                Filter::Layer { layer } => part.voxels(of.layers[usize::from(layer)]).into_owned(),
                 _ => channel(&source, filter, bank.spacing_mm),
             };
             let values = Volume::new(voxels.geometry().clone(), values);

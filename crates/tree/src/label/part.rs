@@ -4,6 +4,7 @@ use crate::label::backend::{Block, ChannelBank, Outside};
 use pbt_features::BoxMeanFeature;
 use pbt_volume::Volume;
 use rayon::prelude::*;
+use std::borrow::Cow;
 
 /// Voxels of an image and its padding, from the first up to but not including the second.
 pub type VoxelRange = [[i64; 3]; 2];
@@ -50,7 +51,10 @@ impl ChannelPart {
     }
 
     /// The voxels of the source, i fastest.
-    pub fn voxels(&self, image: &Volume<u16>) -> Vec<u16> {
+    pub fn voxels<'a>(&self, image: &'a Volume<u16>) -> Cow<'a, [u16]> {
+        if self.source == [[0; 3], self.image_shape.map(|n| n as i64)] {
+            return image.data().into();
+        }
         let [nx, ny, nz] = shape_of(&self.source);
         let mut out = vec![0; nx * ny * nz];
         let clamped = |a: usize, n: i64| n.clamp(0, self.image_shape[a] as i64 - 1) as usize;
@@ -70,7 +74,7 @@ impl ChannelPart {
                 }
             }
         });
-        out
+        out.into()
     }
 
     /// The voxels about which both boxes of a feature lie inside the bounds.

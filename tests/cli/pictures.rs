@@ -138,6 +138,20 @@ fn pictures_and_slices_from_training_to_the_report() {
     println!("discs: mean {mean:.2} px, largest {most:.2}");
     assert!(mean < 1.0 && most < 3.0, "{errors}");
 
+    // Whatever else shows these errors counts pixels, too.
+    assert_eq!(read_json(&report)["length_unit"], "pixels");
+    let page = out.path().join("page.html");
+    pbt(["report", text(&report), "-o", text(&page)]).exits_with(0);
+    let page = std::fs::read_to_string(&page).unwrap();
+    assert!(page.contains("error, pixels") && !page.contains(", mm"));
+    let compared = out.path().join("compared.json");
+    let (model_text, report_text) = (text(&model), text(&report));
+    let sides = ["evaluate", "--compare", model_text, report_text, "-i", text(data.path())];
+    let args = sides.into_iter().chain(["-o", text(&compared)]);
+    let told = pbt(args).exits_with(0);
+    assert!(told.stdout.contains("pixels") && !told.stdout.contains(" mm"), "{}", told.stdout);
+    assert_eq!(read_json(&compared)["overall"][0]["unit"], "pixels");
+
     let (image, _) = picture(TRAINING);
     let result = detected(&model, &data.path().join(format!("w{TRAINING}.png")));
     assert_eq!(result["coordinate_system"], "pixel");

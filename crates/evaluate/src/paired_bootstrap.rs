@@ -3,6 +3,7 @@
 use crate::bootstrap::{CaseSum, Interval, RESAMPLES, pooled_mean, resampled_means};
 use crate::box_error::BoxError;
 use crate::case_errors::{Comparison, Distance, Truth};
+use crate::length_unit::LengthUnit;
 use pbt_volume::StructureKind;
 use serde::Serialize;
 
@@ -44,7 +45,7 @@ pub struct StructureDifferences {
 pub struct Difference {
     /// What is measured.
     pub measure: &'static str,
-    /// `mm`, `degrees`, `%` or nothing.
+    /// `mm` or `pixels`, `degrees`, `%` or nothing.
     pub unit: &'static str,
     /// Whether less is better.
     pub lower_is_better: bool,
@@ -79,7 +80,8 @@ pub struct PairError {
 /// Something that is measured of a structure in a case.
 struct Measure {
     name: &'static str,
-    unit: &'static str,
+    /// None of lengths.
+    unit: Option<&'static str>,
     lower_is_better: bool,
     of: fn(&Comparison) -> Option<f64>,
 }
@@ -95,49 +97,49 @@ fn share(yes: bool) -> f64 {
 const MEASURES: [Measure; 8] = [
     Measure {
         name: "centre error",
-        unit: "mm",
+        unit: None,
         lower_is_better: true,
         of: |c| c.error.as_ref().map(Distance::center_mm),
     },
     Measure {
         name: "angle error",
-        unit: "degrees",
+        unit: Some("degrees"),
         lower_is_better: true,
         of: |c| of_box(c, |e| e.angle_deg),
     },
     Measure {
         name: "size error",
-        unit: "%",
+        unit: Some("%"),
         lower_is_better: true,
         of: |c| of_box(c, |e| e.size_percent),
     },
     Measure {
         name: "right",
-        unit: "%",
+        unit: Some("%"),
         lower_is_better: false,
         of: |c| (c.truth == Truth::Present).then(|| share(c.right)),
     },
     Measure {
         name: "missed",
-        unit: "%",
+        unit: Some("%"),
         lower_is_better: true,
         of: |c| (c.truth == Truth::Present).then(|| share(c.is_missed())),
     },
     Measure {
         name: "falsely found",
-        unit: "%",
+        unit: Some("%"),
         lower_is_better: true,
         of: |c| (c.truth == Truth::Absent).then(|| share(c.is_false())),
     },
     Measure {
         name: "identified",
-        unit: "%",
+        unit: Some("%"),
         lower_is_better: false,
         of: |c| c.is_identified().map(share),
     },
     Measure {
         name: "Brier score",
-        unit: "",
+        unit: Some(""),
         lower_is_better: true,
         of: |c| c.judged().map(|judged| judged.brier()),
     },
@@ -156,11 +158,12 @@ impl Paired {
         a: &[Comparison],
         b: &[Comparison],
         structures: impl Iterator<Item = &'a str>,
+        unit: LengthUnit,
     ) -> Result<Self, PairError> {
         let (pairs, unpaired) = pairs(a, b)?;
         let both_kinds =
             StructureKind::ALL.iter().all(|kind| pairs.iter().any(|(a, _)| a.kind == *kind));
-        let of_kind = |kind| both_kinds.then(|| differences(&pairs, |c| c.kind == kind));
+        let of_kind = |kind| both_kinds.then(|| differences(&pairs, unit, |c| c.kind == kind));
         let mut cases: Vec<&str> = pairs.iter().map(|(a, _)| a.case.as_str()).collect();
         cases.dedup();
         Ok(Self {
@@ -168,14 +171,14 @@ impl Paired {
             cases: cases.len(),
             pairs: pairs.len(),
             unpaired,
-            overall: differences(&pairs, |_| true),
+            overall: differences(&pairs, unit, |_| true),
             boxes: of_kind(StructureKind::Box),
             landmarks: of_kind(StructureKind::Landmark),
             structures: structures
                 .filter(|name| pairs.iter().any(|(a, _)| a.structure == *name))
                 .map(|name| StructureDifferences {
                     structure: name.to_owned(),
-                    differences: differences(&pairs, |c| c.structure == name),
+                    differences: differences(&pairs, unit, |c| c.structure == name),
                 })
                 .collect(),
         })
@@ -208,7 +211,11 @@ fn pairs<'a>(
 }
 
 /// All measures of the pairs that are wanted.
-fn differences(pairs: &[Pair<'_>], wanted: impl Fn(&Comparison) -> bool) -> Vec<Difference> {
+fn differences(
+    pairs: &[Pair<'_>],
+    length: LengthUnit,
+    wanted: impl Fn(&Comparison) -> bool,
+) -> Vec<Difference> {
     // Pairs of one case stand together, since each side goes through its cases one by one.
     let by_case: Vec<Vec<&Pair<'_>>> = pairs
         .chunk_by(|x, y| x.0.case == y.0.case)
@@ -237,7 +244,7 @@ fn differences(pairs: &[Pair<'_>], wanted: impl Fn(&Comparison) -> bool) -> Vec<
         let &Measure { name, unit, lower_is_better, .. } = measure;
         differences.push(Difference {
             measure: name,
-            unit,
+            unit: unit.unwrap_or(length.name()),
             lower_is_better,
             cases: difference.iter().filter(|case| case.count > 0).count(),
             pairs: difference.iter().map(|case| case.count).sum(),
@@ -301,7 +308,7 @@ mod tests {
     }
 
     fn paired(a: &[Comparison], b: &[Comparison]) -> Paired {
-        Paired::new(a, b, ["nose", "ear", "chin"].into_iter()).unwrap()
+        Paired::new(a, b, ["nose", "ear", "chin"].into_iter(), LengthUnit::Mm).unwrap()
     }
 
     fn centre(a: &[Comparison], b: &[Comparison]) -> Difference {
@@ -357,7 +364,7 @@ mod tests {
         let both = paired(&a, &b);
         assert_eq!((both.pairs, both.cases, both.unpaired), (5, 3, 3));
         b[2].tolerance_mm = Some(5.0);
-        let refused = Paired::new(&a, &b, std::iter::empty()).unwrap_err();
+        let refused = Paired::new(&a, &b, std::iter::empty(), LengthUnit::Mm).unwrap_err();
         assert_eq!(refused.case, "c1");
     }
 

@@ -57,9 +57,9 @@ const TOP: f64 = 56.0;
 const BOTTOM: f64 = 60.0;
 const COLOURS: [&str; 4] = ["#2a6fb0", "#c8553d", "#3a7d44", "#7a4fa3"];
 
-/// The picture: cases on a logarithmic axis, errors from 0 up; dots with their intervals, curves
+/// The picture: cases on a logarithmic axis, errors from 0 up, `mm` or whatever `unit` says; dots with their intervals, curves
 /// dashed.
-pub fn learning_curve(title: &str, series: &[CurveSeries]) -> String {
+pub fn learning_curve(title: &str, series: &[CurveSeries], unit: &str) -> String {
     let points = || series.iter().flat_map(|s| &s.points);
     let all_cases = || {
         points().map(|p| p.cases).chain(series.iter().flat_map(|s| s.fitted.iter().map(|f| f.0)))
@@ -85,9 +85,9 @@ pub fn learning_curve(title: &str, series: &[CurveSeries]) -> String {
         escaped(title)
     );
     let ends = series.iter().filter_map(|s| s.fitted.last()).map(|end| end.0);
-    axes(&mut svg, points().map(|p| p.cases).chain(ends), step, top, &place);
+    axes(&mut svg, points().map(|p| p.cases).chain(ends), (step, top, unit), &place);
     for (n, s) in series.iter().enumerate() {
-        draw(&mut svg, s, COLOURS[n % COLOURS.len()], &place);
+        draw(&mut svg, s, (COLOURS[n % COLOURS.len()], unit), &place);
         // Writing to a String cannot fail.
         let _ = writeln!(
             svg,
@@ -110,8 +110,7 @@ pub(crate) fn round_step(least: f64) -> f64 {
 fn axes(
     svg: &mut String,
     cases: impl Iterator<Item = f64>,
-    step: f64,
-    top: f64,
+    (step, top, unit): (f64, f64, &str),
     place: &impl Fn(f64, f64) -> (f64, f64),
 ) {
     let bottom = HEIGHT - BOTTOM;
@@ -144,7 +143,7 @@ fn axes(
     let _ = writeln!(
         svg,
         "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">training cases</text>\
-         <text transform=\"translate(20 {:.1}) rotate(-90)\" text-anchor=\"middle\">mean error, mm</text>",
+         <text transform=\"translate(20 {:.1}) rotate(-90)\" text-anchor=\"middle\">mean error, {unit}</text>",
         (LEFT + WIDTH - RIGHT) / 2.0,
         HEIGHT - 16.0,
         (TOP + bottom) / 2.0
@@ -154,7 +153,7 @@ fn axes(
 fn draw(
     svg: &mut String,
     series: &CurveSeries,
-    colour: &str,
+    (colour, unit): (&str, &str),
     place: &impl Fn(f64, f64) -> (f64, f64),
 ) {
     if !series.fitted.is_empty() {
@@ -181,7 +180,7 @@ fn draw(
         }
         let _ = writeln!(
             svg,
-            "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4.5\" fill=\"{colour}\"><title>{} cases: {:.3} mm</title></circle>",
+            "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4.5\" fill=\"{colour}\"><title>{} cases: {:.3} {unit}</title></circle>",
             point.cases, point.error_mm
         );
     }
@@ -216,7 +215,7 @@ mod tests {
 
     #[test]
     fn more_cases_lie_to_the_right_and_larger_errors_above() {
-        let svg = learning_curve("a < b", &[series("boxes"), series("landmarks")]);
+        let svg = learning_curve("a < b", &[series("boxes"), series("landmarks")], "mm");
         assert!(
             svg.contains("a &lt; b")
                 && svg.contains(">landmarks</text>")
@@ -275,8 +274,8 @@ mod tests {
             ..series("x")
         };
         for svg in [
-            learning_curve("", &[CurveSeries { fitted: Vec::new(), ..one }]),
-            learning_curve("", &[]),
+            learning_curve("", &[CurveSeries { fitted: Vec::new(), ..one }], "mm"),
+            learning_curve("", &[], "mm"),
         ] {
             assert!(
                 svg.starts_with("<svg ") && !svg.contains("NaN") && !svg.contains("inf"),

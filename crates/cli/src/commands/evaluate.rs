@@ -16,7 +16,7 @@ use crate::session::{
     CrossValidation, FailedCase, Folds, LoadedModel, Source, StageTime, check_names,
     evaluate_cases, no_case_of_split, read_config, there_is_no,
 };
-use pbt_evaluate::{Comparison, Summaries, Tolerance};
+use pbt_evaluate::{Comparison, LengthUnit, Summaries, Tolerance};
 use pbt_io::{CaseSpec, Dataset, DeviceRecord, ModelRecord};
 use pbt_volume::{StructureKind, StructureSpec};
 use serde::Serialize;
@@ -46,9 +46,8 @@ struct Report {
     summary: Summaries,
     /// Mean milliseconds of the stages of detection.
     timing_ms: Vec<StageTime>,
-    /// What lengths are in; of the text alone.
-    #[serde(skip)]
-    unit: &'static str,
+    /// What fields called `_mm` count.
+    length_unit: LengthUnit,
     failed: Vec<FailedCase>,
     records: Vec<Comparison>,
 }
@@ -114,7 +113,7 @@ pub(super) fn run(args: &Evaluate, global: &Global) -> Result<ExitCode, Failure>
         tolerance_mm: args.tolerance,
         summary: Summaries::new(names, &evaluated.records),
         timing_ms: evaluated.stage_times(),
-        unit: evaluated.unit(),
+        length_unit: evaluated.unit(),
         failed: evaluated.failed,
         records: evaluated.records,
     };
@@ -249,7 +248,7 @@ impl Report {
             self.dataset,
             cases - self.failed.len()
         );
-        text.push_str(&figures::tables(&self.summary, self.unit));
+        text.push_str(&figures::tables(&self.summary, self.length_unit.name()));
         let times: Vec<String> =
             self.timing_ms.iter().map(|t| format!("{} {:.1}", t.stage, t.mean)).collect();
         if !times.is_empty() {

@@ -15,7 +15,7 @@ use crate::session::{
     read_cases, read_config,
 };
 use pbt_detect::FEWEST_CASES;
-use pbt_evaluate::{Comparison, FEWEST_SIZES, Series, Summaries, Tolerance};
+use pbt_evaluate::{Comparison, FEWEST_SIZES, LengthUnit, Series, Summaries, Tolerance};
 use pbt_io::{CaseSpec, Dataset, DeviceRecord, write_atomically};
 use pbt_report::CurveSeries;
 use serde::Serialize;
@@ -43,6 +43,8 @@ struct Report<'a> {
     seed: u64,
     device: &'a DeviceRecord,
     seconds: f64,
+    /// What fields called `_mm` count.
+    length_unit: LengthUnit,
     trainings: &'a [TrainedSize],
     series: &'a [Series],
 }
@@ -100,6 +102,7 @@ pub(super) fn run(args: &LearningCurve, global: &Global) -> Result<ExitCode, Fai
     let progress = CaseProgress::new(global);
     let mut trainings = Vec::new();
     let mut failed = false;
+    let mut length_unit = LengthUnit::default();
     for &size in &sizes {
         let began = Instant::now();
         let what = format!("{size} cases");
@@ -124,6 +127,7 @@ pub(super) fn run(args: &LearningCurve, global: &Global) -> Result<ExitCode, Fai
             &device,
             &progress,
         )?;
+        length_unit = evaluated.unit();
         let Evaluated { records: compared, structures, failed: unreadable, .. } = evaluated;
         // What cannot be read is told once and tested no more.
         failed |= !unreadable.is_empty();
@@ -149,6 +153,7 @@ pub(super) fn run(args: &LearningCurve, global: &Global) -> Result<ExitCode, Fai
         seed: args.seed,
         device: &device.record,
         seconds: started.elapsed().as_secs_f64(),
+        length_unit,
         trainings: &trainings,
         series: &series,
     };
@@ -157,7 +162,7 @@ pub(super) fn run(args: &LearningCurve, global: &Global) -> Result<ExitCode, Fai
         None => "training cases that were held back".to_owned(),
     };
     if !global.quiet {
-        let text: Vec<String> = series.iter().map(series::shown).collect();
+        let text: Vec<String> = series.iter().map(|one| series::shown(one, length_unit)).collect();
         let what = format!("{}: errors in {} {what}", dataset.name, tested.len());
         print_text(&format!("{what}\n\n{}", text.join("\n")))?;
     }
@@ -166,6 +171,7 @@ pub(super) fn run(args: &LearningCurve, global: &Global) -> Result<ExitCode, Fai
         let svg = pbt_report::learning_curve(
             &dataset.name,
             &series.iter().map(CurveSeries::from).collect::<Vec<_>>(),
+            length_unit.name(),
         );
         write_atomically(path, |w| w.write_all(svg.as_bytes()))?;
     }

@@ -5,7 +5,9 @@ use crate::session::result_source::result_path;
 use crate::session::{Device, Failure, Source, Watcher, check_names};
 use nalgebra::Matrix4;
 use pbt_detect::{DetectError, UNMEASURED};
-use pbt_evaluate::{CaseResult, Comparison, Tolerance, compare, has_loose_end, is_annotated};
+use pbt_evaluate::{
+    CaseResult, Comparison, LengthUnit, Tolerance, compare, has_loose_end, is_annotated,
+};
 use pbt_io::{
     Annotations, CaseSpec, Dataset, InputRecord, LandmarkState, ModelRecord, ResultFile,
     check_annotations, read_side_by_side,
@@ -51,10 +53,13 @@ impl Evaluated {
         models
     }
 
-    /// What lengths are in: `pixels` of 2D images without a scale, else `mm`.
-    pub fn unit(&self) -> &'static str {
+    /// What lengths are in.
+    pub fn unit(&self) -> LengthUnit {
         let in_pixels = self.results.iter().all(ResultFile::is_in_pixels);
-        if in_pixels && !self.results.is_empty() { "pixels" } else { "mm" }
+        match in_pixels && !self.results.is_empty() {
+            true => LengthUnit::Pixels,
+            false => LengthUnit::Mm,
+        }
     }
 
     /// Whether a result says that its scores were not measured.

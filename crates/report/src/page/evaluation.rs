@@ -2,7 +2,7 @@
 
 use crate::page::chart::{Bin, calibration, histogram};
 use crate::page::view::{CaseView, Cell, Fact, PageError, Table, View, Viewer};
-use pbt_evaluate::{Answer, Comparison, Figures, Summaries, Truth};
+use pbt_evaluate::{Answer, Comparison, Figures, LengthUnit, Summaries, Truth};
 use serde::Deserialize;
 
 /// What the page needs of a report of the schema `pbt-evaluation/1`.
@@ -15,6 +15,8 @@ pub struct Evaluation {
     models: Vec<Model>,
     device: Device,
     seconds: f64,
+    #[serde(default)]
+    length_unit: LengthUnit,
     summary: Summaries,
     failed: Vec<Failed>,
     records: Vec<Comparison>,
@@ -71,14 +73,14 @@ impl Evaluation {
                 .filter_map(|r| Some(r.error.as_ref()?.center_mm()))
                 .collect();
             let title = format!("Error of the centre: {}", name.unwrap_or("all structures"));
-            charts.extend(histogram(&title, &errors, "mm", true));
+            charts.extend(histogram(&title, &errors, self.length_unit.name(), true));
         }
         View {
             title: format!("Evaluation of {}", self.dataset),
             about: about(&self.models, &self.device, &self.mode, &self.pbt_version, self.seconds)
                 .chain(self.split.iter().map(|split| ("split".to_owned(), split.clone())))
                 .collect(),
-            facts: facts(overall),
+            facts: facts(overall, self.length_unit),
             tables: vec![self.structures()],
             charts,
             cases: self.cases(),
@@ -123,7 +125,10 @@ impl Evaluation {
                 "doubtful",
                 "missed",
                 "right, %",
-                "centre, mm",
+                match self.length_unit {
+                    LengthUnit::Mm => "centre, mm",
+                    LengthUnit::Pixels => "centre, pixels",
+                },
                 "median",
                 "95 %",
                 "largest",
@@ -149,7 +154,7 @@ impl Evaluation {
                 let mut own: Vec<&Comparison> =
                     self.records.iter().filter(|r| r.case == name).collect();
                 own.sort_by(|a, b| badness(b).total_cmp(&badness(a)));
-                (own.first().map_or(0.0, |r| badness(r)), case(name, &own))
+                (own.first().map_or(0.0, |r| badness(r)), case(name, &own, self.length_unit))
             })
             .collect();
         cases.sort_by(|a, b| b.0.total_cmp(&a.0));
@@ -199,7 +204,7 @@ pub(crate) fn failed_case(failed: &Failed) -> CaseView {
     }
 }
 
-fn facts(f: &Figures) -> Vec<Fact> {
+fn facts(f: &Figures, unit: LengthUnit) -> Vec<Fact> {
     let fact = |value: String, name: &str| Fact { value, name: name.to_owned() };
     let mut facts = vec![
         fact(format!("{} of {}", f.found, f.annotated), "found"),
@@ -207,8 +212,8 @@ fn facts(f: &Figures) -> Vec<Fact> {
         fact(f.missed.to_string(), "missed"),
     ];
     if let Some(center) = f.center_mm {
-        facts.push(fact(format!("{:.2} mm", center.mean), "mean error of the centre"));
-        facts.push(fact(format!("{:.2} mm", center.max), "largest"));
+        facts.push(fact(format!("{:.2} {unit}", center.mean), "mean error of the centre"));
+        facts.push(fact(format!("{:.2} {unit}", center.max), "largest"));
     }
     if let Some(confidence) = &f.confidence {
         facts.push(fact(format!("{:.1} %", 100.0 * confidence.share_right), "right"));
@@ -239,7 +244,7 @@ fn answer(answer: Answer) -> (&'static str, &'static str) {
     }
 }
 
-fn case(name: &str, records: &[&Comparison]) -> CaseView {
+fn case(name: &str, records: &[&Comparison], unit: LengthUnit) -> CaseView {
     let wrong = records.iter().filter(|r| !r.right).count();
     let doubtful = records.iter().filter(|r| r.answer == Answer::Doubtful).count();
     let sure_and_wrong = records.iter().any(|r| !r.right && r.answer == Answer::Found);
@@ -249,7 +254,7 @@ fn case(name: &str, records: &[&Comparison]) -> CaseView {
         parts.push(format!("{doubtful} doubtful"));
     }
     if let Some((record, mm)) = worst {
-        parts.push(format!("worst: {}, {mm:.1} mm", record.structure));
+        parts.push(format!("worst: {}, {mm:.1} {unit}", record.structure));
     }
     let row = |r: &&Comparison| {
         let error = r.error.as_ref();
@@ -272,6 +277,10 @@ fn case(name: &str, records: &[&Comparison]) -> CaseView {
             Cell::number(r.radius_90_mm, 2),
         ]
     };
+    let [error, radius] = match unit {
+        LengthUnit::Mm => ["error, mm", "radius 90 %, mm"],
+        LengthUnit::Pixels => ["error, pixels", "radius 90 %, pixels"],
+    };
     CaseView {
         name: name.to_owned(),
         class: match (sure_and_wrong, wrong + doubtful) {
@@ -287,12 +296,12 @@ fn case(name: &str, records: &[&Comparison]) -> CaseView {
                 "structure",
                 "answer",
                 "score",
-                "error, mm",
+                error,
                 "tolerance",
                 "",
                 "angle, °",
                 "size, %",
-                "radius 90 %, mm",
+                radius,
             ],
             rows: records.iter().map(row).collect(),
         },

@@ -49,7 +49,7 @@ pub(super) fn run(
     let [a, b] = paths.map(|path| Side::open(path, args, dataset, cases, device, global));
     let (a, b) = (a?, b?);
     let names = dataset.structures.iter().map(|s| s.name.as_str());
-    let paired = Paired::new(&a.records, &b.records, names)
+    let paired = Paired::new(&a.records, &b.records, names, a.length_unit)
         .map_err(|what| Failure::input(paths[1], what))?;
     if paired.pairs == 0 {
         return Err(Failure::input(

@@ -7,7 +7,7 @@ use crate::commands::report_file::EVALUATION_SCHEMA;
 use crate::output::say;
 use crate::progress::CaseProgress;
 use crate::session::{Device, FailedCase, Source, evaluate_cases};
-use pbt_evaluate::{Comparison, Tolerance};
+use pbt_evaluate::{Comparison, LengthUnit, Tolerance};
 use pbt_io::{CaseSpec, Dataset, FileKind, ModelRecord, read_file, read_start};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -17,6 +17,7 @@ pub(super) struct Side {
     pub(super) record: SideRecord,
     /// Of the wanted cases and structures, case by case.
     pub(super) records: Vec<Comparison>,
+    pub(super) length_unit: LengthUnit,
 }
 
 /// How a report names it.
@@ -34,6 +35,8 @@ struct EarlierReport {
     schema: String,
     dataset: String,
     models: Vec<ModelRecord>,
+    #[serde(default)]
+    length_unit: LengthUnit,
     records: Vec<Comparison>,
 }
 
@@ -52,7 +55,8 @@ impl Side {
     ) -> Result<Self, Failure> {
         let name = path.display().to_string();
         if is_json(path) {
-            let EarlierReport { dataset: of, models, mut records, .. } = read_report(path)?;
+            let EarlierReport { dataset: of, models, length_unit, mut records, .. } =
+                read_report(path)?;
             if of != dataset.name {
                 return Err(Failure::input(
                     path,
@@ -70,6 +74,7 @@ impl Side {
             return Ok(Self {
                 record: SideRecord { path: name, models, failed: Vec::new() },
                 records,
+                length_unit,
             });
         }
         say(global.quiet, format_args!("{name}"));
@@ -84,9 +89,10 @@ impl Side {
             device,
             &CaseProgress::new(global),
         )?;
+        let length_unit = evaluated.unit();
         let record =
             SideRecord { path: name, models: evaluated.models(), failed: evaluated.failed };
-        Ok(Self { record, records: evaluated.records })
+        Ok(Self { record, records: evaluated.records, length_unit })
     }
 }
 

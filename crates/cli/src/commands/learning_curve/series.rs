@@ -1,13 +1,14 @@
 //! What the sizes of a learning curve reached, as a table and in words.
 
 use crate::table::{row, table};
-use pbt_evaluate::{Outlook, Series, Summary, Verdict};
+use pbt_evaluate::{LengthUnit, Outlook, Series, Summary, Verdict};
 
 /// The table and what follows from it.
-pub(super) fn shown(series: &Series) -> String {
+pub(super) fn shown(series: &Series, unit: LengthUnit) -> String {
+    let mean = format!("mean, {unit}");
     let mut rows = vec![row([
         "cases",
-        "mean, mm",
+        mean.as_str(),
         "95 % interval",
         "median",
         "P95",
@@ -34,27 +35,27 @@ pub(super) fn shown(series: &Series) -> String {
     } else {
         String::new()
     };
-    format!("{}{some}\n{}{}\n", series.kind.plural(), table(0, &rows), sentence(series))
+    format!("{}{some}\n{}{}\n", series.kind.plural(), table(0, &rows), sentence(series, unit))
 }
 
 /// What more cases would bring, in words.
-fn sentence(series: &Series) -> String {
+fn sentence(series: &Series, unit: LengthUnit) -> String {
     let most = series.sizes.last().map_or(0, |s| s.cases);
     let now = series.sizes.last().and_then(|s| s.center_mm).map_or(0.0, |s| s.mean);
     let Outlook { residual_mm, gain_mm, interval, verdict, .. } = &series.outlook;
     let (gain, residual) = (gain_mm.unwrap_or(0.0), residual_mm.unwrap_or(0.0));
-    let range = interval.map_or(String::new(), |i| format!("{:.2} to {:.2} mm", i.low, i.high));
+    let range = interval.map_or(String::new(), |i| format!("{:.2} to {:.2} {unit}", i.low, i.high));
     let double = format!("{} cases in place of {most}", 2 * most);
     match verdict {
         Verdict::Gain => {
             format!(
-                "{double} would lower the mean of {now:.2} mm by about {gain:.2} mm (95 % interval {range})"
+                "{double} would lower the mean of {now:.2} {unit} by about {gain:.2} {unit} (95 % interval {range})"
             )
         }
-        Verdict::Little => format!("{double} would bring little: {range} of {now:.2} mm"),
+        Verdict::Little => format!("{double} would bring little: {range} of {now:.2} {unit}"),
         Verdict::CannotTell => format!(
-            "cannot tell what {double} would bring: the curve says {gain:.2} mm, 95 % interval {range}, \
-             and the errors lie {residual:.2} mm off it"
+            "cannot tell what {double} would bring: the curve says {gain:.2} {unit}, 95 % interval {range}, \
+             and the errors lie {residual:.2} {unit} off it"
         ),
         Verdict::TooFewSizes => {
             format!("cannot tell what {double} would bring: a curve needs four sizes (--sizes)")
@@ -108,7 +109,7 @@ mod tests {
         let series = series(4, |size, case, _| {
             if case == 9 { (size > 0).then_some(30.0) } else { Some(4.0 / (1 << size) as f64) }
         });
-        let text = shown(&series[0]);
+        let text = shown(&series[0], LengthUnit::Mm);
         assert!(
             text.starts_with(
                 "landmarks (errors of the 18 of 20 that were found at every size)\ncases  mean, mm"
@@ -127,10 +128,14 @@ mod tests {
     fn what_is_not_settled_is_not_promised() {
         let jumps =
             series(4, |size, case, _| Some(3.0 + [0.0, -1.0, 1.2, -0.4][size] + 0.1 * case as f64));
-        assert!(shown(&jumps[0]).contains("cannot tell what 80 cases"), "{}", shown(&jumps[0]));
+        assert!(
+            shown(&jumps[0], LengthUnit::Mm).contains("cannot tell what 80 cases"),
+            "{}",
+            shown(&jumps[0], LengthUnit::Mm)
+        );
         let three = series(3, |size, _, _| Some(4.0 / (1 << size) as f64));
-        assert!(shown(&three[0]).contains("a curve needs four sizes"));
+        assert!(shown(&three[0], LengthUnit::Mm).contains("a curve needs four sizes"));
         let missed = series(4, |_, _, _| None);
-        assert!(shown(&missed[0]).contains("too few tested cases"));
+        assert!(shown(&missed[0], LengthUnit::Mm).contains("too few tested cases"));
     }
 }

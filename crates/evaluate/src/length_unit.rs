@@ -1,0 +1,31 @@
+//! What lengths count.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// What fields and figures that are called mm count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LengthUnit {
+    /// Millimetres.
+    #[default]
+    Mm,
+    /// Pixels of 2D images without a scale.
+    Pixels,
+}
+
+impl LengthUnit {
+    /// `mm` or `pixels`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Mm => "mm",
+            Self::Pixels => "pixels",
+        }
+    }
+}
+
+impl fmt::Display for LengthUnit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}

@@ -131,7 +131,7 @@ fn several_masks_of_a_scan_become_one_label_map() {
         "15 masks of 5 images",
         "2 boxes: core, gland",
         "where masks overlap, the one with fewer voxels in that image has them: core and gland",
-        "1 structures that have no voxel anywhere: empty",
+        "1 structure without a voxel anywhere: empty",
         "the modality is CT, because of the name `s0/ct.nii.gz` (--modality says otherwise)",
     ] {
         assert!(outcome.stdout.contains(part), "{part}: {}", outcome.stdout);
@@ -418,7 +418,7 @@ fn some_of_many_values_or_masks_are_taken() {
         let said =
             init(folder.path(), &["--force", "--label", "7=core", "--only", only]).exits_with(0);
         assert!(
-            said.stdout.contains("1 structures that --only does not name: label_3"),
+            said.stdout.contains("1 structure that --only does not name: label_3"),
             "{}",
             said.stdout
         );

@@ -25,7 +25,7 @@ pub use labels::segment_names;
 use marked::Annotated;
 pub use masks_among::masks_among;
 use named_labels::NamedLabels;
-use notes::{Notes, few};
+use notes::{Notes, few, structures_of};
 pub use options::Options;
 use pbt_volume::{Instances, MOST_STRUCTURES, StructureKind, StructureSpec, is_box_of_landmarks};
 use scans::Scan;
@@ -136,8 +136,8 @@ pub fn dataset_from_folder(
         let empty = labels.names.iter().filter(|(value, _)| !shown.contains(value));
         let empty: Vec<String> = empty.map(|(_, name)| name.clone()).collect();
         if !empty.is_empty() {
-            let (count, list) = (empty.len(), few(&empty, ", "));
-            notes.left_out.push(format!("{count} structures that have no voxel anywhere: {list}"));
+            let (some, list) = (structures_of(empty.len()), few(&empty, ", "));
+            notes.left_out.push(format!("{some} without a voxel anywhere: {list}"));
         }
     } else if labels.maps.iter().any(Option::is_some) {
         notes.left_out.push("label maps of 2D images that have landmarks".to_owned());
@@ -249,9 +249,8 @@ fn keep_trainable(
         count >= FEWEST
     });
     if !rare.is_empty() {
-        let (count, list) = (rare.len(), few(&rare, ", "));
-        let what =
-            format!("{count} structures that fewer than {FEWEST} training cases have: {list}");
+        let (some, list) = (structures_of(rare.len()), few(&rare, ", "));
+        let what = format!("{some} that fewer than {FEWEST} training cases have: {list}");
         notes.left_out.push(what);
     }
     if structures.len() > MOST_STRUCTURES {

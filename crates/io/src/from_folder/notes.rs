@@ -8,6 +8,11 @@ pub(super) struct Notes {
     pub(super) left_out: Vec<String>,
 }
 
+/// So many structures, in words.
+pub(super) fn structures_of(count: usize) -> String {
+    format!("{count} structure{}", if count == 1 { "" } else { "s" })
+}
+
 /// The first names of a list, and how many more there are.
 pub(super) fn few(names: &[String], between: &str) -> String {
     const MOST: usize = 5;

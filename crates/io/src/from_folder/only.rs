@@ -1,6 +1,6 @@
 //! The structures that a user wants, where a folder shows more.
 
-use super::notes::few;
+use super::notes::{few, structures_of};
 use super::scans::Scan;
 use crate::IoError;
 use pbt_volume::{StructureSpec, did_you_mean};
@@ -70,7 +70,7 @@ impl Only {
         }
         structures.retain(|structure| self.names.contains(&structure.name));
         let others: Vec<String> = known.difference(&self.names).cloned().collect();
-        let (count, list) = (others.len(), few(&others, ", "));
-        Ok((count > 0).then(|| format!("{count} structures that --only does not name: {list}")))
+        let (some, list) = (structures_of(others.len()), few(&others, ", "));
+        Ok((!others.is_empty()).then(|| format!("{some} that --only does not name: {list}")))
     }
 }

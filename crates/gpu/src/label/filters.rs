@@ -68,7 +68,7 @@ impl Source<'_> {
         }
     }
 
-    /// The place of a filter's Gaussian among others: its standard deviation in voxels.
+    /// The standard deviation of the Gaussian of a filter that has one, voxels.
     fn sigma(&self, filter: &Filter) -> Option<f64> {
         match *filter {
             Filter::Gaussian { sigma_mm } | Filter::Laplacian { sigma_mm } => {

@@ -154,14 +154,18 @@ impl Context {
     }
 
     /// Copies what lies on the device to `out`, which is no longer, and waits for it.
+    ///
+    /// # Panics
+    /// Where `out` is longer: a programming error.
     pub(crate) fn read<T: DeviceRepr>(
         &self,
         values: &CudaSlice<T>,
         out: &mut [T],
     ) -> Result<(), GpuError> {
+        assert!(out.len() <= values.len(), "more is read than there is");
         let from = values.device_ptr(&self.stream).0;
         for (bytes, from) in bytes_of_mut(out).chunks_mut(BUFFER_BYTES).zip(places(from)) {
-            // SAFETY: the places are those of the values, which are as many, plain numbers.
+            // SAFETY: the places are those of the values, of which there are as many, plain numbers.
             unsafe { self.staging.read(&self.stream, from, bytes) }?;
         }
         Ok(())

@@ -10,6 +10,7 @@
 use crate::DetectError;
 use crate::config::landmarks::View;
 use crate::landmarks::close_up::CloseUp;
+use crate::landmarks::refit::refitted;
 use crate::stages::sampling::normalise;
 use nalgebra::Vector3;
 use pbt_linear::LinearMap;
@@ -183,8 +184,20 @@ impl LandmarkStage {
         Ok(self.landmarks.iter().enumerate().map(found).collect())
     }
 
-    /// The mean positions of all landmarks, then where they are after each regressor.
+    /// The mean positions of all landmarks, then where they are after each regressor; sought once in
+    /// the frame as it was found, and again from where the landmarks say that the frame is.
     pub(crate) fn estimates<B: Backend>(
+        &self,
+        backend: &B,
+        image: &B::Image,
+        frame: &Pose,
+    ) -> Result<Vec<Vec<PointLps>>, DetectError> {
+        let first = self.estimates_in(backend, image, frame)?;
+        let means: Vec<[f64; 3]> = self.landmarks.iter().map(|l| l.mean).collect();
+        self.estimates_in(backend, image, &refitted(frame, &means, &first[first.len() - 1]))
+    }
+
+    fn estimates_in<B: Backend>(
         &self,
         backend: &B,
         image: &B::Image,

@@ -32,7 +32,7 @@ use crate::working::spec::check_slices;
 use pbt_tree::{Backend, ImageLayout, LabelBackend, Score};
 use pbt_volume::{
     LARGEST_EDGE_MM, PointLps, Pose, Pyramid, RealVolume, SMALLEST_EDGE_MM, Status,
-    trimmed_channels,
+    is_box_of_landmarks, trimmed_channels,
 };
 
 /// What is wanted beside the boxes and landmarks.
@@ -122,10 +122,33 @@ impl Model {
         }
         clock.stop("verification");
         let mut warnings = kind.warnings();
+        warnings.extend(self.cut(&detections));
         if self.scores_mean_little() {
             warnings.push(UNMEASURED.to_owned());
         }
         Ok((Detections { detections, masks, warnings, timing_ms: clock.stages }, explanations))
+    }
+
+    /// A warning that names what is cut by the border of the image, if anything is.
+    fn cut(&self, detections: &[Detection]) -> Option<String> {
+        let is_cut = |detection: &&Detection| {
+            let structure = self.structures.iter().position(|s| s.name == detection.name);
+            let certainty = structure.and_then(|s| self.certainty_of(s));
+            detection.status != Status::Absent
+                && !is_box_of_landmarks(&detection.name)
+                && certainty.is_some_and(|c| c.is_cut(detection.visible))
+        };
+        let named = |d: &Detection| match d.instance {
+            Some(n) => format!("{} {n} ({:.0} % in view)", d.name, 100.0 * d.visible),
+            None => format!("{} ({:.0} % in view)", d.name, 100.0 * d.visible),
+        };
+        let cut: Vec<String> = detections.iter().filter(is_cut).map(named).collect();
+        (!cut.is_empty()).then(|| {
+            format!(
+                "cut by the border of the image: {} (held-out cases showed more of it, so how near its box is was not measured, and `radius_90_mm` is null)",
+                cut.join(", ")
+            )
+        })
     }
 
     /// The structures that occur once, which have their say about each other.
@@ -225,8 +248,8 @@ impl Model {
                 detection.doubt();
             }
             detection.visible = detection.pose.visible_share(image);
-            detection.precision =
-                certainty.map(|c| c.precision(detection.pose.size_mm, spacing_mm));
+            detection.precision = certainty
+                .map(|c| c.precision(detection.pose.size_mm, spacing_mm, detection.visible));
             clock.stop("verification");
             detection.landmarks = structure.find_landmarks(
                 backend,

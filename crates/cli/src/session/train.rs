@@ -102,7 +102,7 @@ impl Training<'_> {
             device.train(&data, config, seed, bytes, observer).map_err(|failure| {
                 failure.about(resume.map_or(&dataset.path, |resume| &resume.path))
             })?;
-        warnings.extend(rarely_found(&model));
+        warnings.extend(rarely_found(&model, !suspicions.is_empty()));
         let bytes = model.to_bytes()?;
         Ok(TrainedModel {
             sha256: sha256_hex(&[&bytes]),
@@ -126,14 +126,11 @@ fn labels_sha256(cases: &[AnnotatedCase]) -> Result<String, Failure> {
     Ok(sha256_hex(&[hashes.as_bytes()]))
 }
 
-/// Structures of which at most one in so many held-out cases is called `found`.
-const RARELY: usize = 10;
-
 /// More of them are only counted.
 const NAMED: usize = 8;
 
 /// What held-out cases say of new images, where that is that hardly anything will be `found`.
-fn rarely_found(model: &Model) -> Option<String> {
+fn rarely_found(model: &Model, has_suspicions: bool) -> Option<String> {
     let structures = model.structures.iter().zip(&model.certainty);
     let known = structures.filter_map(|(structure, own)| Some((structure, own.as_ref()?)));
     let all = known.flat_map(|(structure, certainty)| {
@@ -143,8 +140,7 @@ fn rarely_found(model: &Model) -> Option<String> {
         let names = structure.landmarks().iter().map(|landmark| &landmark.name);
         own.into_iter().chain(names.zip(certainty.landmarks.iter().map(|l| l.held_out)))
     });
-    let rare: Vec<_> =
-        all.filter(|(_, held_out)| held_out.found * RARELY <= held_out.subjects).collect();
+    let rare: Vec<_> = all.filter(|(_, held_out)| held_out.is_rarely_found()).collect();
     let (name, held_out) = rare.first()?;
     let names: Vec<&str> = rare[1..].iter().map(|(name, _)| name.as_str()).collect();
     let others = match names.len() {
@@ -152,9 +148,13 @@ fn rarely_found(model: &Model) -> Option<String> {
         1..=NAMED => format!(", and it is like that with {}", names.join(", ")),
         n => format!(", and it is like that with {n} more"),
     };
+    let advice = match has_suspicions {
+        true => "look at the annotations named before, or annotate more cases",
+        false => "annotate more cases",
+    };
     Some(format!(
         "{name}: of {} held-out cases {} are right and {} would be called `found`{others}: in new images \
-         expect `doubtful` or `absent` (annotate more cases)",
+         expect `doubtful` or `absent` ({advice})",
         held_out.subjects, held_out.right, held_out.found
     ))
 }

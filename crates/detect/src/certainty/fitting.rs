@@ -21,6 +21,8 @@ pub(crate) struct HeldOutBox {
     pub(crate) right: bool,
     pub(crate) center_mm: f64,
     pub(crate) corner_mm: f64,
+    /// Share of the box inside the image.
+    pub(crate) visible: f64,
     pub(crate) landmarks: Vec<HeldOutLandmark>,
     /// One of several instances, or taken for one.
     pub(crate) instance: bool,
@@ -77,6 +79,7 @@ pub(crate) fn certainties(
                     corner_radius_90_mm: None,
                 },
                 loose_ends: loose_ends[s],
+                least_visible: 1.0,
                 presence: presences[s].clone(),
                 landmarks: Vec::new(),
             };
@@ -95,7 +98,10 @@ pub(crate) fn certainties(
                     instance: b.instance,
                 })
                 .collect();
+            let shares = own.iter().filter(|b| found(b)).map(|b| b.visible);
+            let least_visible = shares.fold(1.0, f64::min);
             certainty.held_out = errors(&near, true);
+            certainty.least_visible = least_visible;
             certainty.landmarks = landmark_certainties(&certainty, &own, landmarks[s], found_from);
             certainty
         })
@@ -239,6 +245,7 @@ mod tests {
             right,
             center_mm,
             corner_mm: 2.0 * center_mm,
+            visible: 1.0,
             landmarks: vec![HeldOutLandmark {
                 landmark: 0,
                 place: 3.0,
@@ -248,6 +255,17 @@ mod tests {
             }],
             instance: false,
         }
+    }
+
+    /// Of thirty found cases one shows four fifths of the box. A box of which less is in view has no radius.
+    #[test]
+    fn what_is_cut_by_more_than_any_held_out_case_has_no_radius() {
+        let mut boxes: Vec<HeldOutBox> = (0..30).map(|n| held_out(n, true, true, 1.0)).collect();
+        boxes[7].visible = 0.8;
+        let [certainty] = &certainties((&boxes, &[]), &[1], &[false], 0.8)[..] else { panic!() };
+        assert_eq!(certainty.least_visible, 0.8);
+        let radius = |visible| certainty.precision([20.0; 3], [1.0; 3], visible).radius_90_mm;
+        assert_eq!((radius(1.0), radius(0.76), radius(0.74)), (Some(1.0), Some(1.0), None));
     }
 
     #[test]

@@ -19,6 +19,10 @@ pub struct Certainty {
     pub held_out: HeldOutErrors,
     /// The box is long and ends at no definite place: tolerance is across it.
     pub loose_ends: bool,
+    /// Least share of its box that lay inside an image where it was found, 0 to 1. What is cut by more
+    /// was not measured.
+    #[serde(skip_serializing_if = "is_whole", default = "whole")]
+    pub least_visible: f64,
     /// Whether it is in an image at all; absent where too few cases are said not to have it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub presence: Option<Presence>,
@@ -26,6 +30,18 @@ pub struct Certainty {
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub landmarks: Vec<LandmarkCertainty>,
 }
+
+fn whole() -> f64 {
+    1.0
+}
+
+fn is_whole(share: &f64) -> bool {
+    *share == whole()
+}
+
+/// A box counts as cut where this much less of it lies inside the image than ever in held-out cases: a
+/// box that is found a little off is not.
+const CUT_BY: f64 = 0.05;
 
 /// Of a landmark.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -65,6 +81,11 @@ impl HeldOutErrors {
         (n + 1.0) / (n + 2.0)
     }
 
+    /// Whether at most one held-out subject in ten would be `found`.
+    pub fn is_rarely_found(&self) -> bool {
+        10 * self.found <= self.subjects
+    }
+
     fn capped(&self, log_odds: f64) -> f64 {
         logistic(log_odds).min(self.highest_score())
     }
@@ -101,9 +122,25 @@ impl Certainty {
         logistic(self.intercept + weighed) * self.held_out.highest_score()
     }
 
-    /// How near a box of this size, mm, lies in an image of this spacing, mm.
-    pub(crate) fn precision(&self, size_mm: [f64; 3], spacing_mm: [f64; 3]) -> Precision {
-        self.held_out.precision(tolerance_mm(size_mm, spacing_mm))
+    /// Whether more of a box is cut off than of any in held-out cases; `visible` is the share of it
+    /// inside the image.
+    pub(crate) fn is_cut(&self, visible: f64) -> bool {
+        visible < self.least_visible - CUT_BY
+    }
+
+    /// How near a box of this size, mm, lies in an image of this spacing, mm, of which so much is
+    /// visible. Nobody has measured how near boxes lie that are cut.
+    pub(crate) fn precision(
+        &self,
+        size_mm: [f64; 3],
+        spacing_mm: [f64; 3],
+        visible: f64,
+    ) -> Precision {
+        let precision = self.held_out.precision(tolerance_mm(size_mm, spacing_mm));
+        if self.is_cut(visible) {
+            return Precision { radius_90_mm: None, corner_radius_90_mm: None, ..precision };
+        }
+        precision
     }
 
     /// Whether nothing in it leads evaluation astray, with so many landmarks.
@@ -112,6 +149,7 @@ impl Certainty {
         finite(&self.weights)
             && self.intercept.is_finite()
             && self.held_out.is_valid()
+            && (0.0..=1.0).contains(&self.least_visible)
             && self.presence.as_ref().is_none_or(Presence::is_valid)
             && self.landmarks.len() == landmarks
             && self

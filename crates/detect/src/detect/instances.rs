@@ -208,9 +208,10 @@ impl StructureModel {
                 Some(certainty) => certainty.score_of_instance(&evidence),
                 None => self.verification.probability(trace.scores[n]),
             };
+            let visible = pose.visible_share(image);
             let precision = certainty.map(|certainty| Precision {
                 tolerance_mm: instance_tolerance_mm(pose.size_mm),
-                ..certainty.precision(pose.size_mm, image.spacing_mm())
+                ..certainty.precision(pose.size_mm, image.spacing_mm(), visible)
             });
             Detection {
                 name: self.name.clone(),
@@ -218,7 +219,7 @@ impl StructureModel {
                 status: self.status(score),
                 score,
                 pose,
-                visible: pose.visible_share(image),
+                visible,
                 precision,
                 trace: Trace { chosen: n, support, evidence, ..trace.clone() },
                 landmarks: Vec::new(),

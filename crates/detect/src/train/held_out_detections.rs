@@ -244,11 +244,14 @@ impl HeldOutDetections {
         let found_from = whole.provenance.config.verification.doubtful_below;
         let boxes = (&self.boxes[..], &self.without[..]);
         let certainty = certainties(boxes, &landmarks, &self.loose_ends, found_from);
+        let sure_from: Vec<f64> =
+            (0..certainty.len()).map(|s| self.sure_from(s, &certainty[s], found_from)).collect();
         let suspicion = |far: &Far| {
             let b = &self.boxes[far.number];
             let certainty = &certainty[b.structure];
             let score = certainty.score(&b.evidence);
-            (!certainty.is_out(b, found_from) && score >= found_from).then(|| Suspicion {
+            let is_sure = score >= sure_from[b.structure];
+            (!certainty.is_out(b, found_from) && is_sure).then(|| Suspicion {
                 case: data.list().id(far.case).to_owned(),
                 structure: whole.structures[b.structure].name.clone(),
                 found: far.pose,
@@ -258,6 +261,22 @@ impl HeldOutDetections {
         };
         let suspicions = self.far.iter().filter_map(suspicion).collect();
         (certainty, suspicions)
+    }
+
+    /// The score from which a detection of a structure is sure enough to doubt its annotation: where it
+    /// would be found; or, where hardly anything is found although most are right, as sure as most of
+    /// those. Several wrong annotations make all scores so low.
+    fn sure_from(&self, structure: usize, certainty: &Certainty, found_from: f64) -> f64 {
+        let own: Vec<&HeldOutBox> =
+            self.boxes.iter().filter(|b| b.structure == structure).collect();
+        let right = own.iter().filter(|b| b.right);
+        let mut scores: Vec<f64> = right.map(|b| certainty.score(&b.evidence)).collect();
+        let are_most_right = !scores.is_empty() && 3 * scores.len() >= 2 * own.len();
+        if !are_most_right || !certainty.held_out.is_rarely_found() {
+            return found_from;
+        }
+        scores.sort_by(f64::total_cmp);
+        found_from.min(scores[scores.len() / 4])
     }
 }
 
@@ -376,6 +395,8 @@ fn judge_instances(
             right: of.is_some(),
             center_mm: error.map_or(f64::INFINITY, |error| error.center_mm),
             corner_mm: error.map_or(f64::INFINITY, |error| error.corner_mm),
+            // What is no instance says nothing of how much of one is in view.
+            visible: if of.is_some() { detection.visible } else { 1.0 },
             landmarks: Vec::new(),
             instance: true,
         });
@@ -394,6 +415,7 @@ fn of_nothing(structure: usize, subject: usize, detection: &Detection) -> HeldOu
         right: false,
         center_mm: f64::INFINITY,
         corner_mm: f64::INFINITY,
+        visible: detection.visible,
         landmarks: Vec::new(),
         instance: false,
     }
@@ -431,6 +453,7 @@ fn judge(detection: &Detection, truth: &Truth, loose_ends: bool) -> HeldOutBox {
         right: Distance::Box(error).is_within(truth.tolerance_mm, loose_ends),
         center_mm: error.center_mm,
         corner_mm: error.corner_mm,
+        visible: detection.visible,
         landmarks: detection
             .landmarks
             .iter()

@@ -291,22 +291,25 @@ pub(crate) fn check_slices(image: &Geometry, flat: bool) -> Result<Option<Plane>
     }
 }
 
-/// An image that is narrower than the reach of the features shows them mostly padding; across an
-/// image of one slice they see the same everywhere.
+/// The features reach about as far as the structure is long. An image that is narrower than a third of
+/// that holds little of it, and shows them mostly padding; across an image of one slice they see the same
+/// everywhere.
 pub(crate) fn check_window(
     shape: [usize; 3],
     (radius, flat): (usize, bool),
     spacing_mm: f64,
 ) -> Result<(), DetectError> {
     let axes = if flat { 2 } else { 3 };
-    if shape[..axes].iter().any(|&s| s < radius) {
-        return Err(DetectError::image(
-            "shape",
-            format!(
-                "the image has {} x {} x {} voxels at the model's {} mm, fewer than the {radius} that its features reach (give a larger image)",
-                shape[0], shape[1], shape[2], spacing_mm as f32
-            ),
-        ));
+    if shape[..axes].iter().any(|&s| 3 * s < radius) {
+        let across = shape[..axes].iter().map(|&s| format!("{:.0}", s as f64 * spacing_mm));
+        let across = across.collect::<Vec<String>>().join(" x ");
+        // Of a 2D image without a scale these are pixels.
+        let unit = if flat { "mm or pixels" } else { "mm" };
+        let reach = radius as f64 * spacing_mm;
+        let what = format!(
+            "the image is {across} {unit} without plain borders, and features reach {reach:.0} about a place (give an image with more about the structure)"
+        );
+        return Err(DetectError::image("shape", what));
     }
     Ok(())
 }

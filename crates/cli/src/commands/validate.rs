@@ -18,6 +18,7 @@ mod near_duplicates;
 mod picture;
 mod places;
 mod robust;
+mod sides;
 mod sizes;
 mod splits;
 mod spread;

@@ -9,9 +9,10 @@ use super::finding::Finding;
 use super::grids::compare_grids;
 use super::images::{ImageFacts, duplicates, few, look_at, unlike_the_rest, warnings_of_images};
 use super::landmarks::compare_landmarks;
-use super::masks::{MaskFacts, look_at_masks, masks_in_pieces, unused_labels};
+use super::masks::{MaskFacts, look_at_masks, masks_in_pieces, same_label_maps, unused_labels};
 use super::near_duplicates::near_duplicates;
 use super::places::compare_places;
+use super::sides::compare_sides;
 use super::sizes::compare_sizes;
 use super::splits::odd_splits;
 use super::spread::StructureSpread;
@@ -194,9 +195,14 @@ fn boxes(
         suspects.extend(others);
     }
     findings.extend(compare_landmarks(&cases, &images));
+    // Where sides are exchanged, odd boxes follow from that.
+    let sides = compare_sides(&cases, &structures, &images);
+    findings.retain(|finding| !sides.explain(finding));
+    findings.splice(..0, sides.findings);
     let masks: Vec<Option<&MaskFacts>> = looked.iter().map(|l| l.masks.as_ref()).collect();
     let (in_pieces, broken) = masks_in_pieces(dataset, &masks);
     findings.extend(in_pieces);
+    findings.extend(same_label_maps(dataset, &masks));
     suspects.extend(broken.into_iter().filter_map(|mask| {
         let pose = *looked[mask.case].annotations.as_ref()?.pose(&mask.structure)?;
         Some(Suspect {

@@ -48,4 +48,5 @@ mod trivial;
 mod unwritable;
 mod validate;
 mod validate_data;
+mod validate_landmarks;
 mod validate_model;

@@ -66,7 +66,7 @@ fn write_picture(folder: &Path, n: usize, slices: usize) {
     });
 }
 
-/// A label map with the boxes as labels 1, 2, 3.
+/// A label map with the boxes as labels 1, 2, 3, and a hole that no other case has.
 fn write_labels(folder: &Path, n: usize, geometry: &Geometry, strays: &[[usize; 3]]) {
     write_volume(&folder.join(format!("c{n}.labels.nii.gz")), geometry, |index, point| {
         let is_in = |m: &usize| {
@@ -75,6 +75,7 @@ fn write_labels(folder: &Path, n: usize, geometry: &Geometry, strays: &[[usize; 
             (0..3).all(|a| local[a].abs() <= pose.size_mm[a] / 2.0)
         };
         match (0..3).find(is_in) {
+            Some(1) if index == [12 + n % 6, 14 + n / 6, 15] => 0,
             Some(m) => m as u8 + 1,
             None => 2 * u8::from(strays.contains(&index)),
         }
@@ -313,4 +314,53 @@ fn rules_of_landmarks_are_checked() {
     }
     let model = data.join("m.pbt");
     refused(train(data, &model, &[]), 4, &["dataset.json: structures[3].from_labels.rule: "]);
+}
+
+/// Left and right in the names, two cases that were mirrored, and a label map that belongs to another
+/// case.
+#[test]
+fn exchanged_sides_and_copied_label_maps_are_named() {
+    let folder = scratch();
+    let data = folder.path();
+    write_sound(data);
+    let write = |mirrored: &[usize]| {
+        for n in 0..CASES {
+            let sign = if mirrored.contains(&n) { -1.0 } else { 1.0 };
+            let poses = [("LungLeft", sign), ("LungRight", -sign)].map(|(name, side)| {
+                let mut pose = pose(n, 1);
+                pose.center.0.x += 20.0 * side;
+                (name.to_owned(), pose)
+            });
+            let file = data.join(format!("c{n}.mrk.json"));
+            write_markups(&file, &poses, &[], |_| String::new()).unwrap();
+        }
+    };
+    let mut dataset = read_json(&data.join("dataset.json"));
+    dataset["structures"] =
+        json!([{ "name": "LungLeft", "kind": "box" }, { "name": "LungRight", "kind": "box" }]);
+    dataset["labels"] = json!({ "1": "upper part", "2": "middle part", "3": "lower part" });
+    std::fs::write(data.join("dataset.json"), dataset.to_string()).unwrap();
+    write(&[]);
+    assert_eq!(validation(data, 0)["findings"], json!([]));
+
+    write(&[4, 6]);
+    std::fs::copy(data.join("c3.labels.nii.gz"), data.join("c9.labels.nii.gz")).unwrap();
+    let found = validation(data, 0);
+    let lines = |found: &Value| -> Vec<(Value, String)> {
+        let findings = found["findings"].as_array().unwrap().iter();
+        findings.map(|f| (f["cases"].clone(), f["message"].as_str().unwrap().to_owned())).collect()
+    };
+    let few = lines(&found);
+    assert_eq!(few.len(), 3, "{few:#?}");
+    for (n, case) in ["c4", "c6"].into_iter().enumerate() {
+        let words =
+            format!("{case}.mrk.json: structures: left and right are exchanged in this case");
+        assert!(few[n].0 == json!([case]) && few[n].1.contains(&words), "{few:#?}");
+    }
+    assert!(few[2].0 == json!(["c3", "c9"]) && few[2].1.contains("same voxels: c3, c9"));
+
+    write(&(0..CASES).collect::<Vec<_>>());
+    let all = lines(&validation(data, 0));
+    let words = "dataset.json: structures: left and right seem exchanged in the names";
+    assert!(all.len() == 2 && all[0].1.contains(words), "{all:#?}");
 }

@@ -5,11 +5,10 @@
 //! it by a rotation, one scale and a shift (Umeyama 1991), without reflections. Landmarks that a case
 //! lacks are left out of its fit.
 
-use crate::principal_axes::{
-    TIE_RATIO, axes, frame_about, nearest_relabelling, nearest_rotation, principal,
-};
+use crate::principal_axes::{TIE_RATIO, axes, frame_about, nearest_relabelling, principal};
+use crate::similarity::{Similarity, mean, nearest_turn};
 use nalgebra::{Matrix3, Vector3};
-use pbt_volume::{Geometry, PointLps, Pose, rotation_from_vector, working_geometry};
+use pbt_volume::{Geometry, PointLps, Pose, working_geometry};
 use std::fmt;
 
 /// Most rounds of the alignment; some ten are enough.
@@ -17,10 +16,6 @@ const ROUNDS: usize = 100;
 
 /// A mean shape of size 1 that moves by less than this in a round is final.
 const SETTLED: f64 = 1e-10;
-
-/// What turns a shape where its points leave the rotation open, as a share of what they say:
-/// nothing is turned without need.
-const HOLD: f64 = 1e-9;
 
 /// Cases that turn by no more than this from their mean agree on how the images are turned, degrees.
 /// It is the same limit as for boxes that may lie in any orientation.
@@ -184,49 +179,24 @@ impl MeanShape {
             return Ok(None);
         }
         let fault = PointsFault { count: seen.count(), of: seen.points.len() };
-        let Fit { rotation, scale, shift } =
-            fit(&self.points, seen, self.flat).ok_or_else(|| fault.clone())?;
-        let center = seen.axes * (rotation * self.center * scale + shift);
-        let axes = seen.axes * rotation * self.axes;
-        Pose::from_axes(PointLps(center.into()), &axes, (self.edges * scale).into())
+        let fit = fit(&self.points, seen, self.flat).ok_or_else(|| fault.clone())?;
+        let center = seen.axes * fit.apply(&self.center);
+        let axes = seen.axes * fit.rotation * self.axes;
+        Pose::from_axes(PointLps(center.into()), &axes, (self.edges * fit.scale).into())
             .map(Some)
             .ok_or(fault)
     }
 }
 
-/// What brings a shape to the points of a case: x = scale · rotation · m + shift.
-struct Fit {
-    rotation: Matrix3<f64>,
-    scale: f64,
-    shift: Vector3<f64>,
-}
-
-/// The least-squares fit of a shape to the landmarks that a case has (Umeyama 1991, section 3);
-/// `None` where these do not tell how it is turned.
-fn fit(shape: &[Option<Vector3<f64>>], seen: &Seen, flat: bool) -> Option<Fit> {
+/// The least-squares fit of a shape to the landmarks that a case has; `None` where these do not tell
+/// how it is turned.
+fn fit(shape: &[Option<Vector3<f64>>], seen: &Seen, flat: bool) -> Option<Similarity> {
     let (from, to): (Vec<Vector3<f64>>, Vec<Vector3<f64>>) =
         shape.iter().zip(&seen.points).filter_map(|(m, x)| Some(((*m)?, (*x)?))).unzip();
     if !tells_rotation(shape, &from, flat) {
         return None;
     }
-    let (middle, to_middle) = (mean(&from), mean(&to));
-    let covariance: Matrix3<f64> =
-        from.iter().zip(&to).map(|(m, x)| (x - to_middle) * (m - middle).transpose()).sum();
-    let variance: f64 = from.iter().map(|m| (m - middle).norm_squared()).sum();
-    let held = covariance + Matrix3::identity() * (HOLD * covariance.norm());
-    let rotation = nearest_turn(&held, flat)?;
-    let scale = (rotation.transpose() * covariance).trace() / variance;
-    (scale > 0.0).then(|| Fit { rotation, scale, shift: to_middle - rotation * middle * scale })
-}
-
-/// The rotation R with the largest tr(R Bᵀ), or in a plane that of all about z.
-fn nearest_turn(b: &Matrix3<f64>, flat: bool) -> Option<Matrix3<f64>> {
-    if !flat {
-        return nearest_rotation(b);
-    }
-    let angle = libm::atan2(b[(1, 0)] - b[(0, 1)], b[(0, 0)] + b[(1, 1)]);
-    let turn = rotation_from_vector(Vector3::new(0.0, 0.0, angle));
-    Some(turn.to_rotation_matrix().into_inner())
+    Similarity::between(&from, &to, flat)
 }
 
 /// Whether some points of a shape spread enough to tell its rotation: in a plane along one axis, in
@@ -249,10 +219,10 @@ fn mean_of_fitted(
 ) -> Vec<Option<Vector3<f64>>> {
     let mut sums = vec![(Vector3::zeros(), 0.0); shape.len()];
     for case in seen {
-        let Some(Fit { rotation, scale, shift }) = fit(shape, case, flat) else { continue };
+        let Some(fit) = fit(shape, case, flat) else { continue };
         for ((sum, count), point) in sums.iter_mut().zip(&case.points) {
             let Some(point) = point else { continue };
-            *sum += rotation.transpose() * (point - shift) / scale;
+            *sum += fit.undo(point);
             *count += 1.0;
         }
     }
@@ -268,10 +238,6 @@ fn normalised(points: &[Option<Vector3<f64>>]) -> Option<Vec<Option<Vector3<f64>
     let far = known.iter().map(|point| point.norm()).fold(1e-300, f64::max);
     (known.len() > 1 && size > 1e-9 * far)
         .then(|| points.iter().map(|point| point.map(|p| (p - middle) / size)).collect())
-}
-
-fn mean(points: &[Vector3<f64>]) -> Vector3<f64> {
-    points.iter().sum::<Vector3<f64>>() / points.len().max(1) as f64
 }
 
 fn covariance(points: &[Vector3<f64>]) -> Matrix3<f64> {
@@ -375,8 +341,7 @@ fn extents(
 mod tests {
     use super::*;
     use nalgebra::UnitQuaternion;
-    use pbt_volume::{Random, angle_between};
-    use proptest::prelude::*;
+    use pbt_volume::{Random, angle_between, rotation_from_vector};
 
     /// Three pairs of twins about x = 0 and two points on that plane, longest along y.
     const SHAPE: [[f64; 3]; 8] = [
@@ -538,33 +503,6 @@ mod tests {
             assert!(q.i == 0.0 && q.j == 0.0 && pose.center.0.z == 0.0, "{pose:?}");
             let [x, y, z] = pose.size_mm;
             assert!((z * z - x * y).abs() < 1e-6);
-        }
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(32))]
-        /// Kabsch's rotation is the best: no small turn away from it fits better.
-        #[test]
-        fn fits_are_the_best(seed in 0u64..1000, turn in prop::array::uniform3(-1.5f64..1.5)) {
-            let noise = vectors(seed, 2.0);
-            let shape: Vec<Option<Vector3<f64>>> =
-                SHAPE[..6].iter().map(|p| Some(Vector3::from(*p))).collect();
-            let turn = rotation_from_vector(Vector3::from(turn));
-            let points = shape.iter().zip(&noise).map(|(p, n)| Some(turn * (p.unwrap() + n))).collect();
-            let seen = Seen { axes: Matrix3::identity(), points };
-            let best = fit(&shape, &seen, false).unwrap();
-            let cost = |rotation: &Matrix3<f64>, scale: f64, shift: Vector3<f64>| -> f64 {
-                shape.iter().zip(&seen.points).map(|(m, x)| {
-                    (x.unwrap() - rotation * m.unwrap() * scale - shift).norm_squared()
-                }).sum()
-            };
-            let least = cost(&best.rotation, best.scale, best.shift);
-            for step in vectors(seed + 1, 0.01) {
-                let other = rotation_from_vector(step).to_rotation_matrix().into_inner() * best.rotation;
-                prop_assert!(cost(&other, best.scale, best.shift) > least - 1e-6);
-                prop_assert!(cost(&best.rotation, best.scale * (1.0 + step.x), best.shift) > least - 1e-9);
-                prop_assert!(cost(&best.rotation, best.scale, best.shift + step) > least - 1e-9);
-            }
         }
     }
 }

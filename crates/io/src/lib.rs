@@ -53,6 +53,7 @@ mod regular_file;
 mod result;
 mod shape_twins;
 mod side_by_side;
+mod similarity;
 mod source;
 mod stored;
 mod text_header;
@@ -89,4 +90,5 @@ pub use result::{
     OrientationRecord, ResultFile, RunRecord, read_result, write_result,
 };
 pub use side_by_side::read_side_by_side;
+pub use similarity::Similarity;
 pub use write_image::{is_written, write_image};

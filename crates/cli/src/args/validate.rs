@@ -2,7 +2,7 @@
 
 use super::volume::VolumeChoice;
 use clap::Args;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// `pbt validate`
 #[derive(Debug, Clone, Args)]
@@ -21,8 +21,11 @@ takes what its training found when they were held out, from MODEL.train.json bes
 pub struct Validate {
     /// Data set (folder or file), image, folder of images, DICOM folder, Slicer markups, result or
     /// model
-    #[arg(value_name = "PATH")]
-    pub path: PathBuf,
+    #[arg(value_name = "PATH", required_unless_present = "input")]
+    pub path: Option<PathBuf>,
+    /// The same as PATH, as other commands have it
+    #[arg(short, long, value_name = "PATH", conflicts_with = "path")]
+    pub input: Option<PathBuf>,
     /// Which volume of an image
     #[command(flatten)]
     pub volume: VolumeChoice,
@@ -36,4 +39,11 @@ pub struct Validate {
     /// JSON on stdout in place of text
     #[arg(long)]
     pub json: bool,
+}
+
+impl Validate {
+    /// What to look at.
+    pub fn path(&self) -> &Path {
+        self.path.as_deref().or(self.input.as_deref()).unwrap_or(Path::new(""))
+    }
 }

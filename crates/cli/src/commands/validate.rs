@@ -12,16 +12,19 @@ mod folder;
 mod grids;
 mod images;
 mod label_map;
+mod landmarks;
 mod masks;
 mod near_duplicates;
 mod picture;
 mod places;
 mod robust;
+mod sides;
 mod sizes;
 mod splits;
 mod spread;
 mod suspect;
 mod trainable;
+mod usual_shape;
 
 use crate::Failure;
 use crate::args::{Global, Validate};
@@ -62,27 +65,28 @@ struct Validation {
 }
 
 pub(super) fn run(args: &Validate, global: &Global) -> Result<ExitCode, Failure> {
+    let path = args.path();
     if let Some(picture) = &args.picture {
         check_output(picture, Written::Picture)?;
     }
     let examination = match &args.model {
-        None => examine(&args.path, &args.volume.options())?,
-        Some(model) if is_data_set(&args.path) => {
-            dataset::examine(&args.path, Some(&AskedModel::open(model, global)?))?
+        None => examine(path, &args.volume.options())?,
+        Some(model) if is_data_set(path) => {
+            dataset::examine(path, Some(&AskedModel::open(model, global)?))?
         }
         Some(_) => {
             // What is missing is no question of usage.
-            if !args.path.exists() {
-                examine(&args.path, &args.volume.options())?;
+            if !path.exists() {
+                examine(path, &args.volume.options())?;
             }
             return Err(Failure::usage(format!(
                 "{}: --model: is not a data set (give one, whose annotations the model is to be held against)",
-                args.path.display()
+                path.display()
             )));
         }
     };
     if let Some(picture) = &args.picture {
-        let name = args.path.display().to_string();
+        let name = path.display().to_string();
         if !picture::draw(picture, &name, &examination.suspects)? {
             say(global.quiet, "no picture is drawn, since there is no box to compare with others");
         }
@@ -92,7 +96,7 @@ pub(super) fn run(args: &Validate, global: &Global) -> Result<ExitCode, Failure>
     let warnings = findings.len() - errors;
     let validation = Validation {
         schema: "pbt-validation/1",
-        path: args.path.display().to_string(),
+        path: path.display().to_string(),
         kind,
         errors,
         warnings,
@@ -113,11 +117,7 @@ pub(super) fn run(args: &Validate, global: &Global) -> Result<ExitCode, Failure>
     let what = format!(
         "{kind}: {errors} error(s), {warnings} warning(s) (each with what to do on stdout)"
     );
-    Err(if kind == "model" {
-        Failure::model(&args.path, what)
-    } else {
-        Failure::input(&args.path, what)
-    })
+    Err(if kind == "model" { Failure::model(path, what) } else { Failure::input(path, what) })
 }
 
 /// What a path holds decides what is looked at.

@@ -7,10 +7,12 @@ use super::by_model::{AskedModel, SoundCase};
 use super::examination::Examination;
 use super::finding::Finding;
 use super::grids::compare_grids;
-use super::images::{ImageFacts, duplicates, few, look_at, unlike_the_rest};
-use super::masks::{MaskFacts, look_at_masks, masks_in_pieces, unused_labels};
+use super::images::{ImageFacts, duplicates, few, look_at, unlike_the_rest, warnings_of_images};
+use super::landmarks::compare_landmarks;
+use super::masks::{MaskFacts, look_at_masks, masks_in_pieces, same_label_maps, unused_labels};
 use super::near_duplicates::near_duplicates;
 use super::places::compare_places;
+use super::sides::compare_sides;
 use super::sizes::compare_sizes;
 use super::splits::odd_splits;
 use super::spread::StructureSpread;
@@ -88,6 +90,7 @@ pub(super) fn examine(path: &Path, model: Option<&AskedModel>) -> Result<Examina
     let annotated = annotated.filter_map(|(case, l)| Some((case, l.annotations.as_ref()?)));
     let absences = absences(&dataset, annotated);
     let images: Vec<ImageFacts> = looked.into_iter().filter_map(|l| l.facts).collect();
+    findings.extend(warnings_of_images(&images));
     findings.extend(unlike_the_rest(&images));
     findings.extend(duplicates(&images));
     findings.extend(near_duplicates(&images));
@@ -176,8 +179,9 @@ fn boxes(
     dataset: &Dataset,
     looked: &[LookedAt],
 ) -> (Vec<Finding>, Vec<Suspect>, Vec<StructureSpread>) {
-    let readable = dataset.cases.iter().zip(looked);
-    let cases = readable.filter_map(|(case, l)| Some((case, l.annotations.as_ref()?))).collect();
+    let readable = || dataset.cases.iter().zip(looked).filter(|(_, l)| l.annotations.is_some());
+    let cases = readable().filter_map(|(case, l)| Some((case, l.annotations.as_ref()?))).collect();
+    let images: Vec<_> = readable().map(|(_, l)| l.facts.as_ref()).collect();
     let cases = AnnotatedCases { dataset, cases };
     let structures = cases.boxes();
     let spreads = structures.iter().filter_map(StructureSpread::of).collect();
@@ -190,9 +194,15 @@ fn boxes(
         findings.extend(more);
         suspects.extend(others);
     }
+    findings.extend(compare_landmarks(&cases, &images));
+    // Where sides are exchanged, odd boxes follow from that.
+    let sides = compare_sides(&cases, &structures, &images);
+    findings.retain(|finding| !sides.explain(finding));
+    findings.splice(..0, sides.findings);
     let masks: Vec<Option<&MaskFacts>> = looked.iter().map(|l| l.masks.as_ref()).collect();
     let (in_pieces, broken) = masks_in_pieces(dataset, &masks);
     findings.extend(in_pieces);
+    findings.extend(same_label_maps(dataset, &masks));
     suspects.extend(broken.into_iter().filter_map(|mask| {
         let pose = *looked[mask.case].annotations.as_ref()?.pose(&mask.structure)?;
         Some(Suspect {

@@ -2,16 +2,17 @@
 
 use super::examination::Examination;
 use super::finding::Finding;
-use super::images::{ImageFacts, duplicates, look_at, unlike_the_rest};
+use super::images::{ImageFacts, duplicates, look_at, unlike_the_rest, warnings_of_images};
 use crate::commands::batch::BatchCase;
 use pbt_io::{IoError, OpenImage, ReadOptions, masks_among, read_side_by_side};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 pub(super) fn examine_file(path: &Path, options: &ReadOptions) -> Examination {
-    let (facts, findings) =
+    let (facts, mut findings) =
         look_at(&pbt_io::case_name(path), None, (path, options), OpenImage::open(path, options));
-    let images = facts.into_iter().collect();
+    let images: Vec<ImageFacts> = facts.into_iter().collect();
+    findings.extend(warnings_of_images(&images));
     Examination { kind: "image", findings, images, ..Examination::default() }
 }
 
@@ -45,6 +46,7 @@ pub(super) fn examine_folder(folder: &Path, cases: &[BatchCase]) -> Examination 
             "the folder holds neither dataset.json nor images (give another path)",
         ));
     }
+    findings.extend(warnings_of_images(&images));
     findings.extend(unlike_the_rest(&images));
     findings.extend(duplicates(&images));
     Examination { kind: "folder of images", findings, images, ..Examination::default() }

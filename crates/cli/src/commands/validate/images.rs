@@ -25,6 +25,12 @@ pub(super) struct ImageFacts {
     /// Where the axes i, j, k point, roughly: `L` or `R`, `P` or `A`, `S` or `I` each.
     pub(super) axes: String,
     pub(super) sha256: String,
+    /// Whether lengths are pixels, since the file has no scale.
+    #[serde(skip)]
+    pub(super) in_pixels: bool,
+    /// What reading it warned of.
+    #[serde(skip)]
+    pub(super) warnings: Vec<String>,
     #[serde(skip)]
     pub(super) geometry: Geometry,
     /// The same without what only surrounds the image: [`trimmed`].
@@ -56,8 +62,7 @@ pub(super) fn look_at(
         Ok(image) => image,
         Err(error) => return (None, vec![Finding::error(error)]),
     };
-    let mut findings: Vec<Finding> =
-        image.warnings.iter().map(|w| Finding::warning(Finding::of(path, w))).collect();
+    let mut findings = Vec::new();
     let whole = IntensityPolicy::Percentiles { low_percent: 0.0, high_percent: 100.0 };
     let numbers = image.volume.numbers();
     match whole.range(&image.volume) {
@@ -109,6 +114,8 @@ pub(super) fn look_at(
         shape: geometry.shape(),
         spacing_mm: geometry.spacing_mm(),
         axes: axes(&geometry),
+        in_pixels: image.in_pixels,
+        warnings: image.warnings,
         sha256: image.sha256,
         looks: Looks::of(&numbers),
         trimmed: trimmed(&image.volume).geometry().clone(),
@@ -125,6 +132,32 @@ pub(super) fn few<'a>(ids: impl Iterator<Item = &'a str>) -> String {
         ids[NAMED] = "...";
     }
     ids.join(", ")
+}
+
+/// What reading the images warned of: what is said of several is said once.
+pub(super) fn warnings_of_images(images: &[ImageFacts]) -> Vec<Finding> {
+    let mut texts: Vec<&str> = Vec::new();
+    let mut of_text: BTreeMap<&str, Vec<&ImageFacts>> = BTreeMap::new();
+    for image in images {
+        for text in &image.warnings {
+            let warned = of_text.entry(text).or_default();
+            if warned.is_empty() {
+                texts.push(text);
+            }
+            warned.push(image);
+        }
+    }
+    let finding = |text: &str| {
+        let warned = &of_text[text];
+        let ids = || warned.iter().map(|image| image.case.as_str());
+        let mut what = format!("{}: {text}", warned[0].path);
+        if warned.len() > 1 {
+            let (count, all) = (warned.len(), images.len());
+            what += &format!("; {count} of {all} images are so: {}", few(ids()));
+        }
+        Finding::warning(what).in_cases(ids())
+    };
+    texts.into_iter().map(finding).collect()
 }
 
 /// Images whose spacing or orientation differs from that of most others.
@@ -273,6 +306,8 @@ mod tests {
                 spacing_mm: geometry.spacing_mm(),
                 axes: if n == 1 { "RPS" } else { "LPS" }.to_owned(),
                 sha256: sha256.to_owned(),
+                in_pixels: false,
+                warnings: Vec::new(),
                 looks: Looks::default(),
                 trimmed: geometry.clone(),
                 geometry,

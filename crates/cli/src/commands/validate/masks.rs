@@ -1,12 +1,14 @@
 //! Masks of structures in label maps: whether each is in one piece.
 
 use super::finding::Finding;
+use super::images::few;
+use super::robust::{FEWEST_TO_COMPARE, median};
 use pbt_io::{CaseSpec, Dataset, box_from_labels, read_labels};
 use pbt_volume::{
     Component, Components, ComponentsError, Connectivity, Geometry, Instances, Joining, Pose,
-    StructureKind, Volume,
+    StructureKind, Volume, sha256_hex,
 };
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A mask is in pieces when its largest one has less than this share of its voxels …
 const SHARE: f64 = 0.98;
@@ -22,6 +24,8 @@ pub(super) struct MaskFacts {
     pub(super) geometry: Geometry,
     /// The values that it holds.
     pub(super) values: BTreeSet<u16>,
+    /// SHA-256 of its voxels.
+    sha256: String,
     /// Structures whose mask is in pieces.
     in_pieces: Vec<InPieces>,
 }
@@ -32,8 +36,10 @@ struct InPieces {
     count: usize,
     /// The share of the largest piece.
     share: f64,
-    /// How far away the farthest other piece is, mm.
+    /// How far away the farthest other piece is, mm, by the boxes about both.
     far_mm: f64,
+    /// Whether that is so near that their boxes touch or overlap.
+    is_beside: bool,
     /// The box of the largest piece.
     largest: Option<Pose>,
 }
@@ -76,11 +82,43 @@ pub(super) fn look_at_masks(
     let in_pieces: Result<Vec<_>, _> =
         boxes.iter().filter_map(|name| broken_mask(name).transpose()).collect();
     Some(match in_pieces {
-        Ok(in_pieces) => {
-            Ok(MaskFacts { geometry: labels.geometry().clone(), values: held(&labels), in_pieces })
-        }
+        Ok(in_pieces) => Ok(MaskFacts::of(&labels, in_pieces)),
         Err(error) => Err(Finding::error(Finding::of(path, format!("voxel data: {error}")))),
     })
+}
+
+impl MaskFacts {
+    fn of(labels: &Volume<u16>, in_pieces: Vec<InPieces>) -> Self {
+        let bytes: Vec<u8> = labels.data().iter().flat_map(|value| value.to_le_bytes()).collect();
+        let (geometry, sha256) = (labels.geometry().clone(), sha256_hex(&[&bytes]));
+        Self { geometry, values: held(labels), sha256, in_pieces }
+    }
+}
+
+/// Cases whose label maps are the same, voxel for voxel, a finding for each such group: nobody draws
+/// twice alike.
+pub(super) fn same_label_maps(dataset: &Dataset, facts: &[Option<&MaskFacts>]) -> Vec<Finding> {
+    let mut groups: BTreeMap<([usize; 3], &str), Vec<&CaseSpec>> = BTreeMap::new();
+    for (case, facts) in dataset.cases.iter().zip(facts) {
+        // An empty map may well be that of several cases.
+        if let Some(facts) = facts.filter(|facts| facts.values.iter().any(|&value| value != 0)) {
+            groups.entry((facts.geometry.shape(), &facts.sha256)).or_default().push(case);
+        }
+    }
+    let mut groups: Vec<Vec<&CaseSpec>> = groups.into_values().filter(|g| g.len() > 1).collect();
+    let place = |id: &str| dataset.cases.iter().position(|case| case.id == id);
+    groups.sort_by_key(|group| place(&group[0].id));
+    let finding = |group: Vec<&CaseSpec>| {
+        let ids = || group.iter().map(|case| case.id.as_str());
+        let what = format!(
+            "labels: the label maps of {} cases have the same voxels: {} (give each its own)",
+            group.len(),
+            few(ids())
+        );
+        let path = group[0].labels.as_ref().unwrap_or(&dataset.path);
+        Finding::warning(Finding::of(path, what)).in_cases(ids())
+    };
+    groups.into_iter().map(finding).collect()
 }
 
 /// The values in label maps that the data set names and that none of them holds.
@@ -135,6 +173,7 @@ fn broken(
         count: pieces.len(),
         share,
         far_mm,
+        is_beside: far_mm < 0.5 * spacing.iter().copied().fold(f64::INFINITY, f64::min),
         largest: box_of(labels, largest, inside),
     }))
 }
@@ -177,6 +216,18 @@ pub(super) fn masks_in_pieces(
             continue;
         }
         broken.sort_by(|(_, a), (_, b)| a.share.total_cmp(&b.share));
+        let ids = || broken.iter().map(|&(n, _)| dataset.cases[n].id.as_str());
+        let all = facts.iter().flatten().count();
+        if all >= FEWEST_TO_COMPARE && 2 * broken.len() >= all {
+            let pieces = median(broken.iter().map(|(_, mask)| mask.count as f64)).unwrap_or(0.0);
+            let what = format!(
+                "structures: {}: its mask is in pieces in {} of {all} label maps, mostly in {pieces:.0} or so (does it have several parts? its box is about all of them)",
+                structure.name,
+                broken.len(),
+            );
+            findings.push(Finding::warning(Finding::of(&dataset.path, what)).in_cases(ids()));
+            continue;
+        }
         let describe =
             |&(n, mask): &(usize, &InPieces)| format!("{} ({})", dataset.cases[n].id, mask.words());
         let mut described: Vec<String> = broken.iter().take(DESCRIBED).map(describe).collect();
@@ -184,14 +235,12 @@ pub(super) fn masks_in_pieces(
             described.push("...".to_owned());
         }
         let what = format!(
-            "structures: {}: its mask is in pieces in {} of {} label maps: {} (take the stray pieces away, or check that they belong to it)",
+            "structures: {}: its mask is in pieces in {} of {all} label maps: {} (take the stray pieces away, or check that they belong to it)",
             structure.name,
             broken.len(),
-            facts.iter().flatten().count(),
             described.join(", ")
         );
-        let ids = broken.iter().map(|&(n, _)| dataset.cases[n].id.as_str());
-        findings.push(Finding::warning(Finding::of(&dataset.path, what)).in_cases(ids));
+        findings.push(Finding::warning(Finding::of(&dataset.path, what)).in_cases(ids()));
         to_look_at.extend(broken.into_iter().map(|(case, mask)| BrokenMask {
             case,
             structure: structure.name.clone(),
@@ -205,9 +254,10 @@ pub(super) fn masks_in_pieces(
 impl InPieces {
     fn words(&self) -> String {
         let share = 100.0 * self.share;
-        let far = format!("{:.1} mm apart", self.far_mm);
+        let far =
+            if self.is_beside { String::new() } else { format!(", {:.1} mm apart", self.far_mm) };
         // 99.96 is not 100.
-        format!("{} pieces, the largest {:.1} %, {far}", self.count, (share * 10.0).floor() / 10.0)
+        format!("{} pieces, the largest {:.1} %{far}", self.count, (share * 10.0).floor() / 10.0)
     }
 }
 
@@ -249,7 +299,7 @@ mod tests {
         let facts = |strays: &[[usize; 3]]| {
             let labels = ball(strays);
             let in_pieces = found(&labels).into_iter().collect();
-            MaskFacts { geometry: labels.geometry().clone(), values: held(&labels), in_pieces }
+            MaskFacts::of(&labels, in_pieces)
         };
         let crumbs: Vec<[usize; 3]> = (0..40).map(|n| [10 + n % 10, 10 + n / 10, 22]).collect();
         let all = [facts(&[[15, 15, 36]]), facts(&[]), facts(&crumbs)];
@@ -262,5 +312,50 @@ mod tests {
         );
         assert_eq!(broken.len(), 2);
         assert!(masks_in_pieces(&dataset, &all[1..2]).0.is_empty());
+    }
+
+    /// Pieces whose boxes overlap are not "0.0 mm apart".
+    #[test]
+    fn pieces_beside_each_other_have_no_distance() {
+        let words = |strays: &[[usize; 3]]| found(&ball(strays)).unwrap().words();
+        // In the corners of the box about the ball.
+        let corner = [[10, 10, 10], [11, 10, 10], [10, 11, 10], [10, 10, 11]];
+        let crumbs: Vec<[usize; 3]> = (0..32)
+            .map(|n| {
+                [0, 1, 2]
+                    .map(|a| if n >> a & 1 == 0 { corner[n / 8][a] } else { 30 - corner[n / 8][a] })
+            })
+            .collect();
+        assert!(!words(&crumbs).contains("apart"), "{}", words(&crumbs));
+        assert!(words(&[[15, 15, 36]]).ends_with(", 24.0 mm apart"), "{}", words(&[[15, 15, 36]]));
+    }
+
+    #[test]
+    fn what_is_mostly_in_pieces_is_one_line() {
+        let dataset = dataset(&[("a", StructureKind::Box)], 6);
+        let facts = |strays: &[[usize; 3]]| {
+            let labels = ball(strays);
+            let in_pieces = found(&labels).into_iter().collect();
+            MaskFacts::of(&labels, in_pieces)
+        };
+        let (whole, broken) = (facts(&[]), facts(&[[15, 15, 36]]));
+        let all = [&broken, &whole, &broken, &whole, &broken, &whole].map(Some);
+        let (findings, to_look_at) = masks_in_pieces(&dataset, &all);
+        assert!(findings.len() == 1 && findings[0].cases == ["c0", "c2", "c4"], "{findings:?}");
+        assert!(findings[0].message.contains("in 3 of 6 label maps, mostly in 2"), "{findings:?}");
+        assert!(to_look_at.is_empty());
+    }
+
+    #[test]
+    fn label_maps_that_are_the_same_are_named_together() {
+        let dataset = dataset(&[("a", StructureKind::Box)], 5);
+        let facts = |labels: &Volume<u16>| MaskFacts::of(labels, Vec::new());
+        let (one, other) = (facts(&ball(&[])), facts(&ball(&[[1, 2, 3]])));
+        let empty = facts(&Volume::filled(ball(&[]).geometry().clone(), 0));
+        let maps = [Some(&empty), Some(&one), Some(&other), Some(&empty), Some(&one)];
+        let found = same_label_maps(&dataset, &maps);
+        assert!(found.len() == 1 && found[0].cases == ["c1", "c4"], "{found:?}");
+        assert!(found[0].message.contains("same voxels: c1, c4"), "{found:?}");
+        assert!(same_label_maps(&dataset, &maps[..4]).is_empty());
     }
 }

@@ -71,7 +71,7 @@ mod tests {
     use pbt_volume::PointLps;
 
     fn slices(count: usize) -> Geometry {
-        let matrix = Matrix3::from_diagonal(&Vector3::new(1.5, 1.5, 8.0));
+        let matrix = Matrix3::from_diagonal(&Vector3::new(1.5, 1.5, 2.0));
         Geometry::new([64, 64, count], matrix, PointLps::new(0.0, 0.0, 0.0)).unwrap()
     }
 
@@ -95,15 +95,15 @@ mod tests {
 
     #[test]
     fn every_refused_case_is_named() {
-        assert!(findings(StructureKind::Box, &[20, 20, 20], &[20]).is_empty());
-        let found = findings(StructureKind::Box, &[20, 4, 20, 3], &[4, 20]);
+        assert!(findings(StructureKind::Box, &[80, 80, 80], &[80]).is_empty());
+        let found = findings(StructureKind::Box, &[80, 4, 80, 3], &[4, 80]);
         let cases: Vec<&str> = found.iter().flat_map(|f| &f.cases).map(String::as_str).collect();
         assert_eq!(cases, ["c1", "c3", "c4"]);
         assert!(
-            found[0].message.starts_with("dataset.json: case c1: shape: the image has"),
+            found[0].message.starts_with("dataset.json: case c1: shape: the image is"),
             "{found:?}"
         );
-        assert!(found[2].message.starts_with("c4.nii.gz: shape: the image has"), "{found:?}");
+        assert!(found[2].message.starts_with("c4.nii.gz: shape: the image is"), "{found:?}");
     }
 
     #[test]

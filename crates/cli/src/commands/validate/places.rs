@@ -10,7 +10,7 @@
 
 use super::boxes::{AnnotatedCases, StructureBoxes};
 use super::finding::Finding;
-use super::robust::{FEWEST_TO_COMPARE, Robust, median};
+use super::robust::{FEWEST_TO_COMPARE, Robust, UNSURE_CASES, median};
 use super::suspect::Suspect;
 use nalgebra::{UnitQuaternion, Vector3};
 use pbt_volume::{PointLps, Pose};
@@ -23,9 +23,6 @@ const DEVIATIONS: f64 = 6.5;
 
 /// A deviation along an axis is at least so large, in D: nobody draws boxes better.
 const SMALLEST_DEVIATION_D: f64 = 0.04;
-
-/// A median deviation of n cases may well be too small: it is enlarged by this over n.
-const UNSURE_CASES: f64 = 5.0;
 
 /// A relation with fewer deviations than this speaks for its structures.
 const FITS: f64 = 4.0;

@@ -8,6 +8,9 @@ const MAD_TO_DEVIATION: f64 = 1.4826;
 /// Fewer values than this have no usual value to compare with.
 pub(super) const FEWEST_TO_COMPARE: usize = 5;
 
+/// A median deviation of n cases may well be too small: it is enlarged by this over n.
+pub(super) const UNSURE_CASES: f64 = 5.0;
+
 /// Middle and spread of a list of values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Robust {

@@ -5,7 +5,7 @@
 //! a nose is short, all of its landmarks are, and none of them is wrong. In each case the landmark
 //! without which the rest fits best is blamed and left out, or two are exchanged, until the rest agrees.
 
-use super::robust::{FEWEST_TO_COMPARE, Robust, median};
+use super::robust::{FEWEST_TO_COMPARE, Robust, UNSURE_CASES, median};
 use nalgebra::Vector3;
 use pbt_evaluate::quantile;
 use pbt_io::Similarity;
@@ -19,9 +19,6 @@ const OFF: f64 = 0.15;
 /// A deviation along an axis is at least so large, as a share of the shape's size: nobody places
 /// points better.
 const SMALLEST_DEVIATION: f64 = 0.01;
-
-/// A median deviation of n cases may well be too small: it is enlarged by this over n.
-const UNSURE_CASES: f64 = 5.0;
 
 /// Of the landmarks of a case, one in so many may be blamed; where more would have to be, it is the
 /// whole that does not fit.

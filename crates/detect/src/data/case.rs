@@ -53,8 +53,3 @@ pub(crate) fn subjects(cases: &[TrainingCase]) -> usize {
 pub(crate) fn originals(cases: &[TrainingCase]) -> usize {
     cases.iter().map(|case| case.origin + 1).max().unwrap_or(0)
 }
-
-/// Number of images with copies.
-pub(crate) fn images(cases: &[TrainingCase]) -> usize {
-    cases.iter().filter(|case| case.shows_image()).count()
-}

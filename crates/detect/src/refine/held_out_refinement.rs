@@ -6,7 +6,7 @@
 //! which frames landmarks will be sought.
 
 use crate::DetectError;
-use crate::data::case::{TrainingCase, images, originals};
+use crate::data::case::TrainingCase;
 use crate::data::folds::Folds;
 use crate::pose::error::PoseError;
 use crate::pose::shrinkage::{Shrinkage, end_at, upper_median};
@@ -19,10 +19,6 @@ use pbt_evaluate::BoxError;
 use pbt_tree::Backend;
 use pbt_volume::Pose;
 use std::cell::OnceCell;
-
-/// From so many annotated structures on the pose stays as found: what is measured on a part of
-/// them is too pessimistic.
-const MANY: usize = 40;
 
 /// Number of starts per structure and held-out case.
 const STARTS: usize = 2;
@@ -110,9 +106,9 @@ impl HeldOutPass {
     }
 
     /// Whether shrinkage is measured: not where any orientation is possible, since then there is no
-    /// mean, nor with many cases.
+    /// mean.
     pub(crate) fn tells_shrinkage<B: Backend>(input: &StageInput<'_, B>) -> bool {
-        !input.prior.any_orientation && annotated(input.cases) < MANY
+        !input.prior.any_orientation
     }
 
     /// How far orientation and size overshoot. `None` where it is not
@@ -155,12 +151,6 @@ impl HeldOutPass {
         };
         input.cases.iter().zip(&self.ends).map(frame).collect()
     }
-}
-
-/// Structures that were annotated, without copies of cases.
-fn annotated(cases: &[TrainingCase]) -> usize {
-    let all: usize = cases.iter().map(|case| case.all().count()).sum();
-    all * originals(cases) / images(cases).max(1)
 }
 
 #[cfg(test)]

@@ -239,8 +239,9 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
         held_out: &HeldOutOnce<'_, B>,
         refinement: &Refinement,
     ) -> Result<VerificationStage, D::Error> {
-        // The refinement's error weighs neighbours; a model of one structure needs none.
-        let shared = self.first.and_then(|first| first.verification.as_ref()?.spec.error);
+        // Look-alikes share their refinement, and so its errors.
+        let first = self.first.and_then(|first| first.verification.as_ref());
+        let shared = first.map(|first| (first.spec.shrinkage, first.spec.error));
         let (backend, whole, alone) = (self.backend, self.whole, self.structures.len() == 1);
         self.get_or_train(
             ("verification", 0.7),
@@ -253,13 +254,17 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
                     let settled = &whole.verification.spec;
                     return VerificationStage::train_as(input, held_out.modes, refine, settled);
                 }
-                let (mut shrinkage, mut error) = (None, shared);
-                // With many cases shrinkage is not measured, and look-alikes share the error.
-                if shared.is_none() && (!alone || HeldOutPass::tells_shrinkage(input)) {
-                    let measured = held_out.get()?;
-                    shrinkage = measured.and_then(|measured| measured.shrinkage(input));
-                    error = measured.filter(|_| !alone).map(HeldOutPass::pose_error);
-                }
+                // The refinement's error weighs neighbours; a model of one structure needs none.
+                let (shrinkage, error) = match shared {
+                    Some(shared) => shared,
+                    None if alone && !HeldOutPass::tells_shrinkage(input) => (None, None),
+                    None => match held_out.get()? {
+                        Some(pass) => {
+                            (pass.shrinkage(input), (!alone).then(|| pass.pose_error()))
+                        }
+                        None => (None, None),
+                    },
+                };
                 VerificationStage::train(input, held_out.modes, refine, shrinkage, error)
             },
         )

@@ -109,6 +109,18 @@ fn images_with_masks_become_a_data_set_that_trains() {
     write(&other, "{}").unwrap();
     let refused = init(&scans, &["--force", "-o", text(&other)]).exits_with(2);
     assert!(refused.error_line().contains("is no data set of pbt"), "{}", refused.stderr);
+    // Who has no split is not put into training without a word.
+    write(scans.join("splits.csv"), "case,split\nc0,train\nc1,test\nc2,train\nc3,train\nc9,test\n")
+        .unwrap();
+    let outcome = init(&scans, &["--force", "--structure", "gland"]).exits_with(0).stdout;
+    for part in [
+        "6 cases (1 test, 5 train)",
+        "2 cases without a split in folders and tables are for training: c4, c5",
+        "splits.csv: 1 case without an image: c9",
+    ] {
+        assert!(outcome.contains(part), "{part}: {outcome}");
+    }
+    std::fs::remove_file(scans.join("splits.csv")).unwrap();
     // Elsewhere, paths lead back.
     let elsewhere = folder.path().join("sets/glands.json");
     init(&scans, &["-o", text(&elsewhere), "--structure", "gland"]).exits_with(0);
@@ -287,7 +299,7 @@ fn boxes_of_slicer_and_of_tables_are_the_same() {
     let unknown = init(&table, &[]).exits_with(4);
     assert!(unknown.error_line().contains("give --space LPS or --space RAS"), "{}", unknown.stderr);
     let outcome = init(&table, &["--modality", "US", "--space", "RAS"]).exits_with(0);
-    assert!(outcome.stdout.contains("1 cases that have no image: c77"), "{}", outcome.stdout);
+    assert!(outcome.stdout.contains("1 case without an image: c77"), "{}", outcome.stdout);
     sound(&table.join("dataset.json"));
     for n in 0..5 {
         let written = table.join(format!("dataset-files/c{n}.mrk.json"));

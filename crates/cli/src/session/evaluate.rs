@@ -182,9 +182,13 @@ fn wanted_structures<'a>(
             (true, ..) => "cases: there is no result for any of them".to_owned(),
             _ => {
                 let all: Vec<&str> = dataset.structures.iter().map(|s| s.name.as_str()).collect();
-                let wanted = if named.is_empty() { all.join(", ") } else { named.join(", ") };
+                let (whose, wanted) = match named {
+                    [] => ("the data set has", all),
+                    named => ("are asked for", named.iter().map(String::as_str).collect()),
+                };
                 format!(
-                    "structures: the results have {}, and none of those that are asked for: {wanted}",
+                    "structures: none of those that {whose} ({}) is among what was detected: {}",
+                    wanted.join(", "),
                     names.join(", ")
                 )
             }

@@ -25,7 +25,7 @@ pub use labels::segment_names;
 use marked::Annotated;
 pub use masks_among::masks_among;
 use named_labels::NamedLabels;
-use notes::{Notes, few, structures_of};
+use notes::{Notes, cases_of, few, structures_of};
 pub use options::Options;
 use pbt_volume::{Instances, MOST_STRUCTURES, StructureKind, StructureSpec, is_box_of_landmarks};
 use scans::Scan;
@@ -179,7 +179,9 @@ pub fn dataset_from_folder(
             not_drawn: Vec::new(),
         })
         .collect();
-    say_splits(&cases, basis, &mut notes);
+    let unsaid: Vec<String> =
+        scans.iter().filter(|scan| scan.split.is_none()).map(|scan| scan.id.clone()).collect();
+    say_splits(&cases, basis, &unsaid, &mut notes);
     let name = options.name.clone().or(found.name).unwrap_or_else(|| last_name(&root));
     let modality = options.modality.clone().or(found.modality).unwrap_or_else(|| {
         let images: Vec<&Path> = cases.iter().map(|case| &*case.image).collect();
@@ -299,7 +301,8 @@ fn say_structures(
     }
 }
 
-fn say_splits(cases: &[CaseSpec], basis: Basis, notes: &mut Notes) {
+/// `unsaid` are the cases whose split no folder or table says.
+fn say_splits(cases: &[CaseSpec], basis: Basis, unsaid: &[String], notes: &mut Notes) {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for case in cases {
         *counts.entry(&case.split).or_default() += 1;
@@ -312,14 +315,17 @@ fn say_splits(cases: &[CaseSpec], basis: Basis, notes: &mut Notes) {
         format!("{} subjects", subjects.len())
     };
     notes.found.insert(0, format!("{} cases ({}); {of}", cases.len(), list.join(", ")));
-    notes.assumed.extend(
-        match basis {
-            Basis::Given => None,
-            Basis::EveryFifth => Some("every fifth subject by name is for tests"),
-            Basis::TooFew => {
-                Some("there are fewer than five subjects, so that all are for training")
-            }
+    notes.assumed.extend(match basis {
+        Basis::Given if unsaid.is_empty() => None,
+        Basis::Given => Some(format!(
+            "{} without a split in folders and tables {} for training: {}",
+            cases_of(unsaid.len()),
+            if unsaid.len() == 1 { "is" } else { "are" },
+            few(unsaid, ", ")
+        )),
+        Basis::EveryFifth => Some("every fifth subject by name is for tests".to_owned()),
+        Basis::TooFew => {
+            Some("there are fewer than five subjects, so that all are for training".to_owned())
         }
-        .map(str::to_owned),
-    );
+    });
 }

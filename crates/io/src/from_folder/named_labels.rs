@@ -130,8 +130,10 @@ fn name_values(
         [] => {}
         [value] if found.len() == 1 => {
             names.insert(value, only.to_owned());
-            let what = format!("the masks show `{only}` (--structure gives another name)");
-            notes.assumed.push(what);
+            if options.structure.is_none() {
+                let what = format!("the masks show `{only}` (--structure gives another name)");
+                notes.assumed.push(what);
+            }
         }
         // Programs write the inside of a mask as 1 or as 255.
         _ if one_each && options.structure.is_some() && nameless.len() == found.len() => {

@@ -13,6 +13,11 @@ pub(super) fn structures_of(count: usize) -> String {
     format!("{count} structure{}", if count == 1 { "" } else { "s" })
 }
 
+/// `1 case` or `3 cases`.
+pub(super) fn cases_of(count: usize) -> String {
+    format!("{count} case{}", if count == 1 { "" } else { "s" })
+}
+
 /// The first names of a list, and how many more there are.
 pub(super) fn few(names: &[String], between: &str) -> String {
     const MOST: usize = 5;

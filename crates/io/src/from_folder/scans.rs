@@ -2,7 +2,7 @@
 
 use super::files::Listing;
 use super::labels::Mask;
-use super::notes::{Notes, few};
+use super::notes::{Notes, cases_of, few};
 use super::options::Options;
 use super::pairs::{Images, Owner, base};
 use super::place::{Place, Role};
@@ -228,7 +228,7 @@ impl Taker<'_> {
         };
         let by_name = self.by_name();
         match table {
-            Ok(Table::Cases(facts)) => self.facts(&facts, &by_name),
+            Ok(Table::Cases(facts)) => self.facts(path, &facts, &by_name),
             Ok(Table::Names(names)) => self.scans.label_names.extend(names),
             Ok(Table::Rows { rows, in_pixels })
                 if rows
@@ -245,13 +245,7 @@ impl Taker<'_> {
                     self.scans.list[n].rows.push(row.what);
                     self.scans.list[n].in_pixels |= in_pixels;
                 }
-                if !strangers.is_empty() {
-                    let names: Vec<String> = strangers.into_iter().collect();
-                    let (path, count) = (self.shown(path), names.len());
-                    let names = few(&names, ", ");
-                    let what = format!("{path}: {count} cases that have no image: {names}");
-                    self.notes.left_out.push(what);
-                }
+                self.say_strangers(path, strangers);
             }
             // A table of all cases that cannot be used is not one of no image.
             Err(why) if !is_fcsv && !matches!(owner, Owner::Image(_) | Owner::Part(..)) => {
@@ -286,12 +280,32 @@ impl Taker<'_> {
         by_name
     }
 
-    fn facts(&mut self, facts: &BTreeMap<String, Facts>, by_name: &BTreeMap<String, usize>) {
+    fn facts(
+        &mut self,
+        path: &Path,
+        facts: &BTreeMap<String, Facts>,
+        by_name: &BTreeMap<String, usize>,
+    ) {
+        let mut strangers = BTreeSet::new();
         for (case, facts) in facts {
-            let Some(&n) = by_name.get(case) else { continue };
+            let Some(&n) = by_name.get(case) else {
+                strangers.insert(case.clone());
+                continue;
+            };
             let scan = &mut self.scans.list[n];
             scan.subject = facts.subject.clone().or(scan.subject.take());
             scan.split = facts.split.clone().or(scan.split.take());
+        }
+        self.say_strangers(path, strangers);
+    }
+
+    /// Says which cases a table speaks of that have no image.
+    fn say_strangers(&mut self, path: &Path, strangers: BTreeSet<String>) {
+        if !strangers.is_empty() {
+            let names: Vec<String> = strangers.into_iter().collect();
+            let (path, count) = (self.shown(path), cases_of(names.len()));
+            let names = few(&names, ", ");
+            self.notes.left_out.push(format!("{path}: {count} without an image: {names}"));
         }
     }
 }

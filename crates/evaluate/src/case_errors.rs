@@ -114,7 +114,8 @@ pub struct Comparison {
     /// none or is not `found`.
     #[serde(default)]
     pub radius_90_mm: Option<f64>,
-    /// Other structures of its kind that are annotated in the case: what it could be taken for.
+    /// Other structures of its kind that are annotated in the case, farther away than the tolerance: what
+    /// it could be taken for.
     pub rivals: usize,
     /// The annotated structure of its kind that is nearest to where it was found; null without
     /// rivals or without a position.
@@ -249,7 +250,13 @@ pub fn compare(
             Truth::Present => tolerance.of(structure, annotated, spacing_mm),
             Truth::Absent => None,
         };
-        let points = points(structure.kind, annotated);
+        // A structure within another, or about it, is nearer than an error that is none.
+        let is_apart = |at: &PointLps| {
+            let own = truly.point().zip(tolerance_mm);
+            own.is_none_or(|(own, tolerance)| own.distance_mm(at) > tolerance)
+        };
+        let mut points = points(structure.kind, annotated);
+        points.retain(|(name, at)| *name == structure.name || is_apart(at));
         let rivals = points.iter().filter(|(name, _)| *name != structure.name).count();
         let position = detection
             .and_then(|d| d.location.point())
@@ -447,6 +454,22 @@ mod tests {
             Some(CaseResult { detections, spacing_mm: [0.5; 3] }),
             &Tolerance::new(None, &structures),
         )
+    }
+
+    #[test]
+    fn what_lies_within_a_structure_is_no_rival() {
+        let annotated =
+            vec![("L1".to_owned(), a_box(0.0, 0.0)), ("L2".to_owned(), a_box(1.0, 0.0))];
+        let structures = structures();
+        let compared = |mm| {
+            let detections = [found("L1", 0.9, a_box(0.9, 0.0))];
+            let result = CaseResult { detections: &detections, spacing_mm: [0.5; 3] };
+            let tolerance = Tolerance::new(Some(mm), &structures);
+            compare("c", &[&structures[0]], &annotated, Some(result), &tolerance).unwrap().remove(0)
+        };
+        let (wide, narrow) = (compared(1.5), compared(0.5));
+        assert_eq!((wide.rivals, wide.is_identified()), (0, None));
+        assert_eq!((narrow.rivals, narrow.nearest.as_deref()), (1, Some("L2")));
     }
 
     #[test]

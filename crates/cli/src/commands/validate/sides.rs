@@ -10,6 +10,10 @@ use pbt_volume::{Plane, PointLps};
 /// nothing of it, mm.
 const APART_MM: f64 = 0.5;
 
+/// Nor do those that lie so far to one side of each other at most, as a share of their distance: one is
+/// in front of the other or above it.
+const ASIDE: f64 = 0.25;
+
 /// A pair of structures: the one that is named left, and its twin.
 struct Twins<'a> {
     left: &'a str,
@@ -100,8 +104,11 @@ fn twins<'a>(places: &'a [(String, Vec<(usize, PointLps)>)], is_known: &[bool]) 
         let mut apart_mm = vec![None; is_known.len()];
         for (case, point) in left_places.iter().filter(|(case, _)| is_known[*case]) {
             let other = right_places.iter().find(|(n, _)| n == case);
-            apart_mm[*case] =
-                other.map(|(_, other)| point.0.x - other.0.x).filter(|mm| mm.abs() >= APART_MM);
+            apart_mm[*case] = other.and_then(|(_, other)| {
+                let mm = point.0.x - other.0.x;
+                let least = APART_MM.max(ASIDE * point.distance_mm(other));
+                (mm.abs() >= least).then_some(mm)
+            });
         }
         all.push(Twins { left, right, apart_mm });
     }
@@ -185,6 +192,17 @@ mod tests {
         ] {
             assert!(!are_twins(one, other), "{one} {other}");
         }
+    }
+
+    #[test]
+    fn twins_behind_each_other_tell_no_side() {
+        let apart = |x: f64, y: f64| {
+            let at = |name: &str, x, y| (name.to_owned(), vec![(0, PointLps::new(x, y, 0.0))]);
+            let places = [at("left ventricle", x, y), at("right ventricle", 0.0, 0.0)];
+            twins(&places, &[true])[0].apart_mm[0]
+        };
+        assert_eq!((apart(30.0, 40.0), apart(-5.0, 40.0)), (Some(30.0), None));
+        assert_eq!((apart(-20.0, 40.0), apart(0.4, 0.0)), (Some(-20.0), None));
     }
 
     /// Ten cases with two pairs; in those of `turned` left and right are exchanged.

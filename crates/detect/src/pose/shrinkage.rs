@@ -1,8 +1,8 @@
 //! Shrinkage: how far a found orientation and size are drawn towards the training mean.
 //!
-//! With few cases, faint borders or a symmetric shape a regressor overshoots, and the best estimate lies between the
-//! mean and where the refinement ends. The shares are measured on training cases that the
-//! refinement did not see, and only where it ended at the structure: an end elsewhere tells nothing
+//! With few cases, faint borders or a symmetric shape a regressor overshoots, and the best estimate
+//! lies between the mean and where the refinement ends. The shares are measured on training cases that
+//! the refinement did not see, and only where it ended at the structure: an end elsewhere tells nothing
 //! about overshooting. The centre is never drawn: its mean is known only relative to the middle of
 //! the image, which says how the image was cut out and nothing about the patient. Structures that look
 //! alike share one refinement, and so its shrinkage.

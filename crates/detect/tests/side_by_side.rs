@@ -68,6 +68,12 @@ fn structures_side_by_side_are_what_they_are_one_after_the_other() {
     assert!(grid(0) == grid(1) && grid(0) != grid(2), "{:?}, {:?}", grid(0), grid(2));
     assert!(model.structures[0].refinement == model.structures[1].refinement);
     assert!(model.structures[0].refinement != model.structures[3].refinement);
+    // Look-alikes share what held-out cases say of their refinement, too.
+    let measured = |s: usize| {
+        let spec = &model.structures[s].verification.spec;
+        (spec.shrinkage.expect("measured"), spec.error.expect("measured"))
+    };
+    assert!(measured(0) == measured(1) && measured(0) != measured(3));
 
     let (again, checkpoints) = trained(9, None);
     assert!(again == model, "another model with nine threads");

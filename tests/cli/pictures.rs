@@ -124,6 +124,9 @@ fn pictures_and_slices_from_training_to_the_report() {
     let again = out.path().join("again.pbt");
     train(data.path(), &again, &["-q", "--threads", "2"]).exits_with(0);
     assert!(std::fs::read(&model).unwrap() == std::fs::read(&again).unwrap());
+    // Five regressors as in volumes, and three forests.
+    let info = pbt(["info", text(&model)]).exits_with(0).stdout;
+    assert!(info.contains("landmarks 8") && !info.contains("landmarks 9"), "{info}");
 
     let report = out.path().join("report.json");
     let told = pbt(["evaluate", "-m", text(&model), "-i", text(data.path()), "-o", text(&report)])

@@ -51,8 +51,8 @@ pub use error::DetectError;
 pub use explain::{Explanation, TreePath, Vote};
 pub use landmarks::close_up::CloseUp;
 pub use landmarks::stage::{
-    FoundLandmark, LandmarkGroup, LandmarkPrior, LandmarkRegressor, LandmarkRegressorSpec,
-    LandmarkStage,
+    FoundLandmark, LandmarkGroup, LandmarkMap, LandmarkPrior, LandmarkRegressor,
+    LandmarkRegressorSpec, LandmarkStage,
 };
 pub use masks::frame::FrameGrid;
 pub use masks::labelling::LabelFound;

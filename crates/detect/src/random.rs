@@ -46,6 +46,8 @@ pub(crate) enum Stream {
     VerificationClassifier,
     /// Frames and points that a landmark regressor learns from.
     LandmarkPoses { regressor: usize, landmark: usize },
+    /// The trees of a landmark regressor, by landmark.
+    LandmarkTrees { regressor: usize },
     /// Voxels that a forest of regions learns from, by case.
     RegionSamples,
     /// The features of a forest of regions.

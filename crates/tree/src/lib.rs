@@ -24,6 +24,7 @@ mod posterior;
 mod random_forest;
 mod reached;
 mod reference;
+mod regression_forest;
 mod score;
 mod source;
 mod weak;
@@ -67,6 +68,9 @@ pub use path::PathStep;
 pub use posterior::{EvalParams, Evaluator};
 pub use random_forest::{RandomForestParams, grow_random_tree};
 pub use reference::ReferenceBooster;
+pub use regression_forest::{
+    REGRESSION_LEAF, RegressionForest, RegressionForestParams, RegressionNode, RegressionTree,
+};
 pub use score::{LOG_ODDS_BITS, Score, best_indices};
 pub use source::{SampleSource, margins_from_responses};
 pub use weak::{ALPHA_BITS, Threshold, Weak};

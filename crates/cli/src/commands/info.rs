@@ -15,7 +15,7 @@ use pbt_detect::{
     StructureModel, WorkingSpec,
 };
 use pbt_io::{is_dicom_path, is_image_path, write_atomically};
-use pbt_tree::{ALPHA_BITS, Classifier};
+use pbt_tree::{ALPHA_BITS, Classifier, Patch};
 use pbt_volume::IntensityPolicy;
 use serde::Serialize;
 use serde_json::Value;
@@ -217,7 +217,8 @@ fn structure_info<'a>(
             StageInfo::Regression {
                 stage: format!("landmarks {}", n + 1),
                 regressors: regressor.groups.len(),
-                features: regressor.groups.iter().map(|g| g.map.means.len()).sum(),
+                features: regressor.groups.len()
+                    * regressor.spec.patches.iter().map(Patch::len).sum::<usize>(),
             }
         }));
     }

@@ -31,6 +31,8 @@ pub struct LandmarksConfig {
     pub halvings: Option<u8>,
     /// The regressors in their order.
     pub regressors: Vec<LandmarkRegressorConfig>,
+    /// More that follow in images of one slice.
+    pub in_plane: Vec<LandmarkRegressorConfig>,
 }
 
 /// One regressor of landmark regression.
@@ -50,6 +52,9 @@ pub struct LandmarkRegressorConfig {
     pub jitter: f64,
     /// Ridge penalty as a share of the mean variance of a feature.
     pub ridge: f64,
+    /// Trees of a regression forest in place of a ridge regression, which has none.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub trees: usize,
 }
 
 /// A grid of samples.
@@ -66,6 +71,13 @@ pub struct LandmarkPatchConfig {
     pub levels: Vec<f64>,
 }
 
+/// Most trees of a landmark regressor: more bring nothing and make the model large.
+pub(crate) const MOST_LANDMARK_TREES: usize = 500;
+
+fn is_none(trees: &usize) -> bool {
+    *trees == 0
+}
+
 impl Default for LandmarksConfig {
     fn default() -> Self {
         let patch = |extent, points, levels: &[f64]| LandmarkPatchConfig {
@@ -80,6 +92,11 @@ impl Default for LandmarksConfig {
             reach,
             jitter: 0.7,
             ridge,
+            trees: 0,
+        };
+        let forest = |extent, reach| LandmarkRegressorConfig {
+            trees: 50,
+            ..point(vec![patch(extent, 9.0, &[0.7])], reach, 0.8)
         };
         Self {
             perturbations: 30,
@@ -93,17 +110,24 @@ impl Default for LandmarksConfig {
                     reach: 2.5,
                     jitter: 0.7,
                     ridge: 0.8,
+                    trees: 0,
                 },
                 point(vec![patch(10.0, 7.0, &[0.7])], 1.8, 0.8),
                 point(vec![patch(5.0, 9.0, &[0.7])], 0.9, 0.8),
                 point(vec![patch(3.5, 9.0, &[0.7])], 0.7, 0.8),
                 point(vec![patch(2.5, 9.0, &[0.7])], 0.5, 0.8),
             ],
+            in_plane: vec![forest(5.0, 2.0), forest(3.0, 1.5), forest(3.0, 1.0)],
         }
     }
 }
 
 impl LandmarksConfig {
+    /// The regressors in their order, for images of one slice where `flat` is set.
+    pub(crate) fn regressors(&self, flat: bool) -> impl Iterator<Item = &LandmarkRegressorConfig> {
+        self.regressors.iter().chain(self.in_plane.iter().filter(move |_| flat))
+    }
+
     /// Checks that every value lies in its range.
     pub(crate) fn check(&self) -> Result<(), DetectError> {
         within("landmarks.perturbations", self.perturbations as f64, 1.0, 1e4)?;
@@ -111,20 +135,30 @@ impl LandmarksConfig {
         if let Some(halvings) = self.halvings {
             within("landmarks.halvings", f64::from(halvings), 0.0, f64::from(MOST_HALVINGS))?;
         }
-        within("landmarks.regressors", self.regressors.len() as f64, 0.0, 20.0)?;
-        for regressor in &self.regressors {
-            within("landmarks.regressors.reach", regressor.reach, 0.01, 20.0)?;
-            within("landmarks.regressors.jitter", regressor.jitter, 0.0, 10.0)?;
-            within("landmarks.regressors.ridge", regressor.ridge, 1e-9, 1e3)?;
-            within("landmarks.regressors.patches", regressor.patches.len() as f64, 1.0, 8.0)?;
-            for patch in &regressor.patches {
-                within("landmarks.regressors.patches.extent", patch.extent, 0.05, 50.0)?;
-                within("landmarks.regressors.patches.points", patch.points, 2.0, 20.0)?;
-                within("landmarks.regressors.patches.levels", patch.levels.len() as f64, 1.0, 4.0)?;
-                patch.levels.iter().try_for_each(|&l| {
-                    within("landmarks.regressors.patches.levels", l, 0.01, 100.0)
-                })?;
-            }
+        for (list, regressors) in
+            [("landmarks.regressors", &self.regressors), ("landmarks.in_plane", &self.in_plane)]
+        {
+            within(list, regressors.len() as f64, 0.0, 20.0)?;
+            regressors.iter().try_for_each(|regressor| regressor.check(list))?;
+        }
+        Ok(())
+    }
+}
+
+impl LandmarkRegressorConfig {
+    fn check(&self, list: &str) -> Result<(), DetectError> {
+        let within =
+            |key: &str, value, low, high| within(&format!("{list}.{key}"), value, low, high);
+        within("reach", self.reach, 0.01, 20.0)?;
+        within("jitter", self.jitter, 0.0, 10.0)?;
+        within("ridge", self.ridge, 1e-9, 1e3)?;
+        within("trees", self.trees as f64, 0.0, MOST_LANDMARK_TREES as f64)?;
+        within("patches", self.patches.len() as f64, 1.0, 8.0)?;
+        for patch in &self.patches {
+            within("patches.extent", patch.extent, 0.05, 50.0)?;
+            within("patches.points", patch.points, 2.0, 20.0)?;
+            within("patches.levels", patch.levels.len() as f64, 1.0, 4.0)?;
+            patch.levels.iter().try_for_each(|&l| within("patches.levels", l, 0.01, 100.0))?;
         }
         Ok(())
     }

@@ -1,9 +1,9 @@
 //! Landmarks of a box: points found in its frame, so that a turned structure is no harder than an
 //! upright one.
 //!
-//! A landmark starts at its mean position in the box and is moved by linear regressors. A
-//! regressor looks at the whole box and moves all landmarks together, or at the surroundings of
-//! each landmark and moves it alone; what all regressors say is blended. Lengths are in units of D,
+//! A landmark starts at its mean position in the box and is moved by regressors. A
+//! regressor, linear or a forest, looks at the whole box and moves all landmarks together, or at the
+//! surroundings of each landmark and moves it alone; what all regressors say is blended. Lengths are in units of D,
 //! the box's mean size, or of the spread of the landmarks about their mean positions, so that one
 //! configuration serves mouse skulls and hippocampi.
 
@@ -14,7 +14,7 @@ use crate::landmarks::refit::refitted;
 use crate::stages::sampling::normalise;
 use nalgebra::Vector3;
 use pbt_linear::LinearMap;
-use pbt_tree::{Backend, Patch, PoseSite};
+use pbt_tree::{Backend, Patch, PoseSite, RegressionForest};
 use pbt_volume::{PointLps, Pose};
 use serde::{Deserialize, Serialize};
 
@@ -56,15 +56,40 @@ pub struct LandmarkRegressorSpec {
     pub normalise: bool,
     /// Longest step, in D; longer ones are cut.
     pub reach_d: f64,
+    /// Trees of its forests; 0 where its maps are linear.
+    #[serde(default, skip_serializing_if = "is_linear")]
+    pub trees: usize,
 }
 
-/// Landmarks that one map of a regressor moves.
+fn is_linear(trees: &usize) -> bool {
+    *trees == 0
+}
+
+/// From what a regressor sees to steps.
+#[derive(Debug, Clone, PartialEq)]
+pub enum LandmarkMap {
+    /// Ridge regression.
+    Linear(LinearMap<i16>),
+    /// A forest.
+    Forest(RegressionForest),
+}
+
+impl LandmarkMap {
+    fn apply(&self, patch: &[i16]) -> Vec<f64> {
+        match self {
+            Self::Linear(map) => map.apply(patch),
+            Self::Forest(forest) => forest.apply(patch),
+        }
+    }
+}
+
+/// Landmarks that one map moves.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LandmarkGroup {
     /// Indices into the list of landmarks; exactly one for `View::Point`.
     pub landmarks: Vec<usize>,
     /// Three outputs a landmark: the step in the box's frame, in D.
-    pub map: LinearMap<i16>,
+    pub map: LandmarkMap,
 }
 
 /// A trained regressor.

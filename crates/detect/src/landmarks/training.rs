@@ -1,9 +1,11 @@
-//! Training of landmarks: ridge regression in frames that are as wrong as detection makes them.
+//! Training of landmarks: ridge regressions, and forests in a plane, in frames that are as wrong as
+//! detection makes them.
 
 use crate::DetectError;
 use crate::config::landmarks::{
     LandmarkPatchConfig, LandmarkRegressorConfig, LandmarksConfig, MOST_HALVINGS, View,
 };
+use crate::config::range::within;
 use crate::data::case::TrainingCase;
 use crate::landmarks::annotated::AnnotatedLandmark;
 use crate::landmarks::close_up::{CloseUp, MOST_BORDER};
@@ -12,8 +14,8 @@ use crate::landmarks::frame_errors::FrameErrors;
 use crate::landmarks::held_out_estimates::{Estimates, held_out_errors, independent, stacked};
 use crate::landmarks::stacking;
 use crate::landmarks::stage::{
-    LandmarkGroup, LandmarkPrior, LandmarkRegressor, LandmarkRegressorSpec, LandmarkStage,
-    RIGHT_WITHIN, expected, step_between,
+    LandmarkGroup, LandmarkMap, LandmarkPrior, LandmarkRegressor, LandmarkRegressorSpec,
+    LandmarkStage, RIGHT_WITHIN, expected, step_between,
 };
 use crate::pose::prior::Prior;
 use crate::random::Stream;
@@ -23,7 +25,9 @@ use crate::stages::sampling::{grid_for, in_plane};
 use nalgebra::Vector3;
 use pbt_features::BoxGrid;
 use pbt_linear::RegressionProblem;
-use pbt_tree::{Backend, Patch, PoseSite};
+use pbt_tree::{
+    Backend, Patch, PoseSite, REGRESSION_LEAF, RegressionForest, RegressionForestParams,
+};
 use pbt_volume::Random;
 use pbt_volume::{PointLps, Pose};
 use std::collections::BTreeSet;
@@ -43,7 +47,7 @@ impl LandmarkStage {
         let judged = |errors: &[Vec<Option<Estimates>>]| {
             let weights = stacking::weights(
                 &independent(input.cases, landmarks, errors),
-                config.regressors.len() + 1,
+                config.regressors(input.prior.flat).count() + 1,
             );
             let distance = |weights: &Vec<f64>, estimates: &Option<Estimates>| {
                 Some(stacked(weights, estimates.as_ref()?).norm())
@@ -103,8 +107,7 @@ impl LandmarkStage {
         let errors = FrameErrors::new(input.cases, frames);
         let (priors, spread) = priors(input.cases, kept, frames);
         let regressors = config
-            .regressors
-            .iter()
+            .regressors(input.prior.flat)
             .enumerate()
             .map(|(n, regressor)| {
                 let spec = spec(regressor, input, spread);
@@ -147,7 +150,7 @@ pub(crate) fn close_up<B: Backend>(
     let d = input.prior.scale_mm;
     let (priors, spread) = priors(input.cases, landmarks, frames);
     let patches = || {
-        config.regressors.iter().flat_map(|regressor| {
+        config.regressors(input.prior.flat).flat_map(|regressor| {
             regressor.patches.iter().map(move |patch| (regressor.view, patch))
         })
     };
@@ -291,12 +294,22 @@ fn spec<B: Backend>(
         patches,
         normalise: input.working.is_relative(),
         reach_d: 1.5 * regressor.reach * spread,
+        trees: regressor.trees,
     }
 }
 
 /// In a plane the ridge penalty counts so many times: samples lie close together and say much the same.
 /// Held-out parts of the training images of fly wings gain 1 to 4 % by it.
 const IN_PLANE_STIFFNESS: f64 = 6.0;
+
+/// Fewest samples of a leaf of a forest.
+const LEAF_SAMPLES: usize = 10;
+
+/// A forest numbers values with 16 bits.
+const MOST_VALUES: f64 = (REGRESSION_LEAF - 1) as f64;
+
+/// So many values of the patch does a node of a forest look at.
+const VALUES_PER_NODE: f64 = 64.0;
 
 /// Draws the samples of a regressor.
 struct Sampler<'a, 'b, B: Backend> {
@@ -354,10 +367,23 @@ impl<B: Backend> Sampler<'_, '_, B> {
             }
         }
         let seen = self.spec.see(self.input.backend, self.input.images, &sites)?;
+        if self.spec.trees > 0 {
+            let values = self.spec.len() as f64;
+            within("values that a forest of landmarks looks at", values, 1.0, MOST_VALUES)?;
+            let params = RegressionForestParams {
+                trees: self.spec.trees,
+                min_leaf: LEAF_SAMPLES,
+                share: (VALUES_PER_NODE / values).min(1.0),
+            };
+            let stream = Stream::LandmarkTrees { regressor: self.number };
+            let seed = self.input.seeds.derive(stream, group[0]);
+            let forest = RegressionForest::grow(&seen, self.spec.len(), &targets, &params, seed);
+            return Ok(LandmarkGroup { landmarks: group, map: LandmarkMap::Forest(forest) });
+        }
         let stiffness = if self.input.prior.flat { IN_PLANE_STIFFNESS } else { 1.0 };
         let problem = RegressionProblem::new(seen, self.spec.len(), &targets);
         let penalty = self.regressor.ridge * stiffness;
         let map = solved(self.input.backend, &problem, &[penalty])?.remove(0);
-        Ok(LandmarkGroup { landmarks: group, map })
+        Ok(LandmarkGroup { landmarks: group, map: LandmarkMap::Linear(map) })
     }
 }

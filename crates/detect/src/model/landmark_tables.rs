@@ -1,13 +1,15 @@
 //! Landmarks in the model file.
 
 use crate::DetectError;
-use crate::config::landmarks::{MOST_HALVINGS, View};
+use crate::config::landmarks::{MOST_HALVINGS, MOST_LANDMARK_TREES, View};
 use crate::landmarks::close_up::{CloseUp, MOST_BORDER};
 use crate::landmarks::stage::{
-    LandmarkGroup, LandmarkPrior, LandmarkRegressor, LandmarkRegressorSpec, LandmarkStage,
+    LandmarkGroup, LandmarkMap, LandmarkPrior, LandmarkRegressor, LandmarkRegressorSpec,
+    LandmarkStage,
 };
 use crate::model::limits::check_patch;
 use crate::model::map_tables::{put_maps, take_maps};
+use crate::model::regression_forest_tables::{put_forests, take_forests};
 use crate::model::tables::{TableReader, TableWriter};
 use serde::{Deserialize, Serialize};
 
@@ -35,8 +37,18 @@ const MOST: usize = 10_000;
 pub(crate) fn put(tables: &mut TableWriter, prefix: &str, stage: &LandmarkStage) -> LandmarkCard {
     let regressors = stage.regressors.iter().enumerate().map(|(n, regressor)| {
         let name = format!("{prefix}.landmarks{n}");
-        let maps = regressor.groups.iter().map(|group| &group.map);
-        put_maps(tables, &name, regressor.spec.len(), maps);
+        let linear = regressor.groups.iter().filter_map(|group| match &group.map {
+            LandmarkMap::Linear(map) => Some(map),
+            LandmarkMap::Forest(_) => None,
+        });
+        let forests = regressor.groups.iter().filter_map(|group| match &group.map {
+            LandmarkMap::Linear(_) => None,
+            LandmarkMap::Forest(forest) => Some(forest),
+        });
+        match regressor.spec.trees {
+            0 => put_maps(tables, &name, regressor.spec.len(), linear),
+            _ => put_forests(tables, &name, forests),
+        }
         RegressorCard {
             spec: regressor.spec.clone(),
             groups: regressor.groups.iter().map(|g| g.landmarks.clone()).collect(),
@@ -109,8 +121,12 @@ fn take_regressor(
     for patch in &spec.patches {
         check_patch(name, patch, volumes)?;
     }
-    if spec.patches.is_empty() || spec.patches.len() > 8 || !(0.0..100.0).contains(&spec.reach_d) {
-        return wrong("patches or reach are out of range");
+    if spec.trees > MOST_LANDMARK_TREES
+        || spec.patches.is_empty()
+        || spec.patches.len() > 8
+        || !(0.0..100.0).contains(&spec.reach_d)
+    {
+        return wrong("trees, patches or reach are out of range");
     }
     let mut moved = vec![false; landmarks];
     for &l in groups.iter().flatten() {
@@ -124,7 +140,16 @@ fn take_regressor(
         return wrong("the groups do not fit the landmarks");
     }
     let outputs: Vec<usize> = groups.iter().map(|group| 3 * group.len()).collect();
-    let maps = take_maps(tables, name, spec.len(), &outputs)?;
+    let maps: Vec<LandmarkMap> = match spec.trees {
+        0 => {
+            let maps = take_maps(tables, name, spec.len(), &outputs)?;
+            maps.into_iter().map(LandmarkMap::Linear).collect()
+        }
+        trees => {
+            let forests = take_forests(tables, name, (trees, spec.len()), &outputs)?;
+            forests.into_iter().map(LandmarkMap::Forest).collect()
+        }
+    };
     let groups = groups.into_iter().zip(maps);
     let groups = groups.map(|(landmarks, map)| LandmarkGroup { landmarks, map }).collect();
     Ok(LandmarkRegressor { spec, groups })

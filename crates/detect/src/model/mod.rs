@@ -12,6 +12,7 @@ pub(crate) mod limits;
 pub(crate) mod map_tables;
 pub(crate) mod mask_tables;
 pub(crate) mod region_tables;
+mod regression_forest_tables;
 pub(crate) mod seal;
 pub(crate) mod structure_tables;
 pub(crate) mod tables;

@@ -6,7 +6,7 @@
 //! their mean is smooth. Sums are integers and the rest is plain arithmetic in one order, so a forest
 //! has the same bits everywhere.
 
-use crate::draw::{below, stream, subset};
+use crate::draw::{below, stream};
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
@@ -53,8 +53,8 @@ pub struct RegressionForestParams {
     pub trees: usize,
     /// Fewest samples of a leaf.
     pub min_leaf: usize,
-    /// Share of the values that a node looks at, above 0 and up to 1.
-    pub share: f64,
+    /// So many values does a node look at, drawn with replacement.
+    pub looks: usize,
 }
 
 impl RegressionForest {
@@ -68,10 +68,16 @@ impl RegressionForest {
         params: &RegressionForestParams,
         seed: u64,
     ) -> Self {
+        let count = patches.len() / length;
+        let columns: Vec<i16> = (0..length)
+            .into_par_iter()
+            .flat_map_iter(|value| patches[value..].iter().step_by(length).copied())
+            .collect();
         let fixed = |v: &f64| libm::round(libm::ldexp(v.clamp(-1.0, 1.0), LEAF_BITS)) as i16;
-        let targets: Vec<Vec<i16>> =
-            targets.iter().map(|values| values.iter().map(fixed).collect()).collect();
-        let samples = Samples { patches, length, targets: &targets };
+        let rows = (0..count).flat_map(|sample| targets.iter().map(move |t| fixed(&t[sample])));
+        let targets_of: Vec<i16> = rows.collect();
+        let samples =
+            Samples { columns: &columns, count, targets: &targets_of, outputs: targets.len() };
         let trees = (0..params.trees as u32).into_par_iter();
         let trees = trees.map(|tree| samples.grow(params, seed, tree)).collect();
         Self { outputs: targets.len(), trees }
@@ -124,18 +130,19 @@ impl RegressionTree {
 /// What a forest learns from.
 #[derive(Clone, Copy)]
 struct Samples<'a> {
-    /// `patches[sample * length + value]`
-    patches: &'a [i16],
-    length: usize,
-    /// By output.
-    targets: &'a [Vec<i16>],
+    /// `columns[value * count + sample]`: those of one value lie together, so that a node stays in the
+    /// cache.
+    columns: &'a [i16],
+    count: usize,
+    /// `targets[sample * outputs + output]`
+    targets: &'a [i16],
+    outputs: usize,
 }
 
-impl Samples<'_> {
+impl<'a> Samples<'a> {
     /// Breadth first, so that children lie side by side.
     fn grow(&self, params: &RegressionForestParams, seed: u64, tree: u32) -> RegressionTree {
-        let all = (0..(self.patches.len() / self.length) as u32).collect();
-        let mut samples: Vec<Vec<u32>> = vec![all];
+        let mut samples: Vec<Vec<u32>> = vec![(0..self.count as u32).collect()];
         let mut grown = RegressionTree::default();
         let mut n = 0;
         while n < samples.len() {
@@ -144,16 +151,17 @@ impl Samples<'_> {
             grown.nodes.push(match self.split(&own, params, &mut random) {
                 Some((value, bound)) => {
                     let next = samples.len() as u32;
+                    let column = self.column(value);
                     let (left, right) =
-                        own.iter().partition(|&&sample| self.value(sample, value) <= bound);
+                        own.iter().partition(|&&sample| column[sample as usize] <= bound);
                     samples.extend([left, right]);
                     RegressionNode { value: value as u16, bound, next }
                 }
                 None => {
-                    let next = (grown.leaves.len() / self.targets.len()) as u32;
+                    let next = (grown.leaves.len() / self.outputs) as u32;
                     let count = own.len() as i64;
-                    let mean = |sum: i64| (2 * sum + count).div_euclid(2 * count) as i16;
-                    grown.leaves.extend(self.sums(own.iter().copied()).map(mean));
+                    let mean = |sum: &i64| (2 * sum + count).div_euclid(2 * count) as i16;
+                    grown.leaves.extend(self.sums(own.iter().copied()).1.iter().map(mean));
                     RegressionNode { value: REGRESSION_LEAF, bound: 0, next }
                 }
             });
@@ -162,15 +170,20 @@ impl Samples<'_> {
         grown
     }
 
-    fn value(&self, sample: u32, value: u32) -> i16 {
-        self.patches[sample as usize * self.length + value as usize]
+    /// One value of all samples.
+    fn column(&self, value: u32) -> &'a [i16] {
+        &self.columns[value as usize * self.count..][..self.count]
     }
 
-    /// The sum of the targets by output.
-    fn sums(&self, samples: impl Iterator<Item = u32> + Clone) -> impl Iterator<Item = i64> {
-        self.targets.iter().map(move |targets| {
-            samples.clone().map(|sample| i64::from(targets[sample as usize])).sum()
-        })
+    /// How many they are, and the sums of their targets by output.
+    fn sums(&self, samples: impl Iterator<Item = u32>) -> (usize, Vec<i64>) {
+        let (mut count, mut sums) = (0, vec![0; self.outputs]);
+        for sample in samples {
+            count += 1;
+            let targets = &self.targets[sample as usize * self.outputs..];
+            sums.iter_mut().zip(targets).for_each(|(sum, &target)| *sum += i64::from(target));
+        }
+        (count, sums)
     }
 
     /// The value and the bound that leave the least variance, of those drawn; of equals the first.
@@ -184,34 +197,34 @@ impl Samples<'_> {
         if own.len() < 2 * params.min_leaf {
             return None;
         }
-        let totals: Vec<i64> = self.sums(own.iter().copied()).collect();
+        let (_, totals) = self.sums(own.iter().copied());
+        let length = self.columns.len() / self.count;
         let mut best: Option<(f64, u32, i16)> = None;
-        for value in subset(self.length, params.share, random) {
-            let values = || own.iter().map(|&sample| self.value(sample, value));
+        for _ in 0..params.looks {
+            let value = below(random, length as u64) as u32;
+            let column = self.column(value);
+            let values = own.iter().map(|&sample| column[sample as usize]);
             let (lowest, highest) =
-                values().fold((i16::MAX, i16::MIN), |(l, h), v| (l.min(v), h.max(v)));
+                values.fold((i16::MAX, i16::MIN), |(l, h), v| (l.min(v), h.max(v)));
             let range = i64::from(highest) - i64::from(lowest);
             if range <= 0 {
                 continue;
             }
             let bound = (i64::from(lowest) + below(random, range as u64) as i64) as i16;
-            let left = || own.iter().copied().filter(|&sample| self.value(sample, value) <= bound);
-            let count = left().count();
+            let left = own.iter().copied().filter(|&sample| column[sample as usize] <= bound);
+            let (count, left) = self.sums(left);
             if count.min(own.len() - count) < params.min_leaf {
                 continue;
             }
             // The sum of squares about the means is least where this is largest.
-            let gain: f64 = self
-                .sums(left())
-                .zip(&totals)
-                .map(|(left, total)| {
-                    let square = |sum: i64, count: usize| {
-                        let sum = sum as f64;
-                        sum * sum / count as f64
-                    };
-                    square(left, count) + square(total - left, own.len() - count)
-                })
-                .sum();
+            let square = |sum: i64, count: usize| {
+                let sum = sum as f64;
+                sum * sum / count as f64
+            };
+            let gain = |(left, total): (&i64, &i64)| {
+                square(*left, count) + square(total - left, own.len() - count)
+            };
+            let gain: f64 = left.iter().zip(&totals).map(gain).sum();
             if best.is_none_or(|(most, ..)| gain > most) {
                 best = Some((gain, value, bound));
             }
@@ -226,7 +239,7 @@ mod tests {
 
     const LENGTH: usize = 6;
     const PARAMS: RegressionForestParams =
-        RegressionForestParams { trees: 40, min_leaf: 5, share: 0.7 };
+        RegressionForestParams { trees: 40, min_leaf: 5, looks: 5 };
 
     /// Values that are independent of each other.
     fn patches(count: usize, seed: u64) -> Vec<i16> {

@@ -95,8 +95,8 @@ impl Default for LandmarksConfig {
             trees: 0,
         };
         let forest = |extent, reach| LandmarkRegressorConfig {
-            trees: 50,
-            ..point(vec![patch(extent, 9.0, &[0.7])], reach, 0.8)
+            trees: 25,
+            ..point(vec![patch(extent, 6.5, &[0.7])], reach, 0.8)
         };
         Self {
             perturbations: 30,

@@ -309,7 +309,7 @@ const LEAF_SAMPLES: usize = 10;
 const MOST_VALUES: f64 = (REGRESSION_LEAF - 1) as f64;
 
 /// So many values of the patch does a node of a forest look at.
-const VALUES_PER_NODE: f64 = 64.0;
+const VALUES_PER_NODE: usize = 64;
 
 /// Draws the samples of a regressor.
 struct Sampler<'a, 'b, B: Backend> {
@@ -373,7 +373,7 @@ impl<B: Backend> Sampler<'_, '_, B> {
             let params = RegressionForestParams {
                 trees: self.spec.trees,
                 min_leaf: LEAF_SAMPLES,
-                share: (VALUES_PER_NODE / values).min(1.0),
+                looks: VALUES_PER_NODE,
             };
             let stream = Stream::LandmarkTrees { regressor: self.number };
             let seed = self.input.seeds.derive(stream, group[0]);

@@ -71,7 +71,7 @@ mod tests {
 
     fn forests() -> Vec<RegressionForest> {
         let patches: Vec<i16> = (0..200).map(|n| (n * 37 % 101) as i16).collect();
-        let params = RegressionForestParams { trees: TREES, min_leaf: 2, share: 0.5 };
+        let params = RegressionForestParams { trees: TREES, min_leaf: 2, looks: 2 };
         let grown = |outputs: usize| {
             let target = |o: usize| (0..50).map(|n| (n + o) as f64 / 60.0).collect();
             let targets: Vec<Vec<f64>> = (0..outputs).map(target).collect();

@@ -72,7 +72,7 @@ fn images_with_masks_become_a_data_set_that_trains() {
         "6 cases (1 test, 5 train); each case is a subject of its own",
         "1 box: gland",
         "every fifth subject by name is for tests",
-        "1 images without masks and annotations: spare",
+        "1 image without masks and annotations: spare",
     ] {
         assert!(outcome.stdout.contains(part), "{part}: {}", outcome.stdout);
     }

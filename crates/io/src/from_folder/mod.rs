@@ -88,15 +88,16 @@ pub fn dataset_from_folder(
         let why = notes.left_out.first().map(|why| format!("; {why}")).unwrap_or_default();
         let what = match all {
             0 => "holds no image".to_owned(),
-            n => format!("holds {n} images and no masks or annotations that belong to one{why}"),
+            n => format!("holds {} and no masks or annotations that belong to one{why}", images(n)),
         };
         return Err(wrong(what));
     }
     if !unknown.is_empty() {
         let mut ids: Vec<String> = unknown.into_iter().map(|scan| scan.id).collect();
         ids.sort_by_cached_key(|id| natural(id));
-        let (count, ids) = (ids.len(), few(&ids, ", "));
-        notes.left_out.push(format!("{count} images without masks and annotations: {ids}"));
+        let count = images(ids.len());
+        let ids = few(&ids, ", ");
+        notes.left_out.push(format!("{count} without masks and annotations: {ids}"));
     }
     let scans = &mut found.list;
     channels::join(scans, &mut notes);
@@ -206,6 +207,10 @@ pub fn dataset_from_folder(
 /// Whether there is no image in a folder and below it.
 pub(crate) fn holds_no_image(folder: &Path) -> bool {
     Listing::of(folder, Path::new("")).is_ok_and(|listing| listing.images.is_empty())
+}
+
+fn images(count: usize) -> String {
+    format!("{count} image{}", if count == 1 { "" } else { "s" })
 }
 
 /// Where files beside `dataset.json` go: `dataset-files`.

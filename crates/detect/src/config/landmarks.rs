@@ -53,7 +53,7 @@ pub struct LandmarkRegressorConfig {
     /// Ridge penalty as a share of the mean variance of a feature.
     pub ridge: f64,
     /// Trees of a regression forest in place of a ridge regression, which has none.
-    #[serde(default, skip_serializing_if = "is_none")]
+    #[serde(default, skip_serializing_if = "has_no_trees")]
     pub trees: usize,
 }
 
@@ -74,7 +74,8 @@ pub struct LandmarkPatchConfig {
 /// Most trees of a landmark regressor: more bring nothing and make the model large.
 pub(crate) const MOST_LANDMARK_TREES: usize = 500;
 
-fn is_none(trees: &usize) -> bool {
+/// Whether a regressor is a ridge regression.
+pub(crate) fn has_no_trees(trees: &usize) -> bool {
     *trees == 0
 }
 

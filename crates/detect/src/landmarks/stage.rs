@@ -1,14 +1,14 @@
 //! Landmarks of a box: points found in its frame, so that a turned structure is no harder than an
 //! upright one.
 //!
-//! A landmark starts at its mean position in the box and is moved by regressors. A
-//! regressor, linear or a forest, looks at the whole box and moves all landmarks together, or at the
-//! surroundings of each landmark and moves it alone; what all regressors say is blended. Lengths are in units of D,
-//! the box's mean size, or of the spread of the landmarks about their mean positions, so that one
-//! configuration serves mouse skulls and hippocampi.
+//! A landmark starts at its mean position in the box and is moved by regressors, linear ones and in a
+//! plane forests. A regressor looks at the whole box and moves all landmarks together, or at the
+//! surroundings of each landmark and moves it alone; what all regressors say is blended. Lengths are
+//! in units of D, the box's mean size, or of the spread of the landmarks about their mean positions,
+//! so that one configuration serves mouse skulls and hippocampi.
 
 use crate::DetectError;
-use crate::config::landmarks::View;
+use crate::config::landmarks::{View, has_no_trees};
 use crate::landmarks::close_up::CloseUp;
 use crate::landmarks::refit::refitted;
 use crate::stages::sampling::normalise;
@@ -57,12 +57,8 @@ pub struct LandmarkRegressorSpec {
     /// Longest step, in D; longer ones are cut.
     pub reach_d: f64,
     /// Trees of its forests; 0 where its maps are linear.
-    #[serde(default, skip_serializing_if = "is_linear")]
+    #[serde(default, skip_serializing_if = "has_no_trees")]
     pub trees: usize,
-}
-
-fn is_linear(trees: &usize) -> bool {
-    *trees == 0
 }
 
 /// From what a regressor sees to steps.

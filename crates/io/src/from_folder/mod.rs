@@ -25,7 +25,7 @@ pub use labels::segment_names;
 use marked::Annotated;
 pub use masks_among::masks_among;
 use named_labels::NamedLabels;
-use notes::{Notes, cases_of, few, structures_of};
+use notes::{Notes, cases_of, few, images_of, structures_of};
 pub use options::Options;
 use pbt_volume::{Instances, MOST_STRUCTURES, StructureKind, StructureSpec, is_box_of_landmarks};
 use scans::Scan;
@@ -88,14 +88,17 @@ pub fn dataset_from_folder(
         let why = notes.left_out.first().map(|why| format!("; {why}")).unwrap_or_default();
         let what = match all {
             0 => "holds no image".to_owned(),
-            n => format!("holds {} and no masks or annotations that belong to one{why}", images(n)),
+            n => format!(
+                "holds {} and no masks or annotations that belong to one{why}",
+                images_of(n)
+            ),
         };
         return Err(wrong(what));
     }
     if !unknown.is_empty() {
         let mut ids: Vec<String> = unknown.into_iter().map(|scan| scan.id).collect();
         ids.sort_by_cached_key(|id| natural(id));
-        let count = images(ids.len());
+        let count = images_of(ids.len());
         let ids = few(&ids, ", ");
         notes.left_out.push(format!("{count} without masks and annotations: {ids}"));
     }
@@ -207,10 +210,6 @@ pub fn dataset_from_folder(
 /// Whether there is no image in a folder and below it.
 pub(crate) fn holds_no_image(folder: &Path) -> bool {
     Listing::of(folder, Path::new("")).is_ok_and(|listing| listing.images.is_empty())
-}
-
-fn images(count: usize) -> String {
-    format!("{count} image{}", if count == 1 { "" } else { "s" })
 }
 
 /// Where files beside `dataset.json` go: `dataset-files`.

@@ -18,6 +18,11 @@ pub(super) fn cases_of(count: usize) -> String {
     format!("{count} case{}", if count == 1 { "" } else { "s" })
 }
 
+/// `1 image` or `3 images`.
+pub(super) fn images_of(count: usize) -> String {
+    format!("{count} image{}", if count == 1 { "" } else { "s" })
+}
+
 /// The first names of a list, and how many more there are.
 pub(super) fn few(names: &[String], between: &str) -> String {
     const MOST: usize = 5;

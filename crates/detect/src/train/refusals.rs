@@ -221,7 +221,7 @@ mod tests {
         let is_narrow = |&case: &usize| {
             let pyramid = working.pyramid(&data.channels(case).unwrap()).unwrap();
             let coarsest = pyramid.geometry(working.levels - 1).shape();
-            coarsest.iter().any(|&n| 2 * n < config.position.haar.radius)
+            coarsest.iter().any(|&n| 4 * n < config.position.haar.radius)
         };
         let narrow: Vec<usize> = (0..4).filter(is_narrow).collect();
         assert_eq!(refused, narrow);

@@ -291,8 +291,8 @@ pub(crate) fn check_slices(image: &Geometry, flat: bool) -> Result<Option<Plane>
     }
 }
 
-/// The features reach about as far as the structure is long. An image that is narrower than half of that
-/// holds little of it, and shows them mostly padding; across an image of one slice they see the same
+/// The features reach about as far as the structure is long. An image that is narrower than a quarter of
+/// that holds little of it, and shows them mostly padding; across an image of one slice they see the same
 /// everywhere.
 pub(crate) fn check_window(
     shape: [usize; 3],
@@ -300,7 +300,7 @@ pub(crate) fn check_window(
     spacing_mm: f64,
 ) -> Result<(), DetectError> {
     let axes = if flat { 2 } else { 3 };
-    if shape[..axes].iter().any(|&s| 2 * s < radius) {
+    if shape[..axes].iter().any(|&s| 4 * s < radius) {
         let across = shape[..axes].iter().map(|&s| format!("{:.0}", s as f64 * spacing_mm));
         let across = across.collect::<Vec<String>>().join(" x ");
         // Of a 2D image without a scale these are pixels.

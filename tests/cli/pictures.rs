@@ -120,13 +120,17 @@ fn pictures_and_slices_from_training_to_the_report() {
     let (data, out) = (pictures(), scratch());
     pbt(["validate", text(data.path())]).exits_with(0);
     let model = out.path().join("discs.pbt");
-    train(data.path(), &model, &["-q", "--threads", "1"]).exits_with(0);
+    let told = train(data.path(), &model, &["--threads", "1"]).exits_with(0);
+    assert!(!told.stderr.contains(" mm"), "{}", told.stderr);
+    let training = std::fs::read_to_string(out.path().join("discs.train.json")).unwrap();
+    assert!(training.contains("chosen pose, pixels") && !training.contains(", mm"));
     let again = out.path().join("again.pbt");
     train(data.path(), &again, &["-q", "--threads", "2"]).exits_with(0);
     assert!(std::fs::read(&model).unwrap() == std::fs::read(&again).unwrap());
     // Five regressors as in volumes, and three forests.
     let info = pbt(["info", text(&model)]).exits_with(0).stdout;
     assert!(info.contains("landmarks 8") && !info.contains("landmarks 9"), "{info}");
+    assert!(info.contains(" pixels") && !info.contains(" mm"), "{info}");
 
     let report = out.path().join("report.json");
     let told = pbt(["evaluate", "-m", text(&model), "-i", text(data.path()), "-o", text(&report)])
@@ -173,6 +177,8 @@ fn pictures_and_slices_from_training_to_the_report() {
         write_image(&path, &raw).unwrap();
         let slice = detected(&model, &path);
         assert_eq!(slice["coordinate_system"], "LPS");
+        let scale = "spacing: the training images had no scale; 1 mm counts as one of their pixels";
+        assert!(slice["warnings"].as_array().unwrap().contains(&json!(scale)), "{slice}");
         for (pixel, found) in in_pixels.iter().zip(places(&slice)) {
             let there = grid.to_lps(VoxelIndex::new(pixel[0], pixel[1], 0.0));
             let off = there.distance_mm(&PointLps::new(found[0], found[1], found[2]));
@@ -229,6 +235,21 @@ fn what_does_not_fit_2d_images_is_named() {
         d["cases"][1]["annotations"] = json!("mm.csv");
     });
     refused(outcome, 4, &["c0.nii.gz: shape: the image is a volume, and others are 2D"]);
+    // A slice in millimetres beside pictures.
+    let (image, places) = picture(1);
+    let grid = Geometry::isotropic([WIDTH as usize, HEIGHT as usize, 1], 0.5).unwrap();
+    let slice = RawImage::new(grid, VoxelType::U8, image.into_raw(), None).unwrap();
+    write_image(&data.path().join("slice.nrrd"), &slice).unwrap();
+    let row = |(name, [x, y]): &(&str, [f64; 2])| format!("{name},{},{},0\n", x / 2.0, y / 2.0);
+    let table: String = places.iter().map(row).collect();
+    let table = format!("label,x_lps,y_lps,z_lps\n{table}");
+    std::fs::write(data.path().join("slice.csv"), table).unwrap();
+    let outcome = with(&|d| {
+        d["cases"][1]["image"] = json!("slice.nrrd");
+        d["cases"][1]["annotations"] = json!("slice.csv");
+    });
+    let expected = "slice.nrrd: spacing: the image is in millimetres, and others have no scale";
+    refused(outcome, 4, &[expected]);
     // A box in a picture.
     let outcome = with(&|d| {
         d["structures"].as_array_mut().unwrap().push(json!({ "name": "box", "kind": "box" }));

@@ -3,8 +3,7 @@
 use crate::bootstrap::{CaseSum, Interval, RESAMPLES, pooled_mean, resampled_means};
 use crate::box_error::BoxError;
 use crate::case_errors::{Comparison, Distance, Truth};
-use crate::length_unit::LengthUnit;
-use pbt_volume::StructureKind;
+use pbt_volume::{LengthUnit, StructureKind};
 use serde::Serialize;
 
 /// Seed of the resampling; fixed, so that a comparison can be repeated.

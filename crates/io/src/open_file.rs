@@ -9,7 +9,7 @@ use crate::photo::Photo;
 use crate::raw::RawImage;
 use crate::stored::{StoredImage, Volumes};
 use crate::{IoError, dicom, metaimage, nifti, nrrd};
-use pbt_volume::Geometry;
+use pbt_volume::{Geometry, LengthUnit};
 use std::path::{Path, PathBuf};
 
 /// A file, or a DICOM series, of which the header was read and checked, and no voxel yet.
@@ -66,9 +66,12 @@ impl OpenFile {
         }
     }
 
-    /// Whether places are pixels, since the file has no scale.
-    pub(crate) fn is_in_pixels(&self) -> bool {
-        matches!(self.content, Content::Photo(_))
+    /// What lengths count: a photograph has no scale.
+    pub(crate) fn unit(&self) -> LengthUnit {
+        match self.content {
+            Content::Photo(_) => LengthUnit::Pixels,
+            Content::Stored(_) | Content::Dicom(_) => LengthUnit::Mm,
+        }
     }
 
     /// The hash of its bytes, without the voxels where they are not needed for it.

@@ -74,7 +74,7 @@ impl OpenImage {
     /// [`IoError`] (an input error) when there is no memory for it, or the voxels are damaged.
     pub fn read(self) -> Result<Image, IoError> {
         self.check_memory()?;
-        let in_pixels = self.file.is_in_pixels();
+        let unit = self.file.unit();
         let image = match self.channels {
             Channels::One => {
                 let path = self.file.path().to_path_buf();
@@ -87,7 +87,7 @@ impl OpenImage {
                 Image::of_channels(volumes, warnings)
             }
         };
-        Ok(Image { in_pixels, ..image })
+        Ok(Image { unit, ..image })
     }
 
     /// The image with the voxel type of its file.
@@ -97,9 +97,9 @@ impl OpenImage {
     pub fn read_raw(self) -> Result<Loaded, IoError> {
         self.check_one_channel()?;
         self.check(self.file.plan().raw_bytes())?;
-        let in_pixels = self.file.is_in_pixels();
+        let unit = self.file.unit();
         let mut loaded = self.file.load()?;
-        if in_pixels {
+        if !unit.is_mm() {
             loaded.warnings.push("spacing: the file has no scale; a pixel counts as 1 mm".into());
         }
         Ok(loaded)

@@ -183,6 +183,7 @@ fn has_more_pages(bytes: &[u8]) -> bool {
 mod tests {
     use super::*;
     use image::{GrayImage, ImageBuffer, Luma, Rgb, RgbImage};
+    use pbt_volume::LengthUnit;
 
     fn saved(name: &str, image: DynamicImage) -> (tempfile::TempDir, PathBuf) {
         let folder = tempfile::tempdir().unwrap();
@@ -197,7 +198,11 @@ mod tests {
         for name in ["a.png", "a.tif", "A.TIFF"] {
             let (_folder, path) = saved(name, grey.clone().into());
             let image = crate::read_image(&path).unwrap();
-            assert!(image.in_pixels && image.warnings.is_empty(), "{:?}", image.warnings);
+            assert!(
+                image.unit == LengthUnit::Pixels && image.warnings.is_empty(),
+                "{:?}",
+                image.warnings
+            );
             assert_eq!(image.volume.geometry(), &Geometry::isotropic([7, 5, 1], 1.0).unwrap());
             assert_eq!(image.volume.at(3, 4, 0), 94.0);
         }
@@ -237,7 +242,11 @@ mod tests {
             let (_folder, path) = saved("a.png", image);
             let read = |names: &[&str]| crate::read_image_with(&path, &options(names));
             let image = read(&["r", "g", "b"]).unwrap();
-            assert!(image.in_pixels && image.warnings.is_empty(), "{:?}", image.warnings);
+            assert!(
+                image.unit == LengthUnit::Pixels && image.warnings.is_empty(),
+                "{:?}",
+                image.warnings
+            );
             let values: Vec<f32> = image.channels().iter().map(|c| c.at(3, 2, 0)).collect();
             assert_eq!(values, [3.0, 102.0, blue]);
             let error = read(&["x", "y"]).unwrap_err().to_string();

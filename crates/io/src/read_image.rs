@@ -3,7 +3,7 @@
 use crate::IoError;
 use crate::loaded::{Loaded, ReadOptions};
 use crate::open_image::OpenImage;
-use pbt_volume::{RealVolume, Volume, hex};
+use pbt_volume::{LengthUnit, RealVolume, Volume, hex};
 use sha2::{Digest, Sha256};
 use std::path::Path;
 
@@ -23,15 +23,15 @@ pub struct Image {
     pub sha256: String,
     /// What the user should know about the file, `FIELD: text` each.
     pub warnings: Vec<String>,
-    /// Whether places are pixels, since the file has no scale: a photograph.
-    pub in_pixels: bool,
+    /// What lengths count: pixels where the file has no scale, as a photograph.
+    pub unit: LengthUnit,
 }
 
 impl Image {
     /// With a warning where voxels are not finite.
     pub(crate) fn new(volume: RealVolume, sha256: String, mut warnings: Vec<String>) -> Self {
         warnings.extend(not_finite(&volume));
-        Self { volume, further: Vec::new(), sha256, warnings, in_pixels: false }
+        Self { volume, further: Vec::new(), sha256, warnings, unit: LengthUnit::Mm }
     }
 
     /// The channels of an image, at least one, in their order.

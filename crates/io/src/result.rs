@@ -5,8 +5,8 @@ use crate::json::{Node, parse_bytes};
 use crate::regular_file::{FileKind, read_file, read_start};
 use crate::{IoError, write_atomically};
 use pbt_volume::{
-    Detection, Geometry, LARGEST_EDGE_MM, Location, PointLps, Pose, Precision, SMALLEST_EDGE_MM,
-    Status, StructureKind,
+    Detection, Geometry, LARGEST_EDGE_MM, LengthUnit, Location, PointLps, Pose, Precision,
+    SMALLEST_EDGE_MM, Status, StructureKind,
 };
 use serde::de::{MapAccess, Visitor};
 use serde::ser::SerializeMap;
@@ -199,15 +199,18 @@ impl ResultFile {
         self
     }
 
-    /// The same in pixels where `in_pixels` is set: what is called mm then counts pixels.
-    pub fn in_pixels(mut self, in_pixels: bool) -> Self {
-        self.coordinate_system = COORDINATE_SYSTEMS[usize::from(in_pixels)].into();
+    /// The same where lengths count this, also those that are called mm.
+    pub fn counting(mut self, unit: LengthUnit) -> Self {
+        self.coordinate_system = COORDINATE_SYSTEMS[usize::from(!unit.is_mm())].into();
         self
     }
 
-    /// Whether places are pixels of a 2D image without a scale.
-    pub fn is_in_pixels(&self) -> bool {
-        self.coordinate_system == COORDINATE_SYSTEMS[1]
+    /// What lengths count, also those that are called mm: pixels of a 2D image without a scale.
+    pub fn unit(&self) -> LengthUnit {
+        match self.coordinate_system == COORDINATE_SYSTEMS[1] {
+            true => LengthUnit::Pixels,
+            false => LengthUnit::Mm,
+        }
     }
 
     /// A result of this schema.

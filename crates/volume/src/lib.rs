@@ -13,6 +13,7 @@ mod geometry;
 mod integral;
 mod intensity;
 mod large_pages;
+mod length_unit;
 mod level;
 mod memory;
 mod memory_shares;
@@ -44,6 +45,7 @@ pub use geometry::{Geometry, GeometryError, PointLps, VoxelIndex};
 pub use integral::IntegralVolume;
 pub use intensity::{IntensityError, IntensityPolicy, IntensityRange, MAX_INTENSITY, Quantised};
 pub use large_pages::LargePages;
+pub use length_unit::LengthUnit;
 pub use level::Level;
 pub use memory::{
     NotEnoughMemory, check_memory, check_memory_limit, memory_limit, memory_seen, room_for_tables,

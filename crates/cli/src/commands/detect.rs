@@ -46,7 +46,7 @@ pub(super) fn run(args: &Detect, global: &Global) -> Result<ExitCode, Failure> {
         .for_each(|w| say(global.quiet, format_args!("warning: {}: {w}", path.display())));
     for d in &result.detections {
         let place = match (d.position_lps_mm, d.volume_ml) {
-            (Some(p), _) if result.is_in_pixels() => format!("({:.2}, {:.2}) pixels", p[0], p[1]),
+            (Some(p), _) if !result.unit().is_mm() => format!("({:.2}, {:.2}) pixels", p[0], p[1]),
             (Some(p), _) => format!("({:.2}, {:.2}, {:.2}) LPS mm", p[0], p[1], p[2]),
             (None, Some(ml)) => format!("{ml:.3} ml"),
             (None, None) => "-".to_owned(),

@@ -16,9 +16,9 @@ use crate::session::{
     CrossValidation, FailedCase, Folds, LoadedModel, Source, StageTime, check_names,
     evaluate_cases, no_case_of_split, read_config, there_is_no,
 };
-use pbt_evaluate::{Comparison, LengthUnit, Summaries, Tolerance};
+use pbt_evaluate::{Comparison, Summaries, Tolerance};
 use pbt_io::{CaseSpec, Dataset, DeviceRecord, ModelRecord};
-use pbt_volume::{StructureKind, StructureSpec};
+use pbt_volume::{LengthUnit, StructureKind, StructureSpec};
 use serde::Serialize;
 use std::process::ExitCode;
 use std::time::Instant;

@@ -16,7 +16,7 @@ use pbt_detect::{
 };
 use pbt_io::{is_dicom_path, is_image_path, write_atomically};
 use pbt_tree::{ALPHA_BITS, Classifier, Patch};
-use pbt_volume::IntensityPolicy;
+use pbt_volume::{IntensityPolicy, LengthUnit};
 use serde::Serialize;
 use serde_json::Value;
 use std::fmt::Write as _;
@@ -316,7 +316,7 @@ fn model_text(model: &ModelInfo<'_>) -> String {
     ];
     for s in &model.structures {
         lines.push(Vec::new());
-        lines.extend(structure_lines(s));
+        lines.extend(structure_lines(s, p.unit));
     }
     for masks in &model.masks {
         lines.push(Vec::new());
@@ -355,7 +355,7 @@ fn model_text(model: &ModelInfo<'_>) -> String {
     text
 }
 
-fn structure_lines(s: &StructureInfo<'_>) -> Vec<Vec<String>> {
+fn structure_lines(s: &StructureInfo<'_>, unit: LengthUnit) -> Vec<Vec<String>> {
     let (w, prior) = (s.working, s.prior);
     let intensity = match &w.channels[..] {
         [] => policy_words(&w.intensity),
@@ -382,9 +382,9 @@ fn structure_lines(s: &StructureInfo<'_>) -> Vec<Vec<String>> {
         ]),
         row([
             "working grid".to_owned(),
-            format!("{:.3} mm, {} levels, {intensity}", w.spacing_mm, w.levels),
+            format!("{:.3} {unit}, {} levels, {intensity}", w.spacing_mm, w.levels),
         ]),
-        row(["mean size".to_owned(), format!("{x:.1} x {y:.1} x {z:.1} mm")]),
+        row(["mean size".to_owned(), format!("{x:.1} x {y:.1} x {z:.1} {unit}")]),
         row(["orientation".to_owned(), orientation]),
     ];
     for (n, channel) in w.channels.iter().enumerate() {
@@ -416,7 +416,7 @@ fn structure_lines(s: &StructureInfo<'_>) -> Vec<Vec<String>> {
     if let Some(Certainty { held_out, loose_ends, presence, .. }) = s.certainty {
         let radius = held_out.radius_90_mm.map_or_else(
             || "too few for a radius".to_owned(),
-            |mm| format!("90 % of those found within {mm:.2} mm"),
+            |mm| format!("90 % of those found within {mm:.2} {unit}"),
         );
         let ends =
             if *loose_ends { "; its ends are loose: right means across its length" } else { "" };
@@ -446,7 +446,7 @@ fn structure_lines(s: &StructureInfo<'_>) -> Vec<Vec<String>> {
             let spacing_mm = close_up.working(s.working).spacing_mm;
             lines.push(row([
                 "close-up".to_owned(),
-                format!("{spacing_mm:.3} mm, {:.2} D about the box", close_up.border),
+                format!("{spacing_mm:.3} {unit}, {:.2} D about the box", close_up.border),
             ]));
         }
     }

@@ -15,9 +15,10 @@ use crate::session::{
     read_cases, read_config,
 };
 use pbt_detect::FEWEST_CASES;
-use pbt_evaluate::{Comparison, FEWEST_SIZES, LengthUnit, Series, Summaries, Tolerance};
+use pbt_evaluate::{Comparison, FEWEST_SIZES, Series, Summaries, Tolerance};
 use pbt_io::{CaseSpec, Dataset, DeviceRecord, write_atomically};
 use pbt_report::CurveSeries;
+use pbt_volume::LengthUnit;
 use serde::Serialize;
 use std::io::Write;
 use std::path::PathBuf;

@@ -226,7 +226,7 @@ fn batch_case(result: &ResultFile) -> BatchCase {
         failure: None,
         warnings: result.warnings.clone(),
         detections: detections.collect(),
-        in_pixels: result.is_in_pixels(),
+        in_pixels: !result.unit().is_mm(),
         picture: None,
         scene: None,
     }

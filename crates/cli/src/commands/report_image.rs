@@ -105,7 +105,7 @@ impl ShownImage {
             label_names: self.label_names.clone(),
             through: least.map_or_else(|| self.image.geometry().center(), |s| s.position),
             structures,
-            in_pixels: result.is_in_pixels(),
+            in_pixels: !result.unit().is_mm(),
         }
     }
 }

@@ -8,8 +8,8 @@ use pbt_io::{
     read_side_by_side,
 };
 use pbt_volume::{
-    Geometry, Instances, Plane, PointLps, Pose, RealVolume, StructureKind, StructureSpec, Volume,
-    box_of_landmarks, is_box_of_landmarks, trimmed, trimmed_channels,
+    Geometry, Instances, LengthUnit, Plane, PointLps, Pose, RealVolume, StructureKind,
+    StructureSpec, Volume, box_of_landmarks, is_box_of_landmarks, trimmed, trimmed_channels,
 };
 use std::collections::BTreeSet;
 
@@ -28,6 +28,8 @@ pub struct AnnotatedCase {
     pub sha256: String,
     /// Grid of the image without what only surrounds it: [`trimmed`].
     pub geometry: Geometry,
+    /// What its lengths count.
+    pub unit: LengthUnit,
     /// Of an image of one slice, once it is laid flat: annotations and grid are in the plane's own
     /// coordinates then.
     pub plane: Option<Plane>,
@@ -36,7 +38,7 @@ pub struct AnnotatedCase {
 }
 
 impl AnnotatedCase {
-    /// A case with what is in view of its annotations, without warnings.
+    /// A case with what is in view of its annotations, in millimetres and without warnings.
     pub fn new(
         spec: CaseSpec,
         annotations: Annotations,
@@ -51,7 +53,8 @@ impl AnnotatedCase {
             }
         }
         let (boxes, warnings) = (annotations.boxes, Vec::new());
-        Self { spec, boxes, landmarks, absent, sha256, geometry, plane: None, warnings }
+        let unit = LengthUnit::Mm;
+        Self { spec, boxes, landmarks, absent, sha256, geometry, unit, plane: None, warnings }
     }
 
     /// Lays an image of one slice flat.
@@ -195,6 +198,7 @@ fn no_box_as_parent(dataset: &Dataset, landmark: &str) -> Failure {
 /// What is wrong with images of one slice: boxes in them, and volumes beside them.
 fn what_slices_refuse(cases: &[AnnotatedCase], wanted: &Wanted) -> Vec<(usize, Failure)> {
     let flat = cases.first().is_some_and(|case| case.plane.is_some());
+    let unit = cases.first().map_or(LengthUnit::Mm, |case| case.unit);
     let refusal = |case: &AnnotatedCase| match (&case.plane, flat) {
         (Some(_), true) if !wanted.is_of_points() => {
             Some("shape: the image is 2D, and boxes are for volumes (give landmarks and no box)")
@@ -205,6 +209,14 @@ fn what_slices_refuse(cases: &[AnnotatedCase], wanted: &Wanted) -> Vec<(usize, F
         (None, true) => {
             Some("shape: the image is a volume, and others are 2D (train them by themselves)")
         }
+        _ if case.unit != unit => Some(match unit {
+            LengthUnit::Mm => {
+                "spacing: the file has no scale, and others are in millimetres (train them by themselves)"
+            }
+            LengthUnit::Pixels => {
+                "spacing: the image is in millimetres, and others have no scale (train them by themselves)"
+            }
+        }),
         _ => None,
     };
     let refused = cases.iter().enumerate().filter_map(|(n, case)| Some((n, case, refusal(case)?)));
@@ -286,7 +298,7 @@ pub fn read_cases(
         let of_box = |landmark: &Landmark| wanted.boxes.contains(&landmark.name);
         annotations.landmarks.retain(|landmark| wanted.needs(&landmark.name) || of_box(landmark));
         let file = spec.annotated_in();
-        if annotations.in_pixels && !image.in_pixels {
+        if annotations.in_pixels && image.unit.is_mm() {
             return Err(Failure::input(file, PIXELS_IN_MM));
         }
         let mut warnings = image.warnings.clone();
@@ -295,7 +307,7 @@ pub fn read_cases(
         warnings.extend(labels_elsewhere(spec, image.volume.geometry()));
         let geometry = trimmed(&image.volume).geometry().clone();
         let case = AnnotatedCase::new(spec.clone(), annotations, image.sha256, geometry);
-        Ok(AnnotatedCase { warnings, ..case })
+        Ok(AnnotatedCase { warnings, unit: image.unit, ..case })
     };
     dataset.read_label_boxes(cases);
     read_side_by_side(cases, CaseSpec::open_image, read).into_iter().collect()
@@ -333,11 +345,16 @@ pub fn misfits(dataset: &Dataset, cases: &[AnnotatedCase], wanted: &Wanted) -> V
 }
 
 /// Cases of a data set for a training.
-pub(super) fn case_list(dataset: &Dataset, cases: impl Iterator<Item = ListedCase>) -> CaseList {
+pub(super) fn case_list(
+    dataset: &Dataset,
+    unit: LengthUnit,
+    cases: impl Iterator<Item = ListedCase>,
+) -> CaseList {
     CaseList {
         name: dataset.name.clone(),
         modality: dataset.modality.to_string(),
         channels: dataset.channels().to_vec(),
+        unit,
         cases: cases.collect(),
     }
 }
@@ -381,6 +398,7 @@ impl TrainingCases {
             labels,
             list: case_list(
                 dataset,
+                LengthUnit::of_all(cases.iter().map(|case| case.unit)),
                 cases.iter().map(|case| ListedCase {
                     id: case.spec.id.clone(),
                     image_sha256: case.sha256.clone(),

@@ -51,7 +51,7 @@ impl Crops {
         if self.names.is_empty() {
             return Ok(notes);
         }
-        if found.result.is_in_pixels() {
+        if !found.result.unit().is_mm() {
             let what = "--crop: takes volumes, not 2D images in pixels";
             return Err(Failure::input(input.path, what));
         }

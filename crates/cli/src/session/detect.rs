@@ -10,7 +10,9 @@ use pbt_io::{
     CaseSpec, ComponentRecord, DetectionRecord, DeviceRecord, Image, InputRecord, IoError,
     LabelRecord, OpenImage, ReadOptions, RegionMap, ResultFile, RunRecord,
 };
-use pbt_volume::{Detection, Location, Status, Volume, check_memory, check_memory_limit};
+use pbt_volume::{
+    Detection, LengthUnit, Location, Status, Volume, check_memory, check_memory_limit,
+};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -297,6 +299,20 @@ fn result_of(
     Ok(result)
 }
 
+/// A warning where lengths of the image and of the training images do not count the same.
+fn other_unit(model: &LoadedModel, image: &Image) -> Option<String> {
+    let what = match (model.model.provenance.unit, image.unit) {
+        (LengthUnit::Mm, LengthUnit::Pixels) => {
+            "the training images had a scale and the file has none; a pixel counts as 1 mm"
+        }
+        (LengthUnit::Pixels, LengthUnit::Mm) => {
+            "the training images had no scale; 1 mm counts as one of their pixels"
+        }
+        _ => return None,
+    };
+    Some(format!("spacing: {what}"))
+}
+
 /// A result of what was found.
 fn written(
     model: &LoadedModel,
@@ -311,7 +327,7 @@ fn written(
         InputRecord::new(image.sha256.clone(), image.volume.geometry()),
         model.record(),
         detections,
-        image.warnings.clone(),
+        image.warnings.iter().cloned().chain(other_unit(model, image)).collect(),
         RunRecord {
             pbt_version: env!("CARGO_PKG_VERSION").to_owned(),
             device,
@@ -321,7 +337,7 @@ fn written(
             timing_ms,
         },
     );
-    Ok(result.in_pixels(image.in_pixels))
+    Ok(result.counting(image.unit))
 }
 
 /// Which volume of the input was chosen, and its channels where there are several, as results note it.

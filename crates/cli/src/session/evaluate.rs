@@ -5,15 +5,13 @@ use crate::session::result_source::result_path;
 use crate::session::{Device, Failure, Source, Watcher, check_names};
 use nalgebra::Matrix4;
 use pbt_detect::{DetectError, UNMEASURED};
-use pbt_evaluate::{
-    CaseResult, Comparison, LengthUnit, Tolerance, compare, has_loose_end, is_annotated,
-};
+use pbt_evaluate::{CaseResult, Comparison, Tolerance, compare, has_loose_end, is_annotated};
 use pbt_io::{
     Annotations, CaseSpec, Dataset, InputRecord, LandmarkState, ModelRecord, ResultFile,
     check_annotations, read_side_by_side,
 };
 use pbt_volume::{
-    Detection, Geometry, GeometryError, Location, Plane, StructureKind, StructureSpec,
+    Detection, Geometry, GeometryError, LengthUnit, Location, Plane, StructureKind, StructureSpec,
 };
 use rayon::prelude::*;
 use serde::Serialize;
@@ -55,11 +53,7 @@ impl Evaluated {
 
     /// What lengths are in.
     pub fn unit(&self) -> LengthUnit {
-        let in_pixels = self.results.iter().all(ResultFile::is_in_pixels);
-        match in_pixels && !self.results.is_empty() {
-            true => LengthUnit::Pixels,
-            false => LengthUnit::Mm,
-        }
+        LengthUnit::of_all(self.results.iter().map(ResultFile::unit))
     }
 
     /// Whether a result says that its scores were not measured.
@@ -277,7 +271,7 @@ impl Turn<'_> {
             let mut wanted = annotations.clone();
             wanted.boxes.retain(|(name, _)| is_wanted(name));
             wanted.landmarks.retain(|landmark| is_wanted(&landmark.name));
-            if wanted.in_pixels && !result.is_in_pixels() {
+            if wanted.in_pixels && result.unit().is_mm() {
                 return Err(Failure::input(case.annotated_in(), PIXELS_IN_MM));
             }
             check_annotations(case.annotated_in(), &geometry, &wanted)?;

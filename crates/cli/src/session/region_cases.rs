@@ -9,7 +9,7 @@ use pbt_detect::{
 use pbt_io::{
     CaseSpec, Dataset, IGNORED_CLASS, IoError, OpenImage, RegionLabels, read_side_by_side,
 };
-use pbt_volume::sha256_hex;
+use pbt_volume::{LengthUnit, sha256_hex};
 
 // Both crates leave such voxels out; neither knows the other.
 const _: () = assert!(IGNORED == IGNORED_CLASS);
@@ -26,6 +26,7 @@ pub struct RegionCases {
 
 struct RegionCase {
     spec: CaseSpec,
+    unit: LengthUnit,
     warnings: Vec<String>,
 }
 
@@ -42,7 +43,8 @@ impl RegionCases {
             let geometry = image.volume.geometry().clone();
             labels.read(spec, &geometry)?;
             let listed = ListedCase { id: spec.id.clone(), image_sha256: image.sha256, geometry };
-            Ok((listed, RegionCase { spec: (*spec).clone(), warnings: image.warnings }))
+            let (unit, warnings) = (image.unit, image.warnings);
+            Ok((listed, RegionCase { spec: (*spec).clone(), unit, warnings }))
         };
         let labelled: Vec<&CaseSpec> = cases.iter().filter(|case| case.labels.is_some()).collect();
         if labelled.is_empty() {
@@ -52,10 +54,11 @@ impl RegionCases {
         let all = read_side_by_side(&labelled, |spec| spec.open_image(), read);
         let all = all.into_iter().collect::<Result<Vec<_>, Failure>>()?;
         let (listed, cases): (Vec<ListedCase>, Vec<RegionCase>) = all.into_iter().unzip();
+        let unit = LengthUnit::of_all(cases.iter().map(|case| case.unit));
         let region =
             |(name, value): &(String, u16)| RegionName { name: name.clone(), value: *value };
         Ok(Self {
-            list: case_list(dataset, listed.into_iter()),
+            list: case_list(dataset, unit, listed.into_iter()),
             regions: labels.regions.iter().map(region).collect(),
             partners: partners(dataset, &labels),
             labels,

@@ -89,7 +89,7 @@ pub struct SuspicionRecord {
 
 impl From<&Suspicion> for SuspicionRecord {
     fn from(suspicion: &Suspicion) -> Self {
-        let Suspicion { case, structure, found, off_mm, score } = suspicion;
+        let Suspicion { case, structure, found, off_mm, score, .. } = suspicion;
         let found = Location::Box(Some(*found));
         let detection = Detection::new(structure.clone(), Status::Found, *score, found);
         Self { case: case.clone(), off_mm: *off_mm, detection: detection.into() }

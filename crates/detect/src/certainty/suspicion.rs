@@ -2,7 +2,7 @@
 
 use crate::model::StructureModel;
 use pbt_evaluate::{BoxError, tolerance_mm};
-use pbt_volume::Pose;
+use pbt_volume::{LengthUnit, Pose};
 use std::fmt;
 
 /// A detection this many tolerances from its annotation, and sure, asks for a look at the
@@ -20,16 +20,18 @@ pub struct Suspicion {
     pub found: Pose,
     /// How far from its annotation, mm: [`StructureModel::far_mm`].
     pub off_mm: f64,
+    /// What lengths count.
+    pub unit: LengthUnit,
     /// The score of the detection, 0 to 1.
     pub score: f64,
 }
 
 impl fmt::Display for Suspicion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { case, structure, off_mm, score, .. } = self;
+        let Self { case, structure, off_mm, unit, score, .. } = self;
         write!(
             f,
-            "{case}: {structure}: found {off_mm:.1} mm from its annotation with a score of \
+            "{case}: {structure}: found {off_mm:.1} {unit} from its annotation with a score of \
              {score:.2} (look at the annotation)"
         )
     }
@@ -85,9 +87,10 @@ mod tests {
             size_mm: [1.0; 3],
         };
         let (case, structure) = ("c7".to_owned(), "gland".to_owned());
+        let unit = LengthUnit::Pixels;
         assert_eq!(
-            Suspicion { case, structure, found, off_mm: 23.06, score: 0.914 }.to_string(),
-            "c7: gland: found 23.1 mm from its annotation with a score of 0.91 (look at the annotation)"
+            Suspicion { case, structure, found, off_mm: 23.06, unit, score: 0.914 }.to_string(),
+            "c7: gland: found 23.1 pixels from its annotation with a score of 0.91 (look at the annotation)"
         );
     }
 }

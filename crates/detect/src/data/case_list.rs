@@ -1,6 +1,6 @@
 //! What is known of a data set without reading its images again.
 
-use pbt_volume::Geometry;
+use pbt_volume::{Geometry, LengthUnit};
 
 /// Names of a data set and its cases.
 #[derive(Debug, Clone, Default)]
@@ -11,6 +11,8 @@ pub struct CaseList {
     pub modality: String,
     /// Names of the channels of every image, where there are several; else none.
     pub channels: Vec<String>,
+    /// What the images' lengths count; everything that is called mm counts the same.
+    pub unit: LengthUnit,
     /// The cases; everything else counts them from 0 in this order.
     pub cases: Vec<ListedCase>,
 }
@@ -72,6 +74,12 @@ impl CaseList {
             geometry,
         };
         let cases = grids.enumerate().map(case).collect();
-        Self { name: "made".to_owned(), modality: modality.to_owned(), channels: Vec::new(), cases }
+        Self {
+            name: "made".to_owned(),
+            modality: modality.to_owned(),
+            channels: Vec::new(),
+            unit: LengthUnit::Mm,
+            cases,
+        }
     }
 }

@@ -32,6 +32,7 @@ use crate::stages::orientation::OrientationStage;
 use crate::stages::position::PositionStage;
 use crate::stages::verification::VerificationStage;
 use crate::working::spec::{ChannelSpec, WorkingSpec};
+use pbt_volume::LengthUnit;
 use serde::{Deserialize, Serialize};
 
 /// A model: one or more structures.
@@ -100,6 +101,9 @@ pub struct Provenance {
     /// The longest edge of a voxel of the training images, mm; absent of 2D images.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub coarsest_mm: Option<f64>,
+    /// What lengths count in the training images; absent where these are millimetres.
+    #[serde(skip_serializing_if = "LengthUnit::is_mm", default)]
+    pub unit: LengthUnit,
     /// Seed of all random streams.
     pub seed: u64,
     /// The configuration as it was resolved.

@@ -143,6 +143,7 @@ pub(super) fn train_with_images<B: LabelBackend + LabelBooster + Splitter, D: Re
     };
     let provenance = Provenance {
         coarsest_mm: None,
+        unit: data.list().unit,
         pbt_version: env!("CARGO_PKG_VERSION").to_owned(),
         dataset: data.list().name.clone(),
         modality: data.list().modality.clone(),

@@ -201,7 +201,9 @@ pub(super) fn held_out_detections<B: Backend + LabelBackend, D: TrainingData>(
     }
     let warnings = structures.iter().zip(&last_stages);
     let warnings = warnings
-        .flat_map(|((name, _), stages)| stages.warnings(name, structures.len() == 1))
+        .flat_map(|((name, _), stages)| {
+            stages.warnings(name, structures.len() == 1, data.list().unit)
+        })
         .collect();
     let boxes = found;
     Ok(HeldOutDetections { boxes, without, poses, truths, far, loose_ends, aids, alone, warnings })
@@ -256,6 +258,7 @@ impl HeldOutDetections {
                 structure: whole.structures[b.structure].name.clone(),
                 found: far.pose,
                 off_mm: far.off_mm,
+                unit: data.list().unit,
                 score,
             })
         };

@@ -46,7 +46,7 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
             .zip(cases)
             .map(|(frame, case)| BoxError::new(frame, &case.pose).center_mm)
             .collect();
-        self.figure("frames", Instant::now(), "held-out pose, mm", errors);
+        self.distances("frames", Instant::now(), "held-out pose", errors);
         self.begin("landmarks", 0.93)?;
         let (_, annotated) = &self.structures[self.index];
         let close_up = training::close_up(
@@ -71,11 +71,12 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
         let stage = LandmarkStage { close_up, ..stage };
         for c in contradicted.iter().filter(|c| !cases[c.case].copy) {
             self.warnings.push(format!(
-                "{}: landmark {}: {:.2} mm from where the other cases expect it; not learned from \
+                "{}: landmark {}: {:.2} {} from where the other cases expect it; not learned from \
                  (check the annotation)",
                 self.data.list().id(annotated[c.case].0),
                 landmarks[c.landmark].0,
-                c.distance_d * cases[c.case].pose.mean_size_mm()
+                c.distance_d * cases[c.case].pose.mean_size_mm(),
+                self.data.list().unit
             ));
         }
         let started = Instant::now();
@@ -89,7 +90,7 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
             let found = &found;
             points.iter().map(move |&(case, truth)| found[case][l].point.distance_mm(&truth))
         });
-        self.figure("landmarks", started, "landmarks, mm", errors.collect());
+        self.distances("landmarks", started, "landmarks", errors.collect());
         self.checkpoint.frames = None;
         self.checkpoint.landmarks = Some(stage);
         Ok(self.progress.keep(self.index, &self.checkpoint)?)

@@ -3,7 +3,7 @@
 use crate::detect::detection::Detection;
 use crate::pose::shrinkage::upper_median;
 use pbt_evaluate::BoxError;
-use pbt_volume::Pose;
+use pbt_volume::{LengthUnit, Pose};
 
 /// A stage that makes things worse by less than this is not worth a warning: medians of a few dozen
 /// cases vary by more.
@@ -36,7 +36,7 @@ impl LastStages {
 
     /// A warning for each stage that does harm, where there are enough cases to tell; `alone` where
     /// there are no neighbours.
-    pub(super) fn warnings(&self, structure: &str, alone: bool) -> Vec<String> {
+    pub(super) fn warnings(&self, structure: &str, alone: bool, unit: LengthUnit) -> Vec<String> {
         if self.mode_mm.len() < FEWEST {
             return Vec::new();
         }
@@ -48,7 +48,7 @@ impl LastStages {
         let warning = |(stage, before, after): (&str, f64, f64)| {
             (after > CLEARLY * before).then(|| {
                 format!(
-                    "{structure}: {stage}: leaves corners {after:.2} mm off that were {before:.2} mm \
+                    "{structure}: {stage}: leaves corners {after:.2} {unit} off that were {before:.2} {unit} \
                      off before, in cases that the training did not see (median of {}; annotate more \
                      cases, or check the annotations)",
                     self.mode_mm.len()
@@ -72,14 +72,14 @@ mod tests {
                 refined_mm: thrice(refined_mm),
                 answered_mm: thrice(answered_mm),
             }
-            .warnings("L3", false)
+            .warnings("L3", false, LengthUnit::Mm)
         };
         let few = LastStages {
             mode_mm: vec![1.0; 8],
             refined_mm: vec![9.0; 8],
             answered_mm: vec![9.0; 8],
         };
-        assert!(few.warnings("L3", true).is_empty());
+        assert!(few.warnings("L3", true, LengthUnit::Mm).is_empty());
         assert!(stages(4.0, 2.0, 2.0).is_empty() && stages(2.0, 2.1, 2.2).is_empty());
         let [refinement] = &stages(4.0, 6.0, 5.0)[..] else { panic!("one stage does harm") };
         assert!(

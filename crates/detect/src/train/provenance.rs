@@ -21,6 +21,7 @@ pub(super) fn provenance<D: TrainingData>(
         cases: data.list().len(),
         copies,
         coarsest_mm: coarsest_mm(data),
+        unit: data.list().unit,
         seed,
         config: config.clone(),
     }

@@ -129,7 +129,7 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
                 .map(|c| c.point.distance_mm(&case.pose.center))
                 .fold(f64::INFINITY, f64::min)
         });
-        self.figure("position", started, "nearest candidate, mm", nearest.collect());
+        self.distances("position", started, "nearest candidate", nearest.collect());
 
         let input = StageInput {
             backend,
@@ -179,7 +179,7 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
             .map(|(image, modes)| refinement.apply(backend, image, modes))
             .collect::<Result<_, _>>()?;
         let left = nearest_pose(&cases, &converged, |e| e.center_mm);
-        self.figure("refinement", started, "nearest converged pose, mm", left);
+        self.distances("refinement", started, "nearest converged pose", left);
 
         let started = Instant::now();
         let held_out = HeldOutOnce::new(&input, &trainer, &modes);
@@ -189,7 +189,7 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
             let best = verification.best(&orientation, backend, image, poses, &prior)?;
             errors.extend(best.map(|(pose, _)| BoxError::new(&pose, &case.pose).center_mm));
         }
-        self.figure("verification", started, "chosen pose, mm", errors);
+        self.distances("verification", started, "chosen pose", errors);
         self.landmarks(&held_out, &verification)
     }
 
@@ -290,6 +290,18 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
 
     pub(super) fn begin(&self, stage: &str, done: f64) -> Result<(), DetectError> {
         self.progress.begin(self.index, stage, done)
+    }
+
+    /// Notes distances, in the unit of the images.
+    pub(super) fn distances(
+        &mut self,
+        stage: &str,
+        started: Instant,
+        what: &str,
+        values: Vec<f64>,
+    ) {
+        let what = format!("{what}, {}", self.data.list().unit);
+        self.figure(stage, started, &what, values);
     }
 
     pub(super) fn figure(&mut self, stage: &str, started: Instant, what: &str, values: Vec<f64>) {

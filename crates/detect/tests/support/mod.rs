@@ -3,7 +3,7 @@
 
 use nalgebra::Vector3;
 use pbt_detect::{CaseList, DetectError, ListedCase, Observer};
-use pbt_volume::{Geometry, Pose, RealVolume, Volume};
+use pbt_volume::{Geometry, LengthUnit, Pose, RealVolume, Volume};
 use std::sync::Mutex;
 
 /// So many cases with images of this shape and voxels of 1 mm.
@@ -17,6 +17,7 @@ pub(crate) fn listed(name: &str, cases: usize, shape: [usize; 3]) -> CaseList {
         name: name.to_owned(),
         modality: "CT".to_owned(),
         channels: Vec::new(),
+        unit: LengthUnit::Mm,
         cases: (0..cases).map(case).collect(),
     }
 }

@@ -2,7 +2,8 @@
 
 use crate::page::chart::{Bin, calibration, histogram};
 use crate::page::view::{CaseView, Cell, Fact, PageError, Table, View, Viewer};
-use pbt_evaluate::{Answer, Comparison, Figures, LengthUnit, Summaries, Truth};
+use pbt_evaluate::{Answer, Comparison, Figures, Summaries, Truth};
+use pbt_volume::LengthUnit;
 use serde::Deserialize;
 
 /// What the page needs of a report of the schema `pbt-evaluation/1`.

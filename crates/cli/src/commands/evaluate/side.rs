@@ -7,8 +7,9 @@ use crate::commands::report_file::EVALUATION_SCHEMA;
 use crate::output::say;
 use crate::progress::CaseProgress;
 use crate::session::{Device, FailedCase, Source, evaluate_cases};
-use pbt_evaluate::{Comparison, LengthUnit, Tolerance};
+use pbt_evaluate::{Comparison, Tolerance};
 use pbt_io::{CaseSpec, Dataset, FileKind, ModelRecord, read_file, read_start};
+use pbt_volume::LengthUnit;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 

@@ -1,7 +1,8 @@
 //! What the sizes of a learning curve reached, as a table and in words.
 
 use crate::table::{row, table};
-use pbt_evaluate::{LengthUnit, Outlook, Series, Summary, Verdict};
+use pbt_evaluate::{Outlook, Series, Summary, Verdict};
+use pbt_volume::LengthUnit;
 
 /// The table and what follows from it.
 pub(super) fn shown(series: &Series, unit: LengthUnit) -> String {

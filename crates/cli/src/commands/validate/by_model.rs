@@ -185,6 +185,7 @@ impl AskedModel {
                 structure: s.name.to_owned(),
                 found: pose,
                 off_mm,
+                unit: case.image.unit,
                 score: sure.score,
             };
             Some((suspicion, annotated))
@@ -194,7 +195,7 @@ impl AskedModel {
 
     /// How the picture shows it: the farther, in D, the sooner.
     fn suspect(&self, case: &CaseSpec, suspicion: Suspicion, annotated: Pose) -> Suspect {
-        let Suspicion { structure, found, off_mm, score, .. } = suspicion;
+        let Suspicion { structure, found, off_mm, unit, score, .. } = suspicion;
         let of_model = self.model.model.structures.iter().find(|s| s.name == structure);
         Suspect {
             case: case.clone(),
@@ -202,7 +203,7 @@ impl AskedModel {
             annotated,
             expected: Some(found),
             score: 1.0 + of_model.map_or(0.0, |s| off_mm / s.prior.scale_mm),
-            why: format!("a model finds it {off_mm:.1} mm away, with a score of {score:.2}"),
+            why: format!("a model finds it {off_mm:.1} {unit} away, with a score of {score:.2}"),
         }
     }
 }

@@ -4,7 +4,7 @@ use super::finding::Finding;
 use super::label_map::values_of_label_map;
 use super::near_duplicates::Looks;
 use pbt_io::{IoError, OpenImage, ReadOptions};
-use pbt_volume::{Geometry, IntensityError, IntensityPolicy, trimmed};
+use pbt_volume::{Geometry, IntensityError, IntensityPolicy, LengthUnit, trimmed};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -25,9 +25,9 @@ pub(super) struct ImageFacts {
     /// Where the axes i, j, k point, roughly: `L` or `R`, `P` or `A`, `S` or `I` each.
     pub(super) axes: String,
     pub(super) sha256: String,
-    /// Whether lengths are pixels, since the file has no scale.
+    /// What lengths count.
     #[serde(skip)]
-    pub(super) in_pixels: bool,
+    pub(super) unit: LengthUnit,
     /// What reading it warned of.
     #[serde(skip)]
     pub(super) warnings: Vec<String>,
@@ -114,7 +114,7 @@ pub(super) fn look_at(
         shape: geometry.shape(),
         spacing_mm: geometry.spacing_mm(),
         axes: axes(&geometry),
-        in_pixels: image.in_pixels,
+        unit: image.unit,
         warnings: image.warnings,
         sha256: image.sha256,
         looks: Looks::of(&numbers),
@@ -306,7 +306,7 @@ mod tests {
                 spacing_mm: geometry.spacing_mm(),
                 axes: if n == 1 { "RPS" } else { "LPS" }.to_owned(),
                 sha256: sha256.to_owned(),
-                in_pixels: false,
+                unit: LengthUnit::Mm,
                 warnings: Vec::new(),
                 looks: Looks::default(),
                 trimmed: geometry.clone(),

@@ -7,8 +7,7 @@ use super::images::{ImageFacts, few};
 use super::robust::{FEWEST_TO_COMPARE, Robust, median};
 use super::usual_shape::{Placed, Points, UsualShape};
 use nalgebra::{Matrix3, Rotation3, UnitQuaternion, Vector3};
-use pbt_evaluate::LengthUnit;
-use pbt_volume::{Plane, angle_between};
+use pbt_volume::{LengthUnit, Plane, angle_between};
 use std::collections::BTreeMap;
 
 /// A shape that differs by less than this factor from the median size is not worth a look (cameras
@@ -37,8 +36,7 @@ pub(super) fn compare_landmarks(
     images: &[Option<&ImageFacts>],
 ) -> Vec<Finding> {
     let flat = images.iter().flatten().all(|image| Plane::of(&image.geometry).is_some());
-    let in_pixels = images.iter().flatten().all(|image| image.in_pixels);
-    let unit = if in_pixels { LengthUnit::Pixels } else { LengthUnit::Mm };
+    let unit = LengthUnit::of_all(images.iter().flatten().map(|image| image.unit));
     let names: Vec<String> = cases.landmarks().into_iter().map(|(name, _)| name).collect();
     let seen = points(cases, images, flat);
     let Some(usual) = UsualShape::of(&seen, flat) else { return Vec::new() };

@@ -44,7 +44,8 @@ pub(super) fn compare_sides(
     structures: &[StructureBoxes],
     images: &[Option<&ImageFacts>],
 ) -> Sides {
-    let is_picture = |image: &ImageFacts| image.in_pixels || Plane::of(&image.geometry).is_some();
+    let is_picture =
+        |image: &ImageFacts| !image.unit.is_mm() || Plane::of(&image.geometry).is_some();
     let is_known: Vec<bool> =
         images.iter().map(|image| image.is_some_and(|image| !is_picture(image))).collect();
     let boxes = structures.iter().map(|structure| {
@@ -163,7 +164,7 @@ mod tests {
     use crate::commands::validate::near_duplicates::Looks;
     use nalgebra::Matrix3;
     use pbt_io::Annotations;
-    use pbt_volume::{Geometry, StructureKind};
+    use pbt_volume::{Geometry, LengthUnit, StructureKind};
 
     #[test]
     fn twins_are_told_by_their_names() {
@@ -237,7 +238,7 @@ mod tests {
             spacing_mm: [1.0; 3],
             axes: "LPS".into(),
             sha256: String::new(),
-            in_pixels: false,
+            unit: LengthUnit::Mm,
             warnings: Vec::new(),
             trimmed: geometry.clone(),
             geometry,

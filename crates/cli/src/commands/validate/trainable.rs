@@ -68,7 +68,7 @@ mod tests {
     use super::*;
     use crate::commands::validate::boxes::made::{dataset, upright};
     use nalgebra::{Matrix3, Vector3};
-    use pbt_volume::PointLps;
+    use pbt_volume::{LengthUnit, PointLps};
 
     fn slices(count: usize) -> Geometry {
         let matrix = Matrix3::from_diagonal(&Vector3::new(1.5, 1.5, 2.0));
@@ -84,6 +84,7 @@ mod tests {
             absent: Vec::new(),
             sha256: String::new(),
             geometry: slices(count),
+            unit: LengthUnit::Mm,
             plane: None,
             warnings: Vec::new(),
         };

@@ -15,6 +15,20 @@ pub enum LengthUnit {
 }
 
 impl LengthUnit {
+    /// Pixels where all images count these and there is one, else millimetres.
+    pub fn of_all(units: impl IntoIterator<Item = Self>) -> Self {
+        let mut units = units.into_iter().peekable();
+        match units.peek().is_some() && units.all(|unit| unit == Self::Pixels) {
+            true => Self::Pixels,
+            false => Self::Mm,
+        }
+    }
+
+    /// Whether it is the millimetre, which files need not say.
+    pub fn is_mm(&self) -> bool {
+        *self == Self::Mm
+    }
+
     /// `mm` or `pixels`.
     pub fn name(self) -> &'static str {
         match self {

@@ -93,7 +93,13 @@ fn of_an_absent_structure_there_is_none() {
     let stale = results.join("noise.gland.nii.gz");
     std::fs::write(&stale, "of an earlier run").unwrap();
     let arguments = ["batch", "-m", text(&model), "-i", text(&folder), "-o", text(&results)];
-    let outcome = pbt([&arguments[..], &["--crop", "gland"]].concat()).exits_with(0);
+    let with_crops = || pbt([&arguments[..], &["--crop", "gland"]].concat());
+    // Without a result beside it, it is not pbt's.
+    let outcome = with_crops().exits_with(3);
+    assert!(outcome.stderr.contains("noise.gland.nii.gz: --output: is there already"));
+    assert_eq!(std::fs::read(&stale).unwrap(), b"of an earlier run");
+    std::fs::write(results.join("noise.json"), r#"{"schema": "pbt-result/1"}"#).unwrap();
+    let outcome = with_crops().exits_with(0);
     assert_is_part(&results.join("c6.gland.nii.gz"), &found, &results.join("c6.json"), 0.0);
     let status = read_json(&results.join("noise.json"))["detections"][0]["status"].clone();
     if status == "absent" {

@@ -281,7 +281,7 @@ mod interrupted {
     fn a_training_goes_on_where_it_was() {
         let out = scratch();
         let (model, partial) = (out.path().join("m.pbt"), out.path().join("m.partial"));
-        std::fs::write(&model, "the model of yesterday").unwrap();
+        std::fs::copy(tiny().model(), &model).unwrap();
         let config = tiny().config();
         let arguments = [
             "train",
@@ -301,7 +301,7 @@ mod interrupted {
                 && stderr.lines().last() == Some("error: interrupted"),
             "{stderr}"
         );
-        assert_eq!(std::fs::read(&model).unwrap(), b"the model of yesterday");
+        assert_eq!(std::fs::read(&model).unwrap(), std::fs::read(tiny().model()).unwrap());
         let mut files: Vec<_> = std::fs::read_dir(out.path())
             .unwrap()
             .map(|e| e.unwrap().file_name().into_string().unwrap())

@@ -1,6 +1,6 @@
 //! Detections as label maps.
 
-use crate::support::{TRAINING, numbers, pbt, read_json, scratch, tiny};
+use crate::support::{TRAINING, contents, numbers, pbt, read_json, refused, scratch, text, tiny};
 use pbt_io::{read_labels, read_raw};
 use pbt_volume::VoxelIndex;
 
@@ -121,4 +121,35 @@ fn label_maps_of_earlier_runs_are_neither_results_nor_images() {
     // The map is no case; and beside a new result it would look like a part of it.
     assert_eq!(batch(&[]), Some(1));
     assert!(!map.exists());
+}
+
+#[test]
+fn what_somebody_else_made_is_neither_replaced_nor_removed() {
+    let folder = scratch();
+    let name = format!("c{TRAINING}");
+    let image = folder.path().join(format!("{name}.nii.gz"));
+    std::fs::copy(tiny().folder().join(format!("{name}.nii.gz")), &image).unwrap();
+    let at = |end: &str| folder.path().join(format!("{name}{end}"));
+    let detect = |more: &[&str]| {
+        let model = tiny().model();
+        let fixed = ["detect", "-m", text(&model), "-i", text(&image), "-o", text(folder.path())];
+        pbt([&fixed[..], more].concat())
+    };
+    // Annotations may have the names of results.
+    for end in [".mrk.json", ".json", ".pbt.seg.nrrd"] {
+        std::fs::write(at(end), "{\"by\": \"hand\"}").unwrap();
+        let before = contents(folder.path());
+        refused(detect(&["--labels"]), 2, &[&at(end).display().to_string(), "is there already"]);
+        assert_eq!(contents(folder.path()), before);
+        std::fs::remove_file(at(end)).unwrap();
+    }
+    // What this run does not write stays.
+    std::fs::write(at(".labels.nii.gz"), "by hand").unwrap();
+    detect(&[]).exits_with(0);
+    assert_eq!(std::fs::read(at(".labels.nii.gz")).unwrap(), b"by hand");
+    // Beside a result it belongs to that one, and so does an explanation.
+    detect(&["--explain"]).exits_with(0);
+    assert!(!at(".labels.nii.gz").exists() && at(".explain.json").is_file());
+    detect(&[]).exits_with(0);
+    assert!(!at(".explain.json").exists() && !at(".explain.svg").exists());
 }

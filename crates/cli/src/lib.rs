@@ -3,6 +3,7 @@
 
 pub mod args;
 pub mod commands;
+mod contents;
 pub mod exit;
 pub mod host;
 mod interrupt;

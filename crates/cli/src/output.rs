@@ -1,8 +1,9 @@
 //! What commands print, and whether they can write.
 
 use crate::Failure;
+use crate::contents::Content;
 use pbt_io::{IoError, check_writable, remove_leftovers};
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, Write};
 use std::path::Path;
 
 /// People read stderr; `-q` silences all but errors.
@@ -57,92 +58,27 @@ impl Written {
     }
 
     /// Whether a file of this content may be replaced.
-    fn replaces(self, there: Content) -> bool {
+    fn replaces(self, there: Content, path: &Path) -> bool {
+        let is_settings = || path.extension().is_some_and(|e| e.eq_ignore_ascii_case("toml"));
         match there {
+            Content::Empty => true,
             Content::Model => self == Self::Model,
-            Content::Json => self == Self::Report,
+            Content::Report => self == Self::Report,
             Content::Picture => self == Self::Picture,
             Content::Page => self == Self::Page,
-            Content::DataSet | Content::Image => false,
-            Content::Other => true,
+            Content::DataSet | Content::DetectionResult | Content::Json | Content::Image => false,
+            Content::Other => self == Self::Settings && is_settings(),
         }
     }
 }
 
-/// What a file holds, by how it begins.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Content {
-    Model,
-    DataSet,
-    Json,
-    Picture,
-    Page,
-    Image,
-    Other,
-}
-
-impl Content {
-    fn of(head: &[u8]) -> Self {
-        let text = String::from_utf8_lossy(head);
-        let text = text.trim_start();
-        let begins =
-            |with: &str| text.get(..with.len()).is_some_and(|t| t.eq_ignore_ascii_case(with));
-        let has = |at: usize, magic: &[u8]| head.get(at..).is_some_and(|h| h.starts_with(magic));
-        // gzip, NIfTI, DICOM, PNG, JPEG, TIFF
-        let images: [(usize, &[u8]); 8] = [
-            (0, b"\x1f\x8b"),
-            (344, b"n+1"),
-            (344, b"ni1"),
-            (128, b"DICM"),
-            (0, b"\x89PNG"),
-            (0, b"\xff\xd8\xff"),
-            (0, b"II*\0"),
-            (0, b"MM\0*"),
-        ];
-        if text.contains("{\"__metadata__\":{\"pbt\"") {
-            Self::Model
-        } else if images.iter().any(|(at, magic)| has(*at, magic))
-            || begins("NRRD0")
-            || begins("ObjectType")
-        {
-            Self::Image
-        } else if begins("{") && text.contains("\"pbt-dataset/") {
-            Self::DataSet
-        } else if begins("{") {
-            Self::Json
-        } else if begins("<svg") {
-            Self::Picture
-        } else if begins("<!doctype html") {
-            Self::Page
-        } else {
-            Self::Other
-        }
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Model => "a model",
-            Self::DataSet => "a data set",
-            Self::Json => "a JSON file",
-            Self::Picture => "a picture",
-            Self::Page => "a page",
-            Self::Image => "an image",
-            Self::Other => "a file",
-        }
-    }
-}
-
-/// An image, a model, a data set or a result that is there already is replaced only by what is of its
-/// kind, so that none is lost to a slip.
+/// What is there already is replaced only by what is of its kind.
 fn refuse_another_kind(path: &Path, written: Written) -> Result<(), Failure> {
     if written == Written::Any || !path.is_file() {
         return Ok(());
     }
-    let mut head = Vec::new();
-    // What cannot be read is no model, image or result.
-    let _ = std::fs::File::open(path).and_then(|file| file.take(4096).read_to_end(&mut head));
-    let there = Content::of(&head);
-    if written.replaces(there) {
+    let there = Content::of_file(path);
+    if written.replaces(there, path) {
         return Ok(());
     }
     Err(Failure::usage(format!(
@@ -208,12 +144,14 @@ mod tests {
         let model = b"\x10\0\0\0\0\0\0\0{\"__metadata__\":{\"pbt\":\"{}\"}}";
         let all =
             [Written::Model, Written::Report, Written::Settings, Written::Picture, Written::Page];
-        let contents: [(&[u8], &[Written]); 9] = [
+        let contents: [(&[u8], &[Written]); 11] = [
             (b"", &all),
-            (b"results of yesterday", &all),
+            (b"results of yesterday", &[]),
             (model, &[Written::Model]),
             (b"{\n  \"schema\": \"pbt-evaluation/1\"", &[Written::Report]),
             (b"{\"schema\":\"pbt-dataset/1\"", &[]),
+            (b"{\"schema\":\"pbt-result/1\"", &[]),
+            (b"{\"markups\": []}", &[]),
             (b"<svg xmlns=", &[Written::Picture]),
             (b"<!doctype html>", &[Written::Page]),
             (b"\x1f\x8b\x08\0 an image", &[]),
@@ -229,6 +167,10 @@ mod tests {
             assert!(check_output(&path, Written::Any).is_ok());
             assert_eq!(std::fs::read(&path).unwrap(), content);
         }
+        let settings = folder.path().join("out.toml");
+        std::fs::write(&settings, "seed = 1").unwrap();
+        assert!(check_output(&settings, Written::Settings).is_ok());
+        assert!(check_output(&settings, Written::Report).is_err());
     }
 
     #[test]

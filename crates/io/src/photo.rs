@@ -47,6 +47,10 @@ impl Photo {
             let what = "has several pages".to_owned();
             return Err(IoError::input(path, "pages", what, "save one page as a file of its own"));
         }
+        if format == ImageFormat::Jpeg && is_cut_jpeg(&bytes) {
+            let what = "end before the image does: the file is cut".to_owned();
+            return Err(IoError::input(path, "pixels", what, "copy it again"));
+        }
         let mut decoder = decoder(&bytes, format).map_err(|e| bad("header", e.to_string()))?;
         let ((width, height), color) = (decoder.dimensions(), decoder.color_type());
         let mut warnings = Vec::new();
@@ -159,6 +163,25 @@ fn decoder(bytes: &[u8], format: ImageFormat) -> Result<impl ImageDecoder + '_, 
     reader.into_decoder()
 }
 
+/// Whether a JPEG file has no end of image (ITU-T T.81, annex B.1.1). Its decoder makes what is missing
+/// grey.
+fn is_cut_jpeg(bytes: &[u8]) -> bool {
+    // Of what is in a scan, FF 00 is a value, and FF D0 to FF D7 begin it anew.
+    let is_marker = |pair: &[u8]| pair[0] == 0xff && !matches!(pair[1], 0x00 | 0xd0..=0xd7 | 0xff);
+    let mut rest = bytes.get(2..).unwrap_or_default();
+    while let Some(at) = rest.windows(2).position(is_marker) {
+        let (marker, after) = (rest[at + 1], &rest[at + 2..]);
+        let length = match (marker, after) {
+            (0xd9, _) => return false,
+            (0x01 | 0xd8, _) => 0,
+            (_, [high, low, ..]) => usize::from(u16::from_be_bytes([*high, *low])),
+            _ => return true,
+        };
+        rest = after.get(length..).unwrap_or_default();
+    }
+    true
+}
+
 /// Whether a TIFF file has a second directory of an image.
 fn has_more_pages(bytes: &[u8]) -> bool {
     let big_endian = bytes.starts_with(b"MM");
@@ -190,6 +213,23 @@ mod tests {
         let path = folder.path().join(name);
         image.save(&path).unwrap();
         (folder, path)
+    }
+
+    #[test]
+    fn a_cut_jpeg_is_refused_wherever_it_is_cut() {
+        let grey = GrayImage::from_fn(70, 50, |x, y| Luma([(x * y % 251) as u8]));
+        let (folder, path) = saved("a.jpg", grey.into());
+        let whole = std::fs::read(&path).unwrap();
+        assert!(crate::read_image(&path).is_ok());
+        let cut = folder.path().join("cut.jpg");
+        for length in (3..whole.len()).step_by(7).chain([whole.len() - 1]) {
+            std::fs::write(&cut, &whole[..length]).unwrap();
+            let error = crate::read_image(&cut).unwrap_err().to_string();
+            assert!(error.contains("cut.jpg: "), "{length}: {error}");
+        }
+        // What follows the image does not count.
+        std::fs::write(&cut, [&whole[..], b"more"].concat()).unwrap();
+        assert!(crate::read_image(&cut).is_ok());
     }
 
     #[test]

@@ -8,8 +8,8 @@ use crate::commands::open_device::open_device;
 use crate::output::say;
 use crate::session::{
     Crops, Device, Explained, Found, Input, LeafFile, LoadedModel, VoxelOutput, crop_path,
-    explain_file, label_file, label_map_path, leaves_path, probabilities_path, region_labels_path,
-    write_results,
+    explain_file, explanation_paths, label_file, label_map_path, leaves_path, probabilities_path,
+    region_labels_path, write_results,
 };
 use pbt_io::{DetectionRecord, LabelRecord, ReadOptions, ResultFile, case_name};
 use pbt_volume::Status;
@@ -30,6 +30,7 @@ pub(super) fn run(args: &Detect, global: &Global) -> Result<ExitCode, Failure> {
     let output = args.voxels();
     let crops = Crops::from(&args.crop);
     crops.check(&model)?;
+    crops.check_places(&args.output, &case_id)?;
     let found = if args.explain {
         explained(&model, input, args, (&device, output))?
     } else {
@@ -83,7 +84,7 @@ fn beside_result(args: &Detect, crops: &Crops, case_id: &str) -> Vec<String> {
     paths.extend([LeafFile::All, LeafFile::First].map(|of| leaves_path(&args.output, case_id, of)));
     paths.extend(crops.names.iter().map(|name| crop_path(&args.output, case_id, name)));
     if args.explain {
-        paths.extend(["json", "svg"].map(|e| args.output.join(format!("{case_id}.explain.{e}"))));
+        paths.extend(explanation_paths(&args.output, case_id));
     }
     // Those of an earlier run that do not belong to this one were removed.
     let names = paths.iter().filter(|path| path.is_file()).filter_map(|path| path.file_name());

@@ -1,5 +1,6 @@
 //! Parts of images that hold a structure, for other tools.
 
+use crate::session::results::{has_result, refuse_others};
 use crate::session::{Failure, Found, Input, LoadedModel, there_is_no};
 use pbt_io::{DetectionRecord, IoError, read_raw_with, write_image};
 use pbt_volume::{Geometry, PointLps, Status, Volume};
@@ -33,6 +34,19 @@ impl Crops {
         unknown.map_or(Ok(()), |name| {
             Err(Failure::input(&model.path, format!("--crop: {}", there_is_no(name, &known))))
         })
+    }
+
+    /// Before the result of a case is written: whether its crops may be.
+    ///
+    /// # Errors
+    /// Exit code 2 when a file of that name is there and no result of the case beside it.
+    pub fn check_places(&self, folder: &Path, case_id: &str) -> Result<(), Failure> {
+        if has_result(folder, case_id) {
+            return Ok(());
+        }
+        let paths: Vec<PathBuf> =
+            self.names.iter().map(|name| crop_path(folder, case_id, name)).collect();
+        refuse_others(paths.iter().map(PathBuf::as_path))
     }
 
     /// Writes `FOLDER/<case>.<name>.nii.gz` for each structure that was found, with the voxels of the file

@@ -1,5 +1,6 @@
 //! The files of a result.
 
+use crate::contents::Content;
 use crate::session::{Failure, Found, VoxelOutput};
 use pbt_io::{
     DetectionRecord, IoError, Landmark, LandmarkState, Look, ResultFile, Shown, write_atomically,
@@ -60,14 +61,20 @@ pub fn leaves_path(folder: &Path, case_id: &str, file: LeafFile) -> PathBuf {
     folder.join(format!("{case_id}{}", file.ending()))
 }
 
+/// Where the explanation of a case goes: JSON and a picture.
+pub(crate) fn explanation_paths(folder: &Path, case_id: &str) -> [PathBuf; 2] {
+    ["json", "svg"].map(|kind| folder.join(format!("{case_id}.explain.{kind}")))
+}
+
 /// Writes `FOLDER/<case>.json` and `FOLDER/<case>.mrk.json`, and `FOLDER/<case>.pbt.seg.nrrd` where
 /// labels are wanted. With a map of labels that file holds them, and `FOLDER/<case>.labels.nii.gz`
 /// does, too; `FOLDER/<case>.probabilities.nii.gz` holds the probabilities, if there are any, and
 /// `FOLDER/<case>.leaves.nii.gz` and `FOLDER/<case>.first-tree-leaf.nii.gz` the leaves that are
-/// wanted.
+/// wanted. Files of an earlier result of the case are replaced, and removed where this one has none.
 ///
 /// # Errors
-/// Exit code 1 when a file cannot be written.
+/// Exit code 1 when a file cannot be written, and 2 when one of that name is there and no result beside
+/// it says that it belongs to one: it may be somebody's annotation.
 pub fn write_results(
     folder: &Path,
     Found { result, map, probabilities, leaves }: &Found,
@@ -86,6 +93,21 @@ pub fn write_results(
     for path in voxels.into_iter().chain([&markups, &json]) {
         check_place(path)?;
     }
+    let has_earlier = has_result(folder, &result.case_id);
+    if !has_earlier {
+        let labels =
+            [(&segmentation, map.is_some() || output.labels()), (&label_map, map.is_some())];
+        let wanted = [
+            (&probable, !probabilities.is_empty()),
+            (&all_leaves, output.leaves() && !leaves.is_empty()),
+            (&first_leaves, output.first_tree_leaf() && !leaves.is_empty()),
+            (&markups, true),
+            (&json, true),
+        ];
+        let written = labels.into_iter().chain(wanted).filter(|(_, is_written)| *is_written);
+        refuse_others(written.map(|(path, _)| path.as_path()))?;
+    }
+    let remove_earlier = |path: &Path| if has_earlier { remove_file(path) } else { Ok(()) };
     match map {
         Some(map) => {
             map.write_segmentation(&segmentation)?;
@@ -123,13 +145,37 @@ pub fn write_results(
         let found = result.detections.iter().find(|d| d.name == name);
         found.map_or_else(String::new, |d| shown(d).description)
     };
+    for path in explanation_paths(folder, &result.case_id) {
+        remove_earlier(&path)?;
+    }
     write_markups_as(&markups, &boxes, &looks, &landmarks(result), describe)?;
     write_result(&json, result)?;
     Ok(())
 }
 
+/// Whether the folder has a result of a case, which then owns the files beside it.
+pub(crate) fn has_result(folder: &Path, case_id: &str) -> bool {
+    let json = folder.join(format!("{case_id}.json"));
+    json.is_file() && Content::of_file(&json) == Content::DetectionResult
+}
+
+/// Nothing is written over files that no result claims.
+///
+/// # Errors
+/// Exit code 2 for the first that is there.
+pub(crate) fn refuse_others<'a>(paths: impl Iterator<Item = &'a Path>) -> Result<(), Failure> {
+    // Devices and empty files have nothing to lose.
+    let has_content =
+        |path: &&Path| path.metadata().is_ok_and(|meta| meta.is_file() && meta.len() > 0);
+    let Some(path) = paths.into_iter().find(has_content) else { return Ok(()) };
+    Err(Failure::usage(format!(
+        "{}: --output: is there already and belongs to no result (choose another folder, or move it away)",
+        path.display()
+    )))
+}
+
 /// A file of an earlier run, perhaps of another model, would not belong to this result.
-fn remove_earlier(path: &Path) -> Result<(), IoError> {
+fn remove_file(path: &Path) -> Result<(), IoError> {
     if path.is_file() {
         std::fs::remove_file(path).map_err(|e| IoError::output(path, &e))?;
     }

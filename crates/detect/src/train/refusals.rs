@@ -221,7 +221,9 @@ mod tests {
         let is_narrow = |&case: &usize| {
             let pyramid = working.pyramid(&data.channels(case).unwrap()).unwrap();
             let coarsest = pyramid.geometry(working.levels - 1).shape();
-            coarsest.iter().any(|&n| 4 * n < config.position.haar.radius)
+            let radius = config.position.haar.radius;
+            let volume = coarsest.iter().product::<usize>();
+            coarsest.iter().any(|&n| 4 * n < radius) || 8 * volume < radius.pow(3)
         };
         let narrow: Vec<usize> = (0..4).filter(is_narrow).collect();
         assert_eq!(refused, narrow);

@@ -292,16 +292,19 @@ pub(crate) fn check_slices(image: &Geometry, flat: bool) -> Result<Option<Plane>
 }
 
 /// The features reach about as far as the structure is long. An image that is narrower than a quarter of
-/// that holds little of it, and shows them mostly padding; across an image of one slice they see the same
-/// everywhere.
+/// that, or smaller than a cube of half of it, holds little of it, and shows them mostly padding; across an
+/// image of one slice they see the same everywhere.
 pub(crate) fn check_window(
     shape: [usize; 3],
     (radius, flat): (usize, bool),
     spacing_mm: f64,
 ) -> Result<(), DetectError> {
     let axes = if flat { 2 } else { 3 };
-    if shape[..axes].iter().any(|&s| 4 * s < radius) {
-        let across = shape[..axes].iter().map(|&s| format!("{:.0}", s as f64 * spacing_mm));
+    let shape = &shape[..axes];
+    let is_narrow = shape.iter().any(|&s| 4 * s < radius);
+    let is_small = shape.iter().map(|&s| 2.0 * s as f64 / radius as f64).product::<f64>() < 1.0;
+    if is_narrow || is_small {
+        let across = shape.iter().map(|&s| format!("{:.0}", s as f64 * spacing_mm));
         let across = across.collect::<Vec<String>>().join(" x ");
         // Of a 2D image without a scale these are pixels.
         let unit = if flat { "mm or pixels" } else { "mm" };

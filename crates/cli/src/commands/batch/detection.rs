@@ -143,6 +143,7 @@ fn detect_one(
         if work.no_paths {
             found.result = found.result.without_paths();
         }
+        work.crops.check_places(work.output, input.case_id)?;
         write_results(work.output, &found, work.voxels)?;
         for note in work.crops.write(work.output, input, &found)? {
             progress.note(&format!("warning: {}: --crop: {note}", case.id));

@@ -1,7 +1,7 @@
 //! `pbt detect --explain`: why each detection came out as it did, as JSON and as a picture.
 
 use crate::Failure;
-use crate::session::write_json;
+use crate::session::{explanation_paths, write_json};
 use nalgebra::UnitQuaternion;
 use pbt_detect::{ChannelSpec, Detection, Explanation, Model, StructureModel, Trace};
 use pbt_features::{Channel, Modifier, SteerableFeature};
@@ -196,14 +196,13 @@ pub(super) fn write(
             .map(|(structure, (d, e))| Explained::new(structure, d, e, network))
             .collect(),
     };
-    write_json(&folder.join(format!("{}.explain.json", about.case_id)), &file)?;
+    let [json, picture] = explanation_paths(folder, about.case_id);
+    write_json(&json, &file)?;
     let rows: Vec<Row> =
         explained.map(|(structure, (d, e))| Row::new(structure, about.image, d, e)).collect();
     let cases: Vec<Case<'_>> = rows.iter().map(|row| row.case(about.image)).collect();
     let svg = sheet(&format!("{}: why", about.case_id), &cases).map_err(Failure::other)?;
-    write_atomically(&folder.join(format!("{}.explain.svg", about.case_id)), |w| {
-        w.write_all(svg.as_bytes())
-    })?;
+    write_atomically(&picture, |w| w.write_all(svg.as_bytes()))?;
     Ok(())
 }
 

@@ -165,14 +165,14 @@ fn boxes_have_edges_of_this_world() {
 fn a_limit_of_file_sizes_is_an_error_like_a_full_disk() {
     let out = scratch();
     let model = out.path().join("m.pbt");
-    std::fs::write(&model, "the model before").unwrap();
+    std::fs::copy(tiny().model(), &model).unwrap();
     let config = tiny().config();
     let data = tiny().folder();
     let train = ["train", "-q", "-i", text(data), "-o", text(&model), "--config", text(&config)];
     let outcome = limited("ulimit -f 8", &train).exits_with(1);
     assert!(outcome.error_line().contains("cannot be written"), "{}", outcome.stderr);
     assert!(outcome.error_line().contains("ulimit -f"), "{}", outcome.stderr);
-    assert_eq!(std::fs::read_to_string(&model).unwrap(), "the model before");
+    assert_eq!(std::fs::read(&model).unwrap(), std::fs::read(tiny().model()).unwrap());
 }
 
 /// The files of a series, each changed.

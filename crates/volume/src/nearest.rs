@@ -4,10 +4,16 @@
 /// does the same for options, takes 0.7, and its words are longer than names of keys.
 const ALIKE: f64 = 0.8;
 
+/// Of shorter words any other may be meant.
+const SHORTEST: usize = 3;
+
 /// The word that is most like another one, if any is alike enough; of several as much alike the first.
 /// Capitals do not count.
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word = word.to_lowercase();
+    if word.chars().count() < SHORTEST {
+        return None;
+    }
     let mut best: Option<(f64, &str)> = None;
     for candidate in known {
         let alike = strsim::jaro(&word, &candidate.to_lowercase());
@@ -47,6 +53,7 @@ mod tests {
         }
         assert_eq!(nearest("leftparotid", ["RightParotid", "LeftParotid"]), Some("LeftParotid"));
         assert_eq!(nearest("train", ["test", "dev"]), None);
+        assert_eq!(nearest("13", ["1", "2"]), None);
         assert_eq!(did_you_mean("tset", ["train", "test"]), "; did you mean `test`?");
         assert_eq!(did_you_mean("fold-1", ["train", "test"]), "");
     }

@@ -55,6 +55,12 @@ impl Pose {
         PointLps(self.center.0 + self.orientation * in_box_mm)
     }
 
+    /// Whether a point lies in the box, faces included.
+    pub fn contains(&self, point: PointLps) -> bool {
+        let in_box_mm = self.orientation.inverse() * (point.0 - self.center.0);
+        (0..3).all(|a| in_box_mm[a].abs() <= self.size_mm[a] / 2.0)
+    }
+
     /// Share of the box's volume that lies inside an image, 0 to 1.
     pub fn visible_share(&self, image: &Geometry) -> f64 {
         self.share_inside(|point| !image.is_outside(point))

@@ -12,15 +12,15 @@ use std::path::PathBuf;
 #[command(
     after_help = "Examples:\n  pbt detect -m liver.pbt -i scan.nii.gz -o found\n  pbt detect -m liver.pbt -i scan.nii.gz -o found --explain\n  pbt detect -m brain.pbt -i t1.nii.gz -i t2.nii.gz -o found\n\n\
 Writes found/scan.json (the result) and found/scan.mrk.json (for 3D Slicer); --labels adds found/scan.pbt.seg.nrrd, a label map that Slicer \
-opens as a segmentation; --explain adds found/scan.explain.json (what every stage \
+opens as a segmentation, and of learned labels found/scan.labels.nii.gz; --explain adds found/scan.explain.json (what every stage \
 considered, the path through the verification trees, the features that decided) and found/scan.explain.svg, which draws it."
 )]
 pub struct Detect {
     /// Model: a file, or the name of one in the folder `models` or in the program
     #[arg(short, long, value_name = "MODEL.pbt")]
     pub model: PathBuf,
-    /// Image: a NIfTI, MetaImage or NRRD file, or a DICOM file, folder or zip archive. For a model of
-    /// several channels a 4D file, nnU-Net's CASE_0000 with the others beside it, or -i for each
+    /// Image: a NIfTI, MetaImage or NRRD file, or a DICOM file, folder or zip archive; for a model of 2D
+    /// images a PNG, JPEG or TIFF file or a single slice, too. For a model of several channels a 4D file, nnU-Net's CASE_0000 with the others beside it, or -i for each
     #[arg(short, long, value_name = "IMAGE", required = true)]
     pub input: Vec<PathBuf>,
     /// Which volume of the image

@@ -63,7 +63,7 @@ pub(super) fn run(args: &Detect, global: &Global) -> Result<ExitCode, Failure> {
     if args.labels && model.model.label_names().next().is_none() {
         say(
             global.quiet,
-            "warning: --labels: the model has learned no masks; labels are its boxes",
+            "warning: --labels: the model has learned no masks; labels are its boxes and landmarks",
         );
     }
     notes.iter().for_each(|note| say(global.quiet, format_args!("warning: --crop: {note}")));

@@ -66,7 +66,7 @@ impl Crops {
             return Ok(notes);
         }
         if !found.result.unit().is_mm() {
-            let what = "--crop: takes volumes, not 2D images in pixels";
+            let what = "--crop: takes volumes, not 2D images in pixels (leave it out)";
             return Err(Failure::input(input.path, what));
         }
         let image = read_raw_with(input.path, input.options)?.raw;

@@ -2,6 +2,7 @@
 
 use crate::session::Failure;
 use crate::session::built_in_models::{BUILT_IN_MODELS, BuiltInModel};
+use pbt_volume::nearest;
 use std::collections::BTreeSet;
 use std::env;
 use std::ffi::OsStr;
@@ -15,9 +16,6 @@ const FOLDER: &str = "models";
 
 /// So many names are listed where one is not found.
 const LISTED: usize = 12;
-
-/// From this similarity on (Jaro), a name is taken for a misspelled one, as clap does.
-const SIMILAR: f64 = 0.7;
 
 /// Where a model is.
 #[derive(Debug)]
@@ -110,9 +108,7 @@ fn listed(folders: &[PathBuf]) -> String {
 /// The name that was probably meant, or all that there are.
 fn advice(wanted: &str, folders: &[PathBuf]) -> String {
     let names = names_in(folders);
-    let similarity = |name: &str| strsim::jaro(wanted, name);
-    let nearest = names.iter().max_by(|a, b| similarity(a).total_cmp(&similarity(b)));
-    match nearest.filter(|name| similarity(name) > SIMILAR) {
+    match nearest(wanted, names.iter().map(String::as_str)) {
         Some(name) => format!("did you mean `{name}`?"),
         None => {
             let shown: Vec<&str> = names.iter().take(LISTED).map(String::as_str).collect();

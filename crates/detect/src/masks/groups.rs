@@ -5,19 +5,18 @@ use crate::DetectError;
 use crate::data::look_alikes::alike_in_size;
 use crate::data::mirror_twins::is_on_one_side;
 use crate::data::training_data::{Annotated, Subjects, TrainingData};
-use crate::masks::frame::FrameGrid;
 use crate::masks::held_out::HeldOutPose;
 use crate::masks::mean_shapes::MeanShapes;
-use crate::masks::samples::{Instance, classes_on};
+use crate::masks::samples::Instance;
 use crate::model::Model;
 use crate::segment::data::IGNORED;
 use crate::working::spec::WorkingSpec;
-use pbt_volume::{Geometry, Padding, RealVolume, Source, Volume, VoxelIndex};
+use pbt_volume::{Geometry, Padding, Pose, RealVolume, Source, Volume, VoxelIndex};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// By structure, the numbers of its labels: of its own name, or those without a structure of their
-/// name whose voxels lie in its boxes more than in others'.
+/// name that lie in its boxes for the most part, and there more than in others'.
 pub(crate) fn labels_of<D: TrainingData>(
     data: &D,
     structures: &[Annotated],
@@ -36,7 +35,7 @@ pub(crate) fn labels_of<D: TrainingData>(
     if open.is_empty() {
         return Ok(labels);
     }
-    let mut voxels = vec![vec![0u64; structures.len()]; names.len()];
+    let mut voxels = vec![LabelVoxels::new(structures.len()); names.len()];
     let mut looked_at = 0;
     for case in 0..data.list().len() {
         if looked_at == CASES {
@@ -44,25 +43,61 @@ pub(crate) fn labels_of<D: TrainingData>(
         }
         let Some(classes) = data.classes(case)? else { continue };
         looked_at += 1;
-        for (structure, (_, poses)) in structures.iter().enumerate() {
-            let Some(&(_, pose)) = poses.iter().find(|(c, _)| *c == case) else { continue };
-            let grid = FrameGrid { shape: [24; 3], voxel_mm: 1.0 };
-            let Some(about) = grid.about(&pose) else { continue };
-            let all = std::array::from_fn(|class| class as u8);
-            for class in classes_on(&classes, &about, &all) {
-                if class > 0 && class != IGNORED {
-                    voxels[usize::from(class) - 1][structure] += 1;
-                }
-            }
+        let pose = |(_, poses): &Annotated| {
+            poses.iter().find(|(other, _)| *other == case).map(|(_, pose)| *pose)
+        };
+        let boxes: Vec<Option<Pose>> = structures.iter().map(pose).collect();
+        for (all, own) in voxels.iter_mut().zip(voxels_of(&classes, &boxes, names.len())) {
+            all.add(&own);
         }
     }
     for n in open {
-        let most = (0..structures.len()).rev().max_by_key(|&s| voxels[n][s]);
-        if let Some(structure) = most.filter(|&s| voxels[n][s] > 0) {
+        let LabelVoxels { all, inside } = &voxels[n];
+        let most = (0..structures.len()).rev().max_by_key(|&s| inside[s]);
+        if let Some(structure) = most.filter(|&s| 2 * inside[s] > *all) {
             labels[structure].push(n);
         }
     }
     Ok(labels)
+}
+
+/// How many voxels of a label there are, and how many of them in the box of each structure.
+#[derive(Clone)]
+struct LabelVoxels {
+    all: u64,
+    inside: Vec<u64>,
+}
+
+impl LabelVoxels {
+    fn new(structures: usize) -> Self {
+        Self { all: 0, inside: vec![0; structures] }
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.all += other.all;
+        self.inside.iter_mut().zip(&other.inside).for_each(|(all, own)| *all += own);
+    }
+}
+
+/// The voxels of each label in a case's map, against the boxes of the case.
+fn voxels_of(classes: &Volume<u8>, boxes: &[Option<Pose>], labels: usize) -> Vec<LabelVoxels> {
+    let [nx, ny, nz] = classes.shape();
+    let mut voxels = vec![LabelVoxels::new(boxes.len()); labels];
+    for (k, j) in (0..nz).flat_map(|k| (0..ny).map(move |j| (k, j))) {
+        for i in 0..nx {
+            let class = classes.at(i, j, k);
+            if class == 0 || class == IGNORED {
+                continue;
+            }
+            let at = classes.geometry().to_lps(VoxelIndex::new(i as f64, j as f64, k as f64));
+            let label = &mut voxels[usize::from(class) - 1];
+            label.all += 1;
+            for (count, pose) in label.inside.iter_mut().zip(boxes) {
+                *count += u64::from(pose.is_some_and(|pose| pose.contains(at)));
+            }
+        }
+    }
+    voxels
 }
 
 /// Structures whose masks are learned together: those that are alike in size and shape and have one
@@ -191,4 +226,32 @@ fn reached(image: &Geometry, grids: &[Geometry]) -> (Geometry, [Range<usize>; 3]
     });
     let first = ranges.each_ref().map(|range| range.start);
     (image.part(first, ranges.each_ref().map(ExactSizeIterator::len)), ranges)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nalgebra::UnitQuaternion;
+    use pbt_volume::PointLps;
+
+    #[test]
+    fn voxels_are_counted_in_the_boxes_that_hold_them() {
+        let grid = Geometry::isotropic([10, 4, 4], 2.0).unwrap();
+        // Label 1 from i = 0 to 5, label 2 from there on but one row that says nothing.
+        let classes = Volume::from_fn(grid, |i, j, _| match (i, j) {
+            (_, 3) => IGNORED,
+            (6.., _) => 2,
+            _ => 1,
+        });
+        let pose = |x: f64, edge: f64| Pose {
+            center: PointLps::new(x, 3.0, 3.0),
+            orientation: UnitQuaternion::identity(),
+            size_mm: [edge, 20.0, 20.0],
+        };
+        // To i = 3; everything; nothing annotated.
+        let boxes = [Some(pose(0.0, 13.0)), Some(pose(9.0, 30.0)), None];
+        let voxels = voxels_of(&classes, &boxes, 2);
+        assert_eq!((voxels[0].all, &voxels[0].inside[..]), (6 * 12, &[4 * 12, 6 * 12, 0][..]));
+        assert_eq!((voxels[1].all, &voxels[1].inside[..]), (4 * 12, &[0, 4 * 12, 0][..]));
+    }
 }

@@ -184,7 +184,7 @@ impl MaskStage {
                 volume_ml,
                 volume_90_ml: quality.and_then(|q| q.log_volume_90[n]).map(bounds),
                 predicted_dice,
-                doubtful: predicted_dice.is_some_and(|dice| dice < below),
+                doubtful: voxels == 0 || predicted_dice.is_some_and(|dice| dice < below),
             }
         };
         self.labels[own].iter().enumerate().map(of).collect()

@@ -81,11 +81,16 @@ pub(crate) struct TableReader<'a> {
 impl<'a> TableReader<'a> {
     /// Reads the header; the card comes beside.
     pub(crate) fn new(bytes: &'a [u8]) -> Result<(Self, String), DetectError> {
-        let failed = |e: safetensors::SafeTensorError| {
-            DetectError::model(
+        let is_json = bytes.trim_ascii_start().starts_with(b"{");
+        let failed = |e: safetensors::SafeTensorError| match is_json {
+            true => DetectError::model(
+                "header",
+                "is JSON, not a pbt model (`pbt validate` looks at data sets)",
+            ),
+            false => DetectError::model(
                 "header",
                 format!("not a pbt model, or cut or damaged: {e} (train or copy the model again)"),
-            )
+            ),
         };
         let (_, header) = SafeTensors::read_metadata(bytes).map_err(failed)?;
         let card = header.metadata().as_ref().and_then(|m| m.get(CARD_KEY)).cloned();

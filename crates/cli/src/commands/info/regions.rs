@@ -67,18 +67,33 @@ impl<'a> RegionsInfo<'a> {
         let mut lines = vec![
             row(["regions".to_owned(), names.join(", ")]),
             row(["cases".to_owned(), self.cases.to_string()]),
-            row(["working grid".to_owned(), format!("{} mm", self.spacing_mm as f32)]),
+            row(["working grid".to_owned(), format!("{:.3} mm", self.spacing_mm)]),
             row([
                 "forest".to_owned(),
                 format!("{} trees, {} nodes, {} features", self.trees, self.nodes, self.features),
             ]),
-            row(["reach".to_owned(), format!("{} mm", self.reach_mm as f32)]),
+            row(["reach".to_owned(), format!("{:.1} mm", self.reach_mm)]),
         ];
         let all: usize = self.channels.iter().map(|channel| channel.tests).sum();
         lines.extend(self.channels.iter().map(|channel| {
             let share = 100.0 * channel.tests as f64 / all.max(1) as f64;
-            row(["tests in".to_owned(), format!("{share:4.1} % {:?}", channel.filter)])
+            row(["tests in".to_owned(), format!("{share:4.1} % {}", words(channel.filter))])
         }));
         lines
+    }
+}
+
+/// What a channel shows.
+fn words(filter: &Filter) -> String {
+    let axis = |axis: u8| ["i", "j", "k"][usize::from(axis.min(2))];
+    match *filter {
+        Filter::Intensity => "intensities".to_owned(),
+        Filter::Gradient { axis: a } => format!("gradient along {}", axis(a)),
+        Filter::GradientMagnitude => "length of the gradient".to_owned(),
+        Filter::Gaussian { sigma_mm } => format!("Gaussian of {sigma_mm:.1} mm"),
+        Filter::Laplacian { sigma_mm } => format!("Laplacian of a Gaussian of {sigma_mm:.1} mm"),
+        Filter::LocalMean { radius_mm } => format!("mean within {radius_mm:.1} mm"),
+        Filter::Place { axis: a } => format!("place along {}", axis(a)),
+        Filter::Layer { layer } => format!("layer {layer}"),
     }
 }

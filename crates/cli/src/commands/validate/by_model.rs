@@ -131,9 +131,13 @@ impl AskedModel {
         }
         let lacking = lacking.join(", ");
         if shared.is_empty() {
-            let what = format!(
-                "structures: none of the model's is a box of the data set that occurs once: {lacking} (give a model of its structures)"
-            );
+            let has_box = dataset.structures.iter().any(|s| s.kind == StructureKind::Box);
+            let what = match has_box {
+                true => format!(
+                    "structures: none of the model's is a box of the data set that occurs once: {lacking} (give a model of its structures)"
+                ),
+                false => "structures: has no boxes, and models are held against boxes alone (leave out --model)".to_owned(),
+            };
             return Err(Failure::input(&dataset.path, what));
         }
         if !lacking.is_empty() {

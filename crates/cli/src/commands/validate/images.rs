@@ -43,6 +43,9 @@ pub(super) struct ImageFacts {
 impl fmt::Display for ImageFacts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ([i, j, k], [x, y, z]) = (self.shape, self.spacing_mm);
+        if !self.unit.is_mm() {
+            return write!(f, "{i} x {j} pixels, sha256 {}", self.sha256);
+        }
         write!(
             f,
             "{i} x {j} x {k} voxels of {x:.4} x {y:.4} x {z:.4} mm, axes towards {}, sha256 {}",

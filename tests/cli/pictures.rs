@@ -256,3 +256,66 @@ fn what_does_not_fit_2d_images_is_named() {
     });
     refused(outcome, 4, &["w0.png: shape: the image is 2D, and boxes are for volumes"]);
 }
+
+#[test]
+fn landmarks_of_tpsdig_and_of_wide_tables_become_a_data_set() {
+    let data = pictures();
+    let landmarks = |n: usize| picture(n).1;
+    let annotations = |folder: &Path| -> Vec<(String, [f64; 2])> {
+        pbt(["init", text(folder), "--modality", "photo"]).exits_with(0);
+        pbt(["validate", text(folder)]).exits_with(0);
+        let set = pbt_io::Dataset::load(folder).unwrap();
+        assert_eq!(set.cases.len(), TRAINING + 3);
+        let case = set.cases.iter().find(|case| case.id == "w1").unwrap();
+        let mut found: Vec<(String, [f64; 2])> = set
+            .load_annotations(case)
+            .unwrap()
+            .landmarks
+            .into_iter()
+            .map(|landmark| match landmark.state {
+                pbt_io::LandmarkState::At(at) => (landmark.name, [at.0.x, at.0.y]),
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        found.sort_by(|a, b| a.0.cmp(&b.0));
+        found
+    };
+    let truth: Vec<[f64; 2]> = landmarks(1).into_iter().map(|(_, at)| at).collect();
+    let folder = || {
+        let folder = scratch();
+        for n in 0..TRAINING + 3 {
+            let name = format!("w{n}.png");
+            std::fs::copy(data.path().join(&name), folder.path().join(name)).unwrap();
+        }
+        folder
+    };
+
+    let (tps, mut file) = (folder(), String::new());
+    for n in 0..TRAINING + 3 {
+        file += &format!("LM={}\n", DISCS.len());
+        for (_, [x, y]) in landmarks(n) {
+            file += &format!("{x:.5} {:.5}\n", f64::from(HEIGHT) - 1.0 - y);
+        }
+        file += &format!("IMAGE=C:\\pictures\\w{n}.png\nID={n}\n");
+    }
+    std::fs::write(tps.path().join("all.TPS"), file).unwrap();
+    let found = annotations(tps.path());
+    assert_eq!(found.len(), truth.len());
+    for (n, ((name, at), truth)) in found.iter().zip(&truth).enumerate() {
+        assert_eq!(*name, (n + 1).to_string());
+        assert!((0..2).all(|a| (at[a] - truth[a]).abs() < 1e-4), "{name}: {at:?} for {truth:?}");
+    }
+
+    let table = folder();
+    let head = landmarks(0).into_iter().map(|(name, _)| format!(",{name}_x,{name}_y"));
+    let mut file = format!("image{}\n", head.collect::<String>());
+    for n in 0..TRAINING + 3 {
+        let cells = landmarks(n).into_iter().map(|(_, [x, y])| format!(",{x},{y}"));
+        file += &format!("w{n}.png{}\n", cells.collect::<String>());
+    }
+    std::fs::write(table.path().join("all.csv"), file).unwrap();
+    let found = annotations(table.path());
+    let expected: Vec<(String, [f64; 2])> =
+        landmarks(1).into_iter().map(|(name, at)| (name.to_owned(), at)).collect();
+    assert_eq!(found, expected);
+}

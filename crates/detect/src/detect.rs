@@ -244,7 +244,14 @@ impl Model {
             let on = &prepared[n];
             check_pose(&structure.name, &detection.pose)?;
             let is_outside = image.is_outside(detection.pose.center);
-            if kind.is_other(backend, &on.image, structure, &detection.pose)? || is_outside {
+            // Labels that move nothing take long, and are there only if asked for, on which the status
+            // must not depend.
+            let moving = self.masks_of(s).map(|(stage, _)| stage).filter(|stage| stage.moves());
+            let contradicted =
+                moving.zip(masks[s].as_ref()).and_then(|(stage, mask)| stage.contradicts(mask));
+            contradicted.inspect(|&dice| kind.note_contradicted(structure, dice));
+            let is_other = kind.is_other(backend, &on.image, structure, &detection.pose)?;
+            if is_other || is_outside || contradicted.is_some() {
                 detection.doubt();
             }
             detection.visible = detection.pose.visible_share(image);

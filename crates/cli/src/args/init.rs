@@ -14,7 +14,7 @@ use std::path::PathBuf;
 Files belong together by their names. For scan.nii.gz these are found: scan_seg.nii.gz (also _mask, _label, .seg.nrrd), labels/scan.nii.gz beside \
 images/scan.nii.gz, scan_liver_mask.nii.gz (one mask a structure), scan.mrk.json or scan.csv with boxes or points; and one folder a scan, as in \
 scan/ct.nii.gz with scan/segmentations/liver.nii.gz or scan/left kidney.mrk.json. Folders of nnU-Net and BIDS are read as these are. One table may \
-hold the boxes or points of all scans: columns case, name, x, y, z and, for boxes, size_x, size_y, size_z. Several masks of a scan become one label \
+hold the boxes or points of all scans: columns case, name, x, y, z and, for boxes, size_x, size_y, size_z; of 2D images case, name, x, y, or a row for each image with nose_x, nose_y, or a TPS file. Several masks of a scan become one label \
 map, in dataset-files/ beside dataset.json. Every fifth subject is for tests, unless folders (train, test) or a table (case, subject, split) say otherwise.
 
 Nothing is asked: what was found, assumed and left out goes to stdout.")]

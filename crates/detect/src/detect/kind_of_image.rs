@@ -15,6 +15,8 @@ pub(super) struct KindOfImage<'a> {
     coarser_mm: Option<[f64; 2]>,
     /// Structures whose boxes show what no training image does.
     unlike: Vec<&'a str>,
+    /// Structures whose labels are far worse than in training images, and the Dice coefficient to expect.
+    contradicted: Vec<(&'a str, f64)>,
 }
 
 impl<'a> KindOfImage<'a> {
@@ -25,6 +27,7 @@ impl<'a> KindOfImage<'a> {
             modality: &model.provenance.modality,
             coarser_mm: coarsest.map(|coarsest| [edge, coarsest]),
             unlike: Vec::new(),
+            contradicted: Vec::new(),
         }
     }
 
@@ -50,6 +53,11 @@ impl<'a> KindOfImage<'a> {
         Ok(unlike || self.coarser_mm.is_some())
     }
 
+    /// Notes that the labels of a structure say that its box is wrong.
+    pub(super) fn note_contradicted(&mut self, structure: &'a StructureModel, dice: f64) {
+        self.contradicted.push((&structure.name, dice));
+    }
+
     /// For the result.
     pub(super) fn warnings(&self) -> Vec<String> {
         let coarser = self.coarser_mm.map(|[edge, coarsest]| {
@@ -65,6 +73,11 @@ impl<'a> KindOfImage<'a> {
                 self.modality
             )
         });
-        coarser.into_iter().chain(unlike).collect()
+        let contradicted = self.contradicted.iter().map(|(name, dice)| {
+            format!(
+                "labels: those of the best box of {name} are far worse than in the training images (Dice {dice:.2} to expect): is it the right place?"
+            )
+        });
+        coarser.into_iter().chain(unlike).chain(contradicted).collect()
     }
 }

@@ -167,15 +167,13 @@ impl MaskStage {
     /// What there is to say of each label of a box, by the label map of the whole image.
     pub(crate) fn found(&self, own: usize, mask: &Mask, labels: &Volume<u16>) -> Vec<LabelFound> {
         let voxel_ml = labels.geometry().matrix().determinant().abs() / 1000.0;
-        let likely: Vec<Vec<bool>> = (1..self.classes()).map(|class| self.likely(class)).collect();
+        let predicted = self.predicted_dice(mask);
         let of = |(n, label): (usize, &crate::RegionName)| {
             let voxels = labels.data().par_iter().filter(|&&v| v == label.value).count() as u64;
             let volume_ml = voxels as f64 * voxel_ml;
-            let classes = (self.classes(), n + 1);
-            let signs = signs(&mask.shares, classes, self.label_weight, &likely[n]);
             let quality = self.quality.as_ref();
             let bounds = |log: f64| [volume_ml * libm::exp(-log), volume_ml * libm::exp(log)];
-            let predicted_dice = quality.map(|quality| quality.predicted_dice(&signs));
+            let predicted_dice = predicted.as_ref().map(|predicted| predicted[n]);
             let below = quality.map_or(0.0, |quality| quality.doubtful_below);
             LabelFound {
                 name: label.name.clone(),
@@ -188,6 +186,22 @@ impl MaskStage {
             }
         };
         self.labels[own].iter().enumerate().map(of).collect()
+    }
+
+    /// The Dice coefficient to expect of each label of a box; none where nothing is known.
+    fn predicted_dice(&self, mask: &Mask) -> Option<Vec<f64>> {
+        let quality = self.quality.as_ref()?;
+        let of = |class: usize| {
+            let (classes, likely) = ((self.classes(), class), self.likely(class));
+            quality.predicted_dice(&signs(&mask.shares, classes, self.label_weight, &likely))
+        };
+        Some((1..self.classes()).map(of).collect())
+    }
+
+    /// The largest Dice coefficient to expect of a label, where that is so small that the box is doubtful.
+    pub(crate) fn contradicts(&self, mask: &Mask) -> Option<f64> {
+        let most = self.predicted_dice(mask)?.into_iter().reduce(f64::max)?;
+        (most < self.quality.as_ref()?.box_doubtful_below).then_some(most)
     }
 
     /// Where a class is more likely than not before the image is seen.

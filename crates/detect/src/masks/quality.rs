@@ -14,6 +14,8 @@ pub struct Quality {
     pub dice: LinearMap<i32>,
     /// Held-out masks with a lower predicted Dice are one in twenty.
     pub doubtful_below: f64,
+    /// Where less is predicted of every label of a box, its place is doubtful.
+    pub box_doubtful_below: f64,
     /// By class from 1 on: in 90 % of new cases the logarithm of the ratio of the true volume and
     /// the mask's lies within this of 0 (split conformal, by subject); `None` below nine subjects.
     pub log_volume_90: Vec<Option<f64>>,
@@ -35,6 +37,10 @@ pub(crate) const SIGNS: usize = 3;
 
 /// Units of a share in [`signs`].
 const UNITS: f64 = 2000.0;
+
+/// A box is doubtful for its labels where so much less is predicted than of the middle one of held-out
+/// masks: where all masks are nearly the same, a little less says nothing of the place.
+const CLEARLY_LESS: f64 = 0.1;
 
 /// Penalty on the map, as a share of the mean variance of a sign.
 const RIDGE: f64 = 0.01;
@@ -77,6 +83,7 @@ impl Quality {
         let dice: LinearMap<i32> = RegressionProblem::new(signs, SIGNS, &[targets]).solve(RIDGE);
         let mut predicted: Vec<f64> = masks.iter().map(|mask| of(&dice, &mask.signs)).collect();
         predicted.sort_by(f64::total_cmp);
+        let (low, middle) = (predicted[masks.len() / 20], predicted[masks.len() / 2]);
         let log_volume_90 = (1..=labels)
             .map(|class| {
                 // Of several masks of a subject the worst counts.
@@ -88,7 +95,8 @@ impl Quality {
                 radius_90(&worst.into_values().collect::<Vec<_>>())
             })
             .collect();
-        Some(Self { dice, doubtful_below: predicted[masks.len() / 20], log_volume_90 })
+        let box_doubtful_below = (2.0 * low - middle).min(middle - CLEARLY_LESS).max(0.0);
+        Some(Self { dice, doubtful_below: low, box_doubtful_below, log_volume_90 })
     }
 
     /// The Dice coefficient to expect of a mask with these signs.
@@ -143,6 +151,12 @@ mod tests {
         // The 19th of 20 subjects.
         assert!((quality.log_volume_90[0].unwrap() - 0.18).abs() < 1e-9);
         assert!((0.55..0.7).contains(&quality.doubtful_below));
+        // As far below that as it is below the middle, 0.78.
+        assert!(
+            (0.4..0.55).contains(&quality.box_doubtful_below),
+            "{}",
+            quality.box_doubtful_below
+        );
         assert!(Quality::new(&[], 1).is_none());
     }
 }

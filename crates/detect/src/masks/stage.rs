@@ -132,6 +132,7 @@ impl MaskStage {
 mod tests {
     use super::*;
     use crate::masks::moments;
+    use crate::masks::quality::HeldOutMask;
     use crate::masks::rounds::Refit;
     use pbt_cpu::Cpu;
     use pbt_features::{BoxMeanFeature, Filter, MeanBox};
@@ -214,6 +215,30 @@ mod tests {
             all[0]
         };
         assert!(is_label([0, 4000]) && !is_label([4000, 0]));
+    }
+
+    #[test]
+    fn labels_that_are_hardly_seen_contradict_their_box() {
+        // Held-out masks whose first sign is their Dice coefficient, 0.85 to 0.94.
+        let held_out: Vec<HeldOutMask> = (0..20u32)
+            .map(|n| {
+                let dice = 0.85 + 0.005 * f64::from(n);
+                let signs = vec![(2000.0 * dice) as i16, 0, 0];
+                HeldOutMask { subject: n as usize, class: 1, signs, dice, log_volume: 0.0 }
+            })
+            .collect();
+        let of = |leaf_scores: [u16; 2]| {
+            let mut stage =
+                stage(vec![round(vec![Filter::Intensity], vec![leaf(0)], &[leaf_scores])]);
+            stage.quality = Quality::new(&held_out, 1);
+            let mask = found(&stage, &[0]);
+            stage.contradicts(&mask)
+        };
+        assert_eq!(of(FOR), None);
+        assert!(of(AGAINST).is_some_and(|dice| dice < 0.1));
+        // Without held-out masks nothing is known.
+        let unknown = stage(vec![round(vec![Filter::Intensity], vec![leaf(0)], &[AGAINST])]);
+        assert_eq!(unknown.contradicts(&found(&unknown, &[0])), None);
     }
 
     #[test]

@@ -61,6 +61,8 @@ struct LandmarkCard {
 #[serde(deny_unknown_fields)]
 struct QualityCard {
     doubtful_below: f64,
+    #[serde(default)]
+    box_doubtful_below: f64,
     log_volume_90: Vec<Option<f64>>,
 }
 
@@ -125,6 +127,7 @@ pub(super) fn put(tables: &mut TableWriter, n: usize, stage: &MaskStage) -> Mask
             .collect(),
         quality: stage.quality.as_ref().map(|quality| QualityCard {
             doubtful_below: quality.doubtful_below,
+            box_doubtful_below: quality.box_doubtful_below,
             log_volume_90: quality.log_volume_90.clone(),
         }),
     }
@@ -222,11 +225,12 @@ pub(super) fn take(
                 return Err(wrong("its quality does not fit the labels"));
             };
             within(&name, "doubtful_below", quality.doubtful_below, (0.0, 1.0))?;
+            within(&name, "box_doubtful_below", quality.box_doubtful_below, (0.0, 1.0))?;
             for &log in quality.log_volume_90.iter().flatten() {
                 within(&name, "log_volume_90", log, (0.0, 50.0))?;
             }
-            let QualityCard { doubtful_below, log_volume_90 } = quality;
-            Some(Quality { dice, doubtful_below, log_volume_90 })
+            let QualityCard { doubtful_below, box_doubtful_below, log_volume_90 } = quality;
+            Some(Quality { dice, doubtful_below, box_doubtful_below, log_volume_90 })
         }
         None => None,
     };

@@ -15,7 +15,7 @@ pub(super) struct Listing {
     pub(super) images: Vec<PathBuf>,
     /// Slicer markups.
     pub(super) markups: Vec<PathBuf>,
-    /// `.fcsv`, `.csv` and `.tsv`.
+    /// `.fcsv`, `.csv`, `.tsv` and `.tps`.
     pub(super) tables: Vec<PathBuf>,
     /// Markups and label maps that lie beside a result of the same name: what was detected there.
     pub(super) detected: Vec<PathBuf>,
@@ -47,7 +47,7 @@ impl Listing {
                     listing.markups.push(path);
                 } else if name.ends_with(".json") && is_result(&path) {
                     results.insert(path.with_extension(""));
-                } else if [".csv", ".tsv", ".fcsv"].iter().any(|end| name.ends_with(end)) {
+                } else if [".csv", ".tsv", ".fcsv", ".tps"].iter().any(|end| name.ends_with(end)) {
                     listing.tables.push(path);
                 } else if is_image_path(&path) || name.ends_with(".zip") {
                     listing.images.push(path);

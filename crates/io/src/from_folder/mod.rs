@@ -16,6 +16,7 @@ mod place;
 mod scans;
 mod splits;
 mod table;
+mod tps;
 
 use crate::dataset::{CaseSpec, Dataset};
 use crate::{IoError, names};

@@ -7,10 +7,14 @@ use super::options::Options;
 use super::pairs::{Images, Owner, base};
 use super::place::{Place, Role};
 use super::table::{self, Facts, Marked, Table};
+use super::tps;
 use crate::dataset::{Dataset, Modality};
 use crate::json::{Node, parse};
 use crate::markups::name_of_file;
-use crate::{IoError, ReadOptions, bids, case_name, nnunet, read_points};
+use crate::{
+    IoError, Landmark, LandmarkState, OpenImage, ReadOptions, bids, case_name, nnunet, read_points,
+};
+use pbt_volume::PointLps;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -220,6 +224,12 @@ impl Taker<'_> {
 
     /// Takes what a table says: of all scans, or of the one that it is named after.
     fn table(&mut self, path: &Path, owner: Owner, options: &Options) {
+        if path.extension().is_some_and(|e| e.eq_ignore_ascii_case("tps")) {
+            if let Err(why) = self.specimens(path) {
+                self.notes.left_out.push(format!("{}: {why}", self.shown(path)));
+            }
+            return;
+        }
         let space = options.space.as_deref();
         let is_fcsv = path.extension().is_some_and(|e| e.eq_ignore_ascii_case("fcsv"));
         let table = match is_fcsv {
@@ -266,6 +276,28 @@ impl Taker<'_> {
                 (Err(error), _) => Err(error.to_string()),
             }),
         }
+    }
+
+    /// Takes the landmarks of a TPS file.
+    fn specimens(&mut self, path: &Path) -> Result<(), String> {
+        let by_name = self.by_name();
+        let mut strangers = BTreeSet::new();
+        for specimen in tps::read(path)? {
+            let Some(&n) = by_name.get(&specimen.image) else {
+                strangers.insert(specimen.image);
+                continue;
+            };
+            let scan = &mut self.scans.list[n];
+            let image = OpenImage::open(&scan.image, &scan.read).map_err(|e| e.to_string())?;
+            let points = specimen.in_pixels(image.geometry().shape()[1]);
+            scan.rows.extend(points.map(|(name, [x, y])| {
+                let state = LandmarkState::At(PointLps::new(x, y, 0.0));
+                Marked::Point(Landmark { name, state })
+            }));
+            scan.in_pixels = true;
+        }
+        self.say_strangers(path, strangers);
+        Ok(())
     }
 
     /// The scans by all names that a table may have for them.

@@ -70,8 +70,11 @@ pub(super) fn read(path: &Path, space: Option<&str>, only: &str) -> Result<Table
         .trim(csv::Trim::All)
         .delimiter(if tabs { b'\t' } else { b',' })
         .from_reader(text.as_bytes());
-    let columns = reader.headers().map_err(|error| error.to_string())?;
-    let columns = Columns(columns.iter().map(str::to_ascii_lowercase).collect());
+    let headers: Vec<String> = {
+        let headers = reader.headers().map_err(|error| error.to_string())?;
+        headers.iter().map(str::to_owned).collect()
+    };
+    let columns = Columns(headers.iter().map(|header| header.to_ascii_lowercase()).collect());
     if columns.find(&["model_sha256"]).is_some() {
         return Err("is a table of detections, not of annotations".to_owned());
     }
@@ -84,6 +87,18 @@ pub(super) fn read(path: &Path, space: Option<&str>, only: &str) -> Result<Table
         let rows = records.iter().map(|record| named.row(record).transpose());
         let rows = rows.flatten().collect::<Result<_, _>>()?;
         return Ok(Table::Rows { rows, in_pixels: matches!(places, Places::Pixels(_)) });
+    }
+    let wide = wide(&headers, &columns);
+    if !wide.is_empty() {
+        let mut rows = Vec::new();
+        for record in &records {
+            for (name, places) in &wide {
+                let named = Named { path, columns: &columns, places, space, only };
+                rows.extend(named.of_group(record, name)?);
+            }
+        }
+        let in_pixels = wide.iter().all(|(_, places)| matches!(places, Places::Pixels(_)));
+        return Ok(Table::Rows { rows, in_pixels });
     }
     let case = columns.find(CASE);
     let (subject, split) = (columns.find(SUBJECT), columns.find(&["split"]));
@@ -184,7 +199,9 @@ impl Places {
         if let Some(bounds) = columns.all(&BOUNDS) {
             return Some(Self::Bounds(bounds));
         }
-        let center = columns.all(&CENTER)?;
+        let Some(center) = columns.all(&CENTER) else {
+            return columns.all(&[["x", "y"]]).map(Self::Pixels);
+        };
         let Some(size) = columns.all(&SIZE) else { return Some(Self::Points(center)) };
         let axes = if let Some(vectors) = columns.all(&[VECTORS]) {
             Axes::Vectors(vectors)
@@ -194,6 +211,57 @@ impl Places {
         };
         Some(Self::Boxes { center, size, axes })
     }
+}
+
+/// Words that have coordinates and are no landmarks.
+const NO_LANDMARKS: [&str; 12] = [
+    "size", "center", "centre", "min", "max", "bbox", "box", "spacing", "shape", "origin", "dim",
+    "offset",
+];
+
+/// The landmarks of a table with a row for each image and columns for each landmark, such as `nose_x` and
+/// `nose_y`, or `x1` and `y1`; with `nose_z` or `z1` they are points of a volume.
+fn wide(headers: &[String], columns: &Columns) -> Vec<(String, Places)> {
+    if columns.find(CASE).is_none() {
+        return Vec::new();
+    }
+    let is_separator = |c: char| matches!(c, '_' | ' ' | '.' | '-');
+    // A name joined to its axis without a separator is a number.
+    let name = |rest: &str| {
+        let name = rest.trim_matches(is_separator);
+        let is_joined = name.len() == rest.len();
+        let is_name = !name.is_empty()
+            && (!is_joined || name.chars().all(|c| c.is_ascii_digit()))
+            && !NO_LANDMARKS.contains(&name.to_ascii_lowercase().as_str());
+        is_name.then(|| name.to_owned())
+    };
+    let split = |header: &str| {
+        ["x", "y", "z"].iter().enumerate().find_map(|(axis, letter)| {
+            let either = |l: &str| {
+                let (first, last) = (header.strip_prefix(l), header.strip_suffix(l));
+                first.and_then(name).or_else(|| last.and_then(name))
+            };
+            Some((either(letter).or_else(|| either(&letter.to_ascii_uppercase()))?, axis))
+        })
+    };
+    let mut groups: Vec<(String, [Option<usize>; 3])> = Vec::new();
+    for (column, header) in headers.iter().enumerate() {
+        let Some((name, axis)) = split(header) else { continue };
+        match groups.iter_mut().find(|(other, _)| *other == name) {
+            Some((_, found)) => found[axis] = Some(column),
+            None => {
+                let mut found = [None; 3];
+                found[axis] = Some(column);
+                groups.push((name, found));
+            }
+        }
+    }
+    let places = |(name, found): (String, [Option<usize>; 3])| match found {
+        [Some(x), Some(y), Some(z)] => Some((name, Places::Points([x, y, z]))),
+        [Some(x), Some(y), None] => Some((name, Places::Pixels([x, y]))),
+        _ => None,
+    };
+    groups.into_iter().filter_map(places).collect()
 }
 
 /// What a row is read with.
@@ -221,6 +289,23 @@ impl Named<'_> {
             _ => self.marked(record, name).map_err(|what| bad(&what))?,
         };
         Ok(Some(Row { case, what }))
+    }
+
+    /// The landmark of this name of a row of a wide table; none where its cells are empty or say so.
+    fn of_group(&self, record: &csv::StringRecord, name: &str) -> Result<Option<Row>, String> {
+        let first = match self.places {
+            Places::Pixels([x, _]) | Places::Points([x, ..]) => *x,
+            Places::Boxes { .. } | Places::Bounds(_) => return Ok(None),
+        };
+        let cell = record.get(first).unwrap_or_default();
+        if cell.is_empty() || ["na", "nan"].contains(&cell.to_ascii_lowercase().as_str()) {
+            return Ok(None);
+        }
+        let line = record.position().map_or(0, csv::Position::line);
+        let what = self.marked(record, name.to_owned());
+        let what = what.map_err(|what| format!("line {line}: {name}: {what}"))?;
+        let case = self.columns.find(CASE).and_then(|n| record.get(n)).filter(|t| !t.is_empty());
+        Ok(Some(Row { case: case.map(str::to_owned), what }))
     }
 
     fn marked(&self, record: &csv::StringRecord, name: String) -> Result<Marked, String> {
@@ -383,5 +468,42 @@ mod tests {
             let error = read_text(text, None).unwrap_err();
             assert!(error.contains(part), "{error}");
         }
+    }
+
+    #[test]
+    fn a_row_may_hold_all_landmarks_of_an_image() {
+        let points = |text: &str, space: Option<&str>| -> (bool, Vec<(String, String, PointLps)>) {
+            let Table::Rows { rows, in_pixels } = read_text(text, space).unwrap() else {
+                panic!("no rows")
+            };
+            let of = |row: Row| match row.what {
+                Marked::Point(Landmark { name, state: LandmarkState::At(at) }) => {
+                    (row.case.unwrap(), name, at)
+                }
+                other => panic!("{other:?}"),
+            };
+            (in_pixels, rows.into_iter().map(of).collect())
+        };
+        let one =
+            |name: &str, x, y, z| ("a.jpg".to_owned(), name.to_owned(), PointLps::new(x, y, z));
+        for text in [
+            "image,x1,y1,x2,y2\na.jpg,3,4,5,6\n",
+            "image,1_x,1_y,2_x,2_y\na.jpg,3,4,5,6\n",
+            "file,X 1,Y 1,X 2,Y 2\na.jpg,3,4,5,6\n",
+        ] {
+            let expected = vec![one("1", 3.0, 4.0, 0.0), one("2", 5.0, 6.0, 0.0)];
+            assert_eq!(points(text, None), (true, expected), "{text}");
+        }
+        // Names keep their capitals; an empty cell is a landmark that is not there.
+        let text = "id,Nose_x,Nose_y,ear_x,ear_y\na.jpg,3,4,,\n";
+        assert_eq!(points(text, None), (true, vec![one("Nose", 3.0, 4.0, 0.0)]));
+        let text = "id,nose_x,nose_y,nose_z\na.jpg,-3,-4,5\n";
+        assert_eq!(points(text, Some("RAS")), (false, vec![one("nose", 3.0, 4.0, 5.0)]));
+        let text = "image,landmark,x,y\na.jpg,nose,3,4\n";
+        assert_eq!(points(text, None), (true, vec![one("nose", 3.0, 4.0, 0.0)]));
+        // What has coordinates and is no landmark.
+        assert!(read_text("image,size_x,size_y\na.jpg,3,4\n", None).is_err());
+        let error = read_text("image,x1,y1\na.jpg,3,four\n", None).unwrap_err();
+        assert!(error.contains("line 2: 1: `four` is no number"), "{error}");
     }
 }

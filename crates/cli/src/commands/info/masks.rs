@@ -28,6 +28,8 @@ pub(super) struct MasksInfo<'a> {
     moves_landmarks: Vec<&'a str>,
     /// A label is doubtful where less is to be expected of its Dice coefficient.
     doubtful_below: Option<f64>,
+    /// A box is doubtful where less is to be expected of all its labels.
+    box_doubtful_below: Option<f64>,
 }
 
 #[derive(Serialize)]
@@ -57,6 +59,7 @@ impl<'a> MasksInfo<'a> {
             taken: stage.rounds.last().map_or([0.0; 3], |round| round.refit.taken),
             moves_landmarks: moved.map(|landmark| landmark.name.as_str()).collect(),
             doubtful_below: stage.quality.as_ref().map(|quality| quality.doubtful_below),
+            box_doubtful_below: stage.quality.as_ref().map(|quality| quality.box_doubtful_below),
         }
     }
 
@@ -91,10 +94,10 @@ impl<'a> MasksInfo<'a> {
             ]),
             row(["labels move".to_owned(), moves]),
         ];
-        lines.extend(
-            self.doubtful_below
-                .map(|dice| row(["doubtful below".to_owned(), format!("a Dice of {dice:.3}")])),
-        );
+        if let (Some(label), Some(whole)) = (self.doubtful_below, self.box_doubtful_below) {
+            let dice = format!("a Dice of {label:.3} to expect; the box below {whole:.3}");
+            lines.push(row(["doubtful below".to_owned(), dice]));
+        }
         lines
     }
 }

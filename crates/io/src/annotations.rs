@@ -74,22 +74,26 @@ pub fn check_annotations(
         LandmarkState::At(point) => Some((&landmark.name, "the landmark", point)),
         LandmarkState::OutOfView => None,
     });
+    let (unit, advice) = match annotations.in_pixels {
+        true => {
+            ("pixels", "check that image and annotations belong together and y points downwards")
+        }
+        false => (
+            "voxels",
+            "check that image and annotations belong together and say LPS or RAS rightly",
+        ),
+    };
     let mut warnings = Vec::new();
     for (name, what, point) in centers.chain(points) {
         let finite = point.0.iter().all(|v| v.is_finite());
         let outside = if finite { geometry.voxels_outside(point) } else { f64::INFINITY };
         if outside > MAX_VOXELS_OUTSIDE {
-            let problem = format!("{what} lies {outside:.1} voxels outside the image");
-            return Err(IoError::input(
-                file,
-                name,
-                problem,
-                "check that image and annotations belong together and say LPS or RAS rightly",
-            ));
+            let problem = format!("{what} lies {outside:.1} {unit} outside the image");
+            return Err(IoError::input(file, name, problem, advice));
         }
         if outside > FACE_VOXELS_OUTSIDE {
             warnings.push(format!(
-                "{}: {name}: {what} lies {outside:.1} voxels outside the image and is used",
+                "{}: {name}: {what} lies {outside:.1} {unit} outside the image and is used",
                 file.display()
             ));
         }

@@ -143,6 +143,9 @@ fn what_somebody_else_made_is_neither_replaced_nor_removed() {
         assert_eq!(contents(folder.path()), before);
         std::fs::remove_file(at(end)).unwrap();
     }
+    std::fs::write(at(".explain.svg"), "by hand").unwrap();
+    refused(detect(&["--explain"]), 2, &[&at(".explain.svg").display().to_string()]);
+    std::fs::remove_file(at(".explain.svg")).unwrap();
     // What this run does not write stays.
     std::fs::write(at(".labels.nii.gz"), "by hand").unwrap();
     detect(&[]).exits_with(0);

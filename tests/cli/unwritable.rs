@@ -70,6 +70,12 @@ fn a_disk_that_becomes_full_leaves_older_files() {
         1,
         &["c7.", "cannot be written"],
     );
+    // Nothing of a result stays without the result: it would be taken for somebody else's.
+    let fresh = scratch();
+    let detect = ["detect", "--labels", "-m", text(&model), "-i", text(&image), "-o"];
+    let detect = [&detect[..], &[text(fresh.path())]].concat();
+    refused(with_small_files(1, &detect), 1, &["c7.", "cannot be written"]);
+    assert!(contents(fresh.path()).is_empty());
     refused(
         with_small_files(64, &["convert", text(&image), text(&at("x.nii"))]),
         1,

@@ -1,6 +1,6 @@
 //! What a file holds that is there already, so that nothing is lost to a slip.
 
-use std::io::Read;
+use pbt_io::read_start;
 use std::path::Path;
 
 /// What a file holds, by how it begins.
@@ -27,9 +27,7 @@ const HEAD: u64 = 4096;
 impl Content {
     /// Of a file; what cannot be read is [`Content::Other`].
     pub(crate) fn of_file(path: &Path) -> Self {
-        let mut head = Vec::new();
-        let read = std::fs::File::open(path).and_then(|f| f.take(HEAD).read_to_end(&mut head));
-        read.map_or(Self::Other, |_| Self::of(&head))
+        read_start(path, HEAD).map_or(Self::Other, |head| Self::of(&head))
     }
 
     fn of(head: &[u8]) -> Self {
@@ -52,7 +50,7 @@ impl Content {
         let reports = ["evaluation", "region-evaluation", "comparison", "learning-curve", "tuning"];
         let is_json = begins("{");
         let is_of = |schema: &str| is_json && text.contains(&format!("\"pbt-{schema}/"));
-        if text.is_empty() {
+        if text.is_empty() && (head.len() as u64) < HEAD {
             Self::Empty
         } else if text.contains("{\"__metadata__\":{\"pbt\"") {
             Self::Model

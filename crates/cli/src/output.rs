@@ -59,7 +59,8 @@ impl Written {
 
     /// Whether a file of this content may be replaced.
     fn replaces(self, there: Content, path: &Path) -> bool {
-        let is_settings = || path.extension().is_some_and(|e| e.eq_ignore_ascii_case("toml"));
+        // Settings have no mark of their own.
+        let is_toml = || path.extension().is_some_and(|e| e.eq_ignore_ascii_case("toml"));
         match there {
             Content::Empty => true,
             Content::Model => self == Self::Model,
@@ -67,7 +68,7 @@ impl Written {
             Content::Picture => self == Self::Picture,
             Content::Page => self == Self::Page,
             Content::DataSet | Content::DetectionResult | Content::Json | Content::Image => false,
-            Content::Other => self == Self::Settings && is_settings(),
+            Content::Other => self == Self::Settings && is_toml(),
         }
     }
 }

@@ -6,9 +6,10 @@ use crate::host::Host;
 use crate::interrupt::interrupted;
 use crate::output::{say, tell, visible};
 use crate::session::{Failure, Watcher};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use pbt_detect::{DetectError, Observer};
 use pbt_io::write_atomically;
+use std::fmt;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -36,15 +37,18 @@ impl Lines {
             return;
         }
         *last = Instant::now();
-        let gone = self.started.elapsed().as_secs_f64();
-        // The first per cent tells nothing about the rest.
-        let left = if done > 0.02 {
-            format!(", about {} left", span(gone * (1.0 - done) / done))
-        } else {
-            String::new()
-        };
-        tell(format_args!("{:3.0} %  {what} ({} gone{left})", 100.0 * done, span(gone)));
+        let gone = self.started.elapsed();
+        let gone_and_left = format!("{} gone{}", span(gone.as_secs_f64()), left(gone, done));
+        tell(format_args!("{:3.0} %  {what} ({gone_and_left})", 100.0 * done));
     }
+}
+
+/// `, about 45 s left`, or nothing: the first per cent tells nothing about the rest.
+fn left(gone: Duration, done: f64) -> String {
+    if done <= 0.02 {
+        return String::new();
+    }
+    format!(", about {} left", span(gone.as_secs_f64() * (1.0 - done) / done))
 }
 
 /// A time for people: `45 s`, `12 min`, `3.5 h`.
@@ -182,10 +186,13 @@ impl TrainingProgress {
         } else {
             ProgressBar::new(1000)
         };
-        if let Ok(style) = ProgressStyle::with_template(
-            "{bar:30} {percent:>3} %  {elapsed} gone, {eta} left  {msg}",
-        ) {
-            bar.set_style(style);
+        // What is left is told when a stage begins: from then on to its end nothing is known of it.
+        if let Ok(style) = ProgressStyle::with_template("{bar:30} {percent:>3} %  {gone} gone{msg}")
+        {
+            let gone = |state: &ProgressState, to: &mut dyn fmt::Write| {
+                let _ = to.write_str(&span(state.elapsed().as_secs_f64()));
+            };
+            bar.set_style(style.with_key("gone", gone));
         }
         // It ticks on a thread of its own.
         if !bar.is_hidden() && rayon::current_num_threads() > 1 {
@@ -213,7 +220,7 @@ impl Observer for TrainingProgress {
         }
         let pause = if self.what.is_empty() { STAGE_PAUSE } else { LONG_PAUSE };
         self.lines.say(&what, done, pause);
-        self.bar.set_message(what);
+        self.bar.set_message(format!("{}  {what}", left(self.bar.elapsed(), done)));
     }
 
     fn interrupted(&self) -> bool {
@@ -245,5 +252,11 @@ mod tests {
     fn times_are_for_people() {
         let spans = [0.4, 45.0, 99.4, 130.0, 3600.0, 9000.0].map(span);
         assert_eq!(spans, ["0 s", "45 s", "99 s", "2 min", "60 min", "2.5 h"]);
+    }
+
+    #[test]
+    fn what_is_left_is_told_when_something_is_done() {
+        let after = |done| left(Duration::from_secs(30), done);
+        assert_eq!([after(0.01), after(0.25)], ["", ", about 90 s left"]);
     }
 }

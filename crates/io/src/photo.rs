@@ -48,8 +48,9 @@ impl Photo {
             return Err(IoError::input(path, "pages", what, "save one page as a file of its own"));
         }
         if format == ImageFormat::Jpeg && is_cut_jpeg(&bytes) {
-            let what = "end before the image does: the file is cut".to_owned();
-            return Err(IoError::input(path, "pixels", what, "copy it again"));
+            let what =
+                "have no end of image: the file is cut, or was written without one".to_owned();
+            return Err(IoError::input(path, "pixels", what, "copy it again, or save it as PNG"));
         }
         let mut decoder = decoder(&bytes, format).map_err(|e| bad("header", e.to_string()))?;
         let ((width, height), color) = (decoder.dimensions(), decoder.color_type());

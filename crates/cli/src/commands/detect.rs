@@ -7,9 +7,9 @@ use crate::args::{Detect, Global};
 use crate::commands::open_device::open_device;
 use crate::output::say;
 use crate::session::{
-    Crops, Device, Explained, Found, Input, LeafFile, LoadedModel, VoxelOutput, crop_path,
-    explain_file, explanation_paths, label_file, label_map_path, leaves_path, probabilities_path,
-    region_labels_path, write_results,
+    Crops, Device, Explained, Found, Input, LeafFile, LoadedModel, VoxelOutput, check_explanation,
+    crop_path, explain_file, explanation_paths, label_file, label_map_path, leaves_path,
+    probabilities_path, region_labels_path, write_results,
 };
 use pbt_io::{DetectionRecord, LabelRecord, ReadOptions, ResultFile, case_name};
 use pbt_volume::Status;
@@ -31,6 +31,9 @@ pub(super) fn run(args: &Detect, global: &Global) -> Result<ExitCode, Failure> {
     let crops = Crops::from(&args.crop);
     crops.check(&model)?;
     crops.check_places(&args.output, &case_id)?;
+    if args.explain {
+        check_explanation(&args.output, &case_id)?;
+    }
     let found = if args.explain {
         explained(&model, input, args, (&device, output))?
     } else {

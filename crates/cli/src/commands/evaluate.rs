@@ -70,7 +70,7 @@ pub(super) fn run(args: &Evaluate, global: &Global) -> Result<ExitCode, Failure>
     }
     let source = source(args, &dataset, &cases)?;
     let names = if args.labels {
-        label_names(&dataset, &args.structure, &source)?
+        label_names(&dataset, (&args.structure, global), &source)?
     } else {
         region_names(&dataset, &args.structure, &source)?
     };
@@ -149,7 +149,7 @@ fn region_names(
 /// The labels to evaluate: those of the data set that the model has.
 fn label_names(
     dataset: &Dataset,
-    named: &[String],
+    (named, global): (&[String], &Global),
     source: &Source,
 ) -> Result<Vec<String>, Failure> {
     let Some(labels) = dataset.labels_of(&dataset.box_names()) else {
@@ -184,7 +184,18 @@ fn label_names(
             };
             Err(Failure::input(&model.path, what))
         }
-        _ => Ok(names),
+        _ => {
+            let left_out: Vec<&str> =
+                all.iter().filter(|name| !known(name)).map(String::as_str).collect();
+            if named.is_empty() && !left_out.is_empty() {
+                let names = left_out.join(", ");
+                say(
+                    global.quiet,
+                    format_args!("warning: labels: the model has not learned {names}: left out"),
+                );
+            }
+            Ok(names)
+        }
     }
 }
 

@@ -51,11 +51,11 @@ pub use names::{check_names, no_case_of_split, there_is_no};
 pub use region_cases::{RegionCases, train_regions};
 pub use region_evaluation::{EvaluatedRegions, evaluate_regions};
 pub use result_source::Source;
-pub(crate) use results::explanation_paths;
 pub use results::{
     LeafFile, label_map_path, leaves_path, make_folder, probabilities_path, region_labels_path,
     write_json, write_results,
 };
+pub(crate) use results::{check_explanation, explanation_paths};
 pub use subjects::{divide_subjects, hold_back};
 pub use threads::install_threads;
 pub use train::{Resume, TrainedModel, Training, beside, checkpoint_of, read_config};

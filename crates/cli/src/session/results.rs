@@ -1,12 +1,12 @@
 //! The files of a result.
 
-use crate::contents::Content;
 use crate::session::{Failure, Found, VoxelOutput};
 use pbt_io::{
-    DetectionRecord, IoError, Landmark, LandmarkState, Look, ResultFile, Shown, write_atomically,
-    write_label_map, write_leaves, write_markups_as, write_probabilities, write_result,
+    DetectionRecord, IoError, Landmark, LandmarkState, Look, ResultFile, Shown, is_result,
+    write_atomically, write_label_map, write_leaves, write_markups_as, write_probabilities,
+    write_result,
 };
-use pbt_volume::{Status, StructureKind};
+use pbt_volume::{LengthUnit, Status, StructureKind};
 use serde::Serialize;
 use std::fs::Metadata;
 use std::io::{ErrorKind, Write};
@@ -90,9 +90,8 @@ pub fn write_results(
     let all_leaves = leaves_path(folder, &result.case_id, LeafFile::All);
     let first_leaves = leaves_path(folder, &result.case_id, LeafFile::First);
     let voxels = [&segmentation, &label_map, &probable, &all_leaves, &first_leaves];
-    for path in voxels.into_iter().chain([&markups, &json]) {
-        check_place(path)?;
-    }
+    let all: Vec<&PathBuf> = voxels.into_iter().chain([&markups, &json]).collect();
+    all.iter().try_for_each(|path| check_place(path))?;
     let has_earlier = has_result(folder, &result.case_id);
     if !has_earlier {
         let labels =
@@ -107,6 +106,8 @@ pub fn write_results(
         let written = labels.into_iter().chain(wanted).filter(|(_, is_written)| *is_written);
         refuse_others(written.map(|(path, _)| path.as_path()))?;
     }
+    // The result itself comes last, and says whose the others are: without it they must not stay.
+    let new = NewFiles(all.into_iter().filter(|path| !path.exists()).cloned().collect());
     let remove_earlier = |path: &Path| if has_earlier { remove_file(path) } else { Ok(()) };
     match map {
         Some(map) => {
@@ -138,25 +139,54 @@ pub fn write_results(
             remove_earlier(path)?;
         }
     }
+    let unit = result.unit();
     let with_box = result.detections.iter().filter_map(|d| Some((d, d.pose()?)));
     let (boxes, looks): (Vec<_>, Vec<_>) =
-        with_box.map(|(d, pose)| ((d.name.clone(), pose), shown(d))).unzip();
+        with_box.map(|(d, pose)| ((d.name.clone(), pose), shown(d, unit))).unzip();
     let describe = |name: &str| {
         let found = result.detections.iter().find(|d| d.name == name);
-        found.map_or_else(String::new, |d| shown(d).description)
+        found.map_or_else(String::new, |d| shown(d, unit).description)
     };
     for path in explanation_paths(folder, &result.case_id) {
         remove_earlier(&path)?;
     }
     write_markups_as(&markups, &boxes, &looks, &landmarks(result), describe)?;
     write_result(&json, result)?;
+    new.keep();
     Ok(())
+}
+
+/// Files that are removed again, unless they are to be kept.
+struct NewFiles(Vec<PathBuf>);
+
+impl NewFiles {
+    fn keep(mut self) {
+        self.0.clear();
+    }
+}
+
+impl Drop for NewFiles {
+    fn drop(&mut self) {
+        // One that was not written is not there.
+        self.0.iter().for_each(|path| drop(std::fs::remove_file(path)));
+    }
 }
 
 /// Whether the folder has a result of a case, which then owns the files beside it.
 pub(crate) fn has_result(folder: &Path, case_id: &str) -> bool {
-    let json = folder.join(format!("{case_id}.json"));
-    json.is_file() && Content::of_file(&json) == Content::DetectionResult
+    is_result(&folder.join(format!("{case_id}.json")))
+}
+
+/// Before the explanation of a case is written: whether it may be.
+///
+/// # Errors
+/// Exit code 2 when a file of its name is there and no result of the case beside it.
+pub(crate) fn check_explanation(folder: &Path, case_id: &str) -> Result<(), Failure> {
+    if has_result(folder, case_id) {
+        return Ok(());
+    }
+    let paths = explanation_paths(folder, case_id);
+    refuse_others(paths.iter().map(PathBuf::as_path))
 }
 
 /// Nothing is written over files that no result claims.
@@ -183,9 +213,9 @@ fn remove_file(path: &Path) -> Result<(), IoError> {
 }
 
 /// How Slicer shows a structure, and, beside it, how sure it is, and how near.
-fn shown(found: &DetectionRecord) -> Shown {
+fn shown(found: &DetectionRecord, unit: LengthUnit) -> Shown {
     let radius = found.precision.and_then(|precision| precision.radius_90_mm);
-    let near = radius.map_or_else(String::new, |mm| format!(", 90 % within {mm:.1} mm"));
+    let near = radius.map_or_else(String::new, |mm| format!(", 90 % within {mm:.1} {unit}"));
     let description = format!("{}, score {:.2}{near}", found.status, found.score);
     let look = if found.status == Status::Found { Look::Sure } else { Look::Doubtful };
     Shown { description, look }

@@ -12,6 +12,7 @@ use crate::model::Model;
 use crate::segment::data::IGNORED;
 use crate::working::spec::WorkingSpec;
 use pbt_volume::{Geometry, Padding, Pose, RealVolume, Source, Volume, VoxelIndex};
+use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -35,7 +36,7 @@ pub(crate) fn labels_of<D: TrainingData>(
     if open.is_empty() {
         return Ok(labels);
     }
-    let mut voxels = vec![LabelVoxels::new(structures.len()); names.len()];
+    let mut voxels = vec![vec![Voxels::default(); structures.len()]; names.len()];
     let mut looked_at = 0;
     for case in 0..data.list().len() {
         if looked_at == CASES {
@@ -47,57 +48,59 @@ pub(crate) fn labels_of<D: TrainingData>(
             poses.iter().find(|(other, _)| *other == case).map(|(_, pose)| *pose)
         };
         let boxes: Vec<Option<Pose>> = structures.iter().map(pose).collect();
-        for (all, own) in voxels.iter_mut().zip(voxels_of(&classes, &boxes, names.len())) {
-            all.add(&own);
-        }
+        let own = voxels_of(&classes, &boxes, (names.len(), &open));
+        voxels.iter_mut().flatten().zip(own.iter().flatten()).for_each(|(all, own)| all.add(*own));
     }
     for n in open {
-        let LabelVoxels { all, inside } = &voxels[n];
-        let most = (0..structures.len()).rev().max_by_key(|&s| inside[s]);
-        if let Some(structure) = most.filter(|&s| 2 * inside[s] > *all) {
+        let most = (0..structures.len()).rev().max_by_key(|&s| voxels[n][s].inside);
+        if let Some(structure) = most.filter(|&s| 2 * voxels[n][s].inside > voxels[n][s].all) {
             labels[structure].push(n);
         }
     }
     Ok(labels)
 }
 
-/// How many voxels of a label there are, and how many of them in the box of each structure.
-#[derive(Clone)]
-struct LabelVoxels {
+/// Voxels of a label in the cases that have a box: all of them, and those inside it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Voxels {
     all: u64,
-    inside: Vec<u64>,
+    inside: u64,
 }
 
-impl LabelVoxels {
-    fn new(structures: usize) -> Self {
-        Self { all: 0, inside: vec![0; structures] }
-    }
-
-    fn add(&mut self, other: &Self) {
+impl Voxels {
+    fn add(&mut self, other: Self) {
         self.all += other.all;
-        self.inside.iter_mut().zip(&other.inside).for_each(|(all, own)| *all += own);
+        self.inside += other.inside;
     }
 }
 
-/// The voxels of each label in a case's map, against the boxes of the case.
-fn voxels_of(classes: &Volume<u8>, boxes: &[Option<Pose>], labels: usize) -> Vec<LabelVoxels> {
+/// The voxels of some of the labels in a case's map, by label and box.
+fn voxels_of(
+    classes: &Volume<u8>,
+    boxes: &[Option<Pose>],
+    (labels, wanted): (usize, &[usize]),
+) -> Vec<Vec<Voxels>> {
     let [nx, ny, nz] = classes.shape();
-    let mut voxels = vec![LabelVoxels::new(boxes.len()); labels];
-    for (k, j) in (0..nz).flat_map(|k| (0..ny).map(move |j| (k, j))) {
-        for i in 0..nx {
-            let class = classes.at(i, j, k);
-            if class == 0 || class == IGNORED {
+    let of_slice = |k: usize| {
+        let mut voxels = vec![vec![Voxels::default(); boxes.len()]; labels];
+        for (i, j) in (0..ny).flat_map(|j| (0..nx).map(move |i| (i, j))) {
+            let Some(label) = usize::from(classes.at(i, j, k)).checked_sub(1) else { continue };
+            if !wanted.contains(&label) {
                 continue;
             }
             let at = classes.geometry().to_lps(VoxelIndex::new(i as f64, j as f64, k as f64));
-            let label = &mut voxels[usize::from(class) - 1];
-            label.all += 1;
-            for (count, pose) in label.inside.iter_mut().zip(boxes) {
-                *count += u64::from(pose.is_some_and(|pose| pose.contains(at)));
+            for (count, pose) in voxels[label].iter_mut().zip(boxes) {
+                let inside = pose.map(|pose| u64::from(pose.contains(at)));
+                inside.into_iter().for_each(|inside| count.add(Voxels { all: 1, inside }));
             }
         }
-    }
-    voxels
+        voxels
+    };
+    let none = || vec![vec![Voxels::default(); boxes.len()]; labels];
+    (0..nz).into_par_iter().map(of_slice).reduce(none, |mut all, own| {
+        all.iter_mut().flatten().zip(own.iter().flatten()).for_each(|(all, own)| all.add(*own));
+        all
+    })
 }
 
 /// Structures whose masks are learned together: those that are alike in size and shape and have one
@@ -231,27 +234,91 @@ fn reached(image: &Geometry, grids: &[Geometry]) -> (Geometry, [Range<usize>; 3]
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::data::case_list::CaseList;
+    use crate::segment::data::RegionName;
     use nalgebra::UnitQuaternion;
     use pbt_volume::PointLps;
 
-    #[test]
-    fn voxels_are_counted_in_the_boxes_that_hold_them() {
-        let grid = Geometry::isotropic([10, 4, 4], 2.0).unwrap();
-        // Label 1 from i = 0 to 5, label 2 from there on but one row that says nothing.
-        let classes = Volume::from_fn(grid, |i, j, _| match (i, j) {
-            (_, 3) => IGNORED,
-            (6.., _) => 2,
-            _ => 1,
-        });
-        let pose = |x: f64, edge: f64| Pose {
+    const GRID: [usize; 3] = [10, 4, 4];
+
+    fn pose(x: f64, edge: f64) -> Pose {
+        Pose {
             center: PointLps::new(x, 3.0, 3.0),
             orientation: UnitQuaternion::identity(),
             size_mm: [edge, 20.0, 20.0],
-        };
+        }
+    }
+
+    /// Label 1 from i = 0 to 5, label 2 from there on, but one row that says nothing.
+    fn classes() -> Volume<u8> {
+        let grid = Geometry::isotropic(GRID, 2.0).unwrap();
+        Volume::from_fn(grid, |i, j, _| match (i, j) {
+            (_, 3) => IGNORED,
+            (6.., _) => 2,
+            _ => 1,
+        })
+    }
+
+    #[test]
+    fn voxels_are_counted_in_the_boxes_that_hold_them() {
         // To i = 3; everything; nothing annotated.
         let boxes = [Some(pose(0.0, 13.0)), Some(pose(9.0, 30.0)), None];
-        let voxels = voxels_of(&classes, &boxes, 2);
-        assert_eq!((voxels[0].all, &voxels[0].inside[..]), (6 * 12, &[4 * 12, 6 * 12, 0][..]));
-        assert_eq!((voxels[1].all, &voxels[1].inside[..]), (4 * 12, &[0, 4 * 12, 0][..]));
+        let voxels = voxels_of(&classes(), &boxes, (2, &[0, 1]));
+        let of = |all: u64, inside: u64| Voxels { all: 12 * all, inside: 12 * inside };
+        assert_eq!(voxels[0], [of(6, 4), of(6, 6), of(0, 0)]);
+        assert_eq!(voxels[1], [of(4, 0), of(4, 4), of(0, 0)]);
+        // A label that has its box already is not looked at.
+        assert_eq!(voxels_of(&classes(), &boxes, (2, &[1]))[0], [of(0, 0); 3]);
+    }
+
+    /// Cases with the same label map, of which the first alone has boxes.
+    struct Data {
+        list: CaseList,
+        names: Vec<RegionName>,
+    }
+
+    impl TrainingData for Data {
+        type Error = DetectError;
+
+        fn list(&self) -> &CaseList {
+            &self.list
+        }
+
+        fn image(&self, _case: usize) -> Result<RealVolume, DetectError> {
+            Ok(classes().map(f32::from).into())
+        }
+
+        fn structures(&self) -> Vec<Annotated> {
+            Vec::new()
+        }
+
+        fn label_names(&self) -> &[RegionName] {
+            &self.names
+        }
+
+        fn classes(&self, _case: usize) -> Result<Option<Volume<u8>>, DetectError> {
+            Ok(Some(classes()))
+        }
+    }
+
+    #[test]
+    fn a_label_belongs_to_the_box_that_holds_more_than_half_of_it() {
+        let grid = Geometry::isotropic(GRID, 2.0).unwrap();
+        let name = |name: &str| RegionName { name: name.to_owned(), value: 1 };
+        let data = Data {
+            list: CaseList::made("MR", std::iter::repeat_n(grid, 3)),
+            names: vec![name("a"), name("b")],
+        };
+        let of = |boxes: &[(&str, Pose)]| {
+            let structures: Vec<Annotated> =
+                boxes.iter().map(|(name, pose)| ((*name).to_owned(), vec![(0, *pose)])).collect();
+            labels_of(&data, &structures).unwrap()
+        };
+        assert_eq!(of(&[("whole", pose(9.0, 30.0))]), [[0, 1]]);
+        // 4 of 6, and 2 of 6.
+        assert_eq!(of(&[("part", pose(0.0, 13.0))]), [vec![0]]);
+        assert_eq!(of(&[("less", pose(0.0, 6.0))]), [Vec::<usize>::new()]);
+        // One of its name holds it, wherever it lies.
+        assert_eq!(of(&[("a", pose(0.0, 6.0)), ("whole", pose(9.0, 30.0))]), [vec![0], vec![1]]);
     }
 }

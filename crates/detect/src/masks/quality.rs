@@ -14,7 +14,8 @@ pub struct Quality {
     pub dice: LinearMap<i32>,
     /// Held-out masks with a lower predicted Dice are one in twenty.
     pub doubtful_below: f64,
-    /// Where less is predicted of every label of a box, its place is doubtful.
+    /// Where less is predicted of every label of a box, its place is doubtful, if they move it or its
+    /// landmarks.
     pub box_doubtful_below: f64,
     /// By class from 1 on: in 90 % of new cases the logarithm of the ratio of the true volume and
     /// the mask's lies within this of 0 (split conformal, by subject); `None` below nine subjects.

@@ -78,7 +78,7 @@ impl MaskStage {
     }
 
     /// Whether a detection needs the labels, be they asked for or not.
-    pub(crate) fn moves(&self) -> bool {
+    pub fn moves(&self) -> bool {
         self.moves_box || !self.landmarks.is_empty()
     }
 

@@ -31,7 +31,7 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
         let input = held_out.input;
         let cases = input.cases;
         let frames = self.get_or_train(
-            ("frames", 0.85),
+            ("frames", 0.9),
             |checkpoint| &mut checkpoint.frames,
             || {
                 Ok(match held_out.get()? {
@@ -47,7 +47,7 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
             .map(|(frame, case)| BoxError::new(frame, &case.pose).center_mm)
             .collect();
         self.distances("frames", Instant::now(), "held-out pose", errors);
-        self.begin("landmarks", 0.93)?;
+        self.begin("landmarks", 0.95)?;
         let (_, annotated) = &self.structures[self.index];
         let close_up = training::close_up(
             input,

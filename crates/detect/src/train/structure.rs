@@ -80,7 +80,7 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
         let (backend, whole, first) = (self.backend, self.whole, self.first);
 
         let position = self.get_or_train(
-            ("position", 0.15),
+            ("position", 0.05),
             |checkpoint| &mut checkpoint.position,
             || {
                 let channel = match (whole, &config.position.channel) {
@@ -102,7 +102,7 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
                 )
             },
         )?;
-        self.begin("detecting positions in all cases", 0.4)?;
+        self.begin("detecting positions in all cases", 0.17)?;
         let layout = ImageLayout { channels: working.volumes(), ..position.spec.layout(&working) };
         let shown: Vec<usize> = (0..cases.len()).filter(|&n| cases[n].shows_image()).collect();
         let upload = |n: usize| Ok(backend.upload(cases[n].pyramid.volumes(), &layout)?);
@@ -143,11 +143,11 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
         let by_case = instances_of_images(&cases, &image_of, &candidates, |c| c.point);
         let started = Instant::now();
         let orientation = self.get_or_train(
-            ("orientation", 0.45),
+            ("orientation", 0.2),
             |checkpoint| &mut checkpoint.orientation,
             || OrientationStage::train(&input, &by_case),
         )?;
-        self.begin("detecting modes in all cases", 0.6)?;
+        self.begin("detecting modes in all cases", 0.28)?;
         let modes: Vec<Vec<Pose>> = uploaded
             .iter()
             .zip(&candidates)
@@ -169,7 +169,7 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
             RefinementKind::Classification => None,
         };
         let refinement = self.get_or_train(
-            ("refinement", 0.65),
+            ("refinement", 0.3),
             |checkpoint| &mut checkpoint.refinement,
             || shared.map_or_else(|| trainer.train(&input), Ok),
         )?;
@@ -244,7 +244,7 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
         let shared = first.map(|first| (first.spec.shrinkage, first.spec.error));
         let (backend, whole, alone) = (self.backend, self.whole, self.structures.len() == 1);
         self.get_or_train(
-            ("verification", 0.7),
+            ("verification", 0.45),
             |checkpoint| &mut checkpoint.verification,
             || {
                 let input = held_out.input;

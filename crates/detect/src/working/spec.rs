@@ -300,9 +300,10 @@ pub(crate) fn check_window(
     spacing_mm: f64,
 ) -> Result<(), DetectError> {
     let axes = if flat { 2 } else { 3 };
-    let shape = &shape[..axes];
+    let shape = &shape[..axes as usize];
     let is_narrow = shape.iter().any(|&s| 4 * s < radius);
-    let is_small = shape.iter().map(|&s| 2.0 * s as f64 / radius as f64).product::<f64>() < 1.0;
+    let voxels = shape.iter().map(|&s| 2 * s as u64).fold(1, u64::saturating_mul);
+    let is_small = voxels < (radius as u64).pow(axes);
     if is_narrow || is_small {
         let across = shape.iter().map(|&s| format!("{:.0}", s as f64 * spacing_mm));
         let across = across.collect::<Vec<String>>().join(" x ");

@@ -288,7 +288,13 @@ impl Taker<'_> {
                 continue;
             };
             let scan = &mut self.scans.list[n];
-            let image = OpenImage::open(&scan.image, &scan.read).map_err(|e| e.to_string())?;
+            let image = match OpenImage::open(&scan.image, &scan.read) {
+                Ok(image) => image,
+                Err(error) => {
+                    self.notes.left_out.push(error.to_string());
+                    continue;
+                }
+            };
             let points = specimen.in_pixels(image.geometry().shape()[1]);
             scan.rows.extend(points.map(|(name, [x, y])| {
                 let state = LandmarkState::At(PointLps::new(x, y, 0.0));

@@ -88,7 +88,7 @@ pub(super) fn read(path: &Path, space: Option<&str>, only: &str) -> Result<Table
         let rows = rows.flatten().collect::<Result<_, _>>()?;
         return Ok(Table::Rows { rows, in_pixels: matches!(places, Places::Pixels(_)) });
     }
-    let wide = wide(&headers, &columns);
+    let wide = wide(&headers, &columns)?;
     if !wide.is_empty() {
         let mut rows = Vec::new();
         for record in &records {
@@ -97,7 +97,7 @@ pub(super) fn read(path: &Path, space: Option<&str>, only: &str) -> Result<Table
                 rows.extend(named.of_group(record, name)?);
             }
         }
-        let in_pixels = wide.iter().all(|(_, places)| matches!(places, Places::Pixels(_)));
+        let in_pixels = wide.iter().any(|(_, places)| matches!(places, Places::Pixels(_)));
         return Ok(Table::Rows { rows, in_pixels });
     }
     let case = columns.find(CASE);
@@ -200,7 +200,8 @@ impl Places {
             return Some(Self::Bounds(bounds));
         }
         let Some(center) = columns.all(&CENTER) else {
-            return columns.all(&[["x", "y"]]).map(Self::Pixels);
+            let is_more = columns.0.iter().any(|column| MORE_THAN_A_POINT.contains(&&column[..]));
+            return columns.all(&[["x", "y"]]).filter(|_| !is_more).map(Self::Pixels);
         };
         let Some(size) = columns.all(&SIZE) else { return Some(Self::Points(center)) };
         let axes = if let Some(vectors) = columns.all(&[VECTORS]) {
@@ -213,40 +214,31 @@ impl Places {
     }
 }
 
-/// Words that have coordinates and are no landmarks.
-const NO_LANDMARKS: [&str; 12] = [
-    "size", "center", "centre", "min", "max", "bbox", "box", "spacing", "shape", "origin", "dim",
-    "offset",
+/// Columns beside `x` and `y` with which these are no landmark of a 2D image.
+const MORE_THAN_A_POINT: [&str; 11] =
+    ["width", "height", "w", "h", "z", "z_mm", "slice", "frame", "size", "radius", "angle"];
+
+/// Words that have coordinates and are no landmarks, alone or after others.
+const NO_LANDMARKS: [&str; 22] = [
+    "size", "center", "centre", "centroid", "min", "max", "bbox", "box", "spacing", "shape",
+    "origin", "dim", "offset", "pos", "position", "coord", "mm", "px", "pixel", "pixels", "lps",
+    "ras",
 ];
 
 /// The landmarks of a table with a row for each image and columns for each landmark, such as `nose_x` and
-/// `nose_y`, or `x1` and `y1`; with `nose_z` or `z1` they are points of a volume.
-fn wide(headers: &[String], columns: &Columns) -> Vec<(String, Places)> {
-    if columns.find(CASE).is_none() {
-        return Vec::new();
+/// `nose_y`, or `x1` and `y1`; with `nose_z` or `z1` they are points of a volume. None of a table that names
+/// what its rows are, or says subjects or splits.
+///
+/// # Errors
+/// A landmark with a part of its columns, and landmarks of images and of volumes together.
+fn wide(headers: &[String], columns: &Columns) -> Result<Vec<(String, Places)>, String> {
+    let is_other = [NAME, SUBJECT, &["split"]].iter().any(|names| columns.find(names).is_some());
+    if is_other || columns.find(CASE).is_none() {
+        return Ok(Vec::new());
     }
-    let is_separator = |c: char| matches!(c, '_' | ' ' | '.' | '-');
-    // A name joined to its axis without a separator is a number.
-    let name = |rest: &str| {
-        let name = rest.trim_matches(is_separator);
-        let is_joined = name.len() == rest.len();
-        let is_name = !name.is_empty()
-            && (!is_joined || name.chars().all(|c| c.is_ascii_digit()))
-            && !NO_LANDMARKS.contains(&name.to_ascii_lowercase().as_str());
-        is_name.then(|| name.to_owned())
-    };
-    let split = |header: &str| {
-        ["x", "y", "z"].iter().enumerate().find_map(|(axis, letter)| {
-            let either = |l: &str| {
-                let (first, last) = (header.strip_prefix(l), header.strip_suffix(l));
-                first.and_then(name).or_else(|| last.and_then(name))
-            };
-            Some((either(letter).or_else(|| either(&letter.to_ascii_uppercase()))?, axis))
-        })
-    };
     let mut groups: Vec<(String, [Option<usize>; 3])> = Vec::new();
     for (column, header) in headers.iter().enumerate() {
-        let Some((name, axis)) = split(header) else { continue };
+        let Some((name, axis)) = landmark_and_axis(header) else { continue };
         match groups.iter_mut().find(|(other, _)| *other == name) {
             Some((_, found)) => found[axis] = Some(column),
             None => {
@@ -256,12 +248,38 @@ fn wide(headers: &[String], columns: &Columns) -> Vec<(String, Places)> {
             }
         }
     }
-    let places = |(name, found): (String, [Option<usize>; 3])| match found {
-        [Some(x), Some(y), Some(z)] => Some((name, Places::Points([x, y, z]))),
-        [Some(x), Some(y), None] => Some((name, Places::Pixels([x, y]))),
-        _ => None,
+    let is_of_volume = groups.iter().any(|(_, found)| found[2].is_some());
+    let places = |(name, found): (String, [Option<usize>; 3])| match (found, is_of_volume) {
+        ([Some(x), Some(y), Some(z)], _) => Ok((name, Places::Points([x, y, z]))),
+        ([Some(x), Some(y), None], false) => Ok((name, Places::Pixels([x, y]))),
+        _ => Err(format!(
+            "the landmark `{name}` has not all its columns (name them alike, with x and y, or with x, y and z)"
+        )),
     };
-    groups.into_iter().filter_map(places).collect()
+    groups.into_iter().map(places).collect()
+}
+
+/// The landmark of a column of a wide table, and its axis, 0 to 2.
+fn landmark_and_axis(header: &str) -> Option<(String, usize)> {
+    let is_separator = |c: char| matches!(c, '_' | ' ' | '.' | '-');
+    // A name joined to its axis without a separator is a number.
+    let name = |rest: &str| {
+        let name = rest.trim_matches(is_separator);
+        let is_joined = name.len() == rest.len();
+        let word = name.rsplit(is_separator).next().unwrap_or(name).to_ascii_lowercase();
+        let is_name = !name.is_empty()
+            && (!is_joined || name.chars().all(|c| c.is_ascii_digit()))
+            && !NO_LANDMARKS.contains(&word.as_str());
+        is_name.then(|| name.to_owned())
+    };
+    let on_axis = |letter: &str| {
+        let (first, last) = (header.strip_prefix(letter), header.strip_suffix(letter));
+        first.and_then(name).or_else(|| last.and_then(name))
+    };
+    (0..3).find_map(|axis| {
+        let name = on_axis(["x", "y", "z"][axis]).or_else(|| on_axis(["X", "Y", "Z"][axis]))?;
+        Some((name, axis))
+    })
 }
 
 /// What a row is read with.
@@ -501,8 +519,22 @@ mod tests {
         assert_eq!(points(text, Some("RAS")), (false, vec![one("nose", 3.0, 4.0, 5.0)]));
         let text = "image,landmark,x,y\na.jpg,nose,3,4\n";
         assert_eq!(points(text, None), (true, vec![one("nose", 3.0, 4.0, 0.0)]));
-        // What has coordinates and is no landmark.
-        assert!(read_text("image,size_x,size_y\na.jpg,3,4\n", None).is_err());
+        // What has coordinates and is no landmark, or only some of them.
+        for text in [
+            "image,size_x,size_y\na.jpg,3,4\n",
+            "image,voxel_size_x,voxel_size_y\na.jpg,3,4\n",
+            "case,name,x_mm,y_mm\na,nose,3,4\n",
+            "image,x1,y1,x2,y2,class\na.jpg,1,2,3,4,cat\n",
+            "image,label,x,y,width,height\na.jpg,cat,1,2,3,4\n",
+            "image,nose_x,nose_y,ear_x\na.jpg,1,2,3\n",
+            "image,nose_x,nose_y,nose_z,ear_x,ear_y\na.jpg,1,2,3,4,5\n",
+        ] {
+            assert!(read_text(text, Some("LPS")).is_err(), "{text}");
+        }
+        let splits = read_text("case,split,age_x,age_y\na,test,50,50\n", None);
+        assert!(matches!(splits, Ok(Table::Cases(_))), "{splits:?}");
+        let names = read_text("id,name,centroid_x,centroid_y,centroid_z\n4,liver,1,2,3\n", None);
+        assert!(matches!(names, Ok(Table::Names(_))), "{names:?}");
         let error = read_text("image,x1,y1\na.jpg,3,four\n", None).unwrap_err();
         assert!(error.contains("line 2: 1: `four` is no number"), "{error}");
     }

@@ -32,6 +32,7 @@ impl Specimen {
 pub(super) fn read(path: &Path) -> Result<Vec<Specimen>, String> {
     let bytes = read_file(path, FileKind::Document).map_err(|error| error.to_string())?;
     let text = String::from_utf8_lossy(&bytes);
+    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     let mut lines = text.lines().map(str::trim).enumerate();
     let mut specimens: Vec<Specimen> = Vec::new();
     while let Some((n, line)) = lines.next() {
@@ -61,7 +62,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<Specimen>, String> {
     }
 }
 
-/// A line with two numbers; a missing landmark has `NA`.
+/// A line with two numbers; a missing landmark has `NA`, or negative ones.
 fn point(line: Option<(usize, &str)>) -> Result<Option<[f64; 2]>, String> {
     let Some((n, line)) = line else { return Err("ends before its last landmark".to_owned()) };
     let mut words = line.split_whitespace();
@@ -73,7 +74,9 @@ fn point(line: Option<(usize, &str)>) -> Result<Option<[f64; 2]>, String> {
         word.parse().ok().filter(|value: &f64| value.is_finite()).map(Some)
     };
     match (number(), number(), words.next()) {
-        (Some(x), Some(y), None) => Ok(x.zip(y).map(|(x, y)| [x, y])),
+        (Some(x), Some(y), None) => {
+            Ok(x.zip(y).map(|(x, y)| [x, y]).filter(|[x, y]| *x >= 0.0 && *y >= 0.0))
+        }
         _ => Err(format!("line {}: `{line}` is no landmark of two numbers", n + 1)),
     }
 }
@@ -91,12 +94,12 @@ mod tests {
 
     #[test]
     fn landmarks_of_several_images() {
-        let text = "LM=2\r\n10.00000 20.00000\r\nNA NA\r\nCURVES=1\r\nPOINTS=2\r\n1 2\r\n3 4\r\nIMAGE=C:\\wings\\a 1.jpg\r\nID=0\r\nSCALE=0.004\r\n\r\n\
+        let text = "\u{feff}LM=3\r\n10.00000 20.00000\r\nNA NA\r\n-1 -1\r\nCURVES=1\r\nPOINTS=2\r\n1 2\r\n3 4\r\nIMAGE=C:\\wings\\a 1.jpg\r\nID=0\r\nSCALE=0.004\r\n\r\n\
                     lm=1\n3 4\nimage=b.jpg\n";
         let specimens = read_text(text).unwrap();
         assert_eq!(specimens.len(), 2);
         assert_eq!(specimens[0].image, "a 1.jpg");
-        assert_eq!(specimens[0].points, [Some([10.0, 20.0]), None]);
+        assert_eq!(specimens[0].points, [Some([10.0, 20.0]), None, None]);
         let pixels: Vec<_> = specimens[1].in_pixels(100).collect();
         assert_eq!(pixels, [("1".to_owned(), [3.0, 95.0])]);
     }

@@ -98,7 +98,7 @@ class Detection:
     def __repr__(self) -> str:
         place = "-"
         if self.position_lps_mm is not None:
-            place = "({:.2f}, {:.2f}, {:.2f}) LPS mm".format(*self.position_lps_mm)
+            place = "({:.2f}, {:.2f}, {:.2f})".format(*self.position_lps_mm)
         return f"<{self.name}: {self.status}, score {self.score:.3f}, {place}>"
 
 

@@ -28,7 +28,7 @@ pub(super) struct MasksInfo<'a> {
     moves_landmarks: Vec<&'a str>,
     /// A label is doubtful where less is to be expected of its Dice coefficient.
     doubtful_below: Option<f64>,
-    /// A box is doubtful where less is to be expected of all its labels.
+    /// A box is doubtful where less is to be expected of all its labels, if they move it or its landmarks.
     box_doubtful_below: Option<f64>,
 }
 
@@ -59,7 +59,11 @@ impl<'a> MasksInfo<'a> {
             taken: stage.rounds.last().map_or([0.0; 3], |round| round.refit.taken),
             moves_landmarks: moved.map(|landmark| landmark.name.as_str()).collect(),
             doubtful_below: stage.quality.as_ref().map(|quality| quality.doubtful_below),
-            box_doubtful_below: stage.quality.as_ref().map(|quality| quality.box_doubtful_below),
+            box_doubtful_below: stage
+                .quality
+                .as_ref()
+                .map(|quality| quality.box_doubtful_below)
+                .filter(|&dice| dice > 0.0 && stage.moves()),
         }
     }
 
@@ -94,8 +98,10 @@ impl<'a> MasksInfo<'a> {
             ]),
             row(["labels move".to_owned(), moves]),
         ];
-        if let (Some(label), Some(whole)) = (self.doubtful_below, self.box_doubtful_below) {
-            let dice = format!("a Dice of {label:.3} to expect; the box below {whole:.3}");
+        if let Some(label) = self.doubtful_below {
+            let whole = self.box_doubtful_below;
+            let whole = whole.map_or_else(String::new, |dice| format!("; the box below {dice:.3}"));
+            let dice = format!("a Dice of {label:.3} to expect{whole}");
             lines.push(row(["doubtful below".to_owned(), dice]));
         }
         lines

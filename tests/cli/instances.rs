@@ -221,12 +221,12 @@ fn cells_are_found_beside_what_occurs_once() {
         read_json(&out.path().join("c7.json"))["detections"].as_array().unwrap().clone()
     };
     let both = found(&model, &["--explain"]);
+    let explained = read_json(&out.path().join("c7.explain.json"));
     assert_eq!(both[1..], found(&cells.model(), &[]));
     assert!(both.len() > 3 && both[1..].iter().all(|d| d["name"] == "cell"), "{both:?}");
     let at = core(7);
     let off_mm = (0..3).map(|a| (both[0]["position_lps_mm"][a].as_f64().unwrap() - at[a]).abs());
     assert!(both[0]["name"] == "core" && off_mm.fold(0.0, f64::max) < 3.0, "{:?}", both[0]);
-    let explained = read_json(&out.path().join("c7.explain.json"));
     let names = explained["detections"].as_array().unwrap().iter().map(|d| &d["name"]);
     assert!(names.eq(both.iter().map(|d| &d["name"])));
 

@@ -87,7 +87,7 @@ pub use region_map::RegionMap;
 pub use regular_file::{FileKind, read_file, read_start};
 pub use result::{
     ComponentRecord, DetectionRecord, DeviceRecord, InputRecord, LabelRecord, ModelRecord,
-    OrientationRecord, ResultFile, RunRecord, is_result, read_result, write_result,
+    OrientationRecord, ResultFile, RunRecord, read_result, write_result,
 };
 pub use side_by_side::read_side_by_side;
 pub use similarity::Similarity;

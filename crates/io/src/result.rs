@@ -20,7 +20,7 @@ use std::path::Path;
 const SCHEMA: &str = "pbt-result/1";
 
 /// Whether a file begins as a result does.
-pub fn is_result(path: &Path) -> bool {
+pub(crate) fn is_result(path: &Path) -> bool {
     let start = read_start(path, 64).unwrap_or_default();
     String::from_utf8_lossy(&start).contains(&format!("\"{SCHEMA}\""))
 }

@@ -2,9 +2,9 @@
 
 use crate::session::{Failure, Found, VoxelOutput};
 use pbt_io::{
-    DetectionRecord, IoError, Landmark, LandmarkState, Look, ResultFile, Shown, is_result,
-    write_atomically, write_label_map, write_leaves, write_markups_as, write_probabilities,
-    write_result,
+    DetectionRecord, FileKind, IoError, Landmark, LandmarkState, Look, ResultFile, Shown,
+    read_file, write_atomically, write_label_map, write_leaves, write_markups_as,
+    write_probabilities, write_result,
 };
 use pbt_volume::{LengthUnit, Status, StructureKind};
 use serde::Serialize;
@@ -172,9 +172,14 @@ impl Drop for NewFiles {
     }
 }
 
-/// Whether the folder has a result of a case, which then owns the files beside it.
+/// Whether the folder has a result of a case, which then owns the files beside it. A cut one counts.
 pub(crate) fn has_result(folder: &Path, case_id: &str) -> bool {
-    is_result(&folder.join(format!("{case_id}.json")))
+    let json = folder.join(format!("{case_id}.json"));
+    let Ok(bytes) = read_file(&json, FileKind::Document) else { return false };
+    match serde_json::from_slice::<serde_json::Value>(&bytes) {
+        Ok(value) => value["schema"].as_str().is_some_and(|name| name.starts_with("pbt-result/")),
+        Err(_) => bytes.trim_ascii_start().starts_with(b"{"),
+    }
 }
 
 /// Before the explanation of a case is written: whether it may be.

@@ -184,6 +184,7 @@ impl Batch {
             ],
             rows: names.into_iter().map(row).collect(),
         }
+        .without_empty(&["mean volume, ml"])
     }
 }
 
@@ -245,7 +246,9 @@ impl BatchCase {
                     "Dice to expect",
                 ],
                 rows: self.detections.iter().map(row).collect(),
-            },
+            }
+            // Without masks there are none.
+            .without_empty(&["volume, ml", "Dice to expect"]),
             picture: self.picture.clone(),
             scene: None,
         }

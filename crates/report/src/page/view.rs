@@ -55,6 +55,23 @@ pub(crate) struct Table {
     pub(crate) rows: Vec<Vec<Cell>>,
 }
 
+impl Table {
+    /// Without these columns where no row has a number in them.
+    pub(crate) fn without_empty(mut self, titles: &[&str]) -> Self {
+        let is_empty = |n: usize| self.rows.iter().all(|row| row[n].number.is_none());
+        let kept: Vec<bool> = (self.columns.iter().enumerate())
+            .map(|(n, title)| !(titles.contains(title) && is_empty(n)))
+            .collect();
+        let mut keep = kept.iter();
+        self.columns.retain(|_| keep.next() == Some(&true));
+        for row in &mut self.rows {
+            let mut keep = kept.iter();
+            row.retain(|_| keep.next() == Some(&true));
+        }
+        self
+    }
+}
+
 /// A cell: its text, and the number that it is sorted by, where it is one.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Cell {
@@ -156,6 +173,23 @@ impl View {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn columns_without_a_number_are_left_out_where_that_is_wanted() {
+        let row = |volume: Option<f64>| {
+            vec![Cell::text("a"), Cell::number(volume, 1), Cell::number(None, 1)]
+        };
+        let table = |rows: Vec<Vec<Cell>>| Table {
+            title: String::new(),
+            columns: vec!["name", "volume", "radius"],
+            rows,
+        };
+        let without = table(vec![row(None), row(None)]).without_empty(&["volume"]);
+        assert_eq!(without.columns, ["name", "radius"]);
+        assert!(without.rows.iter().all(|row| row.len() == 2));
+        let with = table(vec![row(None), row(Some(2.0))]).without_empty(&["volume"]);
+        assert_eq!((with.columns.len(), with.rows[0].len()), (3, 3));
+    }
 
     #[test]
     fn the_browser_may_run_this_script_alone_and_text_stays_text() {

@@ -210,6 +210,7 @@ fn train_group<B: Backend + LabelBackend + LabelBooster, D: TrainingData>(
     pyramids.check()?;
     trained.model.masks = masks.stages;
     trained.figures.extend(masks.figures);
+    trained.warnings.extend(masks.warnings);
     held_out.moved(&masks.moved);
     let (certainty, suspicions) = held_out.certainty(data, &trained.model);
     trained.model.certainty = certainty.into_iter().map(Some).collect();

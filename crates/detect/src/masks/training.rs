@@ -65,6 +65,7 @@ pub(crate) struct TrainedMasks {
     /// Boxes and landmarks as the masks of held-out cases move them; only of stages that move any.
     pub(crate) moved: Vec<HeldOutPose>,
     pub(crate) figures: Vec<StageFigure>,
+    pub(crate) warnings: Vec<String>,
 }
 
 /// Whether there are masks to train: of structures that occur once.
@@ -121,12 +122,31 @@ pub(crate) fn train<B: LabelBackend + LabelBooster, D: TrainingData>(
         progress.round_is_done();
         Ok::<TrainedMasks, D::Error>(part)
     })?;
-    Ok(parts.into_iter().fold(TrainedMasks::default(), |mut all, part| {
+    let warnings = without_a_box(data.label_names(), &labels).into_iter().collect();
+    let all = TrainedMasks { warnings, ..TrainedMasks::default() };
+    Ok(parts.into_iter().fold(all, |mut all, part| {
         all.stages.extend(part.stages);
         all.moved.extend(part.moved);
         all.figures.extend(part.figures);
         all
     }))
+}
+
+/// A warning that names the labels that belong to no box, if there are any.
+fn without_a_box(names: &[RegionName], labels: &[Vec<usize>]) -> Option<String> {
+    /// So many are named.
+    const NAMED: usize = 5;
+    let own: BTreeSet<usize> = labels.iter().flatten().copied().collect();
+    let open = names.iter().enumerate().filter(|(n, _)| !own.contains(n));
+    let open: Vec<&str> = open.map(|(_, label)| label.name.as_str()).collect();
+    let more = match open.len().checked_sub(NAMED) {
+        Some(more @ 1..) => format!(" and {more} more"),
+        _ => String::new(),
+    };
+    let named = open[..open.len().min(NAMED)].join(", ");
+    (!open.is_empty()).then(|| {
+        format!("labels: no box holds more than half of {named}{more}: background to every mask")
+    })
 }
 
 /// The training of one group.
@@ -536,6 +556,18 @@ fn held_out_masks(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn labels_without_a_box_are_named() {
+        let names: Vec<RegionName> =
+            (0..9).map(|n| RegionName { name: format!("l{n}"), value: n + 1 }).collect();
+        let said = |labels: &[Vec<usize>]| without_a_box(&names, labels);
+        assert_eq!(said(&[vec![0, 2, 4, 6, 8], vec![1, 3, 5, 7]]), None);
+        let two = said(&[vec![0, 1, 2], vec![5, 6, 7, 8]]).unwrap();
+        assert!(two.contains("half of l3, l4: background"), "{two}");
+        let many = said(&[vec![0, 1]]).unwrap();
+        assert!(many.contains("l2, l3, l4, l5, l6 and 2 more: background"), "{many}");
+    }
 
     #[test]
     fn few_errors_must_be_clearly_less() {

@@ -24,10 +24,9 @@ struct Lines {
 }
 
 impl Lines {
-    fn new(quiet: bool, host: bool) -> Self {
-        let started = Instant::now();
+    fn new(quiet: bool, host: bool, started: Instant) -> Self {
         let wanted = !quiet && !host && !std::io::stderr().is_terminal();
-        Self { started, wanted, last: Mutex::new(started) }
+        Self { started, wanted, last: Mutex::new(Instant::now()) }
     }
 
     /// Says how far the work is, `done` from 0 to 1, unless a line was written less than `pause` ago.
@@ -66,6 +65,12 @@ const STAGE_PAUSE: Duration = Duration::from_secs(5);
 /// Where there are many cases, or trainings within other work.
 const LONG_PAUSE: Duration = Duration::from_secs(30);
 
+/// How cases are counted on a terminal.
+const CASES: &str = "{bar:30} {pos} of {len}  {elapsed} gone, {eta} left  {msg}";
+
+/// Where trainings among the work tell what is left.
+const CASES_AND_TRAININGS: &str = "{bar:30} {pos} of {len}  {elapsed} gone  {msg}";
+
 /// A bar that counts cases on a terminal unless `quiet`, and counts unseen elsewhere.
 fn count_bar(quiet: bool, cases: usize) -> ProgressBar {
     let bar = ProgressBar::hidden();
@@ -73,12 +78,35 @@ fn count_bar(quiet: bool, cases: usize) -> ProgressBar {
     if !quiet && std::io::stderr().is_terminal() {
         bar.set_draw_target(ProgressDrawTarget::stderr());
     }
-    if let Ok(style) =
-        ProgressStyle::with_template("{bar:30} {pos} of {len}  {elapsed} gone, {eta} left  {msg}")
-    {
+    if let Ok(style) = ProgressStyle::with_template(CASES) {
         bar.set_style(style);
     }
     bar
+}
+
+/// The trainings among the work of some cases.
+#[derive(Clone, Copy)]
+struct Trainings {
+    begun: usize,
+    all: usize,
+    /// When the first case's turn came.
+    since: Instant,
+}
+
+/// Of some work, the part that a training is: what share lies behind when it begins, its own share, and
+/// when the work began.
+#[derive(Clone, Copy)]
+struct PartOfWork {
+    from: f64,
+    share: f64,
+    since: Instant,
+}
+
+impl PartOfWork {
+    /// A training by itself.
+    fn whole() -> Self {
+        Self { from: 0.0, share: 1.0, since: Instant::now() }
+    }
 }
 
 /// Shows how many cases are done, and the trainings among the work.
@@ -86,6 +114,7 @@ pub(crate) struct CaseProgress {
     quiet: bool,
     host: Option<Arc<dyn Host>>,
     bar: Mutex<ProgressBar>,
+    trainings: Mutex<Trainings>,
     lines: Mutex<Lines>,
 }
 
@@ -93,19 +122,35 @@ impl CaseProgress {
     /// Shows nothing but failures where that is wanted.
     pub(crate) fn new(global: &Global) -> Self {
         let (quiet, host) = (global.quiet, global.host.clone());
-        let lines = Mutex::new(Lines::new(quiet, host.is_some()));
-        Self { quiet, host, bar: Mutex::new(ProgressBar::hidden()), lines }
+        let since = Instant::now();
+        let lines = Mutex::new(Lines::new(quiet, host.is_some(), since));
+        let trainings = Mutex::new(Trainings { begun: 0, all: 0, since });
+        Self { quiet, host, bar: Mutex::new(ProgressBar::hidden()), trainings, lines }
     }
 
     fn bar(&self) -> MutexGuard<'_, ProgressBar> {
         self.bar.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn trainings_so_far(&self) -> MutexGuard<'_, Trainings> {
+        self.trainings.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The share of the work that is done, 0 to 1: that of the trainings where there are some.
+    fn share_done(&self) -> f64 {
+        let trainings = *self.trainings_so_far();
+        let bar = self.bar();
+        let (done, all) = match trainings.all {
+            0 => (bar.position() as f64, bar.length().unwrap_or(0)),
+            all => (trainings.begun as f64, all as u64),
+        };
+        done / all.max(1) as f64
+    }
+
     fn tell_host(&self) {
         let Some(host) = &self.host else { return };
-        let bar = self.bar();
-        let done = bar.position() as f64 / bar.length().unwrap_or(0).max(1) as f64;
-        host.progress(&bar.message(), done);
+        let message = self.bar().message();
+        host.progress(&message, self.share_done());
     }
 }
 
@@ -115,9 +160,20 @@ impl Watcher for CaseProgress {
     }
 
     fn begin(&self, cases: usize) {
+        let since = Instant::now();
         *self.bar() = count_bar(self.quiet, cases);
-        let lines = Lines::new(self.quiet, self.host.is_some());
+        *self.trainings_so_far() = Trainings { begun: 0, all: 0, since };
+        let lines = Lines::new(self.quiet, self.host.is_some(), since);
         *self.lines.lock().unwrap_or_else(PoisonError::into_inner) = lines;
+    }
+
+    fn trainings(&self, count: usize) {
+        self.trainings_so_far().all = count;
+        if count > 0
+            && let Ok(style) = ProgressStyle::with_template(CASES_AND_TRAININGS)
+        {
+            self.bar().set_style(style);
+        }
     }
 
     fn case(&self, id: &str) {
@@ -139,7 +195,7 @@ impl Watcher for CaseProgress {
             (bar.position(), bar.length().unwrap_or(0).max(1))
         };
         let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        lines.say(&format!("{count} of {all} cases"), count as f64 / all as f64, LONG_PAUSE);
+        lines.say(&format!("{count} of {all} cases"), self.share_done(), LONG_PAUSE);
         drop(lines);
         self.tell_host();
     }
@@ -153,7 +209,16 @@ impl Watcher for CaseProgress {
     }
 
     fn training(&self, what: &str) -> Box<dyn Observer> {
-        Box::new(TrainingProgress::told(self.quiet, self.host.clone(), what))
+        let mut trainings = self.trainings_so_far();
+        let part = match trainings.all {
+            0 => PartOfWork::whole(),
+            all => {
+                let share = 1.0 / all as f64;
+                PartOfWork { from: share * trainings.begun as f64, share, since: trainings.since }
+            }
+        };
+        trainings.begun += 1;
+        Box::new(TrainingProgress::told(self.quiet, self.host.clone(), what, part))
     }
 }
 
@@ -163,6 +228,7 @@ pub(crate) struct TrainingProgress {
     host: Option<Arc<dyn Host>>,
     checkpoint: Option<PathBuf>,
     what: String,
+    part: PartOfWork,
     lines: Lines,
 }
 
@@ -177,14 +243,14 @@ impl TrainingProgress {
     /// The same for a short training, of which nothing is kept until it is done; `what` says which
     /// it is.
     pub(crate) fn without_checkpoint(global: &Global, what: &str) -> Self {
-        Self::told(global.quiet, global.host.clone(), what)
+        Self::told(global.quiet, global.host.clone(), what, PartOfWork::whole())
     }
 
-    fn told(quiet: bool, host: Option<Arc<dyn Host>>, what: &str) -> Self {
+    fn told(quiet: bool, host: Option<Arc<dyn Host>>, what: &str, part: PartOfWork) -> Self {
         let bar = if quiet || !std::io::stderr().is_terminal() {
             ProgressBar::hidden()
         } else {
-            ProgressBar::new(1000)
+            ProgressBar::new(1000).with_elapsed(part.since.elapsed())
         };
         // What is left is told when a stage begins: from then on to its end nothing is known of it.
         if let Ok(style) = ProgressStyle::with_template("{bar:30} {percent:>3} %  {gone} gone{msg}")
@@ -198,8 +264,8 @@ impl TrainingProgress {
         if !bar.is_hidden() && rayon::current_num_threads() > 1 {
             bar.enable_steady_tick(Duration::from_millis(200));
         }
-        let lines = Lines::new(quiet, host.is_some());
-        Self { bar, host, checkpoint: None, what: what.to_owned(), lines }
+        let lines = Lines::new(quiet, host.is_some(), part.since);
+        Self { bar, host, checkpoint: None, what: what.to_owned(), part, lines }
     }
 }
 
@@ -212,6 +278,7 @@ impl Drop for TrainingProgress {
 
 impl Observer for TrainingProgress {
     fn stage(&self, structure: &str, stage: &str, done: f64) {
+        let done = self.part.from + self.part.share * done;
         self.bar.set_position((done * 1000.0) as u64);
         let what = if self.what.is_empty() { String::new() } else { format!("{}: ", self.what) };
         let what = visible(&format!("{what}{structure}: {stage}"));
@@ -220,7 +287,7 @@ impl Observer for TrainingProgress {
         }
         let pause = if self.what.is_empty() { STAGE_PAUSE } else { LONG_PAUSE };
         self.lines.say(&what, done, pause);
-        self.bar.set_message(format!("{}  {what}", left(self.bar.elapsed(), done)));
+        self.bar.set_message(format!("{}  {what}", left(self.part.since.elapsed(), done)));
     }
 
     fn interrupted(&self) -> bool {

@@ -6,7 +6,7 @@ use crate::session::{
 use pbt_detect::TrainConfig;
 use pbt_io::{CaseSpec, Dataset, ResultFile};
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::rc::Rc;
 
@@ -65,6 +65,11 @@ impl CrossValidation {
     /// How cases are divided.
     pub fn folds(&self) -> Folds {
         self.folds
+    }
+
+    /// How many models are trained for all cases.
+    pub fn trainings(&self) -> usize {
+        self.fold_of.values().collect::<BTreeSet<_>>().len()
     }
 
     /// Names of the structures.

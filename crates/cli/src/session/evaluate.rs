@@ -120,6 +120,7 @@ pub fn evaluate_cases(
         cases: cases.iter().map(|(case, _)| case.id.clone()).collect(),
     };
     watcher.begin(cases.len());
+    watcher.trainings(source.trainings());
     let tolerance = &tolerance.clone().with_loose_ends(loose_ends(dataset, &cases));
     let turn = Turn { dataset, structures: &structures, source, tolerance, device, watcher };
     for (case, annotations) in &cases {

@@ -48,6 +48,14 @@ impl Source {
         }
     }
 
+    /// How many models are trained on the way to the results.
+    pub fn trainings(&self) -> usize {
+        match self {
+            Self::Model(_) | Self::Folder(_) => 0,
+            Self::CrossValidation(turns) => turns.trainings(),
+        }
+    }
+
     /// The result of a case; `None` when a folder has none.
     ///
     /// # Errors

@@ -11,6 +11,9 @@ pub trait Watcher {
     /// So many cases are to be gone through.
     fn begin(&self, _cases: usize) {}
 
+    /// So many trainings of one kind are among the work of the cases, and take nearly all of its time.
+    fn trainings(&self, _count: usize) {}
+
     /// The turn of a case has come.
     fn case(&self, _id: &str) {}
 

@@ -1,4 +1,7 @@
 //! From labels to better frames: the map of a round, and where it moves the boxes of held-out cases.
+//!
+//! What labels say of the box is learned from the true ones, which say it without error, and believed by how far
+//! the labels of held-out cases bring boxes nearer.
 
 use crate::data::folds::Folds;
 use crate::masks::frame::FrameGrid;
@@ -7,6 +10,7 @@ use crate::masks::rounds::{Refit, numbers, step_of};
 use crate::masks::samples::Instance;
 use crate::masks::training_frames::Frame;
 use pbt_linear::{LinearMap, RegressionProblem};
+use pbt_tree::LEAF_ONE;
 use rayon::prelude::*;
 
 /// Penalties on the map from labels to a better frame that are tried, as shares of the mean variance
@@ -24,15 +28,17 @@ pub(crate) fn refit(
     frames: &mut [Frame],
 ) -> Refit {
     let length = moments::count(classes - 1);
-    let rows: Vec<Vec<i16>> =
-        frames.par_iter().map(|frame| moments::moments(grid, &frame.shares, classes)).collect();
+    let of = |shares: &[u32]| moments::moments(grid, shares, classes);
+    let rows: Vec<Vec<i16>> = frames.par_iter().map(|frame| of(&frame.shares)).collect();
+    let true_rows: Vec<Vec<i16>> =
+        frames.par_iter().map(|frame| of(&certain(&frame.classes, classes))).collect();
     let truths: Vec<[f64; 9]> =
         frames.iter().map(|frame| numbers(&frame.pose, &instances[frame.instance].truth)).collect();
     let subjects: Vec<usize> =
         frames.iter().map(|frame| instances[frame.instance].subject).collect();
     let fit = |keeps: &dyn Fn(usize) -> bool, ridge: f64| -> LinearMap<i32> {
         let kept: Vec<usize> = (0..rows.len()).filter(|&n| keeps(subjects[n])).collect();
-        let patches = kept.iter().flat_map(|&n| rows[n].iter().copied()).collect();
+        let patches = kept.iter().flat_map(|&n| true_rows[n].iter().copied()).collect();
         let targets: Vec<Vec<f64>> =
             (0..9).map(|t| kept.iter().map(|&n| truths[n][t]).collect()).collect();
         RegressionProblem::new(patches, length, &targets).solve(ridge)
@@ -73,6 +79,16 @@ pub(crate) fn refit(
     Refit { map: fit(&|_| true, ridge), taken }
 }
 
+/// The probabilities of so many classes where each voxel's is known. Voxels of none are background.
+fn certain(voxels: &[u8], classes: usize) -> Vec<u32> {
+    let mut shares = vec![0; voxels.len() * classes];
+    for (shares, &class) in shares.chunks_exact_mut(classes).zip(voxels) {
+        let class = usize::from(class);
+        shares[if class < classes { class } else { 0 }] = LEAF_ONE;
+    }
+    shares
+}
+
 /// How much of each part of held-out steps brings boxes nearest to the truth (least squares), and the
 /// share of the squared error that is then left, summed over the parts.
 fn shares_taken(steps: &[Vec<f64>], truths: &[[f64; 9]], judged: &[usize]) -> ([f64; 3], f64) {
@@ -88,4 +104,15 @@ fn shares_taken(steps: &[Vec<f64>], truths: &[[f64; 9]], judged: &[usize]) -> ([
         taken
     });
     (taken, left)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::segment::data::IGNORED;
+
+    #[test]
+    fn voxels_of_no_class_are_background() {
+        assert_eq!(certain(&[0, 1, IGNORED], 2), [LEAF_ONE, 0, 0, LEAF_ONE, LEAF_ONE, 0]);
+    }
 }

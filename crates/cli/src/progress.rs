@@ -315,6 +315,43 @@ impl Observer for TrainingProgress {
 mod tests {
     use super::*;
 
+    /// Keeps the shares that it is told.
+    #[derive(Debug, Default)]
+    struct Told(Mutex<Vec<f64>>);
+
+    impl Host for Told {
+        fn progress(&self, _what: &str, done: f64) {
+            self.0.lock().unwrap().push(done);
+        }
+
+        fn interrupted(&self) -> bool {
+            false
+        }
+    }
+
+    #[test]
+    fn trainings_are_all_of_the_work_of_the_cases_that_they_are_for() {
+        let told = Arc::new(Told::default());
+        let progress = CaseProgress {
+            quiet: true,
+            host: Some(told.clone()),
+            bar: Mutex::new(ProgressBar::hidden()),
+            trainings: Mutex::new(Trainings { begun: 0, all: 0, since: Instant::now() }),
+            lines: Mutex::new(Lines::new(true, true, Instant::now())),
+        };
+        progress.begin(3);
+        progress.trainings(2);
+        for (case, trains) in [("a", true), ("b", true), ("c", false)] {
+            progress.case(case);
+            if trains {
+                progress.training("without it").stage("box", "position", 0.5);
+            }
+            progress.done();
+        }
+        let shares = told.0.lock().unwrap();
+        assert_eq!(*shares, [0.0, 0.25, 0.5, 0.5, 0.75, 1.0, 1.0, 1.0]);
+    }
+
     #[test]
     fn times_are_for_people() {
         let spans = [0.4, 45.0, 99.4, 130.0, 3600.0, 9000.0].map(span);

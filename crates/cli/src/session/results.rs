@@ -108,6 +108,9 @@ pub fn write_results(
     }
     // The result itself comes last, and says whose the others are: without it they must not stay.
     let new = NewFiles(all.into_iter().filter(|path| !path.exists()).cloned().collect());
+    if !has_earlier {
+        write_atomically(&json, |writer| writer.write_all(UNFINISHED))?;
+    }
     let remove_earlier = |path: &Path| if has_earlier { remove_file(path) } else { Ok(()) };
     match map {
         Some(map) => {
@@ -155,6 +158,10 @@ pub fn write_results(
     new.keep();
     Ok(())
 }
+
+/// A result that is being written, and counts as a cut one: should the process be ended in the middle, the
+/// files beside it are not taken for somebody's, and the case is done again.
+const UNFINISHED: &[u8] = b"{\n";
 
 /// Files that are removed again, unless they are to be kept.
 struct NewFiles(Vec<PathBuf>);

@@ -16,9 +16,8 @@ from ._detector import Detector, Found, table_of
 from ._parts import Journal, Part, read_record, read_rows, write_part
 
 #: How many processes a case may take along before it has failed. The first may have ended for the
-#: sake of another case beside it, the second with its machine or by Ray; the third had this case alone,
-#: too.
-_DEATHS = 3
+#: sake of another case beside it, or with its machine; the second had this case alone.
+_DEATHS = 2
 
 
 class Job(NamedTuple):

@@ -27,8 +27,7 @@ struct Sums {
 }
 
 /// The numbers of a labelling: `shares` are the probabilities of the classes of each voxel of the
-/// grid. They count as sharper than they are, as places of landmarks do: blurred borders would carry ends
-/// outwards.
+/// grid. They count as [`sharper`] than they are.
 pub(crate) fn moments(grid: &FrameGrid, shares: &[u32], classes: usize) -> Vec<i16> {
     let labels = classes - 1;
     let on = (grid.shape, shares, classes);
@@ -50,8 +49,9 @@ pub(crate) fn moments(grid: &FrameGrid, shares: &[u32], classes: usize) -> Vec<i
     numbers.iter().map(|&x| libm::round(x.clamp(-4095.0, 4095.0)) as i16).collect()
 }
 
-/// A probability with half as wide a border between no and yes.
-fn sharper(share: u32) -> u32 {
+/// A probability with half as wide a border between no and yes: blurred borders would carry ends and tips
+/// outwards, and hard ones know no parts of voxels.
+pub(crate) fn sharper(share: u32) -> u32 {
     (2 * share).saturating_sub(LEAF_ONE / 2).min(LEAF_ONE)
 }
 

@@ -2,6 +2,7 @@
 //! defined by them.
 
 use crate::masks::frame::FrameGrid;
+use crate::masks::moments::sharper;
 use pbt_tree::LEAF_ONE;
 use pbt_volume::Pose;
 use serde::{Deserialize, Serialize};
@@ -112,9 +113,7 @@ impl LabelledVoxels {
         shares: &[u32],
         classes: usize,
     ) -> Self {
-        // Blurred borders would carry tips outwards, and hard ones know no parts of voxels.
-        let weight =
-            |share: u32| (2.0 * f64::from(share) / f64::from(LEAF_ONE) - 0.5).clamp(0.0, 1.0);
+        let weight = |share: u32| f64::from(sharper(share)) / f64::from(LEAF_ONE);
         Self::new((grid, frame), classes - 1, |n, label| {
             let of = &shares[n * classes..(n + 1) * classes];
             weight(label.map_or(LEAF_ONE - of[0], |label| of[label + 1]))

@@ -155,4 +155,10 @@ fn what_somebody_else_made_is_neither_replaced_nor_removed() {
     assert!(!at(".labels.nii.gz").exists() && at(".explain.json").is_file());
     detect(&[]).exits_with(0);
     assert!(!at(".explain.json").exists() && !at(".explain.svg").exists());
+    // What a run was writing when it was killed belongs to the result that it had begun.
+    std::fs::write(at(".json"), "{\n").unwrap();
+    std::fs::write(at(".pbt.seg.nrrd"), "cut off").unwrap();
+    detect(&[]).exits_with(0);
+    assert!(!at(".pbt.seg.nrrd").exists());
+    assert_eq!(read_json(&at(".json"))["schema"], "pbt-result/1");
 }

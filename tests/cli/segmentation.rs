@@ -206,6 +206,28 @@ fn an_explanation_takes_no_labels_away() {
     assert!(explained.join("c13.explain.svg").exists());
 }
 
+/// Labels move the egg, so that they are looked for in any case, and say how sure its place is.
+#[test]
+fn labels_that_move_the_box_are_evidence() {
+    let (folder, out) = (eggs().path(), scratch());
+    let (model, image) = (folder.join("egg.pbt"), folder.join("c12.nii.gz"));
+    let (plain, with) = (out.path().join("plain"), out.path().join("with"));
+    let evidence = |to: &Path| {
+        read_json(&to.join("c12.explain.json"))["detections"][0]["evidence"]["labels"].clone()
+    };
+    let without_labels = detect(&model, &image, &plain, &["--explain"]);
+    let result = detect(&model, &image, &with, &["--explain", "--labels"]);
+    let [egg, plain_egg] = [&result, &without_labels].map(|result| &result["detections"][0]);
+    assert_eq!((&egg["score"], &egg["status"]), (&plain_egg["score"], &plain_egg["status"]));
+    assert_eq!(evidence(&plain), evidence(&with));
+    let labels = egg["labels"].as_array().unwrap();
+    let dice = |label: &serde_json::Value| label["predicted_dice"].as_f64().unwrap();
+    let best = labels.iter().map(dice).fold(0.0, f64::max);
+    let expected = (2.0 * (best / (1.0 - best)).ln()).clamp(-5.0, 5.0);
+    assert!((evidence(&with).as_f64().unwrap() - expected).abs() < 1e-9, "{best}");
+    assert!(expected > 2.0, "{best}");
+}
+
 /// How probable a label is, as readers of a fourth axis see it.
 fn probable(file: &Path, frame: usize) -> Vec<f32> {
     let options = ReadOptions { frame: Some(frame), ..ReadOptions::default() };

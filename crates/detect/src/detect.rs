@@ -10,8 +10,7 @@ pub(crate) mod search_order;
 mod settle_level;
 
 use crate::DetectError;
-use crate::certainty::evidence::Known;
-use crate::certainty::evidence::landmark_evidence;
+use crate::certainty::evidence::{Known, LABELS, landmark_evidence};
 use crate::certainty::learned::Certainty;
 use crate::certainty::presence::Presence;
 use crate::detect::clock::Clock;
@@ -247,8 +246,12 @@ impl Model {
             // Labels that move nothing take long, and are there only if asked for, on which the status
             // must not depend.
             let moving = self.masks_of(s).map(|(stage, _)| stage).filter(|stage| stage.moves());
-            let contradicted =
-                moving.zip(masks[s].as_ref()).and_then(|(stage, mask)| stage.contradicts(mask));
+            let labelled = moving.zip(masks[s].as_ref());
+            if let Some((stage, mask)) = labelled {
+                detection.trace.evidence[LABELS] = stage.evidence(&mask.shares);
+                structure.weigh(&mut detection, certainty);
+            }
+            let contradicted = labelled.and_then(|(stage, mask)| stage.contradicts(mask));
             contradicted.inspect(|&dice| kind.note_contradicted(structure, dice));
             let is_other = kind.is_other(backend, &on.image, structure, &detection.pose)?;
             if is_other || is_outside || contradicted.is_some() {
@@ -446,14 +449,8 @@ impl StructureModel {
         } else {
             None
         };
-        let score = match certainty {
-            // Held-out cases may all contain the structure, so that the calibration cannot judge absence.
-            Some(certainty) if there < 0.5 => certainty.score(&evidence).min(there),
-            Some(certainty) => certainty.score(&evidence),
-            None => there,
-        };
-        let status = at_most.unwrap_or_else(|| self.status(score));
         let trace = Trace {
+            there,
             chosen: choice.index,
             lead: choice.lead,
             support: choice.support,
@@ -461,19 +458,32 @@ impl StructureModel {
             at_most,
             ..trace
         };
-        let detection = Detection {
+        let mut detection = Detection {
             name: self.name.clone(),
             instance: None,
-            status,
-            score,
+            status: Status::Doubtful,
+            score: there,
             pose,
             visible: 1.0,
             precision: None,
             trace,
             landmarks: Vec::new(),
         };
+        self.weigh(&mut detection, certainty);
         let measured = self.measured(&detection, own);
         (detection, measured)
+    }
+
+    /// Sets the score and the status by what is known of a detection.
+    fn weigh(&self, detection: &mut Detection, certainty: Option<&Certainty>) {
+        let Trace { evidence, there, at_most, .. } = &detection.trace;
+        detection.score = match certainty {
+            // Held-out cases may all contain the structure, so that the calibration cannot judge absence.
+            Some(certainty) if *there < 0.5 => certainty.score(evidence).min(*there),
+            Some(certainty) => certainty.score(evidence),
+            None => *there,
+        };
+        detection.status = at_most.unwrap_or_else(|| self.status(detection.score));
     }
 
     /// The pose with its errors, where it is one that neighbours can go by; `probability` is its

@@ -5,19 +5,24 @@ use crate::pose::prior::Prior;
 use pbt_volume::Pose;
 
 /// Kinds of evidence; more of each speaks for the detection.
-pub(crate) const KINDS: usize = 6;
+pub(crate) const KINDS: usize = 7;
 
 /// What speaks for a detection, in the order of [`NAMES`]; mostly log-odds, clipped to about ± 5.
 pub type Evidence = [f64; KINDS];
 
 /// What each kind is, for people.
-pub const NAMES: [&str; KINDS] = ["detector", "rival", "network", "neighbours", "starts", "size"];
+pub const NAMES: [&str; KINDS] =
+    ["detector", "rival", "network", "neighbours", "starts", "size", "labels"];
 
 /// The place of the verification's log-odds in it.
 pub(crate) const DETECTOR: usize = 0;
 
+/// The place of what the labels about the box say, the last one, so that it is the number of the others, too;
+/// 0 where there are none.
+pub(crate) const LABELS: usize = 6;
+
 /// Prior means of the logistic weights, by kind.
-pub(crate) const BELIEVED: Evidence = [0.3, 0.1, 0.25, 0.1, 0.1, 0.1];
+pub(crate) const BELIEVED: Evidence = [0.3, 0.1, 0.25, 0.1, 0.1, 0.1, 0.25];
 
 /// A converged pose farther than this from the chosen one, in D, is another place.
 const ELSEWHERE: f64 = 0.4;
@@ -69,6 +74,7 @@ impl Known<'_> {
             // From −2 to 2.
             4.0 * share - 2.0,
             -odd.min(FARTHEST),
+            0.0,
         ]
     }
 }
@@ -83,12 +89,77 @@ impl Known<'_> {
         let near = || modes.iter().zip(self.converged).filter(|(mode, _)| here(mode));
         let stayed = near().filter(|(_, end)| here(end)).count() as f64;
         let share = if near().count() == 0 { 0.0 } else { stayed / near().count() as f64 };
-        let [detector, _, network, neighbours, _, size] = self.evidence(prior);
-        [detector, 0.0, network, neighbours, 4.0 * share - 2.0, size]
+        let [detector, _, network, neighbours, _, size, labels] = self.evidence(prior);
+        [detector, 0.0, network, neighbours, 4.0 * share - 2.0, size, labels]
     }
+}
+
+/// What labels of which this Dice coefficient is expected say of the place of their box: twice its
+/// log-odds, which spread about as far as other evidence.
+pub(crate) fn label_evidence(expected_dice: f64) -> f64 {
+    let dice = expected_dice.clamp(1e-3, 1.0 - 1e-3);
+    believed(2.0 * libm::log(dice / (1.0 - dice)))
 }
 
 /// What the score of a box says about its landmarks, as log-odds.
 pub(crate) fn landmark_evidence(box_score: f64) -> f64 {
     libm::log(box_score.max(1e-3) / (1.0 - box_score).max(1e-3))
+}
+
+/// Weights as the model file has them: that of the labels is left out where they say nothing, as in models
+/// that were trained before labels had a say.
+pub(crate) mod stored {
+    use super::{Evidence, KINDS, LABELS};
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(crate) fn serialize<S: Serializer>(weights: &Evidence, to: S) -> Result<S::Ok, S::Error> {
+        let count = if weights[LABELS] == 0.0 { LABELS } else { KINDS };
+        weights[..count].serialize(to)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Evidence, D::Error> {
+        let stored = Vec::<f64>::deserialize(from)?;
+        if ![LABELS, KINDS].contains(&stored.len()) {
+            return Err(D::Error::invalid_length(
+                stored.len(),
+                &"a weight for each kind of evidence",
+            ));
+        }
+        let mut weights = [0.0; KINDS];
+        weights[..stored.len()].copy_from_slice(&stored);
+        Ok(weights)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_speak_for_their_place_where_a_good_overlap_is_expected() {
+        let of = label_evidence;
+        assert_eq!(of(0.5), 0.0);
+        assert!((of(0.9) - 2.0 * 9f64.ln()).abs() < 1e-9 && (of(0.1) + of(0.9)).abs() < 1e-9);
+        // What is predicted may lie beyond what a coefficient can be.
+        assert_eq!((of(1.2), of(-0.3)), (5.0, -5.0));
+    }
+
+    #[derive(serde::Serialize, serde::Deserialize)]
+    struct Weighed(#[serde(with = "stored")] Evidence);
+
+    #[test]
+    fn labels_that_say_nothing_have_no_weight_in_the_file() {
+        let six = [0.5, 0.0, 0.25, 0.0, 0.125, 1.0, 0.0];
+        let seven = [0.5, 0.0, 0.25, 0.0, 0.125, 1.0, 0.75];
+        let text = |weights: Evidence| serde_json::to_string(&Weighed(weights)).unwrap();
+        assert_eq!(text(six), "[0.5,0.0,0.25,0.0,0.125,1.0]");
+        assert_eq!(text(seven), "[0.5,0.0,0.25,0.0,0.125,1.0,0.75]");
+        for weights in [six, seven] {
+            let Weighed(read) = serde_json::from_str(&text(weights)).unwrap();
+            assert_eq!(read, weights);
+        }
+        assert!(serde_json::from_str::<Weighed>("[0.5,0.0,0.25,0.0,0.125]").is_err());
+        assert!(serde_json::from_str::<Weighed>("[0,0,0,0,0,0,0,0]").is_err());
+    }
 }

@@ -2,9 +2,9 @@
 
 use crate::certainty::conformal::radius_90;
 use crate::certainty::evidence::landmark_evidence;
-use crate::certainty::evidence::{BELIEVED, Evidence};
+use crate::certainty::evidence::{Evidence, LABELS};
 use crate::certainty::learned::{Certainty, HeldOutErrors, LandmarkCertainty};
-use crate::certainty::logistic::{Beliefs, Logistic, Outcome};
+use crate::certainty::logistic::{Beliefs, Logistic, Outcome, weighed};
 use crate::certainty::presence::{Presence, Seen, presences};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -56,15 +56,15 @@ pub(crate) fn certainties(
         |b: &HeldOutBox| Outcome { evidence: b.evidence, group: b.structure, right: b.right };
     let outcomes: Vec<_> = boxes.iter().chain(without).map(outcome).collect();
     let seen = |of: &[HeldOutBox]| -> Vec<Seen> {
-        let seen = |b: &HeldOutBox| Seen {
-            structure: b.structure,
-            subject: b.subject,
-            evidence: b.evidence,
+        let seen = |b: &HeldOutBox| {
+            let mut evidence = b.evidence;
+            evidence[LABELS] = 0.0;
+            Seen { structure: b.structure, subject: b.subject, evidence }
         };
         of.iter().map(seen).collect()
     };
     let presences = presences(&seen(boxes), &seen(without), landmarks.len(), found_from);
-    let fitted = Logistic::fit(&outcomes, landmarks.len(), &Beliefs { weights: BELIEVED });
+    let fitted = weighed(&outcomes, landmarks.len());
     (0..landmarks.len())
         .map(|s| {
             let own: Vec<&HeldOutBox> = boxes.iter().filter(|b| b.structure == s).collect();
@@ -236,9 +236,9 @@ mod tests {
             structure: 0,
             subject: case,
             evidence: if strong {
-                [4.0, 4.0, 5.0, 3.0, 2.0, -0.5]
+                [4.0, 4.0, 5.0, 3.0, 2.0, -0.5, 0.0]
             } else {
-                [0.0, 0.5, 5.0, 0.0, -1.0, -2.0]
+                [0.0, 0.5, 5.0, 0.0, -1.0, -2.0, 0.0]
             },
             out: false,
             unsure: false,
@@ -308,6 +308,27 @@ mod tests {
         assert!(certainty.score(&boxes[1].evidence) > 0.9);
         assert!(certainty.score(&boxes[0].evidence) < 0.25);
         assert_eq!(certainty.held_out.found, 30);
+    }
+
+    #[test]
+    fn labels_count_where_they_told_right_from_wrong() {
+        let labelled = |n: usize, evidence: f64| {
+            let mut found = held_out(n, true, !n.is_multiple_of(4), 2.0);
+            found.evidence[LABELS] = evidence;
+            found
+        };
+        let of = |evidence: &dyn Fn(usize) -> f64| {
+            let boxes: Vec<HeldOutBox> = (0..40).map(|n| labelled(n, evidence(n))).collect();
+            certainties((&boxes, &[]), &[1], &[false], 0.8).remove(0)
+        };
+        let told = of(&|n| if n.is_multiple_of(4) { 0.0 } else { 4.0 });
+        let score =
+            |certainty: &Certainty, evidence| certainty.score(&labelled(1, evidence).evidence);
+        assert!(score(&told, 4.0) > 0.85 && score(&told, 0.0) < 0.4);
+        // Labels that are not looked for have no weight.
+        let silent = of(&|_| 0.0);
+        assert_eq!(silent.weights[LABELS], 0.0);
+        assert_eq!(score(&silent, 4.0), score(&silent, 0.0));
     }
 
     #[test]

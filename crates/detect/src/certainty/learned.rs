@@ -1,6 +1,6 @@
 //! What a model knows of how sure and how near it is.
 
-use crate::certainty::evidence::{Evidence, KINDS};
+use crate::certainty::evidence::{Evidence, KINDS, stored};
 use crate::certainty::logistic::logistic;
 use crate::certainty::presence::Presence;
 use pbt_evaluate::{landmark_tolerance_mm, tolerance_mm};
@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields)]
 pub struct Certainty {
     /// From evidence to log-odds of being within tolerance.
+    #[serde(with = "stored")]
     pub weights: Evidence,
     /// Log-odds without evidence.
     pub intercept: f64,

@@ -1,7 +1,7 @@
 //! Whether a structure is in an image at all, learned where the data say of some cases that it is not.
 
-use crate::certainty::evidence::{BELIEVED, Evidence, KINDS};
-use crate::certainty::logistic::{Beliefs, Logistic, Outcome, logistic};
+use crate::certainty::evidence::{Evidence, KINDS, stored};
+use crate::certainty::logistic::{Outcome, logistic, weighed};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,6 +15,7 @@ pub const FEWEST_WITHOUT: usize = 4;
 #[serde(deny_unknown_fields)]
 pub struct Presence {
     /// From evidence to log-odds that the structure is there, if it is there in every other image.
+    #[serde(with = "stored")]
     pub weights: Evidence,
     /// Log-odds without evidence.
     pub intercept: f64,
@@ -81,7 +82,7 @@ pub(crate) fn presences(
             outcomes.extend(of.iter().map(|&(_, evidence)| Outcome { evidence, group, right }));
         }
     }
-    let fitted = Logistic::fit(&outcomes, structures, &Beliefs { weights: BELIEVED });
+    let fitted = weighed(&outcomes, structures);
     let learned = |(s, [with, without]): (usize, &[Vec<(usize, Evidence)>; 2])| {
         // How often it lacks in the training says nothing of new images. Other shares of the two kinds
         // move the intercept alone (King and Zeng 2001, section 4.1).
@@ -119,7 +120,7 @@ mod tests {
     use super::*;
 
     fn seen(structure: usize, subject: usize, detector: f64) -> Seen {
-        let evidence = [detector, detector / 2.0, 5.0, 0.0, detector / 2.0, -1.0];
+        let evidence = [detector, detector / 2.0, 5.0, 0.0, detector / 2.0, -1.0, 0.0];
         Seen { structure, subject, evidence }
     }
 

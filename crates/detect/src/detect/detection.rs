@@ -109,6 +109,8 @@ pub struct Trace {
     /// Log of how much likelier the place is by where the chosen neighbours lie; 0 without
     /// neighbours.
     pub support: f64,
+    /// Probability that anything like the structure is there at all, right or wrong.
+    pub there: f64,
     /// What speaks for the chosen pose.
     pub evidence: Evidence,
     /// The most that can be said of it, whatever its score: `Absent`, or `Doubtful`.

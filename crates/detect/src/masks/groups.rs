@@ -11,7 +11,7 @@ use crate::masks::samples::Instance;
 use crate::model::Model;
 use crate::segment::data::IGNORED;
 use crate::working::spec::WorkingSpec;
-use pbt_volume::{Geometry, Padding, Pose, RealVolume, Source, Volume, VoxelIndex};
+use pbt_volume::{Geometry, Padding, Pose, Quantised, RealVolume, Source, Volume, VoxelIndex};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -177,18 +177,29 @@ impl<D: TrainingData> Group<'_, D> {
     ) -> Result<Option<Loaded>, D::Error> {
         let Some(classes) = self.data.classes(case)? else { return Ok(None) };
         let channels = self.data.channels(case)?;
-        let quantised = |(n, channel): (usize, &RealVolume)| {
+        let shown = |(quantised, channel): (Quantised<'_>, &RealVolume)| {
             let (part, ranges) = reached(channel.geometry(), frames);
-            Ok(Volume::new(part, self.working().quantised(n, channel)?.block(ranges).into_owned()))
+            Volume::new(part, quantised.block(ranges).into_owned())
         };
-        let channels = channels.iter().enumerate().map(quantised).collect::<Result<_, _>>();
-        let channels = channels.map_err(|e: DetectError| {
-            DetectError::training(format!("case {}", self.data.list().id(case)), e.to_string())
-        })?;
+        let channels =
+            self.quantised(case, &channels)?.into_iter().zip(&channels).map(shown).collect();
         let (part, [i, j, k]) = reached(classes.geometry(), frames);
         let class =
             |x: usize, y: usize, z: usize| classes.at(i.start + x, j.start + y, k.start + z);
         Ok(Some(Loaded { channels, classes: Volume::from_fn(part, class) }))
+    }
+
+    /// The channels of a case's image in 12 bits.
+    pub(crate) fn quantised<'a>(
+        &self,
+        case: usize,
+        channels: &'a [RealVolume],
+    ) -> Result<Vec<Quantised<'a>>, DetectError> {
+        let quantised = |(n, channel)| self.working().quantised(n, channel);
+        let all = channels.iter().enumerate().map(quantised).collect::<Result<_, _>>();
+        all.map_err(|e| {
+            DetectError::training(format!("case {}", self.data.list().id(case)), e.to_string())
+        })
     }
 
     /// How images are prepared.

@@ -1,6 +1,7 @@
 //! Boxes and landmarks of training cases as models find them that have not seen the case.
 
-use pbt_volume::{PointLps, Pose};
+use crate::detect::detection::Detection;
+use pbt_volume::{PointLps, Pose, Status};
 
 /// Where a structure was found in a case that was held out.
 #[derive(Debug, Clone, PartialEq)]
@@ -11,6 +12,26 @@ pub(crate) struct HeldOutPose {
     pub(crate) case: usize,
     /// The box.
     pub(crate) pose: Pose,
+    /// It is said not to be there, so that no labels are looked for.
+    pub(crate) absent: bool,
+    /// What its labels say of its place, where they are looked for; see [`label_evidence`].
+    ///
+    /// [`label_evidence`]: crate::certainty::evidence::label_evidence
+    pub(crate) labels: f64,
     /// Its landmarks, in the model's order.
     pub(crate) landmarks: Vec<PointLps>,
+}
+
+impl HeldOutPose {
+    /// As a structure was found in a case, without labels.
+    pub(crate) fn new((structure, case): (usize, usize), detection: &Detection) -> Self {
+        Self {
+            structure,
+            case,
+            pose: detection.pose,
+            absent: detection.status == Status::Absent,
+            labels: 0.0,
+            landmarks: detection.landmarks.iter().map(|l| l.point).collect(),
+        }
+    }
 }

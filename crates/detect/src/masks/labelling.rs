@@ -1,5 +1,6 @@
 //! From the masks of all boxes to one label a voxel of the image.
 
+use crate::certainty::evidence::label_evidence;
 use crate::masks::decision::decided;
 use crate::masks::quality::signs;
 use crate::masks::stage::{Mask, MaskStage};
@@ -167,7 +168,7 @@ impl MaskStage {
     /// What there is to say of each label of a box, by the label map of the whole image.
     pub(crate) fn found(&self, own: usize, mask: &Mask, labels: &Volume<u16>) -> Vec<LabelFound> {
         let voxel_ml = labels.geometry().matrix().determinant().abs() / 1000.0;
-        let predicted = self.predicted_dice(mask);
+        let predicted = self.predicted_dice(&mask.shares);
         let of = |(n, label): (usize, &crate::RegionName)| {
             let voxels = labels.data().par_iter().filter(|&&v| v == label.value).count() as u64;
             let volume_ml = voxels as f64 * voxel_ml;
@@ -188,20 +189,30 @@ impl MaskStage {
         self.labels[own].iter().enumerate().map(of).collect()
     }
 
-    /// The Dice coefficient to expect of each label of a box; none where nothing is known.
-    fn predicted_dice(&self, mask: &Mask) -> Option<Vec<f64>> {
+    /// The Dice coefficient to expect of each label of a box, by how probable the classes of the voxels of
+    /// its frame are; none where nothing is known.
+    fn predicted_dice(&self, shares: &[u32]) -> Option<Vec<f64>> {
         let quality = self.quality.as_ref()?;
         let of = |class: usize| {
             let (classes, likely) = ((self.classes(), class), self.likely(class));
-            quality.predicted_dice(&signs(&mask.shares, classes, self.label_weight, &likely))
+            quality.predicted_dice(&signs(shares, classes, self.label_weight, &likely))
         };
         Some((1..self.classes()).map(of).collect())
     }
 
     /// The largest Dice coefficient to expect of a label, where that is so small that the box is doubtful.
     pub(crate) fn contradicts(&self, mask: &Mask) -> Option<f64> {
-        let most = self.predicted_dice(mask)?.into_iter().reduce(f64::max)?;
+        let most = self.expected_of_best(&mask.shares)?;
         (most < self.quality.as_ref()?.box_doubtful_below).then_some(most)
+    }
+
+    fn expected_of_best(&self, shares: &[u32]) -> Option<f64> {
+        self.predicted_dice(shares)?.into_iter().reduce(f64::max)
+    }
+
+    /// What the labels of a box say of its place; 0 where nothing is known.
+    pub(crate) fn evidence(&self, shares: &[u32]) -> f64 {
+        self.expected_of_best(shares).map_or(0.0, label_evidence)
     }
 
     /// Where a class is more likely than not before the image is seen.

@@ -20,13 +20,14 @@ const RIDGES: [f64; 5] = [1e-4, 1e-3, 1e-2, 1e-1, 1.0];
 /// Fewest boxes that were found, to judge steps by.
 const FEWEST_FOUND: usize = 6;
 
-/// The map from labels to better frames, and where it moves the boxes of held-out subjects.
+/// The map from labels to better frames, those without each part of the subjects, and where these move the
+/// boxes of held-out subjects.
 pub(crate) fn refit(
     (grid, classes): (&FrameGrid, usize),
     instances: &[Instance],
     folds: Folds,
     frames: &mut [Frame],
-) -> Refit {
+) -> (Refit, Vec<Refit>) {
     let length = moments::count(classes - 1);
     let of = |shares: &[u32]| moments::moments(grid, shares, classes);
     let rows: Vec<Vec<i16>> = frames.par_iter().map(|frame| of(&frame.shares)).collect();
@@ -45,11 +46,13 @@ pub(crate) fn refit(
     };
     let parts = folds.count();
     if parts < 2 {
-        return Refit { map: fit(&|_| true, RIDGES[2]), taken: [0.0; 3] };
+        return (Refit { map: fit(&|_| true, RIDGES[2]), taken: [0.0; 3] }, Vec::new());
     }
+    let without = |ridge: f64| -> Vec<LinearMap<i32>> {
+        (0..parts).map(|part| fit(&|subject| !folds.holds_out(part, subject), ridge)).collect()
+    };
     let held_out = |ridge: f64| -> Vec<Vec<f64>> {
-        let maps: Vec<LinearMap<i32>> =
-            (0..parts).map(|part| fit(&|subject| !folds.holds_out(part, subject), ridge)).collect();
+        let maps = without(ridge);
         let of_subject = |s: usize| (0..parts).find(|&part| folds.holds_out(part, s)).unwrap_or(0);
         rows.iter().zip(&subjects).map(|(row, &s)| maps[of_subject(s)].apply(row)).collect()
     };
@@ -76,7 +79,8 @@ pub(crate) fn refit(
     for (frame, step) in frames.iter_mut().zip(&steps) {
         frame.moved = step_of(step, taken, &frame.pose).apply(&frame.pose);
     }
-    Refit { map: fit(&|_| true, ridge), taken }
+    let refit = |map: LinearMap<i32>| Refit { map, taken };
+    (refit(fit(&|_| true, ridge)), without(ridge).into_iter().map(refit).collect())
 }
 
 /// The probabilities of so many classes where each voxel's is known. Voxels of none are background.

@@ -232,13 +232,15 @@ mod tests {
                 stage(vec![round(vec![Filter::Intensity], vec![leaf(0)], &[leaf_scores])]);
             stage.quality = Quality::new(&held_out, 1);
             let mask = found(&stage, &[0]);
-            stage.contradicts(&mask)
+            (stage.contradicts(&mask), stage.evidence(&mask.shares))
         };
-        assert_eq!(of(FOR), None);
-        assert!(of(AGAINST).is_some_and(|dice| dice < 0.1));
+        assert_eq!(of(FOR).0, None);
+        assert!(of(AGAINST).0.is_some_and(|dice| dice < 0.1));
+        assert!(of(FOR).1 > 3.0 && of(AGAINST).1 < -4.0);
         // Without held-out masks nothing is known.
         let unknown = stage(vec![round(vec![Filter::Intensity], vec![leaf(0)], &[AGAINST])]);
-        assert_eq!(unknown.contradicts(&found(&unknown, &[0])), None);
+        let mask = found(&unknown, &[0]);
+        assert_eq!((unknown.contradicts(&mask), unknown.evidence(&mask.shares)), (None, 0.0));
     }
 
     #[test]

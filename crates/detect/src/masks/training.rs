@@ -4,8 +4,9 @@
 use crate::DetectError;
 use crate::config::TrainConfig;
 use crate::config::segmentation::SegmentationConfig;
+use crate::data::each_image::each_image;
 use crate::data::folds::Folds;
-use crate::data::training_data::TrainingData;
+use crate::data::training_data::{Subjects, TrainingData};
 use crate::masks::decision::{EVEN, WEIGHTS};
 use crate::masks::frame::FrameGrid;
 use crate::masks::groups::{Group, groups, labels_of};
@@ -16,7 +17,7 @@ use crate::masks::places::{LabelledVoxels, Place};
 use crate::masks::prior::{self, Candidate, Priors};
 use crate::masks::quality::{HeldOutMask, Quality, signs};
 use crate::masks::refit::refit;
-use crate::masks::rounds::{MaskRound, layers, shares};
+use crate::masks::rounds::{MaskRound, Refit, layers, shares};
 use crate::masks::samples::{Instance, drawn_voxels};
 use crate::masks::stage::MaskStage;
 use crate::masks::training_frames::Frame;
@@ -113,6 +114,7 @@ pub(crate) fn train<B: LabelBackend + LabelBooster, D: TrainingData>(
             backend,
             config,
             group: &group,
+            found,
             instances: &instances,
             folds: Folds::new(1 + instances.iter().map(|i| i.subject).max().unwrap_or(0)),
             seeds: Seeds::of_structure(model.provenance.seed, first),
@@ -154,6 +156,8 @@ struct Training<'a, B, D> {
     backend: &'a B,
     config: &'a SegmentationConfig,
     group: &'a Group<'a, D>,
+    /// Where structures were found by models that had not seen the case.
+    found: &'a [HeldOutPose],
     instances: &'a [Instance],
     folds: Folds,
     seeds: Seeds,
@@ -203,17 +207,21 @@ impl<B: LabelBackend + LabelBooster, D: TrainingData> Training<'_, B, D> {
         let judge = |frames: &[Frame], weight: u32| {
             overlaps(group, self.instances, &loaded, (frames, classes), weight)
         };
-        let mut rounds = vec![self.round(&of, &self.config.first, &mut frames)?];
+        let (first, first_without) = self.round(&of, &self.config.first, &mut frames)?;
+        let mut rounds = vec![first];
+        // By part, rounds that have not seen its subjects.
+        let mut without: Vec<Vec<MaskRound>> = first_without.into_iter().map(|r| vec![r]).collect();
         let judged = judge(&frames, EVEN);
         self.progress.round_is_done();
         self.progress.tell(&group.structures[group.members[0]].0, "masks, second round");
         // The second round stays where it labels held-out cases better. A third never did in trials.
         let mut again = group.moved_frames(self.instances, (&grid, classes), &loaded, &frames);
         of.number = 1;
-        let second = self.round(&of, &self.config.second, &mut again)?;
+        let (second, second_without) = self.round(&of, &self.config.second, &mut again)?;
         let judged_again = judge(&again, EVEN);
         if mean_dice(&judged_again) > mean_dice(&judged) {
             rounds.push(second);
+            without.iter_mut().zip(second_without).for_each(|(rounds, round)| rounds.push(round));
             frames = again;
         }
         self.interrupted()?;
@@ -255,10 +263,11 @@ impl<B: LabelBackend + LabelBooster, D: TrainingData> Training<'_, B, D> {
         }
         stage.moves_box = self.is_nearer(&frames);
         let mut moved: Vec<Option<HeldOutPose>> =
-            frames.iter().map(|frame| self.held_out(frame, stage.moves_box)).collect();
+            frames.iter().map(|frame| self.held_out(frame, &stage)).collect();
         stage.landmarks = self.landmarks(&stage, &frames, &mut moved);
         if stage.moves() {
             trained.moved.extend(moved.into_iter().flatten());
+            trained.moved.extend(self.moved_elsewhere(&stage, without)?);
         }
         let name = format!("{}: masks", group.structures[group.members[0]].0);
         let what = "Dice of a label in held-out cases";
@@ -279,13 +288,14 @@ impl<B: LabelBackend + LabelBooster, D: TrainingData> Training<'_, B, D> {
         FrameGrid::of_boxes(&boxes)
     }
 
-    /// Trains a round, and says what it makes of frames whose subjects were held out.
+    /// Trains a round, and without each part of the subjects, and says what it makes of frames whose subjects
+    /// were held out.
     fn round(
         &self,
         of: &Round<'_>,
         params: &LabelBoostParams,
         frames: &mut [Frame],
-    ) -> Result<MaskRound, D::Error> {
+    ) -> Result<(MaskRound, Vec<MaskRound>), D::Error> {
         let (mut bank, random_channels) = of.bank(frames[0].further.len());
         let features = self.features(of, bank.filters.len(), random_channels);
         bank.reach = features.iter().map(BoxMeanFeature::reach).max().unwrap_or(0);
@@ -354,9 +364,14 @@ impl<B: LabelBackend + LabelBooster, D: TrainingData> Training<'_, B, D> {
         for (frame, shares) in frames.iter_mut().zip(said) {
             frame.shares = shares;
         }
-        let refit = refit((of.grid, of.classes), self.instances, self.folds, frames);
-        bank.reach = forest.reach();
-        Ok(MaskRound { bank, forest, refit })
+        let (refit, refits) = refit((of.grid, of.classes), self.instances, self.folds, frames);
+        let round = |(forest, refit): (LabelForest, Refit)| MaskRound {
+            bank: ChannelBank { reach: forest.reach(), ..bank.clone() },
+            forest,
+            refit,
+        };
+        let without = without.into_iter().zip(refits).map(round).collect();
+        Ok((round((forest, refit)), without))
     }
 
     fn features(&self, of: &Round<'_>, channels: usize, random: usize) -> Vec<BoxMeanFeature> {
@@ -393,15 +408,59 @@ impl<B: LabelBackend + LabelBooster, D: TrainingData> Training<'_, B, D> {
     }
 
     /// Where the labels of a held-out case put the box, if it was found there.
-    fn held_out(&self, frame: &Frame, moves_box: bool) -> Option<HeldOutPose> {
+    fn held_out(&self, frame: &Frame, stage: &MaskStage) -> Option<HeldOutPose> {
         let Instance { structure, case, landmarks, .. } = &self.instances[frame.instance];
         let found = self.instances[frame.instance].found_near()?;
         Some(HeldOutPose {
             structure: *structure,
             case: *case,
-            pose: if moves_box { frame.moved } else { found },
+            pose: if stage.moves_box { frame.moved } else { found },
+            absent: false,
+            labels: stage.evidence(&frame.shares),
             landmarks: landmarks.clone(),
         })
+    }
+
+    /// Boxes that were found elsewhere, or in cases that tell no voxels: where labels move them, as detection
+    /// does it, by rounds that have not seen the subject.
+    fn moved_elsewhere(
+        &self,
+        stage: &MaskStage,
+        without: Vec<Vec<MaskRound>>,
+    ) -> Result<Vec<HeldOutPose>, D::Error> {
+        let data = self.group.data;
+        let cases: Vec<(usize, ())> = (0..data.list().len()).map(|case| (case, ())).collect();
+        let subjects = Subjects::new(data, &cases);
+        let stages: Vec<MaskStage> =
+            without.into_iter().map(|rounds| MaskStage { rounds, ..stage.clone() }).collect();
+        let is_near = |found: &HeldOutPose| {
+            let same = |i: &&Instance| (i.structure, i.case) == (found.structure, found.case);
+            self.instances.iter().find(same).is_some_and(|i| i.found_near().is_some())
+        };
+        let elsewhere = |found: &&HeldOutPose| {
+            self.group.members.contains(&found.structure) && !found.absent && !is_near(found)
+        };
+        let found: Vec<&HeldOutPose> = self.found.iter().filter(elsewhere).collect();
+        let in_case = |case: usize| {
+            let held_out = |part: &usize| self.folds.holds_out(*part, subjects.subject(case));
+            let Some(part) = (0..stages.len()).find(held_out) else { return Ok(Vec::new()) };
+            let channels = data.channels(case)?;
+            let channels = self.group.quantised(case, &channels)?;
+            let mut moved = Vec::new();
+            for found in found.iter().filter(|found| found.case == case) {
+                self.interrupted()?;
+                let mask = stages[part].find(self.backend, &channels, &found.pose)?;
+                let Some(mask) = mask else { continue };
+                let mut landmarks = found.landmarks.clone();
+                stage.place_landmarks(&mask, &mut landmarks);
+                let pose = if stage.moves_box { mask.pose } else { found.pose };
+                let labels = stage.evidence(&mask.shares);
+                moved.push(HeldOutPose { pose, labels, landmarks, ..(*found).clone() });
+            }
+            Ok::<_, D::Error>(moved)
+        };
+        let moved = each_image(data, found.iter().map(|found| found.case), in_case)?;
+        Ok(moved.into_values().flatten().collect())
     }
 
     /// Landmarks that the labels move, and where they put those of held-out cases. Of look-alikes

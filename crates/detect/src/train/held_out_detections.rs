@@ -8,6 +8,7 @@ use super::search_order::FoundAlone;
 use super::settled::Settled;
 use super::{any_stored, train_on};
 use crate::DetectError;
+use crate::certainty::evidence::LABELS;
 use crate::certainty::fitting::{HeldOutBox, HeldOutLandmark, certainties};
 use crate::certainty::learned::Certainty;
 use crate::certainty::suspicion::Suspicion;
@@ -40,7 +41,7 @@ pub(super) struct HeldOutDetections {
     boxes: Vec<HeldOutBox>,
     /// What was taken for a structure in cases that are said not to have it.
     without: Vec<HeldOutBox>,
-    /// Where each of them was found.
+    /// Where each of `boxes`, then of `without`, was found.
     pub(super) poses: Vec<HeldOutPose>,
     /// Where each of them and its landmarks truly are.
     truths: Vec<Truth>,
@@ -93,6 +94,7 @@ pub(super) fn held_out_detections<B: Backend + LabelBackend, D: TrainingData>(
         .collect();
     let absent: Vec<Vec<usize>> = structures.iter().map(|(name, _)| data.absent(name)).collect();
     let (mut found, mut far, mut without) = (Vec::new(), Vec::new(), Vec::new());
+    let mut without_poses = Vec::new();
     let (mut poses, mut truths, mut alone) = (Vec::new(), Vec::new(), Vec::new());
     let mut last_stages: Vec<LastStages> =
         structures.iter().map(|_| LastStages::default()).collect();
@@ -167,6 +169,7 @@ pub(super) fn held_out_detections<B: Backend + LabelBackend, D: TrainingData>(
         for (s, (name, annotated)) in structures.iter().enumerate() {
             let Some(&(_, truth)) = annotated.iter().find(|(c, _)| *c == case) else {
                 if absent[s].contains(&case) {
+                    without_poses.push(HeldOutPose::new((s, case), &detections[s]));
                     without.push(of_nothing(s, subjects.subject(case), &detections[s]));
                 }
                 continue;
@@ -188,8 +191,7 @@ pub(super) fn held_out_detections<B: Backend + LabelBackend, D: TrainingData>(
             };
             last_stages[s].add(&detections[s], &truth.pose);
             let pose = detections[s].pose;
-            let landmarks = detections[s].landmarks.iter().map(|l| l.point).collect();
-            poses.push(HeldOutPose { structure: s, case, pose, landmarks });
+            poses.push(HeldOutPose::new((s, case), &detections[s]));
             let off_mm = whole.structures[s].far_mm(&pose, &truth.pose, spacing_mm, loose_ends[s]);
             far.extend(off_mm.map(|off_mm| Far { number: found.len(), case, pose, off_mm }));
             found.push(judge(&detections[s], &truth, loose_ends[s]));
@@ -206,17 +208,21 @@ pub(super) fn held_out_detections<B: Backend + LabelBackend, D: TrainingData>(
         })
         .collect();
     let boxes = found;
+    poses.extend(without_poses);
     Ok(HeldOutDetections { boxes, without, poses, truths, far, loose_ends, aids, alone, warnings })
 }
 
 impl HeldOutDetections {
-    /// Takes boxes and landmarks as something later moves them: what is known of their errors is then
-    /// of these.
+    /// Takes boxes and landmarks as labels move them: what is known of their errors is then of these, and
+    /// the labels are evidence.
     pub(super) fn moved(&mut self, moved: &[HeldOutPose]) {
-        let all = self.boxes.iter_mut().zip(&self.poses).zip(&self.truths);
-        for ((found, was), truth) in all {
+        let mut now = self.poses.iter().map(|was| {
             let same = |m: &&HeldOutPose| (m.structure, m.case) == (was.structure, was.case);
-            let Some(now) = moved.iter().find(same) else { continue };
+            moved.iter().find(same).filter(|_| !was.absent)
+        });
+        for ((found, truth), now) in self.boxes.iter_mut().zip(&self.truths).zip(now.by_ref()) {
+            let Some(now) = now else { continue };
+            found.evidence[LABELS] = now.labels;
             let error = BoxError::new(&now.pose, &truth.pose);
             let loose_ends = self.loose_ends[found.structure];
             found.right = Distance::Box(error).is_within(truth.tolerance_mm, loose_ends);
@@ -230,6 +236,9 @@ impl HeldOutDetections {
                     landmark.right = landmark.error_mm <= truth.points_tolerance_mm;
                 }
             }
+        }
+        for (nothing, now) in self.without.iter_mut().zip(now) {
+            nothing.evidence[LABELS] = now.map_or(0.0, |now| now.labels);
         }
     }
 

@@ -224,6 +224,7 @@ impl<'a> Explained<'a> {
             support,
             evidence,
             at_most,
+            there: _,
         } = &detection.trace;
         let expected = !structure.prior.any_orientation;
         let from = |n: usize| match n {

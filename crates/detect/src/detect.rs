@@ -251,7 +251,7 @@ impl Model {
                 detection.trace.evidence[LABELS] = stage.evidence(&mask.shares);
                 structure.weigh(&mut detection, certainty);
             }
-            let contradicted = labelled.and_then(|(stage, mask)| stage.contradicts(mask));
+            let contradicted = labelled.and_then(|(stage, mask)| stage.contradicts(&mask.shares));
             contradicted.inspect(|&dice| kind.note_contradicted(structure, dice));
             let is_other = kind.is_other(backend, &on.image, structure, &detection.pose)?;
             if is_other || is_outside || contradicted.is_some() {

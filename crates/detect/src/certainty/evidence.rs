@@ -17,9 +17,11 @@ pub const NAMES: [&str; KINDS] =
 /// The place of the verification's log-odds in it.
 pub(crate) const DETECTOR: usize = 0;
 
-/// The place of what the labels about the box say, the last one, so that it is the number of the others, too;
-/// 0 where there are none.
-pub(crate) const LABELS: usize = 6;
+/// Number of kinds that are known before there are labels.
+pub(crate) const BEFORE_LABELS: usize = KINDS - 1;
+
+/// The place of what the labels about the box say; 0 where there are none.
+pub(crate) const LABELS: usize = KINDS - 1;
 
 /// Prior means of the logistic weights, by kind.
 pub(crate) const BELIEVED: Evidence = [0.3, 0.1, 0.25, 0.1, 0.1, 0.1, 0.25];
@@ -109,18 +111,18 @@ pub(crate) fn landmark_evidence(box_score: f64) -> f64 {
 /// Weights as the model file has them: that of the labels is left out where they say nothing, as in models
 /// that were trained before labels had a say.
 pub(crate) mod stored {
-    use super::{Evidence, KINDS, LABELS};
+    use super::{BEFORE_LABELS, Evidence, KINDS, LABELS};
     use serde::de::Error;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
     pub(crate) fn serialize<S: Serializer>(weights: &Evidence, to: S) -> Result<S::Ok, S::Error> {
-        let count = if weights[LABELS] == 0.0 { LABELS } else { KINDS };
+        let count = if weights[LABELS] == 0.0 { BEFORE_LABELS } else { KINDS };
         weights[..count].serialize(to)
     }
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Evidence, D::Error> {
         let stored = Vec::<f64>::deserialize(from)?;
-        if ![LABELS, KINDS].contains(&stored.len()) {
+        if ![BEFORE_LABELS, KINDS].contains(&stored.len()) {
             return Err(D::Error::invalid_length(
                 stored.len(),
                 &"a weight for each kind of evidence",
@@ -141,8 +143,8 @@ mod tests {
         let of = label_evidence;
         assert_eq!(of(0.5), 0.0);
         assert!((of(0.9) - 2.0 * 9f64.ln()).abs() < 1e-9 && (of(0.1) + of(0.9)).abs() < 1e-9);
-        // What is predicted may lie beyond what a coefficient can be.
-        assert_eq!((of(1.2), of(-0.3)), (5.0, -5.0));
+        // 0 and 1 have no log-odds.
+        assert_eq!((of(1.0), of(0.0)), (5.0, -5.0));
     }
 
     #[derive(serde::Serialize, serde::Deserialize)]

@@ -55,15 +55,7 @@ pub(crate) fn certainties(
     let outcome =
         |b: &HeldOutBox| Outcome { evidence: b.evidence, group: b.structure, right: b.right };
     let outcomes: Vec<_> = boxes.iter().chain(without).map(outcome).collect();
-    let seen = |of: &[HeldOutBox]| -> Vec<Seen> {
-        let seen = |b: &HeldOutBox| {
-            let mut evidence = b.evidence;
-            evidence[LABELS] = 0.0;
-            Seen { structure: b.structure, subject: b.subject, evidence }
-        };
-        of.iter().map(seen).collect()
-    };
-    let presences = presences(&seen(boxes), &seen(without), landmarks.len(), found_from);
+    let presences = learned_presences((boxes, without), landmarks.len(), found_from);
     let fitted = weighed(&outcomes, landmarks.len());
     (0..landmarks.len())
         .map(|s| {
@@ -106,6 +98,24 @@ pub(crate) fn certainties(
             certainty
         })
         .collect()
+}
+
+/// By structure, what boxes in cases that have it and in cases that are said not to teach of its presence,
+/// without their labels: these are looked for afterwards.
+pub(crate) fn learned_presences(
+    (boxes, without): (&[HeldOutBox], &[HeldOutBox]),
+    structures: usize,
+    found_from: f64,
+) -> Vec<Option<Presence>> {
+    let seen = |of: &[HeldOutBox]| -> Vec<Seen> {
+        let seen = |b: &HeldOutBox| {
+            let mut evidence = b.evidence;
+            evidence[LABELS] = 0.0;
+            Seen { structure: b.structure, subject: b.subject, evidence }
+        };
+        of.iter().map(seen).collect()
+    };
+    presences(&seen(boxes), &seen(without), structures, found_from)
 }
 
 impl Certainty {

@@ -1,7 +1,7 @@
 //! Calibration of published scores: logistic regression from evidence to a probability, of a few
 //! coefficients that must not run away on a few dozen cases.
 
-use crate::certainty::evidence::{BELIEVED, Evidence, KINDS, LABELS};
+use crate::certainty::evidence::{BEFORE_LABELS, BELIEVED, Evidence, KINDS, LABELS};
 use nalgebra::{DMatrix, DVector};
 
 /// One outcome: what was known before, the group that it belongs to, and whether it was right.
@@ -125,14 +125,15 @@ pub(crate) fn weighed(outcomes: &[Outcome<KINDS>], groups: usize) -> Logistic<KI
     if outcomes.iter().any(|outcome| outcome.evidence[LABELS] != 0.0) {
         return Logistic::fit(outcomes, groups, &Beliefs { weights: BELIEVED });
     }
-    let without = |evidence: &Evidence| std::array::from_fn::<f64, LABELS, _>(|k| evidence[k]);
-    let outcomes: Vec<Outcome<LABELS>> = outcomes
+    let without =
+        |evidence: &Evidence| std::array::from_fn::<f64, BEFORE_LABELS, _>(|k| evidence[k]);
+    let outcomes: Vec<Outcome<BEFORE_LABELS>> = outcomes
         .iter()
         .map(|o| Outcome { evidence: without(&o.evidence), group: o.group, right: o.right })
         .collect();
     let fitted = Logistic::fit(&outcomes, groups, &Beliefs { weights: without(&BELIEVED) });
     let mut weights = [0.0; KINDS];
-    weights[..LABELS].copy_from_slice(&fitted.weights);
+    weights[..BEFORE_LABELS].copy_from_slice(&fitted.weights);
     Logistic { weights, intercepts: fitted.intercepts }
 }
 

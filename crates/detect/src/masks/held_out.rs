@@ -12,8 +12,12 @@ pub(crate) struct HeldOutPose {
     pub(crate) case: usize,
     /// The box.
     pub(crate) pose: Pose,
+    /// Share of the box inside the image.
+    pub(crate) visible: f64,
     /// It is said not to be there, so that no labels are looked for.
     pub(crate) absent: bool,
+    /// Its labels contradict it.
+    pub(crate) contradicted: bool,
     /// What its labels say of its place, where they are looked for; see [`label_evidence`].
     ///
     /// [`label_evidence`]: crate::certainty::evidence::label_evidence
@@ -29,7 +33,9 @@ impl HeldOutPose {
             structure,
             case,
             pose: detection.pose,
+            visible: detection.visible,
             absent: detection.status == Status::Absent,
+            contradicted: false,
             labels: 0.0,
             landmarks: detection.landmarks.iter().map(|l| l.point).collect(),
         }

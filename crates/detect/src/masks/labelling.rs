@@ -201,8 +201,8 @@ impl MaskStage {
     }
 
     /// The largest Dice coefficient to expect of a label, where that is so small that the box is doubtful.
-    pub(crate) fn contradicts(&self, mask: &Mask) -> Option<f64> {
-        let most = self.expected_of_best(&mask.shares)?;
+    pub(crate) fn contradicts(&self, shares: &[u32]) -> Option<f64> {
+        let most = self.expected_of_best(shares)?;
         (most < self.quality.as_ref()?.box_doubtful_below).then_some(most)
     }
 

@@ -232,15 +232,15 @@ mod tests {
                 stage(vec![round(vec![Filter::Intensity], vec![leaf(0)], &[leaf_scores])]);
             stage.quality = Quality::new(&held_out, 1);
             let mask = found(&stage, &[0]);
-            (stage.contradicts(&mask), stage.evidence(&mask.shares))
+            (stage.contradicts(&mask.shares), stage.evidence(&mask.shares))
         };
         assert_eq!(of(FOR).0, None);
         assert!(of(AGAINST).0.is_some_and(|dice| dice < 0.1));
         assert!(of(FOR).1 > 3.0 && of(AGAINST).1 < -4.0);
         // Without held-out masks nothing is known.
         let unknown = stage(vec![round(vec![Filter::Intensity], vec![leaf(0)], &[AGAINST])]);
-        let mask = found(&unknown, &[0]);
-        assert_eq!((unknown.contradicts(&mask), unknown.evidence(&mask.shares)), (None, 0.0));
+        let Mask { shares, .. } = found(&unknown, &[0]);
+        assert_eq!((unknown.contradicts(&shares), unknown.evidence(&shares)), (None, 0.0));
     }
 
     #[test]

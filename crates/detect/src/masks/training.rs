@@ -249,7 +249,7 @@ impl<B: LabelBackend + LabelBooster, D: TrainingData> Training<'_, B, D> {
             intensity: structure.working.intensity,
             padding: structure.working.padding,
             grid,
-            prior: prior.all,
+            prior: prior.all.clone(),
             rounds,
             label_weight,
             moves_box: false,
@@ -267,7 +267,9 @@ impl<B: LabelBackend + LabelBooster, D: TrainingData> Training<'_, B, D> {
         stage.landmarks = self.landmarks(&stage, &frames, &mut moved);
         if stage.moves() {
             trained.moved.extend(moved.into_iter().flatten());
-            trained.moved.extend(self.moved_elsewhere(&stage, without)?);
+            // Whole images are read now, in place of their parts.
+            drop((frames, loaded));
+            trained.moved.extend(self.moved_from_afar(&stage, &prior, &without)?);
         }
         let name = format!("{}: masks", group.structures[group.members[0]].0);
         let what = "Dice of a label in held-out cases";
@@ -411,51 +413,66 @@ impl<B: LabelBackend + LabelBooster, D: TrainingData> Training<'_, B, D> {
     fn held_out(&self, frame: &Frame, stage: &MaskStage) -> Option<HeldOutPose> {
         let Instance { structure, case, landmarks, .. } = &self.instances[frame.instance];
         let found = self.instances[frame.instance].found_near()?;
+        let pose = if stage.moves_box { frame.moved } else { found };
         Some(HeldOutPose {
             structure: *structure,
             case: *case,
-            pose: if stage.moves_box { frame.moved } else { found },
+            pose,
+            visible: pose.visible_share(self.group.data.list().geometry(*case)),
             absent: false,
+            contradicted: stage.contradicts(&frame.shares).is_some(),
             labels: stage.evidence(&frame.shares),
             landmarks: landmarks.clone(),
         })
     }
 
-    /// Boxes that were found elsewhere, or in cases that tell no voxels: where labels move them, as detection
-    /// does it, by rounds that have not seen the subject.
-    fn moved_elsewhere(
+    /// Moves boxes of held-out cases that no frame of the training shows, as detection does it: those that were
+    /// found far off, and those in cases without a label map. `without` are, by part, rounds that have not seen
+    /// its subjects.
+    fn moved_from_afar(
         &self,
         stage: &MaskStage,
-        without: Vec<Vec<MaskRound>>,
+        prior: &Priors,
+        without: &[Vec<MaskRound>],
     ) -> Result<Vec<HeldOutPose>, D::Error> {
         let data = self.group.data;
         let cases: Vec<(usize, ())> = (0..data.list().len()).map(|case| (case, ())).collect();
         let subjects = Subjects::new(data, &cases);
-        let stages: Vec<MaskStage> =
-            without.into_iter().map(|rounds| MaskStage { rounds, ..stage.clone() }).collect();
         let is_near = |found: &HeldOutPose| {
             let same = |i: &&Instance| (i.structure, i.case) == (found.structure, found.case);
             self.instances.iter().find(same).is_some_and(|i| i.found_near().is_some())
         };
-        let elsewhere = |found: &&HeldOutPose| {
+        let is_afar = |found: &&HeldOutPose| {
             self.group.members.contains(&found.structure) && !found.absent && !is_near(found)
         };
-        let found: Vec<&HeldOutPose> = self.found.iter().filter(elsewhere).collect();
+        let found: Vec<&HeldOutPose> = self.found.iter().filter(is_afar).collect();
         let in_case = |case: usize| {
-            let held_out = |part: &usize| self.folds.holds_out(*part, subjects.subject(case));
-            let Some(part) = (0..stages.len()).find(held_out) else { return Ok(Vec::new()) };
+            self.interrupted()?;
+            let subject = subjects.subject(case);
+            let held_out = |part: &usize| self.folds.holds_out(*part, subject);
+            let Some(part) = (0..without.len()).find(held_out) else { return Ok(Vec::new()) };
+            let unseen = MaskStage {
+                rounds: without[part].clone(),
+                prior: prior.without(subject).to_vec(),
+                ..stage.clone()
+            };
             let channels = data.channels(case)?;
             let channels = self.group.quantised(case, &channels)?;
             let mut moved = Vec::new();
             for found in found.iter().filter(|found| found.case == case) {
-                self.interrupted()?;
-                let mask = stages[part].find(self.backend, &channels, &found.pose)?;
+                let mask = unseen.find(self.backend, &channels, &found.pose)?;
                 let Some(mask) = mask else { continue };
                 let mut landmarks = found.landmarks.clone();
                 stage.place_landmarks(&mask, &mut landmarks);
                 let pose = if stage.moves_box { mask.pose } else { found.pose };
-                let labels = stage.evidence(&mask.shares);
-                moved.push(HeldOutPose { pose, labels, landmarks, ..(*found).clone() });
+                moved.push(HeldOutPose {
+                    pose,
+                    visible: pose.visible_share(data.list().geometry(case)),
+                    contradicted: stage.contradicts(&mask.shares).is_some(),
+                    labels: stage.evidence(&mask.shares),
+                    landmarks,
+                    ..(*found).clone()
+                });
             }
             Ok::<_, D::Error>(moved)
         };

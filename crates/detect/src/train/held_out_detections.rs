@@ -9,8 +9,9 @@ use super::settled::Settled;
 use super::{any_stored, train_on};
 use crate::DetectError;
 use crate::certainty::evidence::LABELS;
-use crate::certainty::fitting::{HeldOutBox, HeldOutLandmark, certainties};
+use crate::certainty::fitting::{HeldOutBox, HeldOutLandmark, certainties, learned_presences};
 use crate::certainty::learned::Certainty;
+use crate::certainty::presence::Presence;
 use crate::certainty::suspicion::Suspicion;
 use crate::config::TrainConfig;
 use crate::data::augmentation::Augmented;
@@ -45,8 +46,6 @@ pub(super) struct HeldOutDetections {
     pub(super) poses: Vec<HeldOutPose>,
     /// Where each of them and its landmarks truly are.
     truths: Vec<Truth>,
-    /// Those that are far from their annotation.
-    far: Vec<Far>,
     /// By structure.
     loose_ends: Vec<bool>,
     /// What helps a structure that is alone.
@@ -93,8 +92,7 @@ pub(super) fn held_out_detections<B: Backend + LabelBackend, D: TrainingData>(
         })
         .collect();
     let absent: Vec<Vec<usize>> = structures.iter().map(|(name, _)| data.absent(name)).collect();
-    let (mut found, mut far, mut without) = (Vec::new(), Vec::new(), Vec::new());
-    let mut without_poses = Vec::new();
+    let (mut found, mut without, mut without_poses) = (Vec::new(), Vec::new(), Vec::new());
     let (mut poses, mut truths, mut alone) = (Vec::new(), Vec::new(), Vec::new());
     let mut last_stages: Vec<LastStages> =
         structures.iter().map(|_| LastStages::default()).collect();
@@ -185,15 +183,13 @@ pub(super) fn held_out_detections<B: Backend + LabelBackend, D: TrainingData>(
                 structure: s,
                 subject: subjects.subject(case),
                 pose: truth,
+                spacing_mm,
                 tolerance_mm: tolerance_mm(truth.size_mm, spacing_mm),
                 points: points.collect(),
                 points_tolerance_mm: landmark_tolerance_mm(name, truth.size_mm, spacing_mm),
             };
             last_stages[s].add(&detections[s], &truth.pose);
-            let pose = detections[s].pose;
             poses.push(HeldOutPose::new((s, case), &detections[s]));
-            let off_mm = whole.structures[s].far_mm(&pose, &truth.pose, spacing_mm, loose_ends[s]);
-            far.extend(off_mm.map(|off_mm| Far { number: found.len(), case, pose, off_mm }));
             found.push(judge(&detections[s], &truth, loose_ends[s]));
             let detector = (s, &whole.structures[s]);
             found_alone.push(FoundAlone::new(detector, &detections[s], truth.pose.center));
@@ -209,20 +205,33 @@ pub(super) fn held_out_detections<B: Backend + LabelBackend, D: TrainingData>(
         .collect();
     let boxes = found;
     poses.extend(without_poses);
-    Ok(HeldOutDetections { boxes, without, poses, truths, far, loose_ends, aids, alone, warnings })
+    let found_from = whole.provenance.config.verification.doubtful_below;
+    let presences = learned_presences((&boxes, &without), structures.len(), found_from);
+    for (pose, b) in poses.iter_mut().zip(boxes.iter().chain(&without)) {
+        if let Some(presence) = &presences[pose.structure] {
+            let there = presence.probability(&b.evidence);
+            pose.absent = there < Presence::absent_below(found_from);
+        }
+    }
+    Ok(HeldOutDetections { boxes, without, poses, truths, loose_ends, aids, alone, warnings })
 }
 
 impl HeldOutDetections {
     /// Takes boxes and landmarks as labels move them: what is known of their errors is then of these, and
     /// the labels are evidence.
     pub(super) fn moved(&mut self, moved: &[HeldOutPose]) {
-        let mut now = self.poses.iter().map(|was| {
-            let same = |m: &&HeldOutPose| (m.structure, m.case) == (was.structure, was.case);
-            moved.iter().find(same).filter(|_| !was.absent)
-        });
-        for ((found, truth), now) in self.boxes.iter_mut().zip(&self.truths).zip(now.by_ref()) {
-            let Some(now) = now else { continue };
+        let all = self.boxes.iter_mut().chain(&mut self.without).zip(&mut self.poses);
+        let truths = self.truths.iter().map(Some).chain(std::iter::repeat(None));
+        for ((found, pose), truth) in all.zip(truths) {
+            let same = |m: &&HeldOutPose| (m.structure, m.case) == (pose.structure, pose.case);
+            let Some(now) = moved.iter().find(same).filter(|_| !pose.absent) else { continue };
+            *pose = now.clone();
             found.evidence[LABELS] = now.labels;
+            found.visible = now.visible;
+            if now.contradicted {
+                (found.out, found.unsure) = (true, true);
+            }
+            let Some(truth) = truth else { continue };
             let error = BoxError::new(&now.pose, &truth.pose);
             let loose_ends = self.loose_ends[found.structure];
             found.right = Distance::Box(error).is_within(truth.tolerance_mm, loose_ends);
@@ -236,9 +245,6 @@ impl HeldOutDetections {
                     landmark.right = landmark.error_mm <= truth.points_tolerance_mm;
                 }
             }
-        }
-        for (nothing, now) in self.without.iter_mut().zip(now) {
-            nothing.evidence[LABELS] = now.map_or(0.0, |now| now.labels);
         }
     }
 
@@ -257,21 +263,24 @@ impl HeldOutDetections {
         let certainty = certainties(boxes, &landmarks, &self.loose_ends, found_from);
         let sure_from: Vec<f64> =
             (0..certainty.len()).map(|s| self.sure_from(s, &certainty[s], found_from)).collect();
-        let suspicion = |far: &Far| {
-            let b = &self.boxes[far.number];
-            let certainty = &certainty[b.structure];
+        let suspicion = |((b, found), truth): ((&HeldOutBox, &HeldOutPose), &Truth)| {
+            let (structure, certainty) = (&whole.structures[b.structure], &certainty[b.structure]);
+            let loose_ends = self.loose_ends[b.structure];
+            let off_mm =
+                structure.far_mm(&found.pose, &truth.pose, truth.spacing_mm, loose_ends)?;
             let score = certainty.score(&b.evidence);
             let is_sure = score >= sure_from[b.structure];
             (!certainty.is_out(b, found_from) && is_sure).then(|| Suspicion {
-                case: data.list().id(far.case).to_owned(),
-                structure: whole.structures[b.structure].name.clone(),
-                found: far.pose,
-                off_mm: far.off_mm,
+                case: data.list().id(found.case).to_owned(),
+                structure: structure.name.clone(),
+                found: found.pose,
+                off_mm,
                 unit: data.list().unit,
                 score,
             })
         };
-        let suspicions = self.far.iter().filter_map(suspicion).collect();
+        let all = self.boxes.iter().zip(&self.poses).zip(&self.truths);
+        let suspicions = all.filter_map(suspicion).collect();
         (certainty, suspicions)
     }
 
@@ -350,20 +359,12 @@ pub(super) fn settled(config: &TrainConfig, whole: &StructureModel) -> TrainConf
     config
 }
 
-/// A held-out detection that is far from its annotation, sure or not.
-struct Far {
-    /// Its place among all held-out detections.
-    number: usize,
-    case: usize,
-    pose: Pose,
-    off_mm: f64,
-}
-
 /// Where a structure and its landmarks truly are in a case of a subject.
 struct Truth {
     structure: usize,
     subject: usize,
     pose: Pose,
+    spacing_mm: [f64; 3],
     tolerance_mm: f64,
     points: Vec<Annotation>,
     points_tolerance_mm: f64,

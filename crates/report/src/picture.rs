@@ -11,8 +11,10 @@ use std::fmt::Write;
 /// Whether something drawn is the truth or a detection; it decides the colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mark {
-    /// The annotation: green, whole lines.
+    /// What is known to be right: green, whole lines.
     True,
+    /// An annotation that may be wrong: the same.
+    Annotated,
     /// The detection: orange, dashed lines.
     Found,
     /// What the other cases or structures let expect: magenta, dashed lines.
@@ -28,8 +30,9 @@ pub enum Mark {
 }
 
 impl Mark {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::True,
+        Self::Annotated,
         Self::Found,
         Self::Expected,
         Self::Candidate,
@@ -40,7 +43,7 @@ impl Mark {
 
     fn colour(self) -> &'static str {
         match self {
-            Self::True => "#3ddc84",
+            Self::True | Self::Annotated => "#3ddc84",
             Self::Found => "#ff9f1c",
             Self::Expected => "#ff6ad5",
             Self::Candidate => "#5aa9e6",
@@ -66,7 +69,7 @@ impl Mark {
     /// out: every slice shows them all, as if looked at from its side.
     fn reach_mm(self) -> f64 {
         match self {
-            Self::True | Self::Found | Self::Expected => POINT_REACH_MM,
+            Self::True | Self::Annotated | Self::Found | Self::Expected => POINT_REACH_MM,
             _ => f64::INFINITY,
         }
     }
@@ -74,6 +77,7 @@ impl Mark {
     fn name(self) -> &'static str {
         match self {
             Self::True => "true",
+            Self::Annotated => "annotated",
             // A doubtful one, too.
             Self::Found => "by pbt",
             Self::Expected => "expected",
@@ -314,7 +318,7 @@ fn draw_plane(
         let [px, py] = place(at);
         // The truth is a ring and the detection a dot, so that both are seen where they meet.
         let style = match drawn.mark {
-            Mark::True => format!(
+            Mark::True | Mark::Annotated => format!(
                 "r=\"5\" fill=\"none\" stroke=\"{}\" stroke-width=\"2\"",
                 drawn.mark.colour()
             ),
@@ -539,7 +543,7 @@ mod tests {
             };
             three_slices(&case).unwrap().matches("<circle ").count()
         };
-        assert_eq!(Mark::ALL.map(drawn), [0, 0, 0, 3, 3, 3, 3]);
+        assert_eq!(Mark::ALL.map(drawn), [0, 0, 0, 0, 3, 3, 3, 3]);
     }
 
     #[test]

@@ -57,7 +57,7 @@ impl Tile {
         let policy = IntensityPolicy::Percentiles { low_percent: 1.0, high_percent: 99.0 };
         let window = policy.range(&image).map_or((0.0, 1.0), |range| (range.low, range.high));
         let drawn = |pose: Pose, mark| DrawnBox { name: suspect.structure.clone(), pose, mark };
-        let mut boxes = vec![drawn(suspect.annotated, Mark::True)];
+        let mut boxes = vec![drawn(suspect.annotated, Mark::Annotated)];
         boxes.extend(suspect.expected.map(|pose| drawn(pose, Mark::Expected)));
         let points =
             suspect.expected.map_or_else(Vec::new, |pose| ends_of_axis(&suspect.annotated, &pose));
@@ -99,7 +99,7 @@ fn ends_of_axis(annotated: &Pose, expected: &Pose) -> Vec<DrawnPoint> {
         point: pose.to_lps(Vector3::ith(axis, pose.size_mm[axis] / 2.0)),
         mark,
     };
-    vec![end(annotated, Mark::True), end(expected, Mark::Expected)]
+    vec![end(annotated, Mark::Annotated), end(expected, Mark::Expected)]
 }
 
 #[cfg(test)]

@@ -95,3 +95,22 @@ fn a_folder_that_cannot_be_made_ends_it_at_once() {
     assert!(demo(&file, "1").exits_with(1).error_line().contains("--output"));
     assert_eq!(std::fs::read(&file).unwrap(), b"mine");
 }
+
+#[test]
+fn a_data_set_of_somebody_else_is_not_replaced() {
+    let folder = scratch();
+    let theirs = folder.path().join("us/dataset.json");
+    std::fs::create_dir(folder.path().join("us")).unwrap();
+    std::fs::write(&theirs, "{\"mine\": 1}").unwrap();
+    let output = folder.path().to_str().unwrap();
+    let args =
+        ["demo", "--data-only", "--modality", "us", "--cases", "2", "--unseen", "1", "-o", output];
+    let outcome = pbt(args).exits_with(2);
+    let error = outcome.error_line();
+    assert!(error.contains("us/dataset.json: --output: is there already"), "{error}");
+    assert_eq!(std::fs::read_to_string(&theirs).unwrap(), "{\"mine\": 1}");
+    // Phantoms of an earlier demo are made again.
+    std::fs::remove_file(&theirs).unwrap();
+    pbt(args).exits_with(0);
+    pbt(args).exits_with(0);
+}

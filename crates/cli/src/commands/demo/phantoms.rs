@@ -35,13 +35,25 @@ impl From<DemoModality> for Subject {
 /// cases, then `unseen` more.
 ///
 /// # Errors
-/// A file that cannot be written.
+/// A data set of somebody else is there already, or a file cannot be written.
 pub(super) fn write_dataset(
     folder: &Path,
     subject: Subject,
     training: usize,
     unseen: usize,
 ) -> Result<(), Failure> {
+    let name = format!("{} phantoms", subject.title);
+    let file = folder.join("dataset.json");
+    if let Ok(bytes) = std::fs::read(&file) {
+        let is_ours = serde_json::from_slice::<serde_json::Value>(&bytes)
+            .is_ok_and(|there| there["name"] == name.as_str());
+        if !is_ours {
+            return Err(Failure::usage(format!(
+                "{}: --output: is there already and is no data set of phantoms (choose another folder)",
+                file.display()
+            )));
+        }
+    }
     for name in ["images", "annotations"] {
         crate::session::make_folder(&folder.join(name))?;
     }
@@ -72,12 +84,12 @@ pub(super) fn write_dataset(
         .collect::<Result<Vec<_>, Failure>>()?;
     let dataset = json!({
         "schema": "pbt-dataset/1",
-        "name": format!("{} phantoms", subject.title),
+        "name": name,
         "modality": subject.title,
         "structures": [{ "name": subject.modality.structure(), "kind": "box" }],
         "cases": cases,
     });
-    write_atomically(&folder.join("dataset.json"), |w| {
+    write_atomically(&file, |w| {
         serde_json::to_writer_pretty(&mut *w, &dataset)?;
         w.write_all(b"\n")
     })?;

@@ -70,10 +70,11 @@ pub(crate) struct TrainedMasks {
     pub(crate) warnings: Vec<String>,
 }
 
-/// Whether there are masks to train: of structures that occur once.
+/// Whether there are masks to train: of structures that occur once, where there are label maps.
 pub(crate) fn is_wanted<D: TrainingData>(data: &D, config: &TrainConfig) -> bool {
     let many = || data.structures().iter().any(|(name, _)| data.is_many(name));
-    config.segmentation.trained && !data.label_names().is_empty() && !many()
+    let any_labels = || (0..data.list().len()).any(|case| data.has_classes(case));
+    config.segmentation.trained && !data.label_names().is_empty() && !many() && any_labels()
 }
 
 /// Trains the masks of all structures whose labels are there. `found` is where models that had not

@@ -4,7 +4,7 @@
 use crate::sets::set;
 use crate::support::{pbt, read_json, refused, scratch, train};
 use nalgebra::{Matrix3, UnitQuaternion, Vector3};
-use pbt_io::{RawImage, VoxelType, write_image, write_markups};
+use pbt_io::{OpenImage, RawImage, ReadOptions, VoxelType, write_image, write_markups};
 use pbt_volume::{Geometry, PointLps, Pose, VoxelIndex};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -261,6 +261,54 @@ fn a_moved_vertebra_is_named_among_real_ones() {
         assert!(messages.iter().any(|message| message.starts_with(part)), "{part}: {messages:#?}");
     }
     assert_eq!(messages.len(), expected.len(), "{messages:#?}");
+}
+
+/// Of real spines one image is reversed by its header: it is named, and no other.
+#[test]
+fn reversed_images_are_named_among_real_ones() {
+    let Some(set) = set("lumbar_spine_mr") else { return };
+    let folder = scratch();
+    let mut dataset = read_json(&set.join("dataset.json"));
+    let cases = dataset["cases"].as_array_mut().unwrap();
+    cases.retain(|case| case["id"] != "lumbar_49");
+    cases.truncate(16);
+    for case in cases.iter_mut() {
+        for key in ["image", "annotations"] {
+            case[key] = json!(set.join(case[key].as_str().unwrap()));
+        }
+        case.as_object_mut().unwrap().remove("labels");
+    }
+    // The patient's z is turned about the middle of the image.
+    let turned_image = |case: &mut Value| {
+        let image =
+            OpenImage::open(Path::new(case["image"].as_str().unwrap()), &ReadOptions::default());
+        let volume = image.unwrap().read().unwrap().volume;
+        let geometry = volume.geometry();
+        let mut affine = geometry.affine();
+        let middle = geometry.center().0.z;
+        (0..4).for_each(|column| affine[(2, column)] = -affine[(2, column)]);
+        affine[(2, 3)] += 2.0 * middle;
+        let turned = Geometry::from_affine(geometry.shape(), &affine).unwrap();
+        let values = volume.numbers();
+        let bytes = values.data().iter().flat_map(|&v| (v as i16).to_le_bytes()).collect();
+        let file = folder.path().join(format!("{}.nii.gz", case["id"].as_str().unwrap()));
+        write_image(&file, &RawImage::new(turned, VoxelType::I16, bytes, None).unwrap()).unwrap();
+        case["image"] = json!(file);
+    };
+    turned_image(&mut cases[5]);
+    let id = cases[5]["id"].clone();
+    std::fs::write(folder.path().join("dataset.json"), dataset.to_string()).unwrap();
+    let found = validation(folder.path(), 0);
+    let messages: Vec<&Value> = found["findings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|f| f["message"].as_str().unwrap().contains("reversed"))
+        .collect();
+    let [one] = &messages[..] else { panic!("{messages:#?}") };
+    assert_eq!(one["cases"], json!([id]));
+    let said = "orientation: the image, but not its annotations, seems reversed from head to foot";
+    assert!(one["message"].as_str().unwrap().contains(said), "{one}");
 }
 
 /// Landmarks that follow from label maps by rule: those that are there are as good as marked ones, and

@@ -37,15 +37,22 @@ pub(super) struct Axes {
     pub(super) suspects: Vec<Suspect>,
     /// The boxes with the names of axes that most have.
     pub(super) renamed: Vec<StructureBoxes>,
+    /// The structures whose boxes lie alike, however their axes are named.
+    pub(super) alike: Vec<String>,
 }
 
 /// Compares the orientations of each structure.
 pub(super) fn compare_axes(cases: &AnnotatedCases<'_>, structures: &[StructureBoxes]) -> Axes {
-    let mut axes =
-        Axes { findings: Vec::new(), suspects: Vec::new(), renamed: structures.to_vec() };
+    let mut axes = Axes {
+        findings: Vec::new(),
+        suspects: Vec::new(),
+        renamed: structures.to_vec(),
+        alike: Vec::new(),
+    };
     let namings = Naming::all();
     for (structure, renamed) in structures.iter().zip(&mut axes.renamed) {
         let Some(usual) = Usual::of(&structure.boxes, &namings) else { continue };
+        axes.alike.push(structure.name.clone());
         let mut groups: BTreeMap<String, Vec<usize>> = BTreeMap::new();
         for (place, &(case, pose)) in structure.boxes.iter().enumerate() {
             let (spec, _) = cases.cases[case];

@@ -25,11 +25,27 @@ impl StructureBoxes {
     }
 }
 
+fn occurs_once(structure: &&StructureSpec) -> bool {
+    structure.kind == StructureKind::Box && structure.instances == Instances::One
+}
+
+fn is_sound(pose: &Pose) -> bool {
+    pose.size_mm.iter().all(|mm| mm.is_finite() && *mm > 0.0)
+}
+
+/// The boxes of one case, as [`AnnotatedCases::boxes`] has them.
+pub(super) fn boxes_of(dataset: &Dataset, annotations: &Annotations) -> Vec<(String, Pose)> {
+    let boxes = dataset.structures.iter().filter(occurs_once);
+    boxes
+        .filter_map(|s| Some((s.name.clone(), *annotations.pose(&s.name)?)))
+        .filter(|(_, pose)| is_sound(pose))
+        .collect()
+}
+
 impl AnnotatedCases<'_> {
     /// The boxes of every structure of kind box, in the data set's order. Boxes with an edge that
     /// is no length have findings of their own, and are left out.
     pub(super) fn boxes(&self) -> Vec<StructureBoxes> {
-        let is_sound = |pose: &Pose| pose.size_mm.iter().all(|mm| mm.is_finite() && *mm > 0.0);
         let of = |name: &str| StructureBoxes {
             name: name.to_owned(),
             boxes: self
@@ -40,10 +56,7 @@ impl AnnotatedCases<'_> {
                 .filter(|(_, pose)| is_sound(pose))
                 .collect(),
         };
-        let occurs_once =
-            |s: &&StructureSpec| s.kind == StructureKind::Box && s.instances == Instances::One;
-        let boxes = self.dataset.structures.iter().filter(occurs_once);
-        boxes.map(|s| of(&s.name)).collect()
+        self.dataset.structures.iter().filter(occurs_once).map(|s| of(&s.name)).collect()
     }
 
     /// The landmarks, each with the cases that have it in view.

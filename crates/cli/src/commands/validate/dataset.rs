@@ -2,7 +2,7 @@
 
 use super::absence::absences;
 use super::axes::compare_axes;
-use super::boxes::AnnotatedCases;
+use super::boxes::{AnnotatedCases, boxes_of};
 use super::by_model::{AskedModel, SoundCase};
 use super::examination::Examination;
 use super::finding::Finding;
@@ -12,6 +12,7 @@ use super::landmarks::compare_landmarks;
 use super::masks::{MaskFacts, look_at_masks, masks_in_pieces, same_label_maps, unused_labels};
 use super::near_duplicates::near_duplicates;
 use super::places::compare_places;
+use super::reversed::reversed_cases;
 use super::sides::compare_sides;
 use super::sizes::compare_sizes;
 use super::splits::odd_splits;
@@ -98,14 +99,16 @@ pub(super) fn examine(path: &Path, model: Option<&AskedModel>) -> Result<Examina
 }
 
 fn look_at_case(dataset: &Dataset, case: &CaseSpec, image: Result<OpenImage, IoError>) -> LookedAt {
+    let annotations = dataset.load_annotations(case);
+    let boxes = annotations.as_ref().map_or_else(|_| Vec::new(), |a| boxes_of(dataset, a));
     let (facts, mut findings) =
-        look_at(&case.id, Some(&case.split), (&case.image, &case.options), image);
+        look_at(&case.id, Some(&case.split), (&case.image, &case.options), image, &boxes);
     if is_same_file(&case.image, case.labels.as_deref()) {
         let what = "image: is the case's label map, too (give the image that it was drawn in)";
         findings.retain(|finding| !finding.message.contains("voxels: all are"));
         findings.push(Finding::error(Finding::of(&case.image, what)));
     }
-    let annotations = match dataset.load_annotations(case) {
+    let annotations = match annotations {
         Ok(annotations) => Some(annotations),
         Err(error) => {
             findings.push(Finding::error(error));
@@ -195,6 +198,9 @@ fn boxes(
         suspects.extend(others);
     }
     findings.extend(compare_landmarks(&cases, &images));
+    let shown = cases.cases.iter().zip(&images);
+    let shown: Vec<_> = shown.filter_map(|((spec, _), image)| Some((*spec, (*image)?))).collect();
+    findings.extend(reversed_cases(&shown, &axes.alike));
     // Where sides are exchanged, odd boxes follow from that.
     let sides = compare_sides(&cases, &structures, &images);
     findings.retain(|finding| !sides.explain(finding));

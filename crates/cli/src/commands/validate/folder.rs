@@ -9,8 +9,13 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 pub(super) fn examine_file(path: &Path, options: &ReadOptions) -> Examination {
-    let (facts, mut findings) =
-        look_at(&pbt_io::case_name(path), None, (path, options), OpenImage::open(path, options));
+    let (facts, mut findings) = look_at(
+        &pbt_io::case_name(path),
+        None,
+        (path, options),
+        OpenImage::open(path, options),
+        &[],
+    );
     let images: Vec<ImageFacts> = facts.into_iter().collect();
     findings.extend(warnings_of_images(&images));
     Examination { kind: "image", findings, images, ..Examination::default() }
@@ -21,7 +26,8 @@ pub(super) fn examine_folder(folder: &Path, cases: &[BatchCase]) -> Examination 
     let masks: BTreeSet<&Path> = masks_among(folder, &paths).into_iter().collect();
     let open = |case: &BatchCase| OpenImage::open(&case.path, &case.options);
     let look = |case: &BatchCase, image: Result<OpenImage, IoError>| {
-        let (facts, mut findings) = look_at(&case.id, None, (&case.path, &case.options), image);
+        let (facts, mut findings) =
+            look_at(&case.id, None, (&case.path, &case.options), image, &[]);
         if masks.contains(&*case.path) {
             findings.retain(|finding| !finding.message.contains(": a label map"));
         }

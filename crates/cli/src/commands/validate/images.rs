@@ -3,8 +3,9 @@
 use super::finding::Finding;
 use super::label_map::values_of_label_map;
 use super::near_duplicates::Looks;
+use super::reversed::AboutBox;
 use pbt_io::{IoError, OpenImage, ReadOptions};
-use pbt_volume::{Geometry, IntensityError, IntensityPolicy, LengthUnit, trimmed};
+use pbt_volume::{Geometry, IntensityError, IntensityPolicy, LengthUnit, Pose, trimmed};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -38,6 +39,9 @@ pub(super) struct ImageFacts {
     pub(super) trimmed: Geometry,
     #[serde(skip)]
     pub(super) looks: Looks,
+    /// What it shows about the boxes of its case.
+    #[serde(skip)]
+    pub(super) about_boxes: Vec<AboutBox>,
 }
 
 impl fmt::Display for ImageFacts {
@@ -54,12 +58,13 @@ impl fmt::Display for ImageFacts {
     }
 }
 
-/// Reads an image and looks at it alone. The facts are missing when it cannot be read.
+/// Reads an image and looks at it, and about these boxes in it. The facts are missing when it cannot be read.
 pub(super) fn look_at(
     case: &str,
     split: Option<&str>,
     (path, options): (&Path, &ReadOptions),
     image: Result<OpenImage, IoError>,
+    boxes: &[(String, Pose)],
 ) -> (Option<ImageFacts>, Vec<Finding>) {
     let image = match image.and_then(OpenImage::read) {
         Ok(image) => image,
@@ -121,6 +126,7 @@ pub(super) fn look_at(
         warnings: image.warnings,
         sha256: image.sha256,
         looks: Looks::of(&numbers),
+        about_boxes: AboutBox::all(&image.volume, &numbers, boxes),
         trimmed: trimmed(&image.volume).geometry().clone(),
         geometry,
     };
@@ -209,7 +215,7 @@ pub(super) fn unlike_the_rest(images: &[ImageFacts]) -> Vec<Finding> {
         if let Some(first) = odd.first() {
             findings.push(Finding::warning(format!(
                 "{}: orientation: the axes point towards {}, those of most images towards {common}; {} of {} images differ: {} \
-                 (check in a viewer that left is left; if it is right, nothing is to be done)",
+                 (check in a viewer that left is left and the head is above; if it is right, nothing is to be done)",
                 first.path,
                 first.axes,
                 odd.len(),
@@ -251,27 +257,31 @@ pub(super) fn duplicates(images: &[ImageFacts]) -> Vec<Finding> {
     findings
 }
 
-/// The world axis that each voxel axis is nearest to, each world axis once, the clearest first.
+/// Where each voxel axis points, roughly.
 fn axes(geometry: &Geometry) -> String {
     const TOWARDS: [[char; 2]; 3] = [['L', 'R'], ['P', 'A'], ['S', 'I']];
+    let nearest = patient_axes(geometry);
+    let letter = |column: usize| {
+        TOWARDS[nearest[column]][usize::from(geometry.matrix()[(nearest[column], column)] < 0.0)]
+    };
+    (0..3).map(letter).collect()
+}
+
+/// The patient's axis that each voxel axis is nearest to, each once, the clearest first.
+pub(super) fn patient_axes(geometry: &Geometry) -> [usize; 3] {
     let spacing = geometry.spacing_mm();
     let cosine = |row: usize, column: usize| geometry.matrix()[(row, column)] / spacing[column];
-    let mut letters = ['?'; 3];
-    let mut rows_left = vec![0, 1, 2];
+    let mut nearest = [None; 3];
     for _ in 0..3 {
-        let pairs = rows_left
-            .iter()
-            .flat_map(|&row| (0..3).map(move |column| (row, column)))
-            .filter(|&(_, column)| letters[column] == '?');
-        let Some((row, column)) =
-            pairs.max_by(|a, b| cosine(a.0, a.1).abs().total_cmp(&cosine(b.0, b.1).abs()))
-        else {
-            break;
-        };
-        letters[column] = TOWARDS[row][usize::from(cosine(row, column) < 0.0)];
-        rows_left.retain(|&r| r != row);
+        let pairs = (0..3).flat_map(|row| (0..3).map(move |column| (row, column)));
+        let clearest = pairs
+            .filter(|&(row, column)| nearest[column].is_none() && !nearest.contains(&Some(row)))
+            .max_by(|a, b| cosine(a.0, a.1).abs().total_cmp(&cosine(b.0, b.1).abs()));
+        if let Some((row, column)) = clearest {
+            nearest[column] = Some(row);
+        }
     }
-    letters.iter().collect()
+    std::array::from_fn(|column| nearest[column].unwrap_or(column))
 }
 
 #[cfg(test)]
@@ -312,6 +322,7 @@ mod tests {
                 unit: LengthUnit::Mm,
                 warnings: Vec::new(),
                 looks: Looks::default(),
+                about_boxes: Vec::new(),
                 trimmed: geometry.clone(),
                 geometry,
             }

@@ -3,6 +3,7 @@
 
 use super::finding::Finding;
 use super::images::{ImageFacts, few};
+use super::pattern::Pattern;
 use pbt_volume::Volume;
 use rayon::prelude::*;
 
@@ -45,27 +46,6 @@ impl Looks {
     fn are_of_one_scan(&self, other: &Self) -> bool {
         self.thumbnail.correlation(&other.thumbnail) > SAME_THUMBNAIL
             && self.details.correlation(&other.details) > SAME_DETAIL
-    }
-}
-
-/// Numbers shifted and scaled to mean 0 and length 1. Empty where they are all the same.
-#[derive(Debug, Clone, Default)]
-struct Pattern(Vec<f32>);
-
-impl Pattern {
-    fn of(values: &[f64]) -> Self {
-        let mean = values.iter().sum::<f64>() / values.len() as f64;
-        let length = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>().sqrt();
-        // Rounding leaves a little of a constant.
-        if !(length.is_finite() && length > 1e-9 * mean.abs()) {
-            return Self::default();
-        }
-        Self(values.iter().map(|v| ((v - mean) / length) as f32).collect())
-    }
-
-    /// From -1 to 1, 1 for what is the same up to an offset and a factor.
-    fn correlation(&self, other: &Self) -> f64 {
-        self.0.iter().zip(&other.0).map(|(&a, &b)| f64::from(a) * f64::from(b)).sum()
     }
 }
 

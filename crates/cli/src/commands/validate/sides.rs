@@ -243,6 +243,7 @@ mod tests {
             trimmed: geometry.clone(),
             geometry,
             looks: Looks::default(),
+            about_boxes: Vec::new(),
         };
         compare_sides(&cases, &cases.boxes(), &[Some(&image); 10])
     }

@@ -1,6 +1,7 @@
 //! `pbt validate`: reads what a training or detection would read and says all that is wrong, not
 //! only the first thing.
 
+mod about_box;
 mod absence;
 mod axes;
 mod boxes;

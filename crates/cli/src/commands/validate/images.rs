@@ -1,9 +1,9 @@
 //! Images: readable, usable, and alike.
 
+use super::about_box::AboutBox;
 use super::finding::Finding;
 use super::label_map::values_of_label_map;
 use super::near_duplicates::Looks;
-use super::reversed::AboutBox;
 use pbt_io::{IoError, OpenImage, ReadOptions};
 use pbt_volume::{Geometry, IntensityError, IntensityPolicy, LengthUnit, Pose, trimmed};
 use serde::Serialize;
@@ -126,7 +126,7 @@ pub(super) fn look_at(
         warnings: image.warnings,
         sha256: image.sha256,
         looks: Looks::of(&numbers),
-        about_boxes: AboutBox::all(&image.volume, &numbers, boxes),
+        about_boxes: AboutBox::all((&image.volume, patient_axes(&geometry)), &numbers, boxes),
         trimmed: trimmed(&image.volume).geometry().clone(),
         geometry,
     };
@@ -268,7 +268,7 @@ fn axes(geometry: &Geometry) -> String {
 }
 
 /// The patient's axis that each voxel axis is nearest to, each once, the clearest first.
-pub(super) fn patient_axes(geometry: &Geometry) -> [usize; 3] {
+fn patient_axes(geometry: &Geometry) -> [usize; 3] {
     let spacing = geometry.spacing_mm();
     let cosine = |row: usize, column: usize| geometry.matrix()[(row, column)] / spacing[column];
     let mut nearest = [None; 3];

@@ -107,8 +107,11 @@ fn a_data_set_of_somebody_else_is_not_replaced() {
         ["demo", "--data-only", "--modality", "us", "--cases", "2", "--unseen", "1", "-o", output];
     let outcome = pbt(args).exits_with(2);
     let error = outcome.error_line();
-    assert!(error.contains("us/dataset.json: --output: is there already"), "{error}");
+    assert!(error.contains("us/dataset.json: --output: is a JSON file already"), "{error}");
     assert_eq!(std::fs::read_to_string(&theirs).unwrap(), "{\"mine\": 1}");
+    // Nor is anything made before it.
+    pbt(["demo", "--cases", "2", "--unseen", "1", "-o", output]).exits_with(2);
+    assert!(!folder.path().join("ct").exists());
     // Phantoms of an earlier demo are made again.
     std::fs::remove_file(&theirs).unwrap();
     pbt(args).exits_with(0);

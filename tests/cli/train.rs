@@ -47,3 +47,21 @@ fn cases_of_a_misspelled_split_are_not_left_out_without_a_word() {
         "cases: split: 1 case(s) have the split `trian`: c1 (write `train`, if that is meant";
     assert!(said.lines().any(|l| l.starts_with("warning: ") && l.contains(warning)), "{said}");
 }
+
+/// What `validate` would have said of a box is said before the training learns from it.
+#[test]
+fn a_box_ten_times_too_small_is_not_learned_without_a_word() {
+    let data = tiny_copy();
+    let file = data.path().join("c1.mrk.json");
+    let mut markups = read_json(&file);
+    for edge in markups["markups"][0]["size"].as_array_mut().unwrap() {
+        *edge = (edge.as_f64().unwrap() / 10.0).into();
+    }
+    std::fs::write(&file, markups.to_string()).unwrap();
+    let out = data.path().join("m.pbt");
+    let said = train(data.path(), &out, &["--quick"]).exits_with(0).stderr;
+    let warning = "c1.mrk.json: gland: ";
+    assert!(said.lines().any(|l| l.starts_with("warning: ") && l.contains(warning)), "{said}");
+    let report = read_json(&data.path().join("m.train.json"));
+    assert!(report["warnings"][0].as_str().unwrap().contains(warning), "{report}");
+}

@@ -226,15 +226,22 @@ fn sound_sets_are_left_in_peace() {
     }
 }
 
+/// The data set in a folder, for a `dataset.json` in another one.
+fn read_from_elsewhere(set: &Path) -> Value {
+    let mut dataset = read_json(&set.join("dataset.json"));
+    for case in dataset["cases"].as_array_mut().unwrap() {
+        for key in ["image", "labels", "annotations"] {
+            case[key] = json!(set.join(case[key].as_str().unwrap()));
+        }
+    }
+    dataset
+}
+
 #[test]
 fn a_moved_vertebra_is_named_among_real_ones() {
     let Some(set) = set("lumbar_spine_mr") else { return };
     let folder = scratch();
-    let mut dataset = read_json(&set.join("dataset.json"));
-    let absolute = |value: &mut Value| *value = json!(set.join(value.as_str().unwrap()));
-    for case in dataset["cases"].as_array_mut().unwrap() {
-        ["image", "labels", "annotations"].iter().for_each(|&key| absolute(&mut case[key]));
-    }
+    let mut dataset = read_from_elsewhere(&set);
     let moved = [(3, "L3", 0), (11, "L2", 1), (25, "L4", 2), (40, "L3", 1)];
     let mut expected = Vec::new();
     for (n, name, axis) in moved {
@@ -268,14 +275,11 @@ fn a_moved_vertebra_is_named_among_real_ones() {
 fn reversed_images_are_named_among_real_ones() {
     let Some(set) = set("lumbar_spine_mr") else { return };
     let folder = scratch();
-    let mut dataset = read_json(&set.join("dataset.json"));
+    let mut dataset = read_from_elsewhere(&set);
     let cases = dataset["cases"].as_array_mut().unwrap();
     cases.retain(|case| case["id"] != "lumbar_49");
     cases.truncate(16);
     for case in cases.iter_mut() {
-        for key in ["image", "annotations"] {
-            case[key] = json!(set.join(case[key].as_str().unwrap()));
-        }
         case.as_object_mut().unwrap().remove("labels");
     }
     // The patient's z is turned about the middle of the image.

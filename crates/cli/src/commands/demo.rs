@@ -17,7 +17,7 @@ use clap::ValueEnum;
 use outcome::{Outcome, Unseen, picture, tables};
 use pbt_detect::{AugmentationConfig, RefinementConfig, TrainConfig};
 use pbt_io::{Dataset, write_atomically};
-use phantoms::{Subject, write_dataset};
+use phantoms::{Subject, refuse_another_dataset, write_dataset};
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
@@ -30,6 +30,9 @@ pub(super) fn run(args: &Demo, global: &Global) -> Result<ExitCode, Failure> {
         .copied()
         .filter(|m| args.modality.is_empty() || args.modality.contains(m))
         .collect();
+    for subject in modalities.iter().map(|&m| Subject::from(m)) {
+        refuse_another_dataset(&args.output.join(subject.file), subject)?;
+    }
     if args.data_only {
         return write_data(args, global, &modalities);
     }

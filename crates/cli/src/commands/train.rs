@@ -3,7 +3,7 @@
 use crate::Failure;
 use crate::args::{Global, Train};
 use crate::commands::open_device::open_device;
-use crate::commands::validate::lost_to_training;
+use crate::commands::validate::{lost_to_training, warnings_of_boxes};
 use crate::interrupt::catch_interrupts;
 use crate::output::{Written, check_output, say};
 use crate::progress::{TrainingProgress, span};
@@ -56,6 +56,7 @@ pub(super) fn run(args: &Train, global: &Global) -> Result<ExitCode, Failure> {
         cases.iter().flat_map(|c| c.warnings.iter().map(|w| format!("{}: {w}", c.spec.id))),
     );
     warnings.extend(misfits(&dataset, &cases, &wanted));
+    warnings.extend(warnings_of_boxes(&dataset, &cases));
     warnings.iter().for_each(|w| say(global.quiet, format_args!("warning: {w}")));
 
     let mut training = Training {

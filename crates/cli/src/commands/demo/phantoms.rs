@@ -2,6 +2,7 @@
 
 use crate::Failure;
 use crate::args::DemoModality;
+use crate::contents::Content;
 use pbt_io::{RawImage, Scaling, VoxelType, write_atomically, write_image, write_markups};
 use pbt_phantom::{PhantomModality, PhantomSettings, phantom};
 use pbt_volume::{MAX_INTENSITY, Volume};
@@ -9,6 +10,8 @@ use rayon::prelude::*;
 use serde_json::json;
 use std::io::Write;
 use std::path::Path;
+
+const DATASET_FILE: &str = "dataset.json";
 
 /// What a modality of the demo imitates, and its names.
 #[derive(Clone, Copy)]
@@ -31,29 +34,45 @@ impl From<DemoModality> for Subject {
     }
 }
 
+impl Subject {
+    /// The name of the data set.
+    fn data_set(self) -> String {
+        format!("{} phantoms", self.title)
+    }
+}
+
+/// What lies where a demo's data set will be written is replaced only if it is one.
+///
+/// # Errors
+/// Exit code 2 where `dataset.json` is somebody else's.
+pub(super) fn refuse_another_dataset(folder: &Path, subject: Subject) -> Result<(), Failure> {
+    let file = folder.join(DATASET_FILE);
+    let Ok(bytes) = std::fs::read(&file) else { return Ok(()) };
+    let there = Content::of_file(&file);
+    let is_ours = there == Content::DataSet
+        && serde_json::from_slice::<serde_json::Value>(&bytes)
+            .is_ok_and(|there| there["name"] == subject.data_set());
+    if is_ours || there == Content::Empty {
+        return Ok(());
+    }
+    Err(Failure::usage(format!(
+        "{}: --output: is {} already, and not of phantoms (choose another folder)",
+        file.display(),
+        there.name()
+    )))
+}
+
 /// Makes the phantoms and writes images, annotations and `dataset.json` into a folder: `training`
 /// cases, then `unseen` more.
 ///
 /// # Errors
-/// A data set of somebody else is there already, or a file cannot be written.
+/// A file cannot be written.
 pub(super) fn write_dataset(
     folder: &Path,
     subject: Subject,
     training: usize,
     unseen: usize,
 ) -> Result<(), Failure> {
-    let name = format!("{} phantoms", subject.title);
-    let file = folder.join("dataset.json");
-    if let Ok(bytes) = std::fs::read(&file) {
-        let is_ours = serde_json::from_slice::<serde_json::Value>(&bytes)
-            .is_ok_and(|there| there["name"] == name.as_str());
-        if !is_ours {
-            return Err(Failure::usage(format!(
-                "{}: --output: is there already and is no data set of phantoms (choose another folder)",
-                file.display()
-            )));
-        }
-    }
     for name in ["images", "annotations"] {
         crate::session::make_folder(&folder.join(name))?;
     }
@@ -84,12 +103,12 @@ pub(super) fn write_dataset(
         .collect::<Result<Vec<_>, Failure>>()?;
     let dataset = json!({
         "schema": "pbt-dataset/1",
-        "name": name,
+        "name": subject.data_set(),
         "modality": subject.title,
         "structures": [{ "name": subject.modality.structure(), "kind": "box" }],
         "cases": cases,
     });
-    write_atomically(&file, |w| {
+    write_atomically(&folder.join(DATASET_FILE), |w| {
         serde_json::to_writer_pretty(&mut *w, &dataset)?;
         w.write_all(b"\n")
     })?;

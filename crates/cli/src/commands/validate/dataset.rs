@@ -1,7 +1,6 @@
 //! A data set: its file, every image and annotation, and what they are together.
 
 use super::absence::absences;
-use super::axes::compare_axes;
 use super::boxes::{AnnotatedCases, boxes_of};
 use super::by_model::{AskedModel, SoundCase};
 use super::examination::Examination;
@@ -11,10 +10,9 @@ use super::images::{ImageFacts, duplicates, few, look_at, unlike_the_rest, warni
 use super::landmarks::compare_landmarks;
 use super::masks::{MaskFacts, look_at_masks, masks_in_pieces, same_label_maps, unused_labels};
 use super::near_duplicates::near_duplicates;
-use super::places::compare_places;
+use super::odd_boxes::OddBoxes;
 use super::reversed::reversed_cases;
-use super::sides::compare_sides;
-use super::sizes::compare_sizes;
+use super::sides::{compare_sides, knows_left};
 use super::splits::odd_splits;
 use super::spread::StructureSpread;
 use super::suspect::{Suspect, ranked};
@@ -188,23 +186,16 @@ fn boxes(
     let cases = AnnotatedCases { dataset, cases };
     let structures = cases.boxes();
     let spreads = structures.iter().filter_map(StructureSpread::of).collect();
-    let axes = compare_axes(&cases, &structures);
-    let (mut findings, mut suspects) = (axes.findings, axes.suspects);
-    // From here on axes have the names that most have, so that each fault is one finding.
-    for (more, others) in
-        [compare_sizes(&cases, &axes.renamed), compare_places(&cases, &axes.renamed)]
-    {
-        findings.extend(more);
-        suspects.extend(others);
-    }
+    let OddBoxes { mut findings, mut suspects, alike } = OddBoxes::of(&cases, &structures);
     findings.extend(compare_landmarks(&cases, &images));
     let shown = cases.cases.iter().zip(&images);
     let shown: Vec<_> = shown.filter_map(|((spec, _), image)| Some((*spec, (*image)?))).collect();
-    findings.extend(reversed_cases(&shown, &axes.alike));
-    // Where sides are exchanged, odd boxes follow from that.
-    let sides = compare_sides(&cases, &structures, &images);
-    findings.retain(|finding| !sides.explain(finding));
-    findings.splice(..0, sides.findings);
+    findings.extend(reversed_cases(&shown, &alike));
+    let knows_left: Vec<bool> = images
+        .iter()
+        .map(|image| image.is_some_and(|image| knows_left(image.unit, &image.geometry)))
+        .collect();
+    let mut findings = compare_sides(&cases, &structures, &knows_left).before(findings);
     let masks: Vec<Option<&MaskFacts>> = looked.iter().map(|l| l.masks.as_ref()).collect();
     let (in_pieces, broken) = masks_in_pieces(dataset, &masks);
     findings.extend(in_pieces);

@@ -15,16 +15,6 @@ impl Pattern {
         Self(values.iter().map(|v| ((v - mean) / length) as f32).collect())
     }
 
-    /// What several have in common.
-    pub(super) fn mean<'a>(of: impl Iterator<Item = &'a Self>) -> Self {
-        let mut sums: Vec<f64> = Vec::new();
-        for pattern in of {
-            sums.resize(sums.len().max(pattern.0.len()), 0.0);
-            sums.iter_mut().zip(&pattern.0).for_each(|(sum, &value)| *sum += f64::from(value));
-        }
-        Self::of(&sums)
-    }
-
     /// The same with the numbers in another order: `from` tells where each is taken from.
     pub(super) fn reordered(&self, from: impl Fn(usize) -> usize) -> Self {
         Self((0..self.0.len()).map(|n| self.0[from(n)]).collect())
@@ -33,5 +23,54 @@ impl Pattern {
     /// From -1 to 1, 1 for what is the same up to an offset and a factor; 0 for what is empty.
     pub(super) fn correlation(&self, other: &Self) -> f64 {
         self.0.iter().zip(&other.0).map(|(&a, &b)| f64::from(a) * f64::from(b)).sum()
+    }
+}
+
+/// Patterns of the same kind of image, added up.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Patterns {
+    sums: Vec<f64>,
+    added: usize,
+}
+
+impl<'a> FromIterator<&'a Pattern> for Patterns {
+    fn from_iter<T: IntoIterator<Item = &'a Pattern>>(patterns: T) -> Self {
+        let mut all = Self::default();
+        for Pattern(values) in patterns.into_iter().filter(|pattern| !pattern.0.is_empty()) {
+            all.added += 1;
+            all.sums.resize(all.sums.len().max(values.len()), 0.0);
+            all.sums.iter_mut().zip(values).for_each(|(sum, &value)| *sum += f64::from(value));
+        }
+        all
+    }
+}
+
+impl Patterns {
+    /// What all have in common but one, which was added.
+    pub(super) fn without(&self, one: &Pattern) -> Pattern {
+        let others = self.added - usize::from(!one.0.is_empty());
+        // Rounding may leave a little of the one.
+        if others == 0 {
+            return Pattern::default();
+        }
+        let mut sums = self.sums.clone();
+        sums.iter_mut().zip(&one.0).for_each(|(sum, &value)| *sum -= f64::from(value));
+        Pattern::of(&sums)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_is_held_against_the_others() {
+        let [up, down] = [Pattern::of(&[1.0, 2.0, 3.0]), Pattern::of(&[6.0, 4.0, 2.0])];
+        let flat = Pattern::of(&[5.0; 3]);
+        let patterns: Patterns = [&up, &up, &down, &flat].into_iter().collect();
+        assert!((patterns.without(&down).correlation(&up) - 1.0).abs() < 1e-6);
+        assert!((patterns.without(&flat).correlation(&up) - 1.0).abs() < 1e-6);
+        let alone: Patterns = [&up, &flat].into_iter().collect();
+        assert_eq!(alone.without(&up).correlation(&up), 0.0);
     }
 }

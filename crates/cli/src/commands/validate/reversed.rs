@@ -4,7 +4,7 @@
 use super::about_box::{AboutBox, REVERSALS, Reversal, What};
 use super::finding::Finding;
 use super::images::{ImageFacts, few};
-use super::pattern::Pattern;
+use super::pattern::{Pattern, Patterns};
 use super::robust::{FEWEST_TO_COMPARE, median};
 use pbt_io::CaseSpec;
 use std::collections::BTreeMap;
@@ -31,9 +31,9 @@ pub(super) fn reversed_cases(cases: &[(&CaseSpec, &ImageFacts)], alike: &[String
     }
     let mut told: Vec<Told> = cases.iter().map(|_| Told::default()).collect();
     for of_structure in by_structure.values().filter(|s| s.len() >= FEWEST_TO_COMPARE) {
+        let all: Patterns = of_structure.iter().map(|(_, about)| &about.as_it_is).collect();
         for &(n, about) in of_structure {
-            let others = of_structure.iter().filter(|(other, _)| *other != n);
-            told[n].add(about, &Pattern::mean(others.map(|(_, about)| &about.as_it_is)));
+            told[n].add(about, &all.without(&about.as_it_is));
         }
     }
     let compared: Vec<(usize, &Told)> =

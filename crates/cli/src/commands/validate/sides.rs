@@ -3,8 +3,8 @@
 
 use super::boxes::{AnnotatedCases, StructureBoxes};
 use super::finding::Finding;
-use super::images::{ImageFacts, few};
-use pbt_volume::{Plane, PointLps};
+use super::images::few;
+use pbt_volume::{Geometry, LengthUnit, Plane, PointLps};
 
 /// Twins whose centres are nearer to each other than this along the patient's left to right say
 /// nothing of it, mm.
@@ -31,29 +31,35 @@ pub(super) struct Sides {
 }
 
 impl Sides {
-    /// Whether a finding is about none but cases with exchanged sides.
-    pub(super) fn explain(&self, finding: &Finding) -> bool {
-        !finding.cases.is_empty() && finding.cases.iter().all(|case| self.mirrored.contains(case))
+    /// What they say, and after it the findings that do not follow from it: those that are not about cases
+    /// with exchanged sides alone.
+    pub(super) fn before(mut self, findings: Vec<Finding>) -> Vec<Finding> {
+        let follows = |finding: &Finding| {
+            let mut of = finding.cases.iter();
+            !finding.cases.is_empty() && of.all(|case| self.mirrored.contains(case))
+        };
+        self.findings.extend(findings.into_iter().filter(|finding| !follows(finding)));
+        self.findings
     }
 }
 
-/// Compares the sides on which structures lie with their names. The images are those of the cases,
-/// where they could be read; of pictures nobody knows where the patient's left is.
+/// Whether axes of an image are the patient's: of pictures nobody knows.
+pub(super) fn knows_left(unit: LengthUnit, geometry: &Geometry) -> bool {
+    unit.is_mm() && Plane::of(geometry).is_none()
+}
+
+/// Compares the sides on which structures lie with their names. Of which cases axes are the patient's `is_known`.
 pub(super) fn compare_sides(
     cases: &AnnotatedCases<'_>,
     structures: &[StructureBoxes],
-    images: &[Option<&ImageFacts>],
+    is_known: &[bool],
 ) -> Sides {
-    let is_picture =
-        |image: &ImageFacts| !image.unit.is_mm() || Plane::of(&image.geometry).is_some();
-    let is_known: Vec<bool> =
-        images.iter().map(|image| image.is_some_and(|image| !is_picture(image))).collect();
     let boxes = structures.iter().map(|structure| {
         let centers = structure.boxes.iter().map(|(case, pose)| (*case, pose.center));
         (structure.name.clone(), centers.collect::<Vec<_>>())
     });
     let places: Vec<(String, Vec<(usize, PointLps)>)> = boxes.chain(cases.landmarks()).collect();
-    let twins = twins(&places, &is_known);
+    let twins = twins(&places, is_known);
     // By case, whether most pairs are exchanged; `None` where there are none.
     let exchanged: Vec<Option<bool>> = (0..is_known.len())
         .map(|case| {
@@ -161,10 +167,9 @@ fn words(name: &str) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::commands::validate::boxes::made::{annotated, dataset, marked, upright, wobble};
-    use crate::commands::validate::near_duplicates::Looks;
     use nalgebra::Matrix3;
     use pbt_io::Annotations;
-    use pbt_volume::{Geometry, LengthUnit, StructureKind};
+    use pbt_volume::StructureKind;
 
     #[test]
     fn twins_are_told_by_their_names() {
@@ -206,8 +211,8 @@ mod tests {
         assert_eq!((apart(-20.0, 40.0), apart(0.4, 0.0)), (Some(-20.0), None));
     }
 
-    /// Ten cases with two pairs; in those of `turned` left and right are exchanged.
-    fn sides(turned: &[usize], shape: [usize; 3]) -> Sides {
+    /// Ten cases with two pairs; in those of `turned` left and right are exchanged. Whether axes are `is_known`.
+    fn sides(turned: &[usize], is_known: bool) -> Sides {
         let kinds = [
             ("left lung", StructureKind::Box),
             ("right lung", StructureKind::Box),
@@ -228,31 +233,13 @@ mod tests {
         };
         let annotations: Vec<Annotations> = (0..10).map(made).collect();
         let cases = annotated(&dataset, &annotations);
-        let geometry =
-            Geometry::new(shape, Matrix3::identity(), PointLps::new(0.0, 0.0, 0.0)).unwrap();
-        let image = ImageFacts {
-            case: String::new(),
-            split: None,
-            path: String::new(),
-            shape,
-            spacing_mm: [1.0; 3],
-            axes: "LPS".into(),
-            sha256: String::new(),
-            unit: LengthUnit::Mm,
-            warnings: Vec::new(),
-            trimmed: geometry.clone(),
-            geometry,
-            looks: Looks::default(),
-            about_boxes: Vec::new(),
-        };
-        compare_sides(&cases, &cases.boxes(), &[Some(&image); 10])
+        compare_sides(&cases, &cases.boxes(), &[is_known; 10])
     }
 
     #[test]
     fn exchanged_sides_are_told_of_cases_or_of_the_set() {
-        let volume = [9, 9, 9];
-        assert!(sides(&[], volume).findings.is_empty());
-        let few = sides(&[3, 7], volume);
+        assert!(sides(&[], true).findings.is_empty());
+        let few = sides(&[3, 7], true);
         assert_eq!(few.mirrored, ["c3", "c7"]);
         assert!(few.findings.len() == 2 && few.findings[0].cases == ["c3"], "{:?}", few.findings);
         assert!(
@@ -264,11 +251,11 @@ mod tests {
         );
 
         let all: Vec<usize> = (0..10).collect();
-        let set = sides(&all, volume);
+        let set = sides(&all, true);
         assert!(set.findings.len() == 1 && set.mirrored.is_empty(), "{:?}", set.findings);
         let words = "in 10 of 10 cases, such as left lung to the patient's right of right lung";
         assert!(set.findings[0].message.contains(words), "{:?}", set.findings);
-        let but_one = sides(&all[1..], volume);
+        let but_one = sides(&all[1..], true);
         assert!(
             but_one.findings.len() == 2 && but_one.mirrored == ["c0"],
             "{:?}",
@@ -278,6 +265,11 @@ mod tests {
 
     #[test]
     fn of_pictures_nothing_is_said() {
-        assert!(sides(&[0, 1, 2, 3, 4, 5, 6, 7], [9, 9, 1]).findings.is_empty());
+        let geometry = |shape| {
+            Geometry::new(shape, Matrix3::identity(), PointLps::new(0.0, 0.0, 0.0)).unwrap()
+        };
+        assert!(knows_left(LengthUnit::Mm, &geometry([9, 9, 9])));
+        assert!(!knows_left(LengthUnit::Mm, &geometry([9, 9, 1])));
+        assert!(sides(&[0, 1, 2, 3, 4, 5, 6, 7], false).findings.is_empty());
     }
 }

@@ -133,6 +133,18 @@ fn a_batch_is_shown_with_pictures_where_they_are_asked_for() {
     }
 }
 
+/// `pbt detect` writes results as `pbt batch` does, among files of the user's own.
+#[test]
+fn a_folder_of_detect_is_shown() {
+    let found = scratch();
+    let image = tiny().folder().join("c7.nii.gz");
+    let model = tiny().model();
+    pbt(["detect", "-m", text(&model), "-i", text(&image), "-o", text(found.path())]).exits_with(0);
+    std::fs::write(found.path().join("mine.json"), "{}").unwrap();
+    let page = page(found.path(), &["--pictures", "1"]);
+    assert!(page.contains(">c7</") && page.matches("data:image/png").count() == 3, "{page}");
+}
+
 /// The first scene of a page for the viewer.
 fn scene(page: &str) -> Value {
     let (_, rest) = page.split_once("<script type=\"application/json\"").unwrap();
@@ -146,7 +158,7 @@ fn what_is_no_report_is_refused() {
     let file = out.path().join("page.html");
     let report = |input: &Path| pbt(["report", text(input), "-o", text(&file)]);
     refused(report(&out.path().join("none.json")), 4, &["none.json", "no such file"]);
-    refused(report(out.path()), 4, &["run.json", "pbt batch"]);
+    refused(report(out.path()), 4, &["holds no result", "pbt batch"]);
     let other = out.path().join("other.json");
     for (content, part) in [
         ("{\"schema\": \"pbt-result/1\"}", "schema"),

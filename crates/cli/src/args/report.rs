@@ -14,7 +14,7 @@ use std::path::PathBuf;
 The page is one file that loads nothing. It holds what the report or the results hold: names of cases, numbers, and, where --pictures or \
 --viewer asks for them, voxels of the images.")]
 pub struct Report {
-    /// Report of `pbt evaluate`, or a folder that `pbt batch` wrote
+    /// Report of `pbt evaluate`, or a folder that `pbt batch` or `pbt detect` wrote
     #[arg(value_name = "REPORT.json|FOLDER")]
     pub input: PathBuf,
     /// Page to write

@@ -4,6 +4,7 @@ use crate::Failure;
 use crate::args::{Global, Report};
 use crate::commands::report_file::{EVALUATION_SCHEMA, REGION_EVALUATION_SCHEMA};
 use crate::commands::report_image::ShownImage;
+use crate::contents::Content;
 use crate::output::{Written, check_output, say};
 use pbt_io::{FileKind, ResultFile, read_file, read_result, write_atomically};
 use pbt_report::{Batch, BatchCase, BatchDetection, Evaluation, RegionEvaluation, Viewer};
@@ -29,7 +30,7 @@ pub(super) fn run(args: &Report, global: &Global) -> Result<ExitCode, Failure> {
             say(
                 global.quiet,
                 format_args!(
-                    "warning: {option}: is left out, since a report of `pbt evaluate` does not say where images are (give a folder of `pbt batch`)"
+                    "warning: {option}: is left out, since a report of `pbt evaluate` does not say where images are (give a folder of results)"
                 ),
             );
         }
@@ -65,7 +66,7 @@ fn evaluation_page(path: &Path, viewer: Viewer) -> Result<String, Failure> {
         other => Err(Failure::input(
             path,
             format!(
-                "schema: {other:?} is no report of `pbt evaluate` (give one, or a folder of `pbt batch`)"
+                "schema: {other:?} is no report of `pbt evaluate` (give one, or a folder of results)"
             ),
         )),
     }
@@ -80,13 +81,13 @@ fn parsed<T: DeserializeOwned>(path: &Path, bytes: &[u8]) -> Result<T, Failure> 
             }
             Category::Data => format!("JSON: {e}"),
         };
-        let advice = "give a report of `pbt evaluate`, or a folder of `pbt batch`";
+        let advice = "give a report of `pbt evaluate`, or a folder of results";
         Failure::input(path, format!("{what} ({advice})"))
     })
 }
 
 /// What the page needs of `run.json`.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 struct Run {
     failed: Vec<FailedCase>,
 }
@@ -99,15 +100,17 @@ struct FailedCase {
 
 fn batch_page(folder: &Path, wanted: Wanted) -> Result<String, Failure> {
     let run_file = folder.join("run.json");
-    if !run_file.is_file() {
-        let what = "holds no run.json (give a folder that `pbt batch` wrote)";
-        return Err(Failure::input(folder, what));
-    }
-    let run: Run = parsed(&run_file, &read_file(&run_file, FileKind::Document)?)?;
-    let results = results(folder)?;
+    // `pbt detect` writes none.
+    let is_batch = run_file.is_file();
+    let run: Run = match is_batch {
+        true => parsed(&run_file, &read_file(&run_file, FileKind::Document)?)?,
+        false => Run::default(),
+    };
+    let results = results(folder, is_batch)?;
     let Some((_, first)) = results.first() else {
         if run.failed.is_empty() {
-            return Err(Failure::input(folder, "holds no result"));
+            let what = "holds no result (give a folder that `pbt batch` or `pbt detect` wrote)";
+            return Err(Failure::input(folder, what));
         }
         return page(folder, String::new(), String::new(), &run, &[], wanted);
     };
@@ -115,8 +118,9 @@ fn batch_page(folder: &Path, wanted: Wanted) -> Result<String, Failure> {
     page(folder, model, first.run.pbt_version.clone(), &run, &results, wanted)
 }
 
-/// The results in a folder, by the names of their files.
-fn results(folder: &Path) -> Result<Vec<(PathBuf, ResultFile)>, Failure> {
+/// The results in a folder, by the names of their files. All JSON in the folder of a batch should be results;
+/// elsewhere there may be other files.
+fn results(folder: &Path, is_batch: bool) -> Result<Vec<(PathBuf, ResultFile)>, Failure> {
     let listed = std::fs::read_dir(folder).map_err(|e| Failure::input(folder, e))?;
     let mut files: Vec<PathBuf> = listed
         .filter_map(|entry| Some(entry.ok()?.path()))
@@ -124,6 +128,7 @@ fn results(folder: &Path) -> Result<Vec<(PathBuf, ResultFile)>, Failure> {
             let name = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
             name.ends_with(".json") && !name.ends_with(".mrk.json") && name != "run.json"
         })
+        .filter(|path| is_batch || Content::of_file(path) == Content::DetectionResult)
         .collect();
     files.sort();
     let read = |path: PathBuf| read_result(&path).map(|result| (path, result));

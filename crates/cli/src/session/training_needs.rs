@@ -38,7 +38,7 @@ const HELD_OUT_CHAINS: f64 = 2.0;
 const TRIAL_CHAINS: f64 = 0.5;
 
 /// Of `--quick`, what a chain takes.
-const QUICK_CHAIN: f64 = 0.6;
+const QUICK_CHAIN: f64 = 0.9;
 
 /// With so many threads that much of their time is work.
 fn speed(threads: usize) -> f64 {

@@ -3,6 +3,7 @@
 use crate::data::appearance::Appearances;
 use crate::data::training_data::{Annotated, TrainingData};
 use pbt_volume::Pose;
+use std::collections::BTreeMap;
 
 /// Mean edge lengths of structures that are alike in size differ by less than this, |ln|.
 const ALIKE: f64 = 0.3;
@@ -21,7 +22,7 @@ pub(crate) fn alike_in_size(structures: &[Annotated]) -> Vec<usize> {
 }
 
 /// By structure, the first that it looks like, or itself: about as large (`size` is what [`alike_in_size`]
-/// says), and images look the same about both. Those share the refinement, which learns from all of them,
+/// says), elsewhere in the body, and images look the same about both. Those share the refinement, which learns from all of them,
 /// and may be taken for one another.
 ///
 /// # Errors
@@ -32,13 +33,28 @@ pub(crate) fn look_alikes<D: TrainingData>(
     size: &[usize],
     interrupted: impl Fn() -> bool + Sync,
 ) -> Result<Vec<usize>, D::Error> {
-    let is_alone = |n: usize| size.iter().filter(|&&first| first == size[n]).count() == 1;
-    if (0..structures.len()).all(is_alone) {
-        return Ok(size.to_vec());
+    let count = structures.len();
+    let may_be = |m: usize, n: usize| {
+        m != n && size[m] == size[n] && !lie_in_each_other(&structures[m].1, &structures[n].1)
+    };
+    let shown: Vec<bool> = (0..count).map(|m| (0..count).any(|n| may_be(m, n))).collect();
+    if !shown.contains(&true) {
+        return Ok((0..count).collect());
     }
-    let shown: Vec<bool> = (0..structures.len()).map(|n| !is_alone(n)).collect();
     let appearances = Appearances::new(data, structures, &shown, interrupted)?;
-    Ok(first_alike(structures.len(), |m, n| size[m] == size[n] && appearances.are_alike(m, n)))
+    Ok(first_alike(count, |m, n| may_be(m, n) && appearances.are_alike(m, n)))
+}
+
+/// Whether the centre of one box lies in the other in most cases that have both. Such boxes, like those of the
+/// heart's muscle and of the right ventricle, show the same voxels, and look alike by that alone.
+fn lie_in_each_other(one: &[(usize, Pose)], other: &[(usize, Pose)]) -> bool {
+    let other: BTreeMap<usize, &Pose> = other.iter().map(|(case, pose)| (*case, pose)).collect();
+    let both: Vec<bool> = one
+        .iter()
+        .filter_map(|(case, a)| Some((a, other.get(case)?)))
+        .map(|(a, b)| a.contains(b.center) || b.contains(a.center))
+        .collect();
+    2 * both.iter().filter(|within| **within).count() > both.len()
 }
 
 /// By index, the first that it is like, or itself. Who stands for others stands for itself, so that groups
@@ -67,6 +83,25 @@ pub(crate) fn others_alike(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nalgebra::UnitQuaternion;
+    use pbt_volume::PointLps;
+
+    #[test]
+    fn what_lies_within_is_no_look_alike() {
+        let at = |mm: f64| Pose {
+            center: PointLps::new(mm, 0.0, 0.0),
+            orientation: UnitQuaternion::identity(),
+            size_mm: [40.0, 20.0, 20.0],
+        };
+        let boxes = |mm: [f64; 3]| -> Vec<(usize, Pose)> {
+            mm.iter().enumerate().map(|(case, mm)| (case, at(*mm))).collect()
+        };
+        let first = boxes([0.0; 3]);
+        assert!(lie_in_each_other(&first, &boxes([15.0, -19.0, 30.0])));
+        assert!(!lie_in_each_other(&first, &boxes([15.0, -21.0, 30.0])));
+        // Nowhere are both.
+        assert!(!lie_in_each_other(&first, &[(7, at(0.0))]));
+    }
 
     #[test]
     fn groups_do_not_chain() {

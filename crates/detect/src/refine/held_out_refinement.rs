@@ -15,6 +15,7 @@ use crate::random::Stream;
 use crate::refine::refinement::RefinementTrainer;
 use crate::stages::input::StageInput;
 use crate::stages::verification::VerificationStage;
+use nalgebra::Vector3;
 use pbt_evaluate::BoxError;
 use pbt_tree::Backend;
 use pbt_volume::Pose;
@@ -125,15 +126,19 @@ impl HeldOutPass {
         Some(Shrinkage::fit(&pairs, prior, &input.config.shrinkage))
     }
 
-    /// Standard deviations of the errors about the structure.
-    pub(crate) fn pose_error(&self) -> PoseError {
-        let deviation = |value: &dyn Fn(&Step) -> f64| {
-            MEDIAN_TO_DEVIATION * upper_median(self.left.iter().map(|step| value(step).abs()))
-        };
-        PoseError {
-            center_mm: std::array::from_fn(|a| deviation(&|step| step.shift_mm[a])),
-            angle_rad: std::array::from_fn(|a| deviation(&|step| step.rotation[a])),
+    /// Standard deviations of the errors about the structure. Drawn towards the mean, orientations are on the
+    /// whole no farther off than true ones vary: a ring that refinement turns at will is turned back.
+    pub(crate) fn pose_error<B: Backend>(&self, input: &StageInput<'_, B>) -> PoseError {
+        let found = deviations(&self.left);
+        if !Self::tells_shrinkage(input) {
+            return found;
         }
+        let mean = |truth: &Pose| Pose { orientation: input.prior.middle, ..*truth };
+        let of_mean = |case: &TrainingCase| Step::between(&mean(&case.pose), &case.pose);
+        let vary = deviations(&input.cases.iter().map(of_mean).collect::<Vec<_>>());
+        let length = |error: &PoseError| Vector3::from(error.angle_rad).norm();
+        let left = (length(&vary) / length(&found)).min(1.0);
+        PoseError { angle_rad: found.angle_rad.map(|angle| left * angle), ..found }
     }
 
     /// Where detection would put the box of each training case if it did not know the case.
@@ -153,6 +158,17 @@ impl HeldOutPass {
     }
 }
 
+/// Of steps that are left to the truth.
+fn deviations(left: &[Step]) -> PoseError {
+    let deviation = |value: &dyn Fn(&Step) -> f64| {
+        MEDIAN_TO_DEVIATION * upper_median(left.iter().map(|step| value(step).abs()))
+    };
+    PoseError {
+        center_mm: std::array::from_fn(|a| deviation(&|step| step.shift_mm[a])),
+        angle_rad: std::array::from_fn(|a| deviation(&|step| step.rotation[a])),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -165,8 +181,8 @@ mod tests {
             log_size: [0.0; 3],
         };
         // One gross error among errors of one size.
-        let left = (0..9).map(|n| step(if n == 8 { 50.0 } else { 1.0 })).collect();
-        let error = HeldOutPass { ends: Vec::new(), left }.pose_error();
+        let left: Vec<Step> = (0..9).map(|n| step(if n == 8 { 50.0 } else { 1.0 })).collect();
+        let error = deviations(&left);
         assert!((error.angle_rad[0] - MEDIAN_TO_DEVIATION).abs() < 1e-12);
         assert!((error.center_mm[1] - 2.0 * MEDIAN_TO_DEVIATION).abs() < 1e-12);
         assert_eq!(error.center_mm[0], 0.0);

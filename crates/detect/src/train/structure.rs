@@ -259,7 +259,9 @@ impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
                     Some(shared) => shared,
                     None if alone && !HeldOutPass::tells_shrinkage(input) => (None, None),
                     None => match held_out.get()? {
-                        Some(pass) => (pass.shrinkage(input), (!alone).then(|| pass.pose_error())),
+                        Some(pass) => {
+                            (pass.shrinkage(input), (!alone).then(|| pass.pose_error(input)))
+                        }
                         None => (None, None),
                     },
                 };

@@ -404,8 +404,8 @@ fn structure_lines(s: &StructureInfo<'_>, unit: LengthUnit) -> Vec<Vec<String>> 
                  draws by {:.1} degrees and {:.0} % at most",
                 100.0 * s.rotation,
                 100.0 * s.size,
-                s.most * s.error.angle_rad.to_degrees(),
-                100.0 * s.most * s.error.log_size,
+                s.most().angle_rad.to_degrees(),
+                100.0 * s.most().log_size,
             ),
         ]));
     }

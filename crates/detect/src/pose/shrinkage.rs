@@ -25,6 +25,9 @@ const RIGHT_D: f64 = 0.3;
 /// Ends with more than so many times the median error do not count: they are outliers.
 const MOST_MEDIANS: f64 = 3.0;
 
+/// A rotation of which less is kept is drawn as if so much were.
+const LEAST_KEPT: f64 = 0.01;
+
 /// The root mean square length of a normally distributed vector, over its median length.
 const MEDIAN_TO_RMS: f64 = 1.126;
 
@@ -37,7 +40,7 @@ pub struct Shrinkage {
     pub rotation: f64,
     /// Share of the log ratio of sizes that is kept, 0 to 1.
     pub size: f64,
-    /// Most that a pose is drawn, as a multiple of `error`.
+    /// Most that a pose is drawn, as a multiple of `error`, before [`Shrinkage::most`].
     pub most: f64,
     /// Root mean square error of the refinement, estimated from the median, which a few poor ends do
     /// not move.
@@ -45,6 +48,15 @@ pub struct Shrinkage {
 }
 
 impl Shrinkage {
+    /// Most that a pose is drawn. Of what is kept, the share ρ is σ² / (σ² + e²), where σ is how much true rotations
+    /// vary and e the error; where e is the larger, a turn beyond all errors is still no true one, and may be
+    /// drawn e² / σ² = (1 − ρ) / ρ times as far.
+    pub fn most(&self) -> Reach {
+        let most = self.error.scaled(self.most);
+        let kept = self.rotation.max(LEAST_KEPT);
+        Reach { angle_rad: most.angle_rad * ((1.0 - kept) / kept).max(1.0), ..most }
+    }
+
     /// The found pose with its orientation and size drawn towards the training mean.
     pub(crate) fn shrink(&self, found: &Pose, prior: &Prior) -> Pose {
         let step = Step::between(found, &mean_at(found.center, prior));
@@ -53,7 +65,7 @@ impl Shrinkage {
             shift_mm: Vector3::zeros(),
             log_size: step.log_size.map(|s| s * (1.0 - self.size)),
         }
-        .limited(&self.error.scaled(self.most))
+        .limited(&self.most())
         .apply(found)
     }
 
@@ -211,14 +223,18 @@ mod tests {
         let truths = truths(&mut test_random(3));
         let prior = prior(&truths);
         let error = Reach { angle_rad: 0.05, center_mm: 1.0, log_size: 0.04 };
-        let s = Shrinkage { rotation: 0.0, size: 0.0, most: 1.0, error };
+        let s = Shrinkage { rotation: 0.5, size: 0.0, most: 1.0, error };
         let far = PointLps::new(45.0, -45.0, 45.0);
         let moved = Pose { center: far, ..truths[0] };
         assert_eq!(s.shrink(&moved, &prior).center, far);
         assert_eq!(s.shrink(&moved, &prior).size_mm, s.shrink(&truths[0], &prior).size_mm);
         let turned =
             Pose { orientation: UnitQuaternion::from_euler_angles(1.0, 0.0, 0.0), ..moved };
-        assert!(turned.angle_to(&s.shrink(&turned, &prior)) <= error.angle_rad + 1e-9);
+        let drawn = |s: &Shrinkage| turned.angle_to(&s.shrink(&turned, &prior));
+        assert!(drawn(&s) <= error.angle_rad + 1e-9);
+        // A ring is turned back, however far it was turned.
+        let ring = Shrinkage { rotation: 0.0, ..s };
+        assert!(ring.shrink(&turned, &prior).orientation.angle_to(&prior.middle) < 1e-9);
         let off = Shrinkage { most: 0.0, ..s };
         assert!(turned.angle_to(&off.shrink(&turned, &prior)) < 1e-9);
     }

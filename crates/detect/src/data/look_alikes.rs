@@ -22,8 +22,8 @@ pub(crate) fn alike_in_size(structures: &[Annotated]) -> Vec<usize> {
 }
 
 /// By structure, the first that it looks like, or itself: about as large (`size` is what [`alike_in_size`]
-/// says), elsewhere in the body, and images look the same about both. Those share the refinement, which learns from all of them,
-/// and may be taken for one another.
+/// says), elsewhere in the body, and images look the same about both. Those share the refinement, which
+/// learns from all of them, and may be taken for one another.
 ///
 /// # Errors
 /// [`crate::DetectError::Interrupted`], and whatever reading an image gives.

@@ -65,7 +65,7 @@ fn a_bids_folder_is_a_data_set() {
         "-o",
         &model,
         "--config",
-        &path(&tiny().config()),
+        &path(&tiny().quick_config()),
     ])
     .exits_with(0);
     pbt(["evaluate", "-q", "-m", &model, "-i", &path(data.path()), "-o", &report]).exits_with(0);

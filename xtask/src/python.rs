@@ -46,7 +46,8 @@ pub(crate) fn environment(name: &str, requirements: &str) -> anyhow::Result<Path
     std::fs::write(&wanted, requirements).with_context(|| wanted.display().to_string())?;
     let mut install = Command::new(&python);
     install
-        .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement"])
+        .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile"])
+        .arg("--requirement")
         .arg(&wanted);
     step(&format!("{name}: packages"), install)?;
     // Named last, so that an interrupted installation is made again.

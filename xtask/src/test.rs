@@ -36,7 +36,20 @@ pub(crate) fn run(extent: Extent) -> anyhow::Result<()> {
 
     step("format", cargo(&["fmt", "--all", "--check"]))?;
     crate::modules::check()?;
-    step("lints", cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))?;
+    let lints = || {
+        step("lints", cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))
+    };
+    let mut environments = Environments::default();
+    match extent {
+        Extent::Fast => lints()?,
+        // Packages come over the network while lints keep the processor busy.
+        Extent::Everything => std::thread::scope(|scope| {
+            let making = scope.spawn(Environments::make);
+            lints()?;
+            environments = making.join().expect("no thread panics")?;
+            anyhow::Ok(())
+        })?,
+    }
     let mut tests = cargo(&["test", "--workspace"]);
     if std::env::var_os(PROPTEST_SEED).is_none() {
         tests.env(PROPTEST_SEED, "1");
@@ -54,13 +67,13 @@ pub(crate) fn run(extent: Extent) -> anyhow::Result<()> {
             let mut documentation = cargo(&["doc", "--workspace", "--no-deps"]);
             documentation.env("RUSTDOCFLAGS", "-D warnings");
             step("documentation", documentation)?;
-            let oracles = root().join("tests/oracles/requirements.txt");
             let mut tools = None;
-            if let Some(python) = environment_or_skip("oracle-venv", &oracles)? {
+            if let Some(python) = environments.oracles {
                 tools = with_jpeg_ls(&mut tests, &python)?;
                 tests.env("PBT_ORACLE_PYTHON", python);
             }
-            if let Some(python) = python_package(tools)? {
+            if let Some(python) = environments.package {
+                install_package(&python, tools)?;
                 tests.env("PBT_PYTHON", python);
             }
             step("tests", tests)?;
@@ -95,17 +108,33 @@ fn with_jpeg_ls(tests: &mut Command, python: &Path) -> anyhow::Result<Option<OsS
     Ok(Some(path))
 }
 
-/// The interpreter of an environment in which the Python package is installed, built with the
-/// profile and the features of the tests; `path` is where cmake is, if these have JPEG-LS.
-fn python_package(path: Option<OsString>) -> anyhow::Result<Option<PathBuf>> {
-    let requirements = root().join("crates/py/tests/requirements.txt");
-    let Some(python) = environment_or_skip("python-venv", &requirements)? else { return Ok(None) };
+/// Interpreters for tests that run Python; without one its tests are skipped.
+#[derive(Default)]
+struct Environments {
+    /// With what the oracles need.
+    oracles: Option<PathBuf>,
+    /// With what tests of the Python package need.
+    package: Option<PathBuf>,
+}
+
+impl Environments {
+    fn make() -> anyhow::Result<Self> {
+        let of = |name, requirements| environment_or_skip(name, &root().join(requirements));
+        Ok(Self {
+            oracles: of("oracle-venv", "tests/oracles/requirements.txt")?,
+            package: of("python-venv", "crates/py/tests/requirements.txt")?,
+        })
+    }
+}
+
+/// Installs the Python package, built with the profile and the features of the tests; `path` is where cmake
+/// is, if these have JPEG-LS.
+fn install_package(python: &Path, path: Option<OsString>) -> anyhow::Result<()> {
     let mut features = vec!["shared-with-tests"];
     features.extend(path.is_some().then_some("jpeg-ls"));
     let wheel = crate::wheel::build(&python.with_file_name("maturin"), "dev", &features, path)?;
-    let mut install = Command::new(&python);
+    let mut install = Command::new(python);
     install.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
     install.args(["--no-deps", "--force-reinstall"]).arg(wheel);
-    step("wheel: installation", install)?;
-    Ok(Some(python))
+    step("wheel: installation", install)
 }

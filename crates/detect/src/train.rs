@@ -28,7 +28,7 @@ use crate::data::augmentation::Augmented;
 use crate::data::look_alikes::{alike_in_size, look_alikes};
 use crate::data::part::Part;
 use crate::data::pyramids::Pyramids;
-use crate::data::training_data::{Annotated, TrainingData};
+use crate::data::training_data::{Annotated, AnyData, TrainingData};
 use crate::masks;
 use crate::memory_need::stored_levels;
 use crate::model::unfinished::StructureCheckpoint;
@@ -67,14 +67,14 @@ pub struct Trained {
 /// # Errors
 /// [`DetectError`] for data or configuration that cannot be used and for a device that fails, and
 /// whatever reading an image gives.
-pub fn train<B: Backend + LabelBackend + LabelBooster, D: TrainingData>(
+pub fn train<B: Backend + LabelBackend + LabelBooster, E: Send + From<DetectError>>(
     backend: &B,
-    data: &D,
+    data: &dyn TrainingData<Error = E>,
     config: &TrainConfig,
     seed: u64,
     resume: Option<&[u8]>,
     observer: &dyn Observer,
-) -> Result<Trained, D::Error> {
+) -> Result<Trained, E> {
     config.check()?;
     accept(data, config)?;
     let structures = data.structures();
@@ -94,10 +94,10 @@ pub fn train<B: Backend + LabelBackend + LabelBooster, D: TrainingData>(
         let share = names.len() as f64 / structures.len() as f64;
         let from = before.len() as f64 / structures.len() as f64;
         let own = resumed.drain(..names.len().min(resumed.len())).collect();
-        let part = Part::of_structures(data, names);
+        let part: &AnyData<'_, E> = &Part::of_structures(data, names);
         let kept = Checkpoints { provenance: &provenance, before: &before };
         let observer = Share { outer: observer, from, share };
-        let trained = train_group(backend, &part, config, seed, own, &kept, &observer)?;
+        let trained = train_group(backend, part, config, seed, own, &kept, &observer)?;
         before.extend(trained.model.structures.iter().cloned().map(StructureCheckpoint::from));
         parts.push(trained);
     }
@@ -106,7 +106,7 @@ pub fn train<B: Backend + LabelBackend + LabelBooster, D: TrainingData>(
 
 /// The structures that are trained together, those that occur once, and each that may occur several times
 /// by itself: nothing is learned of it from others, nor of others from it.
-fn groups<D: TrainingData>(data: &D, structures: &[Annotated]) -> Vec<Vec<String>> {
+fn groups<D: TrainingData + ?Sized>(data: &D, structures: &[Annotated]) -> Vec<Vec<String>> {
     let names = structures.iter().map(|(name, _)| name.clone());
     let (many, once): (Vec<String>, Vec<String>) = names.partition(|name| data.is_many(name));
     let once = Some(once).filter(|once| !once.is_empty());
@@ -138,7 +138,7 @@ fn beside_each_other(provenance: Provenance, groups: Vec<Trained>) -> Trained {
 }
 
 /// Trains the structures of a group, going on from `checkpoints`.
-fn train_group<B: Backend + LabelBackend + LabelBooster, D: TrainingData>(
+fn train_group<B: Backend + LabelBackend + LabelBooster, D: TrainingData + ?Sized>(
     backend: &B,
     data: &D,
     config: &TrainConfig,
@@ -191,8 +191,9 @@ fn train_group<B: Backend + LabelBackend + LabelBooster, D: TrainingData>(
         }
         _ => {
             let copied = Augmented::new(data, copies, &config.augmentation, seed)?;
-            accept(&copied, config)?;
-            let images = (&copied, &pyramids);
+            let copied: &AnyData<'_, D::Error> = &copied;
+            accept(copied, config)?;
+            let images = (copied, &pyramids);
             train_on(backend, images, settled, provenance, checkpoints, watched)?
         }
     };
@@ -222,13 +223,13 @@ fn train_group<B: Backend + LabelBackend + LabelBooster, D: TrainingData>(
 }
 
 /// Says at once what the training would refuse later: the first of the [`refusals()`].
-fn accept<D: TrainingData>(data: &D, config: &TrainConfig) -> Result<(), DetectError> {
+fn accept<D: TrainingData + ?Sized>(data: &D, config: &TrainConfig) -> Result<(), DetectError> {
     refusals(data, config).into_iter().next().map_or(Ok(()), |refusal| Err(refusal.error))
 }
 
 /// Trains every structure, then what they say about each other. So many structures are trained `at_a_time`;
 /// without `kept` there are no checkpoints.
-fn train_on<B: Backend, D: TrainingData>(
+fn train_on<B: Backend, D: TrainingData + ?Sized>(
     backend: &B,
     (data, pyramids): (&D, &Pyramids),
     settled: Settled<'_>,
@@ -319,7 +320,7 @@ fn turns(look_alikes: &[usize], at_a_time: usize) -> Vec<Vec<usize>> {
 
 /// Whether images are so large on one of these grids that a training keeps parts of them in a file: then there
 /// is memory for one training at a time.
-fn any_stored<'a, D: TrainingData>(
+fn any_stored<'a, D: TrainingData + ?Sized>(
     data: &D,
     mut workings: impl Iterator<Item = &'a WorkingSpec>,
 ) -> bool {
@@ -329,7 +330,7 @@ fn any_stored<'a, D: TrainingData>(
 }
 
 /// What the structures say about each other.
-fn network<D: TrainingData>(
+fn network<D: TrainingData + ?Sized>(
     data: &D,
     config: &TrainConfig,
     (structures, look_alikes): (&[Annotated], &[usize]),

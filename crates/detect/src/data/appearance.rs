@@ -32,7 +32,7 @@ impl Appearances {
     ///
     /// # Errors
     /// [`DetectError::Interrupted`], and whatever reading an image gives.
-    pub(crate) fn new<D: TrainingData>(
+    pub(crate) fn new<D: TrainingData + ?Sized>(
         data: &D,
         structures: &[Annotated],
         wanted: &[bool],

@@ -14,7 +14,7 @@ use nalgebra::{Matrix3, Rotation3, UnitQuaternion, Vector3};
 use pbt_volume::{Geometry, IntensityPolicy, PointLps, Pose, RealVolume, positive};
 
 /// Data with copies: the cases themselves, then the first copy of each, and so on.
-pub(crate) struct Augmented<'a, D> {
+pub(crate) struct Augmented<'a, D: ?Sized> {
     data: &'a D,
     list: CaseList,
     copies: Vec<Copy>,
@@ -35,7 +35,7 @@ struct Copy {
 }
 
 impl Copy {
-    fn draw<D: TrainingData>(
+    fn draw<D: TrainingData + ?Sized>(
         data: &D,
         origin: usize,
         number: usize,
@@ -121,7 +121,7 @@ impl Copy {
     }
 }
 
-impl<'a, D: TrainingData> Augmented<'a, D> {
+impl<'a, D: TrainingData + ?Sized> Augmented<'a, D> {
     /// # Errors
     /// [`DetectError::Config`] where a copy's geometry cannot be had.
     pub(crate) fn new(
@@ -186,7 +186,7 @@ impl<'a, D: TrainingData> Augmented<'a, D> {
     }
 }
 
-impl<D: TrainingData> TrainingData for Augmented<'_, D> {
+impl<D: TrainingData + ?Sized> TrainingData for Augmented<'_, D> {
     type Error = D::Error;
 
     fn list(&self) -> &CaseList {

@@ -23,7 +23,7 @@ pub fn images_at_a_time(voxels: usize, threads: usize) -> usize {
 ///
 /// # Errors
 /// Whatever `of` gives for one of them.
-pub(crate) fn each_image<D: TrainingData, T: Send>(
+pub(crate) fn each_image<D: TrainingData + ?Sized, T: Send>(
     data: &D,
     cases: impl Iterator<Item = usize>,
     of: impl Fn(usize) -> Result<T, D::Error> + Sync,
@@ -35,7 +35,11 @@ pub(crate) fn each_image<D: TrainingData, T: Send>(
 }
 
 /// How many of these cases' images are read at a time.
-pub(crate) fn cases_at_a_time<D: TrainingData>(data: &D, cases: &[usize], threads: usize) -> usize {
+pub(crate) fn cases_at_a_time<D: TrainingData + ?Sized>(
+    data: &D,
+    cases: &[usize],
+    threads: usize,
+) -> usize {
     let voxels =
         |&case: &usize| data.list().geometry(case).len() * data.list().channels.len().max(1);
     images_at_a_time(cases.iter().map(voxels).max().unwrap_or(0), threads)

@@ -27,7 +27,7 @@ pub(crate) fn alike_in_size(structures: &[Annotated]) -> Vec<usize> {
 ///
 /// # Errors
 /// [`crate::DetectError::Interrupted`], and whatever reading an image gives.
-pub(crate) fn look_alikes<D: TrainingData>(
+pub(crate) fn look_alikes<D: TrainingData + ?Sized>(
     data: &D,
     structures: &[Annotated],
     size: &[usize],

@@ -19,7 +19,7 @@ const LEAST_SPREAD: f64 = 0.1;
 
 /// Whether some structure lies in mirrored copies as it does in no original: turned, or on another side
 /// of a neighbour. Structures come with their copies, whose cases have an origin other than themselves.
-pub(crate) fn are_unlike_originals<D: TrainingData>(mirrored: &D) -> bool {
+pub(crate) fn are_unlike_originals<D: TrainingData + ?Sized>(mirrored: &D) -> bool {
     let structures = mirrored.structures();
     let divided: Vec<[BTreeMap<usize, Pose>; 2]> = structures
         .iter()

@@ -34,7 +34,7 @@ const BOX_REACH: f64 = 0.3;
 const UPRIGHT: f64 = 0.75;
 
 impl Mirror {
-    pub(super) fn new<D: TrainingData>(
+    pub(super) fn new<D: TrainingData + ?Sized>(
         data: &D,
         structures: &[Annotated],
         landmarks: &[Vec<Points>],
@@ -110,7 +110,7 @@ fn mean_places(poses: &[(usize, Pose)], landmarks: &[Points]) -> Vec<Vector3<f64
 }
 
 /// Partners given by the data set, if any are; a landmark without one is its own partner.
-fn given_twins<D: TrainingData>(
+fn given_twins<D: TrainingData + ?Sized>(
     data: &D,
     own: &[Points],
     others: &[Points],
@@ -125,7 +125,10 @@ fn given_twins<D: TrainingData>(
 
 /// For each structure its twin: the named partner; else the structure of similar size nearest to its
 /// mirror image; else itself, unless it lies on one side of the body or its partner is not trained.
-pub(super) fn twins<D: TrainingData>(data: &D, structures: &[Annotated]) -> Vec<Option<usize>> {
+pub(super) fn twins<D: TrainingData + ?Sized>(
+    data: &D,
+    structures: &[Annotated],
+) -> Vec<Option<usize>> {
     let scales: Vec<f64> = structures.iter().map(|(_, poses)| scale_mm(poses)).collect();
     let reach = BOX_REACH * scales.iter().copied().fold(f64::INFINITY, f64::min);
     let middle = |case: usize| {
@@ -156,7 +159,7 @@ pub(super) fn twins<D: TrainingData>(data: &D, structures: &[Annotated]) -> Vec<
 
 /// Whether the sagittal plane through the middles of the images passes by a structure's boxes, on
 /// the mean. Images are trimmed to the patient, so that their middle is near the patient's.
-pub(crate) fn is_on_one_side<D: TrainingData>(data: &D, poses: &[(usize, Pose)]) -> bool {
+pub(crate) fn is_on_one_side<D: TrainingData + ?Sized>(data: &D, poses: &[(usize, Pose)]) -> bool {
     let off =
         |(case, pose): &(usize, Pose)| pose.center.0.x - data.list().geometry(*case).center().0.x;
     let half = |(_, pose): &(usize, Pose)| {

@@ -6,7 +6,7 @@ use crate::segment::data::RegionName;
 use pbt_volume::{PointLps, RealVolume, Volume};
 
 /// Data without the cases that are held out, or without the structures that are trained apart.
-pub(crate) struct Part<'a, D> {
+pub(crate) struct Part<'a, D: ?Sized> {
     data: &'a D,
     /// Indices of the cases that are left, ascending.
     kept: Vec<usize>,
@@ -15,7 +15,7 @@ pub(crate) struct Part<'a, D> {
     list: CaseList,
 }
 
-impl<'a, D: TrainingData> Part<'a, D> {
+impl<'a, D: TrainingData + ?Sized> Part<'a, D> {
     /// All structures in these cases.
     pub(crate) fn new(data: &'a D, kept: Vec<usize>) -> Self {
         let structures = data.structures().into_iter().map(|(name, _)| name).collect();
@@ -45,7 +45,7 @@ impl<'a, D: TrainingData> Part<'a, D> {
     }
 }
 
-impl<D: TrainingData> TrainingData for Part<'_, D> {
+impl<D: TrainingData + ?Sized> TrainingData for Part<'_, D> {
     type Error = D::Error;
 
     fn list(&self) -> &CaseList {

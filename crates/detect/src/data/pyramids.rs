@@ -103,7 +103,7 @@ impl Pyramids {
     /// # Errors
     /// Whatever reading an image gives, an image that cannot be used, and [`DetectError::Interrupted`]
     /// where that is so.
-    pub(crate) fn get_all<D: TrainingData>(
+    pub(crate) fn get_all<D: TrainingData + ?Sized>(
         &self,
         data: &D,
         cases: impl Iterator<Item = usize>,
@@ -122,7 +122,7 @@ impl Pyramids {
     ///
     /// # Errors
     /// Whatever reading the image gives, and an image that cannot be used.
-    fn get<D: TrainingData>(
+    fn get<D: TrainingData + ?Sized>(
         &self,
         data: &D,
         case: usize,

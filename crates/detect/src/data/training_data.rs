@@ -94,6 +94,9 @@ pub trait TrainingData: Sync {
     }
 }
 
+/// Data of any kind. A training that takes them so is compiled once, not again for copies of them and parts.
+pub(crate) type AnyData<'a, E> = dyn TrainingData<Error = E> + 'a;
+
 /// Name of a structure, and the cases that have it with its pose.
 pub(crate) type Annotated = (String, Vec<(usize, Pose)>);
 
@@ -101,7 +104,7 @@ pub(crate) type Annotated = (String, Vec<(usize, Pose)>);
 pub(crate) type Points = (String, Vec<(usize, PointLps)>);
 
 /// Whether the images have one slice, laid flat in z = 0.
-pub(crate) fn is_flat<D: TrainingData>(data: &D) -> bool {
+pub(crate) fn is_flat<D: TrainingData + ?Sized>(data: &D) -> bool {
     !data.list().is_empty() && data.list().geometry(0).shape()[2] == 1
 }
 
@@ -116,7 +119,7 @@ pub(crate) struct Subjects {
 impl Subjects {
     /// Copies belong to the subject of what they are copies of; a case without a named subject is
     /// a subject of its own.
-    pub(crate) fn new<D: TrainingData, T>(data: &D, annotated: &[(usize, T)]) -> Self {
+    pub(crate) fn new<D: TrainingData + ?Sized, T>(data: &D, annotated: &[(usize, T)]) -> Self {
         let origins: Vec<usize> = annotated.iter().map(|&(case, _)| data.origin(case)).collect();
         // The first case with the same subject stands for it.
         let first = |&origin: &usize| match data.subject(origin) {

@@ -18,7 +18,7 @@ use std::ops::Range;
 
 /// By structure, the numbers of its labels: of its own name, or those without a structure of their
 /// name that lie in its boxes for the most part, and there more than in others'.
-pub(crate) fn labels_of<D: TrainingData>(
+pub(crate) fn labels_of<D: TrainingData + ?Sized>(
     data: &D,
     structures: &[Annotated],
 ) -> Result<Vec<Vec<usize>>, D::Error> {
@@ -106,7 +106,7 @@ fn voxels_of(
 /// Structures whose masks are learned together: those that are alike in size and shape and have one
 /// label each, and do not lie on one side, where the other side's twin is turned round; every other by
 /// itself.
-pub(crate) fn groups<D: TrainingData>(
+pub(crate) fn groups<D: TrainingData + ?Sized>(
     data: &D,
     structures: &[Annotated],
     labels: &[Vec<usize>],
@@ -126,7 +126,7 @@ pub(crate) fn groups<D: TrainingData>(
 }
 
 /// Structures whose masks are learned together.
-pub(crate) struct Group<'a, D> {
+pub(crate) struct Group<'a, D: ?Sized> {
     pub(crate) data: &'a D,
     pub(crate) model: &'a Model,
     pub(crate) structures: &'a [Annotated],
@@ -143,7 +143,7 @@ pub(crate) struct Loaded {
 /// By number of the case.
 pub(crate) type LoadedCases = BTreeMap<usize, Loaded>;
 
-impl<D: TrainingData> Group<'_, D> {
+impl<D: TrainingData + ?Sized> Group<'_, D> {
     /// All boxes of cases with labels.
     pub(crate) fn instances(&self, found: &[HeldOutPose]) -> Vec<Instance> {
         let cases: Vec<(usize, ())> = (0..self.data.list().len()).map(|case| (case, ())).collect();

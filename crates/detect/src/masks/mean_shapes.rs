@@ -20,7 +20,7 @@ pub(crate) struct MeanShapes(Vec<Vec<f64>>);
 
 impl MeanShapes {
     /// `labels` are the numbers of the labels of each structure.
-    pub(crate) fn new<D: TrainingData>(
+    pub(crate) fn new<D: TrainingData + ?Sized>(
         data: &D,
         structures: &[Annotated],
         labels: &[Vec<usize>],

@@ -40,7 +40,7 @@ impl Overlap {
 }
 
 /// Of the mask of each frame.
-pub(crate) fn overlaps<D: TrainingData>(
+pub(crate) fn overlaps<D: TrainingData + ?Sized>(
     group: &Group<'_, D>,
     instances: &[Instance],
     loaded: &LoadedCases,

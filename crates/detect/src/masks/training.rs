@@ -63,7 +63,7 @@ pub(crate) struct TrainedMasks {
 }
 
 /// Whether there are masks to train: of structures that occur once, where there are label maps.
-pub(crate) fn is_wanted<D: TrainingData>(data: &D, config: &TrainConfig) -> bool {
+pub(crate) fn is_wanted<D: TrainingData + ?Sized>(data: &D, config: &TrainConfig) -> bool {
     let many = || data.structures().iter().any(|(name, _)| data.is_many(name));
     let any_labels = || (0..data.list().len()).any(|case| data.has_classes(case));
     config.segmentation.trained && !data.label_names().is_empty() && !many() && any_labels()
@@ -71,7 +71,7 @@ pub(crate) fn is_wanted<D: TrainingData>(data: &D, config: &TrainConfig) -> bool
 
 /// Trains the masks of all structures whose labels are there. `found` is where models that had not
 /// seen a case found its structures; `begun` is the share of the whole training that lies behind.
-pub(crate) fn train<B: LabelBackend + LabelBooster, D: TrainingData>(
+pub(crate) fn train<B: LabelBackend + LabelBooster, D: TrainingData + ?Sized>(
     backend: &B,
     data: &D,
     model: &Model,
@@ -146,7 +146,7 @@ fn without_a_box(names: &[RegionName], labels: &[Vec<usize>]) -> Option<String> 
 }
 
 /// The training of one group.
-struct Training<'a, B, D> {
+struct Training<'a, B, D: ?Sized> {
     backend: &'a B,
     config: &'a SegmentationConfig,
     group: &'a Group<'a, D>,
@@ -179,7 +179,7 @@ impl Progress<'_> {
     }
 }
 
-impl<B: LabelBackend + LabelBooster, D: TrainingData> Training<'_, B, D> {
+impl<B: LabelBackend + LabelBooster, D: TrainingData + ?Sized> Training<'_, B, D> {
     fn run(&self, trained: &mut TrainedMasks) -> Result<(), D::Error> {
         let started = Instant::now();
         let group = self.group;

@@ -29,7 +29,7 @@ pub(crate) struct Frame {
     pub(crate) moved: Pose,
 }
 
-impl<D: TrainingData> Group<'_, D> {
+impl<D: TrainingData + ?Sized> Group<'_, D> {
     /// Frames as wrong as detection makes them, and by case what they show.
     pub(crate) fn first_frames(
         &self,

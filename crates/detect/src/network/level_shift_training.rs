@@ -55,7 +55,7 @@ pub(crate) struct ChainDetector<'a> {
 ///
 /// # Errors
 /// Whatever reading an image gives; [`DetectError::Device`] when the device fails.
-pub(crate) fn train<'d, B: Backend, D: TrainingData>(
+pub(crate) fn train<'d, B: Backend, D: TrainingData + ?Sized>(
     backend: &B,
     (data, pyramids): (&D, &Pyramids),
     network: &Network,

@@ -27,7 +27,7 @@ const EACH: usize = 64;
 ///
 /// # Errors
 /// Whatever reading an image gives; [`DetectError::Device`](crate::DetectError::Device) when the device fails.
-pub(crate) fn train<B: Backend, D: TrainingData>(
+pub(crate) fn train<B: Backend, D: TrainingData + ?Sized>(
     backend: &B,
     (data, pyramids): (&D, &Pyramids),
     structure: &StructureModel,

@@ -4,7 +4,7 @@
 
 use crate::data::augmentation::Augmented;
 use crate::data::pyramids::Pyramids;
-use crate::data::training_data::TrainingData;
+use crate::data::training_data::{AnyData, TrainingData};
 use crate::detect::detection::Detection;
 use crate::model::Model;
 use crate::network::choice::APART;
@@ -69,7 +69,7 @@ impl Model {
     }
 
     /// With these aids, learned from the cases that the model learned from.
-    pub(super) fn with_aids<B: Backend, D: TrainingData>(
+    pub(super) fn with_aids<B: Backend, D: TrainingData + ?Sized>(
         self,
         aids: Aids,
         backend: &B,
@@ -83,7 +83,7 @@ impl Model {
     }
 
     /// With the test of the surroundings of its structure, which is alone, where that is wanted.
-    pub(super) fn with_surroundings<B: Backend, D: TrainingData>(
+    pub(super) fn with_surroundings<B: Backend, D: TrainingData + ?Sized>(
         mut self,
         backend: &B,
         (data, pyramids): (&D, &Pyramids),
@@ -98,7 +98,8 @@ impl Model {
             copies => {
                 let config = &provenance.config.augmentation;
                 let copied = Augmented::new(data, copies, config, provenance.seed)?;
-                surroundings::train(backend, (&copied, pyramids), only, seeds)?
+                let copied: &AnyData<'_, D::Error> = &copied;
+                surroundings::train(backend, (copied, pyramids), only, seeds)?
             }
         };
         self.level_shifts.extend(test);

@@ -19,7 +19,7 @@ use crate::data::each_image::cases_at_a_time;
 use crate::data::folds::Folds;
 use crate::data::part::Part;
 use crate::data::pyramids::Pyramids;
-use crate::data::training_data::{FEWEST_CASES, Subjects, TrainingData};
+use crate::data::training_data::{AnyData, FEWEST_CASES, Subjects, TrainingData};
 use crate::detect::STRONG;
 use crate::detect::detection::Detection;
 use crate::masks;
@@ -62,7 +62,7 @@ const LARGE_AT_A_TIME: usize = 4;
 /// Trains without each part of the subjects, finds them there, and compares. `whole` was trained on
 /// all cases; what its trainings settled (grids, borders, shares of shrinkage), and what looks alike, holds
 /// here, too.
-pub(super) fn held_out_detections<B: Backend + LabelBackend, D: TrainingData>(
+pub(super) fn held_out_detections<B: Backend + LabelBackend, D: TrainingData + ?Sized>(
     backend: &B,
     (data, pyramids): (&D, &Pyramids),
     (whole, settled): (&Model, Settled<'_>),
@@ -106,10 +106,10 @@ pub(super) fn held_out_detections<B: Backend + LabelBackend, D: TrainingData>(
     // Of all parts together about as many as of one training alone.
     let structures_at_a_time = at_a_time(structures.len()).div_ceil(parts_at_a_time);
     let models = side_by_side::each(parts, parts_at_a_time, |part| {
-        let rest = Part::new(data, of_part(part, false));
+        let rest: &AnyData<'_, D::Error> = &Part::new(data, of_part(part, false));
         let nested = Nested { outer: observer, part, done: &done, until };
         let watched = (&nested as &dyn Observer, structures_at_a_time);
-        let model = train_part(backend, (&rest, pyramids), (whole, settled), watched)?;
+        let model = train_part(backend, (rest, pyramids), (whole, settled), watched)?;
         done.lock().unwrap_or_else(PoisonError::into_inner)[part] = 1.0;
         Ok::<Model, D::Error>(model)
     })?;
@@ -138,8 +138,8 @@ pub(super) fn held_out_detections<B: Backend + LabelBackend, D: TrainingData>(
     };
     let learn = |models: Vec<Model>| {
         let of = |(part, model): (usize, Model)| {
-            let rest = Part::new(data, of_part(part, false));
-            model.with_surroundings(backend, (&rest, pyramids))
+            let rest: &AnyData<'_, D::Error> = &Part::new(data, of_part(part, false));
+            model.with_surroundings(backend, (rest, pyramids))
         };
         models.into_iter().enumerate().map(of).collect()
     };
@@ -249,7 +249,7 @@ impl HeldOutDetections {
     }
 
     /// What the model `whole` knows of its own certainty, and the annotations under suspicion.
-    pub(super) fn certainty<D: TrainingData>(
+    pub(super) fn certainty<D: TrainingData + ?Sized>(
         &self,
         data: &D,
         whole: &Model,
@@ -305,7 +305,7 @@ impl HeldOutDetections {
 type Answer = (usize, (Vec<Detection>, [f64; 3]));
 
 /// Whether every structure and landmark can be trained on these cases.
-fn is_enough<D: TrainingData>(data: &D, kept: &[usize]) -> bool {
+fn is_enough<D: TrainingData + ?Sized>(data: &D, kept: &[usize]) -> bool {
     let enough = |cases: &mut dyn Iterator<Item = usize>| {
         cases.filter(|case| kept.contains(case)).count() >= FEWEST_CASES
     };
@@ -318,9 +318,9 @@ fn is_enough<D: TrainingData>(data: &D, kept: &[usize]) -> bool {
     })
 }
 
-fn train_part<B: Backend, D: TrainingData>(
+fn train_part<B: Backend, D: TrainingData + ?Sized>(
     backend: &B,
-    (part, pyramids): (&Part<'_, D>, &Pyramids),
+    (part, pyramids): (&D, &Pyramids),
     (whole, settled): (&Model, Settled<'_>),
     watched: (&dyn Observer, usize),
 ) -> Result<Model, D::Error> {
@@ -337,7 +337,8 @@ fn train_part<B: Backend, D: TrainingData>(
         }
         _ => {
             let copied = Augmented::new(part, *copies, &config.augmentation, *seed)?;
-            let images = (&copied, pyramids);
+            let copied: &AnyData<'_, D::Error> = &copied;
+            let images = (copied, pyramids);
             train_on(backend, images, settled, provenance, none, watched)?
         }
     };

@@ -17,7 +17,7 @@ use pbt_tree::Backend;
 use pbt_volume::{PointLps, Pose};
 use std::time::Instant;
 
-impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
+impl<B: Backend, D: TrainingData + ?Sized> StructureTraining<'_, B, D> {
     /// Trains the landmarks, where the structure has any.
     pub(super) fn landmarks(
         &mut self,

@@ -10,7 +10,7 @@ use crate::data::case::TrainingCase;
 use crate::data::look_alikes::others_alike;
 use crate::data::mirror_doubt::are_unlike_originals;
 use crate::data::pyramids::Pyramids;
-use crate::data::training_data::{Subjects, TrainingData};
+use crate::data::training_data::{AnyData, Subjects, TrainingData};
 use crate::pose::prior::Prior;
 use crate::random::Seeds;
 use crate::refine::border_and_ridge::{FEWEST_TO_CHOOSE, regressor_trial, volumes_of_trial};
@@ -26,7 +26,7 @@ use std::collections::BTreeMap;
 /// copy would misplace them. Without landmarks a regressor of each structure is tried with mirrored
 /// copies and without, so many of them `at_a_time`: spines gain, hippocampi of one side lose, and eight
 /// prostates cannot tell.
-pub(super) fn trial<B: Backend, D: TrainingData>(
+pub(super) fn trial<B: Backend, D: TrainingData + ?Sized>(
     backend: &B,
     (data, pyramids): (&D, &Pyramids),
     settled: Settled<'_>,
@@ -48,7 +48,8 @@ pub(super) fn trial<B: Backend, D: TrainingData>(
     let mut by_case: BTreeMap<usize, Vec<[f64; 2]>> = BTreeMap::new();
     let tried = side_by_side::each(structures.len(), at_a_time, |structure| {
         observer.stage(&structures[structure].0, "trying mirrored copies", 0.0);
-        let (data, seeds) = ((&mirrored, pyramids), Seeds::of_structure(seed, structure));
+        let mirrored: &AnyData<'_, D::Error> = &mirrored;
+        let (data, seeds) = ((mirrored, pyramids), Seeds::of_structure(seed, structure));
         try_structure(backend, data, settled, config, seeds, structure, observer)
     })?;
     for (case, errors) in tried.into_iter().flatten() {
@@ -67,9 +68,9 @@ pub(super) fn trial<B: Backend, D: TrainingData>(
 /// By case, the errors of a regressor of a structure that was trained without mirrored copies and
 /// with them, as shares of the mean error without. Nothing where there are no copies or too few
 /// subjects to tell.
-fn try_structure<B: Backend, D: TrainingData>(
+fn try_structure<B: Backend, D: TrainingData + ?Sized>(
     backend: &B,
-    (mirrored, pyramids): (&Augmented<'_, D>, &Pyramids),
+    (mirrored, pyramids): (&D, &Pyramids),
     Settled { intensities, look_alikes, .. }: Settled<'_>,
     config: &TrainConfig,
     seeds: Seeds,

@@ -6,7 +6,7 @@ use crate::model::Provenance;
 use sha2::{Digest, Sha256};
 
 /// The provenance of a training.
-pub(super) fn provenance<D: TrainingData>(
+pub(super) fn provenance<D: TrainingData + ?Sized>(
     data: &D,
     structures: &[Annotated],
     config: &TrainConfig,
@@ -29,7 +29,7 @@ pub(super) fn provenance<D: TrainingData>(
 
 /// Whether a training with these data, settings and seed makes a model of this provenance, as far as that
 /// tells: label maps are not in it.
-pub fn has_provenance<D: TrainingData>(
+pub fn has_provenance<D: TrainingData + ?Sized>(
     data: &D,
     config: &TrainConfig,
     seed: u64,
@@ -41,20 +41,20 @@ pub fn has_provenance<D: TrainingData>(
 }
 
 /// The longest edge of a voxel of volumes.
-fn coarsest_mm<D: TrainingData>(data: &D) -> Option<f64> {
+fn coarsest_mm<D: TrainingData + ?Sized>(data: &D) -> Option<f64> {
     let edges = |case: usize| data.list().geometry(case).spacing_mm();
     let longest = (0..data.list().len()).flat_map(edges).reduce(f64::max);
     longest.filter(|_| !is_flat(data))
 }
 
-fn update_with_absent<D: TrainingData>(hash: &mut Sha256, data: &D, name: &str) {
+fn update_with_absent<D: TrainingData + ?Sized>(hash: &mut Sha256, data: &D, name: &str) {
     for case in data.absent(name) {
         hash.update(format!("absent {case}\n"));
     }
 }
 
 /// Hash over names, images and poses of the training cases.
-fn training_sha256<D: TrainingData>(data: &D, structures: &[Annotated]) -> String {
+fn training_sha256<D: TrainingData + ?Sized>(data: &D, structures: &[Annotated]) -> String {
     let mut hash = Sha256::new();
     for name in &data.list().channels {
         hash.update(format!("channel {name}\n"));

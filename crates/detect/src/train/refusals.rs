@@ -55,7 +55,7 @@ impl GridDemand {
 /// All reasons for which [`super::train`] would refuse these data, as far as annotations and
 /// geometries tell, in the order in which it would come upon them. What only voxels tell (an image
 /// without contrast) is not among them.
-pub fn refusals<D: TrainingData>(data: &D, config: &TrainConfig) -> Vec<Refusal> {
+pub fn refusals<D: TrainingData + ?Sized>(data: &D, config: &TrainConfig) -> Vec<Refusal> {
     if let Err(error) = config.check() {
         return vec![Refusal { case: None, error }];
     }
@@ -83,7 +83,10 @@ pub fn refusals<D: TrainingData>(data: &D, config: &TrainConfig) -> Vec<Refusal>
 }
 
 /// A channel that the configuration names and the data do not have.
-fn unknown_channel<D: TrainingData>(data: &D, config: &TrainConfig) -> Option<DetectError> {
+fn unknown_channel<D: TrainingData + ?Sized>(
+    data: &D,
+    config: &TrainConfig,
+) -> Option<DetectError> {
     let known = &data.list().channels;
     let named =
         config.working.channels.keys().map(|name| (format!("working.channels.{name}"), name));
@@ -100,11 +103,11 @@ fn unknown_channel<D: TrainingData>(data: &D, config: &TrainConfig) -> Option<De
 
 /// What the structures of these data, trained so, ask of the grid of every image. Structures with
 /// too few cases ask nothing.
-pub fn grid_demands<D: TrainingData>(data: &D, config: &TrainConfig) -> Vec<GridDemand> {
+pub fn grid_demands<D: TrainingData + ?Sized>(data: &D, config: &TrainConfig) -> Vec<GridDemand> {
     demands(data, config, &data.structures()).map(|(demand, _)| demand).collect()
 }
 
-fn demands<'a, D: TrainingData>(
+fn demands<'a, D: TrainingData + ?Sized>(
     data: &'a D,
     config: &'a TrainConfig,
     structures: &'a [Annotated],
@@ -127,7 +130,7 @@ fn demands<'a, D: TrainingData>(
 }
 
 /// Every structure and landmark needs a few cases.
-fn too_few_cases<D: TrainingData>(data: &D, structures: &[Annotated]) -> Vec<Refusal> {
+fn too_few_cases<D: TrainingData + ?Sized>(data: &D, structures: &[Annotated]) -> Vec<Refusal> {
     let refusal = |field: &str, what: String| {
         let error = DetectError::training(field, what);
         Refusal { case: None, error }

@@ -31,7 +31,7 @@ impl FoundAlone {
 
 /// Leaves the model the few anchors that save most of the search in the held-out cases. Where there are
 /// none, those that tell most of where the others lie.
-pub(super) fn settle<D: TrainingData>(
+pub(super) fn settle<D: TrainingData + ?Sized>(
     model: &mut Model,
     data: &D,
     held_out: &[(usize, Vec<FoundAlone>)],

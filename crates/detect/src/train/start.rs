@@ -10,7 +10,7 @@ use crate::working::choice::working_spec;
 use pbt_volume::{PointLps, Pose};
 
 /// All structures of a group. Those of `checkpoints`, which are the first ones, are taken over.
-pub(super) fn all<D: TrainingData>(
+pub(super) fn all<D: TrainingData + ?Sized>(
     data: &D,
     structures: &[Annotated],
     config: &TrainConfig,
@@ -26,7 +26,7 @@ pub(super) fn all<D: TrainingData>(
 }
 
 /// A structure; `before` are those before it.
-fn start<D: TrainingData>(
+fn start<D: TrainingData + ?Sized>(
     data: &D,
     structures: &[Annotated],
     index: usize,

@@ -29,7 +29,7 @@ use pbt_volume::{PointLps, Pose};
 use std::time::Instant;
 
 /// The training of one structure among those of a data set.
-pub(super) struct StructureTraining<'a, B, D> {
+pub(super) struct StructureTraining<'a, B, D: ?Sized> {
     pub(super) backend: &'a B,
     pub(super) data: &'a D,
     pub(super) pyramids: &'a Pyramids,
@@ -59,7 +59,7 @@ pub(super) struct TrainedStructure {
     pub(super) warnings: Vec<String>,
 }
 
-impl<B: Backend, D: TrainingData> StructureTraining<'_, B, D> {
+impl<B: Backend, D: TrainingData + ?Sized> StructureTraining<'_, B, D> {
     /// Trains the stages that the checkpoint does not have yet.
     pub(super) fn run(mut self) -> Result<TrainedStructure, D::Error> {
         if !self.checkpoint.is_complete() {

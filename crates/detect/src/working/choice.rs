@@ -10,7 +10,7 @@ use pbt_volume::{IntensityPolicy, Padding, PointLps, Pose, RealVolume};
 
 /// The working grid: what the configuration sets, the rest from the training cases. `intensities` are
 /// those of [`intensities()`].
-pub(crate) fn working_spec<D: TrainingData>(
+pub(crate) fn working_spec<D: TrainingData + ?Sized>(
     data: &D,
     config: &TrainConfig,
     prior: &Prior,
@@ -39,7 +39,7 @@ pub(crate) fn working_spec<D: TrainingData>(
 ///
 /// # Errors
 /// Whatever reading an image gives.
-pub(crate) fn intensities<D: TrainingData>(
+pub(crate) fn intensities<D: TrainingData + ?Sized>(
     data: &D,
     config: &TrainConfig,
 ) -> Result<Vec<IntensityPolicy>, D::Error> {
@@ -48,7 +48,7 @@ pub(crate) fn intensities<D: TrainingData>(
 }
 
 /// How intensities of a channel become 12 bits.
-fn policy<D: TrainingData>(
+fn policy<D: TrainingData + ?Sized>(
     data: &D,
     config: &TrainConfig,
     channel: usize,
@@ -67,7 +67,7 @@ const PERCENTILES: IntensityPolicy =
     IntensityPolicy::Percentiles { low_percent: 1.0, high_percent: 99.0 };
 
 /// Spacing in mm of the finest level of the working pyramid, and the number of levels.
-pub(crate) fn spacing_and_levels<D: TrainingData>(
+pub(crate) fn spacing_and_levels<D: TrainingData + ?Sized>(
     data: &D,
     config: &TrainConfig,
     prior: &Prior,
@@ -85,7 +85,7 @@ pub(crate) fn spacing_and_levels<D: TrainingData>(
 
 /// The smallest spacing of an image as it was given, the middle one of all images: a single one that
 /// is finer than the others would make the grid of all finer than what they show.
-pub(crate) fn smallest_spacing_mm<D: TrainingData>(data: &D) -> f64 {
+pub(crate) fn smallest_spacing_mm<D: TrainingData + ?Sized>(data: &D) -> f64 {
     let mut smallest: Vec<f64> = (0..data.list().len())
         .filter(|&case| data.origin(case) == case)
         .map(|case| {
@@ -102,7 +102,7 @@ const CASES_FOR_WINDOW: usize = 10;
 /// A window for images with an absolute scale, the same for all structures, so that they share what
 /// is made of an image: from the images' 1st percentile to the 99.5th of what lies in the boxes of
 /// the brightest structure, medians over at most ten cases.
-fn window<D: TrainingData>(data: &D, channel: usize) -> Result<IntensityPolicy, D::Error> {
+fn window<D: TrainingData + ?Sized>(data: &D, channel: usize) -> Result<IntensityPolicy, D::Error> {
     let structures = data.structures();
     let originals = (0..data.list().len()).filter(|&case| data.origin(case) == case);
     let of_case = |case: usize| {

@@ -10,7 +10,7 @@ use crate::masks::samples::Instance;
 use crate::masks::stage::MaskStage;
 use pbt_tree::{LabelBackend, LabelBooster};
 
-impl<B: LabelBackend + LabelBooster, D: TrainingData> Training<'_, B, D> {
+impl<B: LabelBackend + LabelBooster, D: TrainingData + ?Sized> Training<'_, B, D> {
     /// Moves boxes of held-out cases that no frame of the training shows, as detection does it: those that were
     /// found far off, and those in cases without a label map. `without` are, by part, rounds that have not seen
     /// its subjects.

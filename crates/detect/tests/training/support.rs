@@ -1,5 +1,4 @@
 //! What tests of whole trainings share: images of bright boxes, and settings of trainings in seconds.
-#![allow(dead_code, reason = "each test uses some of it")]
 
 use nalgebra::Vector3;
 use pbt_detect::{CaseList, DetectError, ListedCase, Observer};

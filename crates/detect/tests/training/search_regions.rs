@@ -1,12 +1,10 @@
 //! In a large image one structure is found first, and the others are searched for about it.
 
-mod support;
-
+use crate::support::{Silent, drawn, listed};
 use nalgebra::UnitQuaternion;
 use pbt_cpu::Cpu;
 use pbt_detect::{CaseList, DetectError, Detection, Model, TrainConfig, TrainingData, train};
 use pbt_volume::{Geometry, PointLps, Pose, RealVolume};
-use support::{Silent, drawn, listed};
 
 const CASES: usize = 7;
 const SIDE: usize = 72;

@@ -1,7 +1,6 @@
 //! A device that fails ends training and detection with its error, wherever it fails.
 
-mod support;
-
+use crate::support::{SMALL, Silent, listed};
 use nalgebra::UnitQuaternion;
 use pbt_cpu::{Cpu, CpuChannels, CpuImage};
 use pbt_detect::{CaseList, DetectError, Model, RegionName, TrainConfig, TrainingData, train};
@@ -14,7 +13,6 @@ use pbt_tree::{
 };
 use pbt_volume::{Level, PointLps, Pose, RealVolume, Volume};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use support::{SMALL, Silent, listed};
 
 /// The CPU until so many calls are made, and then a device that is lost.
 struct Failing {

@@ -1,12 +1,10 @@
 //! With many threads structures are trained side by side, to the same model, and go on where they were.
 
-mod support;
-
+use crate::support::{Keeping, SMALL, drawn, listed};
 use nalgebra::UnitQuaternion;
 use pbt_cpu::Cpu;
 use pbt_detect::{CaseList, DetectError, Model, TrainConfig, TrainingData, train};
 use pbt_volume::{PointLps, Pose, RealVolume};
-use support::{Keeping, SMALL, drawn, listed};
 
 const CASES: usize = 7;
 

@@ -1,13 +1,11 @@
 //! A structure that may occur several times, trained beside one that occurs once: both are what they are by
 //! themselves, however often the training was interrupted.
 
-mod support;
-
+use crate::support::{Keeping, SMALL, drawn, listed};
 use nalgebra::UnitQuaternion;
 use pbt_cpu::Cpu;
 use pbt_detect::{CaseList, DetectError, Detection, Model, TrainConfig, TrainingData, train};
 use pbt_volume::{PointLps, Pose, RealVolume};
-use support::{Keeping, SMALL, drawn, listed};
 
 const CASES: usize = 7;
 

@@ -486,7 +486,9 @@ fn folds_test_every_training_case_once() {
     std::fs::write(&path, dataset.to_string()).unwrap();
     let (report, config) = (out.path().join("report.json"), tiny().config());
     let set = text(data.path());
-    let arguments = ["--folds", "2", "-i", set, "--config", text(&config)];
+    let models = out.path().join("models");
+    let arguments =
+        ["--folds", "2", "-i", set, "--config", text(&config), "--models", text(&models)];
     let outcome = evaluate(&arguments, &report).exits_with(0);
     assert!(outcome.stdout.contains("split train in 2 folds"), "{}", outcome.stdout);
     let written = read_json(&report);
@@ -501,6 +503,8 @@ fn folds_test_every_training_case_once() {
     // In the order of the file, training cases alone.
     assert_eq!(cases, ["c0", "c1", "c2", "c3", "c4", "c5"]);
     assert_eq!(written["models"].as_array().unwrap().len(), 2);
+    an_interrupted_one_goes_on(&arguments, &models, &written);
+
     // Subjects are {c0, c3}, c1, c2, c4, c5: the first fold holds out c0, c3, c2 and c5.
     let kept = [1, 4].map(|n| dataset["cases"][n].clone());
     dataset["cases"] = json!(kept);
@@ -510,6 +514,7 @@ fn folds_test_every_training_case_once() {
     let info = pbt(["info", "--json", text(&model)]).exits_with(0);
     let info: Value = serde_json::from_str(&info.stdout).unwrap();
     assert_eq!(written["models"][0]["sha256"], info["model"]["sha256"]);
+    assert!(std::fs::read(&model).unwrap() == std::fs::read(models.join("fold-1.pbt")).unwrap());
 
     let refused = |arguments: &[&str], code, part: &str| {
         let outcome = evaluate(arguments, &report).exits_with(code);
@@ -520,6 +525,28 @@ fn folds_test_every_training_case_once() {
     refused(&["--folds", "2", "--split", "dev", "-i", set], 4, "none has the split `dev`");
     refused(&["--folds", "2", "--leave-one-out", "-i", set], 2, "--leave-one-out");
     assert_eq!(read_json(&report), written, "an older report stays");
+}
+
+/// As if the run that has `written` a report had been interrupted in its second training.
+fn an_interrupted_one_goes_on(arguments: &[&str], models: &Path, written: &Value) {
+    let [first, second] = ["fold-1.pbt", "fold-2.pbt"].map(|name| models.join(name));
+    let again = models.join("again.json");
+    let changed = || std::fs::metadata(&first).unwrap().modified().unwrap();
+    let before = (changed(), std::fs::read(&second).unwrap());
+    std::fs::remove_file(&second).unwrap();
+    evaluate(arguments, &again).exits_with(0);
+    assert_eq!((changed(), std::fs::read(&second).unwrap()), before);
+    let report = read_json(&again);
+    for key in ["records", "models", "summary"] {
+        assert_eq!(report[key], written[key], "{key}");
+    }
+    let other_seed = [arguments, &["--seed", "1"]].concat();
+    let refused = evaluate(&other_seed, &again).exits_with(2);
+    let error = refused.error_line();
+    assert!(error.contains("fold-1.pbt: --models: is of another training"), "{error}");
+    let of_file = [&arguments[..arguments.len() - 1], &[text(&first)]].concat();
+    let refused = evaluate(&of_file, &again).exits_with(2);
+    assert!(refused.error_line().contains("is a file (give a folder)"), "{}", refused.stderr);
 }
 
 #[test]

@@ -17,10 +17,10 @@ pub struct Demo {
     /// Only this modality (may be given several times) [default: all]
     #[arg(long, value_name = "MODALITY", ignore_case = true)]
     pub modality: Vec<DemoModality>,
-    /// Number of training cases of each modality
+    /// Number of training cases of each modality, 2 to 500
     #[arg(long, value_name = "N", default_value_t = 24, value_parser = clap::value_parser!(u16).range(2..=500), allow_negative_numbers = true)]
     pub cases: u16,
-    /// Number of unseen cases of each modality
+    /// Number of unseen cases of each modality, 1 to 500
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=500), allow_negative_numbers = true)]
     pub unseen: u16,
     /// Make the data sets only: images and annotations, to detect in, train on or play with

@@ -63,6 +63,10 @@ pub struct Evaluate {
     /// Seed of the trainings
     #[arg(long, value_name = "S", default_value_t = 0, requires = "trains", value_parser = seed, allow_negative_numbers = true)]
     pub seed: u64,
+    /// Keep the models of the trainings in this folder, and train none again that is there: the same command goes on after
+    /// an interruption
+    #[arg(long, value_name = "FOLDER", requires = "trains")]
+    pub models: Option<PathBuf>,
     /// Train quickly, as `pbt train --quick` does
     #[arg(long, requires = "trains")]
     pub quick: bool,

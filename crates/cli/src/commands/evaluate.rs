@@ -232,7 +232,8 @@ fn source(args: &Evaluate, dataset: &Dataset, cases: &[CaseSpec]) -> Result<Sour
         let config = read_config(args.config.as_deref())?;
         let config = if args.quick { config.quick() } else { config };
         let turns =
-            CrossValidation::new(dataset, cases, &args.structure, folds, config, args.seed)?;
+            CrossValidation::new(dataset, cases, &args.structure, folds, config, args.seed)?
+                .keeping(args.models.as_deref())?;
         return Ok(Source::CrossValidation(Box::new(turns)));
     }
     match (&args.results, &args.model) {

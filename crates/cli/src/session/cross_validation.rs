@@ -1,14 +1,16 @@
 //! Cross-validation: each case is tested by a model that has seen no case of its subject.
 
 use crate::session::{
-    AnnotatedCase, Device, Failure, LoadedModel, Training, Wanted, Watcher, read_cases,
+    AnnotatedCase, Device, Failure, LoadedModel, Training, TrainingReport, Wanted, Watcher, beside,
+    read_cases, write_json,
 };
 use pbt_detect::TrainConfig;
-use pbt_io::{CaseSpec, Dataset, ResultFile};
+use pbt_io::{CaseSpec, Dataset, IoError, ResultFile, remove_leftovers};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::time::Instant;
 
 /// How cases are divided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,6 +30,8 @@ pub struct CrossValidation {
     cases: Vec<AnnotatedCase>,
     /// The fold of each case, by its name.
     fold_of: BTreeMap<String, usize>,
+    /// Where the models are kept, if they are.
+    kept: Option<PathBuf>,
     /// Models by the fold that they have not seen; of single subjects only the last one.
     models: RefCell<BTreeMap<usize, Rc<LoadedModel>>>,
 }
@@ -59,7 +63,24 @@ impl CrossValidation {
         let read = |case: &CaseSpec| read_cases(dataset, std::slice::from_ref(case), &wanted).ok();
         let cases = cases.iter().filter_map(read).flatten().collect();
         let models = RefCell::default();
-        Ok(Self { folds, config, seed, wanted, cases, fold_of, models })
+        Ok(Self { folds, config, seed, wanted, cases, fold_of, kept: None, models })
+    }
+
+    /// The same with models kept in a folder, which is made: those that an interrupted run left there are not
+    /// trained again.
+    ///
+    /// # Errors
+    /// Exit code 2 when it is a file, 1 when it cannot be made.
+    pub fn keeping(self, folder: Option<&Path>) -> Result<Self, Failure> {
+        if let Some(folder) = folder {
+            if folder.is_file() {
+                let what = format!("{}: --models: is a file (give a folder)", folder.display());
+                return Err(Failure::usage(what));
+            }
+            std::fs::create_dir_all(folder).map_err(|e| IoError::output(folder, &e))?;
+            remove_leftovers(folder);
+        }
+        Ok(Self { kept: folder.map(Path::to_owned), ..self })
     }
 
     /// How cases are divided.
@@ -67,9 +88,17 @@ impl CrossValidation {
         self.folds
     }
 
-    /// How many models are trained for all cases.
+    /// How many models are left to train for all cases.
     pub fn trainings(&self) -> usize {
-        self.fold_of.values().collect::<BTreeSet<_>>().len()
+        let folds: BTreeSet<usize> = self.fold_of.values().copied().collect();
+        let is_left = |&fold: &usize| self.kept_model(fold).is_none_or(|path| !path.exists());
+        folds.into_iter().filter(is_left).count()
+    }
+
+    /// Where the model of a fold is kept, if it is.
+    fn kept_model(&self, fold: usize) -> Option<PathBuf> {
+        let folder = self.kept.as_ref()?;
+        Some(folder.join(format!("fold-{}.pbt", fold + 1)))
     }
 
     /// Names of the structures.
@@ -120,8 +149,28 @@ impl CrossValidation {
             seed: self.seed,
             resume: None,
         };
-        let trained = training.run(device, &*watcher.training(&what))?;
-        let model = Rc::new(trained.loaded(PathBuf::from(format!("trained {what}"))));
+        let kept = fold.and_then(|fold| self.kept_model(fold));
+        let name = PathBuf::from(format!("trained {what}"));
+        let model = match kept {
+            Some(path) if path.exists() => taken_over(&training, &path, name)?,
+            kept => {
+                let started = Instant::now();
+                let trained = training.run(device, &*watcher.training(&what))?;
+                if let Some(path) = kept {
+                    let seconds = started.elapsed().as_secs_f64();
+                    let (record, warnings) = (&device.record, &trained.warnings);
+                    let report = TrainingReport::new(
+                        &trained, dataset, self.seed, record, warnings, seconds,
+                    );
+                    write_json(&beside(&path, "train.json"), &report)?;
+                    trained.write_settings(&path)?;
+                    // Last, since it says that all is there.
+                    trained.write(&path)?;
+                }
+                trained.loaded(name)
+            }
+        };
+        let model = Rc::new(model);
         let mut models = self.models.borrow_mut();
         if self.folds == Folds::LeaveOneOut {
             models.clear();
@@ -131,6 +180,17 @@ impl CrossValidation {
         }
         Ok(model)
     }
+}
+
+/// A model that an earlier run of the same training has kept; results name it by `name`.
+fn taken_over(training: &Training<'_>, path: &Path, name: PathBuf) -> Result<LoadedModel, Failure> {
+    if !training.is_finished(path) {
+        return Err(Failure::usage(format!(
+            "{}: --models: is of another training (give another folder, or the cases and options of that training)",
+            path.display()
+        )));
+    }
+    Ok(LoadedModel { path: name, ..LoadedModel::open(path)? })
 }
 
 impl Folds {

@@ -503,6 +503,7 @@ fn folds_test_every_training_case_once() {
     // In the order of the file, training cases alone.
     assert_eq!(cases, ["c0", "c1", "c2", "c3", "c4", "c5"]);
     assert_eq!(written["models"].as_array().unwrap().len(), 2);
+    let of_first = std::fs::read(models.join("fold-1.pbt")).unwrap();
     an_interrupted_one_goes_on(&arguments, &models, &written);
 
     // Subjects are {c0, c3}, c1, c2, c4, c5: the first fold holds out c0, c3, c2 and c5.
@@ -514,7 +515,7 @@ fn folds_test_every_training_case_once() {
     let info = pbt(["info", "--json", text(&model)]).exits_with(0);
     let info: Value = serde_json::from_str(&info.stdout).unwrap();
     assert_eq!(written["models"][0]["sha256"], info["model"]["sha256"]);
-    assert!(std::fs::read(&model).unwrap() == std::fs::read(models.join("fold-1.pbt")).unwrap());
+    assert!(std::fs::read(&model).unwrap() == of_first);
 
     let refused = |arguments: &[&str], code, part: &str| {
         let outcome = evaluate(arguments, &report).exits_with(code);
@@ -543,10 +544,21 @@ fn an_interrupted_one_goes_on(arguments: &[&str], models: &Path, written: &Value
     let other_seed = [arguments, &["--seed", "1"]].concat();
     let refused = evaluate(&other_seed, &again).exits_with(2);
     let error = refused.error_line();
-    assert!(error.contains("fold-1.pbt: --models: is of another training"), "{error}");
+    assert!(error.contains("fold-1.pbt: --models: is of other cases, options"), "{error}");
     let of_file = [&arguments[..arguments.len() - 1], &[text(&first)]].concat();
     let refused = evaluate(&of_file, &again).exits_with(2);
     assert!(refused.error_line().contains("is a file (give a folder)"), "{}", refused.stderr);
+    // What is spoilt is named before the first training, also where it is the last fold's.
+    std::fs::remove_file(&first).unwrap();
+    std::fs::write(&second, &before.1[..2000]).unwrap();
+    let refused = evaluate(arguments, &again).exits_with(5);
+    assert!(refused.error_line().contains("fold-2.pbt"), "{}", refused.stderr);
+    std::fs::write(&second, &before.1).unwrap();
+    std::fs::remove_file(models.join("fold-2.train.json")).unwrap();
+    let refused = evaluate(arguments, &again).exits_with(2);
+    let error = refused.error_line();
+    assert!(error.contains("fold-2.train.json: is missing or damaged"), "{error}");
+    assert!(!first.exists());
 }
 
 #[test]

@@ -20,7 +20,7 @@ pub(crate) fn catch_interrupts(global: &Global) {
             std::process::exit(i32::from(exit::INTERRUPTED));
         }
         tell(
-            "\nstopping after the current step; press Ctrl-C again to stop at once (what is finished is kept either way)",
+            "\nstopping after the current step; press Ctrl-C again to stop at once (what is written is kept either way)",
         );
     });
 }

@@ -10,6 +10,7 @@ use crate::args::{Evaluate, Global};
 use crate::commands::open_device::open_device;
 use crate::commands::report_file::{EVALUATION_SCHEMA, write_report};
 use crate::exit;
+use crate::interrupt::catch_interrupts;
 use crate::output::{Written, check_output, print_text, say};
 use crate::progress::CaseProgress;
 use crate::session::{
@@ -78,6 +79,9 @@ pub(super) fn run(args: &Evaluate, global: &Global) -> Result<ExitCode, Failure>
         return regions::run(args, global, &dataset, (&names, &source), cases, &device);
     }
     let tolerance = Tolerance::new(args.tolerance, &dataset.structures);
+    if folds(args).is_some() {
+        catch_interrupts(global);
+    }
     let evaluated = evaluate_cases(
         &dataset,
         &args.structure,
@@ -86,7 +90,17 @@ pub(super) fn run(args: &Evaluate, global: &Global) -> Result<ExitCode, Failure>
         &tolerance,
         &device,
         &CaseProgress::new(global),
-    )?;
+    );
+    if let (Err(failure), Some(folder)) = (&evaluated, &args.models)
+        && failure.is_interruption()
+    {
+        let folder = folder.display();
+        let what = format!(
+            "{folder}: has the models that are trained; the same command goes on with the others"
+        );
+        say(global.quiet, what);
+    }
+    let evaluated = evaluated?;
     if evaluated.has_unmeasured_scores() {
         say(global.quiet, "warning: scores were not measured on held-out cases, and mean little");
     }
@@ -233,7 +247,7 @@ fn source(args: &Evaluate, dataset: &Dataset, cases: &[CaseSpec]) -> Result<Sour
         let config = if args.quick { config.quick() } else { config };
         let turns =
             CrossValidation::new(dataset, cases, &args.structure, folds, config, args.seed)?
-                .keeping(args.models.as_deref())?;
+                .keeping(dataset, args.models.as_deref())?;
         return Ok(Source::CrossValidation(Box::new(turns)));
     }
     match (&args.results, &args.model) {

@@ -1,11 +1,12 @@
 //! Cross-validation: each case is tested by a model that has seen no case of its subject.
 
+use crate::session::training_report::learned_labels_sha256;
 use crate::session::{
     AnnotatedCase, Device, Failure, LoadedModel, Training, TrainingReport, Wanted, Watcher, beside,
     read_cases, write_json,
 };
 use pbt_detect::TrainConfig;
-use pbt_io::{CaseSpec, Dataset, IoError, ResultFile, remove_leftovers};
+use pbt_io::{CaseSpec, Dataset, IoError, ResultFile, check_writable, remove_leftovers};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -70,17 +71,57 @@ impl CrossValidation {
     /// trained again.
     ///
     /// # Errors
-    /// Exit code 2 when it is a file, 1 when it cannot be made.
-    pub fn keeping(self, folder: Option<&Path>) -> Result<Self, Failure> {
-        if let Some(folder) = folder {
-            if folder.is_file() {
-                let what = format!("{}: --models: is a file (give a folder)", folder.display());
-                return Err(Failure::usage(what));
-            }
-            std::fs::create_dir_all(folder).map_err(|e| IoError::output(folder, &e))?;
-            remove_leftovers(folder);
+    /// Exit code 2 when it is a file or holds a model of another training, 5 for a damaged model, 1 when the
+    /// folder cannot be made or written.
+    pub fn keeping(self, dataset: &Dataset, folder: Option<&Path>) -> Result<Self, Failure> {
+        let Some(folder) = folder else { return Ok(self) };
+        if folder.is_file() {
+            let what = format!("{}: --models: is a file (give a folder)", folder.display());
+            return Err(Failure::usage(what));
         }
-        Ok(Self { kept: folder.map(Path::to_owned), ..self })
+        std::fs::create_dir_all(folder).map_err(|e| IoError::output(folder, &e))?;
+        remove_leftovers(folder);
+        let this = Self { kept: Some(folder.to_owned()), ..self };
+        // Before hours of training.
+        for fold in this.fold_of.values().copied().collect::<BTreeSet<_>>() {
+            match this.kept_model(fold) {
+                Some(path) if path.exists() => this.check_kept(dataset, fold, &path)?,
+                Some(path) => check_writable(&path)?,
+                None => {}
+            }
+        }
+        Ok(this)
+    }
+
+    /// Whether a model that is there is what the training without this fold would make.
+    fn check_kept(&self, dataset: &Dataset, fold: usize, path: &Path) -> Result<(), Failure> {
+        let kept = LoadedModel::open(path)?;
+        if self.training(dataset, Some(fold)).is_finished(path) {
+            return Ok(());
+        }
+        let report = beside(path, "train.json");
+        let what = match learned_labels_sha256(&kept) {
+            None => format!("{}: is missing or damaged", report.display()),
+            Some(_) => {
+                format!("{}: --models: is of other cases, options or another seed", path.display())
+            }
+        };
+        let name = path.file_name().unwrap_or_default().display();
+        let advice = format!("give another folder, or remove {name} to train it again");
+        Err(Failure::usage(format!("{what} ({advice})")))
+    }
+
+    /// The training on all cases but those of a fold.
+    fn training<'a>(&'a self, dataset: &'a Dataset, fold: Option<usize>) -> Training<'a> {
+        let others = self.cases.iter().filter(|c| self.fold(&c.spec.id) != fold).cloned();
+        Training {
+            dataset,
+            cases: others.collect(),
+            wanted: &self.wanted,
+            config: &self.config,
+            seed: self.seed,
+            resume: None,
+        }
     }
 
     /// How cases are divided.
@@ -136,25 +177,17 @@ impl CrossValidation {
         if let Some(model) = fold.and_then(|fold| self.models.borrow().get(&fold).cloned()) {
             return Ok(model);
         }
-        let others = self.cases.iter().filter(|c| self.fold(&c.spec.id) != fold).cloned();
         let what = match (self.folds, fold) {
             (Folds::Of(count), Some(fold)) => format!("without fold {} of {count}", fold + 1),
             _ => format!("without {}", case.subject.as_ref().unwrap_or(&case.id)),
         };
-        let training = Training {
-            dataset,
-            cases: others.collect(),
-            wanted: &self.wanted,
-            config: &self.config,
-            seed: self.seed,
-            resume: None,
-        };
         let kept = fold.and_then(|fold| self.kept_model(fold));
         let name = PathBuf::from(format!("trained {what}"));
         let model = match kept {
-            Some(path) if path.exists() => taken_over(&training, &path, name)?,
+            Some(path) if path.exists() => LoadedModel { path: name, ..LoadedModel::open(&path)? },
             kept => {
                 let started = Instant::now();
+                let training = self.training(dataset, fold);
                 let trained = training.run(device, &*watcher.training(&what))?;
                 if let Some(path) = kept {
                     let seconds = started.elapsed().as_secs_f64();
@@ -180,17 +213,6 @@ impl CrossValidation {
         }
         Ok(model)
     }
-}
-
-/// A model that an earlier run of the same training has kept; results name it by `name`.
-fn taken_over(training: &Training<'_>, path: &Path, name: PathBuf) -> Result<LoadedModel, Failure> {
-    if !training.is_finished(path) {
-        return Err(Failure::usage(format!(
-            "{}: --models: is of another training (give another folder, or the cases and options of that training)",
-            path.display()
-        )));
-    }
-    Ok(LoadedModel { path: name, ..LoadedModel::open(path)? })
 }
 
 impl Folds {

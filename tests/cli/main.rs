@@ -9,6 +9,7 @@ mod column;
 mod components;
 mod convert;
 mod crop;
+mod cross_validation;
 mod demo;
 mod determinism;
 mod dicom;

@@ -8,9 +8,9 @@ use crate::interrupt::catch_interrupts;
 use crate::output::{Written, check_output, say};
 use crate::progress::{TrainingProgress, span};
 use crate::session::{
-    Device, RegionCases, Resume, TrainedModel, Training, TrainingNeeds, TrainingReport, Wanted,
-    beside, checkpoint_of, misfits, no_case_of_split, read_cases, read_config, train_regions,
-    write_json,
+    Device, LoadedModel, RegionCases, Resume, TrainedModel, Training, TrainingNeeds,
+    TrainingReport, Wanted, beside, checkpoint_of, misfits, no_case_of_split, read_cases,
+    read_config, train_regions, write_json,
 };
 use pbt_detect::TrainConfig;
 use pbt_io::{CaseSpec, Dataset, DeviceRecord, FileKind, read_file};
@@ -67,7 +67,9 @@ pub(super) fn run(args: &Train, global: &Global) -> Result<ExitCode, Failure> {
         seed: args.seed,
         resume: None,
     };
-    if args.resume && !checkpoint.exists() && training.is_finished(&args.output) {
+    let is_finished =
+        || LoadedModel::open(&args.output).is_ok_and(|there| training.would_make(&there));
+    if args.resume && !checkpoint.exists() && is_finished() {
         let model = args.output.display();
         say(
             global.quiet,

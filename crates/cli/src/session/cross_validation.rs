@@ -96,7 +96,7 @@ impl CrossValidation {
     /// Whether a model that is there is what the training without this fold would make.
     fn check_kept(&self, dataset: &Dataset, fold: usize, path: &Path) -> Result<(), Failure> {
         let kept = LoadedModel::open(path)?;
-        if self.training(dataset, Some(fold)).is_finished(path) {
+        if self.training(dataset, Some(fold)).would_make(&kept) {
             return Ok(());
         }
         let report = beside(path, "train.json");

@@ -74,15 +74,14 @@ impl Training<'_> {
         TrainingNeeds::of(&data, self.config, threads)
     }
 
-    /// Whether a model file is what this training would make, so that nothing is left to do.
-    pub fn is_finished(&self, path: &Path) -> bool {
-        let Ok(loaded) = LoadedModel::open(path) else { return false };
+    /// Whether a model is what this training would make, so that nothing is left to do.
+    pub fn would_make(&self, loaded: &LoadedModel) -> bool {
         let (data, faults) =
             TrainingCases::new(self.dataset, self.cases.clone(), self.wanted.clone());
         let provenance = &loaded.model.provenance;
         faults.is_empty()
             && has_provenance(&data, self.config, self.seed, provenance)
-            && labels_sha256(&self.cases).ok().as_ref() == learned_labels_sha256(&loaded).as_ref()
+            && labels_sha256(&self.cases).ok().as_ref() == learned_labels_sha256(loaded).as_ref()
     }
 
     /// Trains. `observer` is told of every stage.

@@ -73,6 +73,7 @@ def evaluate(
     tolerance: float | None = None,
     config: PathLike | None = None,
     seed: int | None = None,
+    models: PathLike | None = None,
     quick: bool = False,
     device: str = "auto",
     threads: int | None = None,
@@ -80,7 +81,8 @@ def evaluate(
 ) -> dict[str, Any]:
     """Detects in the cases of a split (``test`` by default) and compares with the annotations, as
     ``pbt evaluate`` does; ``labels`` compares label maps. Returns the report; ``output`` is a file
-    for it."""
+    for it. ``models`` is a folder for the models of a cross-validation, which goes on there after
+    Ctrl-C."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(output if output is not None else Path(folder) / "report.json")
         options = _options(
@@ -97,6 +99,7 @@ def evaluate(
             tolerance=tolerance,
             config=config,
             seed=seed,
+            models=models,
             quick=quick,
             device=device,
             threads=check_threads(threads),

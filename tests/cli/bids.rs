@@ -66,6 +66,7 @@ fn a_bids_folder_is_a_data_set() {
         &model,
         "--config",
         &path(&tiny().quick_config()),
+        "--no-segmentation",
     ])
     .exits_with(0);
     pbt(["evaluate", "-q", "-m", &model, "-i", &path(data.path()), "-o", &report]).exits_with(0);

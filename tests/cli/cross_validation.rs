@@ -44,7 +44,7 @@ fn folds_test_every_training_case_once() {
         dataset["cases"][n]["subject"] = json!("twice");
     }
     std::fs::write(&path, dataset.to_string()).unwrap();
-    let (report, config) = (out.path().join("report.json"), tiny().config());
+    let (report, config) = (out.path().join("report.json"), tiny().quick_config());
     let set = text(data.path());
     let models = out.path().join("models");
     let arguments =
@@ -130,7 +130,7 @@ fn leaving_one_out_leaves_out_all_of_its_subject() {
         dataset["cases"][n]["subject"] = json!("twice");
     }
     std::fs::write(&path, dataset.to_string()).unwrap();
-    let (report, config) = (out.path().join("report.json"), tiny().config());
+    let (report, config) = (out.path().join("report.json"), tiny().quick_config());
     let arguments =
         ["--leave-one-out", "-i", text(data.path()), "--config", text(&config), "--cases", "4"];
     evaluate(&arguments, &report).exits_with(0);

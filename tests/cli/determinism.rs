@@ -3,18 +3,18 @@
 
 use crate::column::{MEMBERS, TEST, column};
 use crate::support::{
-    NO_CERTAINTY, TRAINING, VOXELS, numbers, pbt, read_json, scratch, text, tiny,
+    NO_CERTAINTY, TRAINING, VOXELS, numbers, pbt, read_json, scratch, small_and, text, tiny,
 };
 use pbt_volume::{PointLps, Pose};
 use serde_json::Value;
 use std::path::Path;
 
-/// Trains on the tiny data set with these settings after the small ones and returns model and
+/// Trains on the tiny data set with these settings beside the small ones and returns model and
 /// resolved configuration.
-fn trained(settings: &str, threads: &str, more: &[&str]) -> [Vec<u8>; 2] {
+fn trained(settings: &[&str], threads: &str, more: &[&str]) -> [Vec<u8>; 2] {
     let out = scratch();
     let (config, model) = (out.path().join("c.toml"), out.path().join("m.pbt"));
-    std::fs::write(&config, std::fs::read_to_string(tiny().config()).unwrap() + settings).unwrap();
+    std::fs::write(&config, small_and(settings)).unwrap();
     let data = tiny().folder();
     let arguments = [
         "train",
@@ -32,12 +32,13 @@ fn trained(settings: &str, threads: &str, more: &[&str]) -> [Vec<u8>; 2] {
     ["m.pbt", "m.train.toml"].map(|file| std::fs::read(out.path().join(file)).unwrap())
 }
 
-/// Every classifier and finish, small enough for seconds.
-pub(crate) const VARIANTS: [(&str, &[&str]); 4] = [
+/// Every classifier and finish, small enough for seconds, and mirrored copies.
+pub(crate) const VARIANTS: [(&str, &[&str]); 5] = [
     ("", &["--classifier", "pbt"]),
+    ("[augmentation]\ncopies = 1\n", &[]),
     ("[classifier.pbt_forest]\ntrees = 3\n", &["--classifier", "pbt-forest"]),
     ("[classifier.random_forest]\ntrees = 4\ndepth = 4\n", &["--classifier", "random-forest"]),
-    ("kind = \"classification\"\nhypotheses = 60\n", &[]),
+    ("[refinement]\nkind = \"classification\"\nhypotheses = 60\n", &[]),
 ];
 
 /// Each training is a process of its own, so that this also compares one run with the next. Cases are held
@@ -46,17 +47,17 @@ pub(crate) const VARIANTS: [(&str, &[&str]); 4] = [
 fn models_are_the_same_with_any_number_of_threads() {
     let mut models = Vec::new();
     for (settings, more) in &VARIANTS[1..] {
-        let settings = format!("{settings}{NO_CERTAINTY}");
+        let settings = [settings, NO_CERTAINTY];
         let first = trained(&settings, "1", more);
         assert!(
             first == trained(&settings, "2", more),
-            "{settings} {more:?}: another model with two threads"
+            "{settings:?} {more:?}: another model with two threads"
         );
         models.push(first[0].clone());
     }
     // The comparison means something: other settings and other seeds give other models.
-    models.push(trained(NO_CERTAINTY, "2", &["--seed", "1"])[0].clone());
-    models.push(trained("", "3", &[])[0].clone());
+    models.push(trained(&[NO_CERTAINTY], "2", &["--seed", "1"])[0].clone());
+    models.push(trained(&[], "3", &[])[0].clone());
     assert!(models.last() == Some(&std::fs::read(tiny().model()).unwrap()));
     models.sort();
     models.dedup();
@@ -70,7 +71,7 @@ fn a_model_is_the_same_where_images_are_in_a_temporary_file() {
     let finest = TRAINING * 2 * VOXELS.pow(3);
     assert!(finest > memory / 32, "{finest} bytes would be held in memory");
     let memory = memory.to_string();
-    let stored = trained("", "2", &["--memory", &memory]);
+    let stored = trained(&[], "2", &["--memory", &memory]);
     assert_eq!(stored[0], std::fs::read(tiny().model()).unwrap());
 }
 

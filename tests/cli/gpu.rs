@@ -7,7 +7,7 @@ use crate::determinism::VARIANTS;
 use crate::instances::cells;
 use crate::landmarks::with_landmarks;
 use crate::sets::set;
-use crate::support::{TEST, TRAINING, pbt, program, read_json, scratch, text, tiny};
+use crate::support::{TEST, TRAINING, pbt, program, read_json, scratch, small_and, text, tiny};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -33,9 +33,9 @@ struct Chain<'a> {
 }
 
 impl<'a> Chain<'a> {
-    /// On the tiny data set or one like it, with these settings after the small ones.
+    /// On the tiny data set or one like it, with these settings beside the small ones.
     fn of_one_box(data: &'a Path, settings: &str, more: &'a [&'a str]) -> Self {
-        let settings = std::fs::read_to_string(tiny().config()).unwrap() + settings;
+        let settings = small_and(&[settings]);
         let image = |n: usize| data.join(format!("c{n}.nii.gz"));
         Self { data, settings, more, images: (TRAINING..TRAINING + TEST).map(image).collect() }
     }

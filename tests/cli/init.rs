@@ -47,7 +47,7 @@ fn sound(dataset: &Path) -> Value {
 
 #[track_caller]
 fn trains(dataset: &Path, model: &Path) {
-    let config = tiny().config();
+    let config = tiny().quick_config();
     let arguments = ["train", "-q", "-i", text(dataset), "-o", text(model), "--config"];
     pbt([&arguments[..], &[text(&config), "--no-segmentation"]].concat()).exits_with(0);
     assert!(model.is_file());

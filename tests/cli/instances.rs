@@ -17,8 +17,10 @@ const TRAINING: usize = 6;
 const TEST: usize = 2;
 const SIDE: usize = 44;
 
-/// Settings of a training in seconds.
+/// Settings of a training in seconds, without mirrored copies.
 const SETTINGS: &str = "\
+[augmentation]
+copies = 0
 [position]
 copies = 2
 negatives = 80

@@ -2,7 +2,8 @@
 
 use crate::geometry::part;
 use crate::support::{
-    NO_CERTAINTY, TEST, TRAINING, numbers, pbt, read_json, scratch, text, tiny, tiny_copy,
+    NO_CERTAINTY, TEST, TRAINING, numbers, pbt, read_json, scratch, small_and, text, tiny,
+    tiny_copy,
 };
 use crate::trivial::{assert_beaten, trivial};
 use nalgebra::Vector3;
@@ -199,14 +200,8 @@ fn landmarks_in_a_close_up() {
     let (data, out) = (with_landmarks(6), scratch());
     let train = |name: &str, halvings: u8, threads: &str| {
         let (config, model) = (out.path().join("near.toml"), out.path().join(name));
-        let settings = std::fs::read_to_string(tiny().config()).unwrap();
-        std::fs::write(
-            &config,
-            format!(
-                "{settings}{NO_CERTAINTY}[working]\nspacing_mm = 3.6\n[landmarks]\nhalvings = {halvings}\n"
-            ),
-        )
-        .unwrap();
+        let close = format!("[working]\nspacing_mm = 3.6\n[landmarks]\nhalvings = {halvings}\n");
+        std::fs::write(&config, small_and(&[NO_CERTAINTY, &close])).unwrap();
         let arguments = [
             "train",
             "-q",

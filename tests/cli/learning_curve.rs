@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use std::path::Path;
 
 fn learning_curve(data: &Path, arguments: &[&str]) -> crate::support::Outcome {
-    let config = tiny().config();
+    let config = tiny().quick_config();
     pbt(["learning-curve", "-i", text(data), "--config", text(&config)].iter().chain(arguments))
 }
 
@@ -79,11 +79,11 @@ fn a_subject_is_held_back_whole() {
 fn sizes_are_the_first_training_cases_and_a_split_can_be_named() {
     let out = scratch();
     let report = out.path().join("curve.json");
-    learning_curve(
-        tiny().folder(),
-        &["-q", "-o", text(&report), "--sizes", "6,3", "--split", "test"],
-    )
-    .exits_with(0);
+    // With the settings of the model that it is compared with.
+    let (data, config) = (text(tiny().folder()), tiny().config());
+    let curve = ["learning-curve", "-q", "-i", data, "--config", text(&config)];
+    let wanted = ["-o", text(&report), "--sizes", "6,3", "--split", "test"];
+    pbt(curve.into_iter().chain(wanted)).exits_with(0);
     let report = read_json(&report);
     assert_eq!(
         (&report["split"], report["tested"].as_array().unwrap().len()),

@@ -351,7 +351,11 @@ fn a_slip_of_output_costs_no_file_of_another_kind() {
     let [dataset, image] = ["dataset.json", "c7.nii.gz"].map(|name| data.path().join(name));
     let before = contents(data.path());
     let (model, dataset, image) = (text(&model), text(&dataset), text(&image));
-    let slips: [(&[&str], &str); 6] = [
+    let [named_image, picture] = ["new.nii.gz", "odd.png"].map(|name| data.path().join(name));
+    let (named_image, picture) = (text(&named_image), text(&picture));
+    let slips: [(&[&str], &str); 8] = [
+        (&["train", "-i", &set, "-o", named_image], "an image (let it end in .pbt)"),
+        (&["validate", &set, "--picture", picture], "an image (let it end in .svg)"),
         (&["train", "-i", &set, "-o", dataset], "is a data set already"),
         (&["train", "-i", &set, "-o", image], "is an image already"),
         (&["evaluate", "-m", model, "-i", &set, "-o", model], "is a model already"),

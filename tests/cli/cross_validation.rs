@@ -1,7 +1,7 @@
 //! `pbt evaluate --folds` and `--leave-one-out`
 
 use crate::evaluate::evaluate;
-use crate::support::{pbt, read_json, scratch, text, tiny, tiny_copy};
+use crate::support::{interrupt_when_there, pbt, read_json, scratch, start, text, tiny, tiny_copy};
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -104,7 +104,14 @@ fn an_interrupted_one_goes_on(arguments: &[&str], models: &Path, written: &Value
     let other_seed = [arguments, &["--seed", "1"]].concat();
     let refused = evaluate(&other_seed, &again).exits_with(2);
     let error = refused.error_line();
-    assert!(error.contains("fold-1.pbt: --models: is of other cases, options"), "{error}");
+    assert!(error.contains("--models: was made with another seed: 0, now 1 (give an"), "{error}");
+    let other_settings = [arguments, &["--quick"]].concat();
+    let refused = evaluate(&other_settings, &again).exits_with(2);
+    let error = refused.error_line();
+    assert!(
+        error.contains("fold-1.pbt: --models: was made with another configuration: `"),
+        "{error}"
+    );
     let of_file = [&arguments[..arguments.len() - 1], &[text(&first)]].concat();
     let refused = evaluate(&of_file, &again).exits_with(2);
     assert!(refused.error_line().contains("is a file (give a folder)"), "{}", refused.stderr);
@@ -119,6 +126,39 @@ fn an_interrupted_one_goes_on(arguments: &[&str], models: &Path, written: &Value
     let error = refused.error_line();
     assert!(error.contains("fold-2.train.json: is missing or damaged"), "{error}");
     assert!(!first.exists());
+}
+
+#[cfg(unix)]
+#[test]
+fn a_fold_goes_on_where_it_was() {
+    let (out, config) = (scratch(), tiny().quick_config());
+    let (models, report) = (out.path().join("models"), out.path().join("report.json"));
+    let data = text(tiny().folder());
+    let folds = ["--folds", "2", "--cases", "4", "-i", data, "--config", text(&config)];
+    let kept = ["--models", text(&models), "-o", text(&report), "--threads", "1"];
+    let arguments = [&["evaluate"][..], &folds, &kept].concat();
+    let partial = models.join("fold-2.partial");
+    let (code, stderr) = interrupt_when_there(start(&arguments), &partial);
+    assert!(code == Some(130) && stderr.contains("the same command goes on"), "{stderr}");
+    assert!(models.join("fold-1.pbt").exists() && !report.exists());
+
+    let other_seed = [&arguments[..], &["--seed", "1"]].concat();
+    std::fs::rename(models.join("fold-1.pbt"), out.path().join("kept.pbt")).unwrap();
+    std::fs::rename(&partial, models.join("fold-1.partial")).unwrap();
+    let refused = pbt(&other_seed).exits_with(5);
+    let error = refused.error_line();
+    assert!(error.contains("fold-1.partial: provenance: the checkpoint was made with"), "{error}");
+    std::fs::rename(models.join("fold-1.partial"), &partial).unwrap();
+    std::fs::rename(out.path().join("kept.pbt"), models.join("fold-1.pbt")).unwrap();
+
+    let resumed = pbt(&arguments).exits_with(0);
+    let told = "fold-2.partial: resuming from its finished stages";
+    assert!(resumed.stderr.contains(told) && !partial.exists(), "{}", resumed.stderr);
+    let at_once = out.path().join("at-once.json");
+    evaluate(&folds, &at_once).exits_with(0);
+    let [resumed, whole] = [report, at_once].map(|path| read_json(&path));
+    assert_eq!(resumed["records"], whole["records"]);
+    assert_eq!(resumed["models"], whole["models"]);
 }
 
 #[test]

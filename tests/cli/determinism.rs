@@ -243,40 +243,7 @@ fn nothing_moves_on_stderr_when_it_is_no_terminal() {
 #[cfg(unix)]
 mod interrupted {
     use super::*;
-    use crate::support::program;
-    use std::process::{Child, Command, Stdio};
-    use std::time::{Duration, Instant};
-
-    /// Starts a program that can be interrupted.
-    fn start(arguments: &[&str]) -> Child {
-        Command::new(program("pbt"))
-            .args(arguments)
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the program starts")
-    }
-
-    /// Presses Ctrl-C as soon as a file is there; returns exit code and stderr.
-    fn interrupt_when_there(child: Child, file: &Path) -> (Option<i32>, String) {
-        let begun = Instant::now();
-        while !file.exists() {
-            assert!(
-                begun.elapsed() < Duration::from_secs(120),
-                "{} does not appear",
-                file.display()
-            );
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        assert!(
-            Command::new("kill")
-                .args(["-INT", &child.id().to_string()])
-                .status()
-                .expect("kill starts")
-                .success()
-        );
-        let output = child.wait_with_output().expect("the program ends");
-        (output.status.code(), String::from_utf8(output.stderr).expect("stderr is UTF-8"))
-    }
+    use crate::support::{interrupt_when_there, start};
 
     #[test]
     fn a_training_goes_on_where_it_was() {

@@ -7,8 +7,9 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// Training and test cases of the tiny data set.
@@ -57,6 +58,35 @@ pub(crate) fn limited(before: &str, arguments: &[&str]) -> Outcome {
         stdout: text(output.stdout),
         stderr: text(output.stderr),
     }
+}
+
+/// Starts a program that can be interrupted.
+#[cfg(unix)]
+pub(crate) fn start(arguments: &[&str]) -> Child {
+    Command::new(program("pbt"))
+        .args(arguments)
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts")
+}
+
+/// Presses Ctrl-C as soon as a file is there; returns exit code and stderr.
+#[cfg(unix)]
+pub(crate) fn interrupt_when_there(child: Child, file: &Path) -> (Option<i32>, String) {
+    let begun = Instant::now();
+    while !file.exists() {
+        assert!(begun.elapsed() < Duration::from_secs(120), "{} does not appear", file.display());
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert!(
+        Command::new("kill")
+            .args(["-INT", &child.id().to_string()])
+            .status()
+            .expect("kill starts")
+            .success()
+    );
+    let output = child.wait_with_output().expect("the program ends");
+    (output.status.code(), String::from_utf8(output.stderr).expect("stderr is UTF-8"))
 }
 
 impl Outcome {

@@ -2,7 +2,7 @@
 
 use crate::Failure;
 use crate::contents::Content;
-use pbt_io::{IoError, check_writable, remove_leftovers};
+use pbt_io::{IoError, check_writable, is_image_path, remove_leftovers};
 use std::io::{ErrorKind, Write};
 use std::path::Path;
 
@@ -47,14 +47,25 @@ pub(crate) enum Written {
     Picture,
     /// HTML.
     Page,
-    /// What is there already is looked at elsewhere.
-    Any,
+    /// `dataset.json`; what is there already is looked at elsewhere.
+    DataSet,
 }
 
 impl Written {
     /// The option that names the file.
     fn option(self) -> &'static str {
         if self == Self::Picture { "--picture" } else { "--output" }
+    }
+
+    /// How the names of such files end.
+    fn ending(self) -> &'static str {
+        match self {
+            Self::Model => ".pbt",
+            Self::Report | Self::DataSet => ".json",
+            Self::Settings => ".toml",
+            Self::Picture => ".svg",
+            Self::Page => ".html",
+        }
     }
 
     /// Whether a file of this content may be replaced.
@@ -73,13 +84,22 @@ impl Written {
     }
 }
 
-/// What is there already is replaced only by what is of its kind.
+/// What is there already is replaced only by what is of its kind, and nothing is written that its name calls
+/// an image.
 fn refuse_another_kind(path: &Path, written: Written) -> Result<(), Failure> {
-    if written == Written::Any || !path.is_file() {
-        return Ok(());
+    if !path.is_file() {
+        if !is_image_path(path) {
+            return Ok(());
+        }
+        return Err(Failure::usage(format!(
+            "{}: {}: has the name of an image (let it end in {})",
+            path.display(),
+            written.option(),
+            written.ending()
+        )));
     }
     let there = Content::of_file(path);
-    if written.replaces(there, path) {
+    if written == Written::DataSet || written.replaces(there, path) {
         return Ok(());
     }
     Err(Failure::usage(format!(
@@ -165,7 +185,7 @@ mod tests {
                 let checked = check_output(&path, written);
                 assert_eq!(checked.is_ok(), may, "{written:?} over {content:?}");
             }
-            assert!(check_output(&path, Written::Any).is_ok());
+            assert!(check_output(&path, Written::DataSet).is_ok());
             assert_eq!(std::fs::read(&path).unwrap(), content);
         }
         let settings = folder.path().join("out.toml");

@@ -136,15 +136,17 @@ impl CaseProgress {
         self.trainings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The share of the work that is done, 0 to 1: that of the trainings where there are some.
+    /// The share of the work that is done, 0 to 1: that of the trainings where there are some, but not all
+    /// while cases are left.
     fn share_done(&self) -> f64 {
         let trainings = *self.trainings_so_far();
         let bar = self.bar();
-        let (done, all) = match trainings.all {
-            0 => (bar.position() as f64, bar.length().unwrap_or(0)),
-            all => (trainings.begun as f64, all as u64),
-        };
-        done / all.max(1) as f64
+        let (position, length) = (bar.position(), bar.length().unwrap_or(0));
+        match trainings.all {
+            0 => position as f64 / length.max(1) as f64,
+            all if position < length => (trainings.begun as f64 / all as f64).min(0.99),
+            _ => 1.0,
+        }
     }
 
     fn tell_host(&self) {
@@ -208,7 +210,7 @@ impl Watcher for CaseProgress {
         interrupted(self.host.as_deref())
     }
 
-    fn training(&self, what: &str) -> Box<dyn Observer> {
+    fn training(&self, what: &str, checkpoint: Option<&Path>) -> Box<dyn Observer> {
         let mut trainings = self.trainings_so_far();
         let part = match trainings.all {
             0 => PartOfWork::whole(),
@@ -218,7 +220,9 @@ impl Watcher for CaseProgress {
             }
         };
         trainings.begun += 1;
-        Box::new(TrainingProgress::told(self.quiet, self.host.clone(), what, part))
+        let mut progress = TrainingProgress::told(self.quiet, self.host.clone(), what, part);
+        progress.checkpoint = checkpoint.map(Path::to_owned);
+        Box::new(progress)
     }
 }
 
@@ -344,12 +348,12 @@ mod tests {
         for (case, trains) in [("a", true), ("b", true), ("c", false)] {
             progress.case(case);
             if trains {
-                progress.training("without it").stage("box", "position", 0.5);
+                progress.training("without it", None).stage("box", "position", 0.5);
             }
             progress.done();
         }
         let shares = told.0.lock().unwrap();
-        assert_eq!(*shares, [0.0, 0.25, 0.5, 0.5, 0.75, 1.0, 1.0, 1.0]);
+        assert_eq!(*shares, [0.0, 0.25, 0.5, 0.5, 0.75, 0.99, 0.99, 1.0]);
     }
 
     #[test]

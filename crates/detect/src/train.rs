@@ -17,7 +17,7 @@ mod structure;
 use self::held_out_detections::held_out_detections;
 use self::observer::{BEFORE, BEFORE_MASKS, Observer, Share, StageFigure};
 use self::progress::{Checkpoints, Progress};
-pub use self::provenance::has_provenance;
+pub use self::provenance::trained_otherwise;
 pub use self::refusals::{GridDemand, Refusal, grid_demands, refusals};
 use self::settled::Settled;
 use self::structure::{StructureTraining, TrainedStructure};

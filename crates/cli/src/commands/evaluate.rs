@@ -96,7 +96,7 @@ pub(super) fn run(args: &Evaluate, global: &Global) -> Result<ExitCode, Failure>
     {
         let folder = folder.display();
         let what = format!(
-            "{folder}: has the models that are trained; the same command goes on with the others"
+            "{folder}: has the models and stages that are trained; the same command goes on with the others"
         );
         say(global.quiet, what);
     }

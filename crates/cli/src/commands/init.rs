@@ -23,7 +23,7 @@ pub(super) fn run(args: &Init, global: &Global) -> Result<ExitCode, Failure> {
         Some(file) => file.clone(),
     };
     may_be_written(&output, args.force)?;
-    check_output(&output, Written::Any)?;
+    check_output(&output, Written::DataSet)?;
     let options = FolderOptions {
         name: args.name.clone(),
         modality: args.modality.as_deref().map(modality),

@@ -115,7 +115,7 @@ pub(super) fn run(args: &LearningCurve, global: &Global) -> Result<ExitCode, Fai
             seed: args.seed,
             resume: None,
         }
-        .run(&device, &*progress.training(&what))?;
+        .run(&device, &*progress.training(&what, None))?;
         let (model_sha256, seconds) = (trained.sha256.clone(), began.elapsed().as_secs_f64());
         let model = trained.loaded(PathBuf::from(format!("trained on {what}")));
         let source = Source::Model(Box::new(model));

@@ -67,8 +67,11 @@ pub(super) fn run(args: &Train, global: &Global) -> Result<ExitCode, Failure> {
         seed: args.seed,
         resume: None,
     };
-    let is_finished =
-        || LoadedModel::open(&args.output).is_ok_and(|there| training.would_make(&there));
+    let is_finished = || {
+        LoadedModel::open(&args.output)
+            .and_then(|there| training.differs_from_that_of(&there))
+            .is_ok_and(|difference| difference.is_none())
+    };
     if args.resume && !checkpoint.exists() && is_finished() {
         let model = args.output.display();
         say(

@@ -167,7 +167,7 @@ impl Work<'_> {
         let progress = CaseProgress::new(global);
         let what = format!("fold {}: {}", fold + 1, named(&runner.combination));
         let config = &runner.combination.config;
-        let observer = progress.training(&what);
+        let observer = progress.training(&what, None);
         let trained = train_regions(dataset, training, config, args.seed, device, &*observer)?;
         drop(observer);
         let model: LoadedModel = trained.loaded(PathBuf::from(&what));

@@ -2,11 +2,13 @@
 
 use crate::session::training_report::learned_labels_sha256;
 use crate::session::{
-    AnnotatedCase, Device, Failure, LoadedModel, Training, TrainingReport, Wanted, Watcher, beside,
-    read_cases, write_json,
+    AnnotatedCase, Device, Failure, LoadedModel, Resume, Training, TrainingReport, Wanted, Watcher,
+    beside, read_cases, write_json,
 };
 use pbt_detect::TrainConfig;
-use pbt_io::{CaseSpec, Dataset, IoError, ResultFile, check_writable, remove_leftovers};
+use pbt_io::{
+    CaseSpec, Dataset, FileKind, IoError, ResultFile, check_writable, read_file, remove_leftovers,
+};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -67,7 +69,7 @@ impl CrossValidation {
         Ok(Self { folds, config, seed, wanted, cases, fold_of, kept: None, models })
     }
 
-    /// The same with models kept in a folder, which is made: those that an interrupted run left there are not
+    /// The same with models kept in a folder, which is made: what an interrupted run finished there is not
     /// trained again.
     ///
     /// # Errors
@@ -96,14 +98,12 @@ impl CrossValidation {
     /// Whether a model that is there is what the training without this fold would make.
     fn check_kept(&self, dataset: &Dataset, fold: usize, path: &Path) -> Result<(), Failure> {
         let kept = LoadedModel::open(path)?;
-        if self.training(dataset, Some(fold)).would_make(&kept) {
-            return Ok(());
-        }
-        let report = beside(path, "train.json");
-        let what = match learned_labels_sha256(&kept) {
-            None => format!("{}: is missing or damaged", report.display()),
-            Some(_) => {
-                format!("{}: --models: is of other cases, options or another seed", path.display())
+        let what = if learned_labels_sha256(&kept).is_none() {
+            format!("{}: is missing or damaged", beside(path, "train.json").display())
+        } else {
+            match self.training(dataset, Some(fold)).differs_from_that_of(&kept)? {
+                None => return Ok(()),
+                Some(what) => format!("{}: --models: was made with {what}", path.display()),
             }
         };
         let name = path.file_name().unwrap_or_default().display();
@@ -187,9 +187,21 @@ impl CrossValidation {
             Some(path) if path.exists() => LoadedModel { path: name, ..LoadedModel::open(&path)? },
             kept => {
                 let started = Instant::now();
-                let training = self.training(dataset, fold);
-                let trained = training.run(device, &*watcher.training(&what))?;
-                if let Some(path) = kept {
+                let checkpoint = kept.as_ref().map(|path| beside(path, "partial"));
+                let resume = match &checkpoint {
+                    Some(path) if path.exists() => {
+                        let name = path.display();
+                        watcher.note(&format!("{name}: resuming from its finished stages"));
+                        let bytes = read_file(path, FileKind::Model)?;
+                        Some(Resume { path: path.clone(), bytes })
+                    }
+                    _ => None,
+                };
+                let training = Training { resume: resume.as_ref(), ..self.training(dataset, fold) };
+                let observer = watcher.training(&what, checkpoint.as_deref());
+                let trained = training.run(device, &*observer)?;
+                drop(observer);
+                if let (Some(path), Some(checkpoint)) = (kept, checkpoint) {
                     let seconds = started.elapsed().as_secs_f64();
                     let (record, warnings) = (&device.record, &trained.warnings);
                     let report = TrainingReport::new(
@@ -199,6 +211,7 @@ impl CrossValidation {
                     trained.write_settings(&path)?;
                     // Last, since it says that all is there.
                     trained.write(&path)?;
+                    let _ = std::fs::remove_file(checkpoint);
                 }
                 trained.loaded(name)
             }

@@ -4,7 +4,9 @@ use crate::session::training_report::learned_labels_sha256;
 use crate::session::{
     AnnotatedCase, Device, Failure, LoadedModel, TrainedOn, TrainingCases, TrainingNeeds, Wanted,
 };
-use pbt_detect::{Model, Observer, StageFigure, Suspicion, TrainConfig, Trained, has_provenance};
+use pbt_detect::{
+    Model, Observer, StageFigure, Suspicion, TrainConfig, Trained, trained_otherwise,
+};
 use pbt_io::{Dataset, FileKind, IoError, read_file, write_atomically};
 use pbt_volume::{is_box_of_landmarks, sha256_hex};
 use std::io::Write;
@@ -74,14 +76,26 @@ impl Training<'_> {
         TrainingNeeds::of(&data, self.config, threads)
     }
 
-    /// Whether a model is what this training would make, so that nothing is left to do.
-    pub fn would_make(&self, loaded: &LoadedModel) -> bool {
+    /// In what the training of a model differed from this one; none where the model is what this training would
+    /// make, so that nothing is left to do.
+    ///
+    /// # Errors
+    /// A case or a label map that cannot be read.
+    pub fn differs_from_that_of(&self, loaded: &LoadedModel) -> Result<Option<String>, Failure> {
         let (data, faults) =
             TrainingCases::new(self.dataset, self.cases.clone(), self.wanted.clone());
+        if let Some((_, fault)) = faults.into_iter().next() {
+            return Err(fault);
+        }
         let provenance = &loaded.model.provenance;
-        faults.is_empty()
-            && has_provenance(&data, self.config, self.seed, provenance)
-            && labels_sha256(&self.cases).ok().as_ref() == learned_labels_sha256(loaded).as_ref()
+        let labels = || -> Result<_, Failure> {
+            let same = Some(labels_sha256(&self.cases)?) == learned_labels_sha256(loaded);
+            Ok((!same).then(|| "other label maps".to_owned()))
+        };
+        match trained_otherwise(&data, self.config, self.seed, provenance) {
+            None => labels(),
+            difference => Ok(difference),
+        }
     }
 
     /// Trains. `observer` is told of every stage.

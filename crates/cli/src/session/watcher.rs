@@ -2,6 +2,7 @@
 
 use crate::session::Failure;
 use pbt_detect::{DetectError, Observer};
+use std::path::Path;
 
 /// Watches work on many cases, trainings among it. Nothing needs to be done.
 pub trait Watcher {
@@ -31,8 +32,9 @@ pub trait Watcher {
         false
     }
 
-    /// Who watches a training; `what` says which it is.
-    fn training(&self, _what: &str) -> Box<dyn Observer> {
+    /// Who watches a training; `what` says which it is, and its finished stages go to the file `checkpoint`, if
+    /// they are kept.
+    fn training(&self, _what: &str, _checkpoint: Option<&Path>) -> Box<dyn Observer> {
         Box::new(Silent)
     }
 }

@@ -11,6 +11,7 @@ pub(crate) mod level_shift_tables;
 pub(crate) mod limits;
 pub(crate) mod map_tables;
 pub(crate) mod mask_tables;
+mod provenance;
 pub(crate) mod region_tables;
 mod regression_forest_tables;
 pub(crate) mod seal;
@@ -32,8 +33,8 @@ use crate::stages::orientation::OrientationStage;
 use crate::stages::position::PositionStage;
 use crate::stages::verification::VerificationStage;
 use crate::working::spec::{ChannelSpec, WorkingSpec};
-use pbt_volume::LengthUnit;
-use serde::{Deserialize, Serialize};
+
+pub use provenance::Provenance;
 
 /// A model: one or more structures.
 #[derive(Debug, Clone, PartialEq)]
@@ -78,36 +79,6 @@ impl Model {
     pub fn certainty_of(&self, structure: usize) -> Option<&Certainty> {
         self.certainty.get(structure)?.as_ref()
     }
-}
-
-/// Where a model came from: nothing that changes between two trainings on the same data,
-/// configuration and seed.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Provenance {
-    /// Version of `pbt` that trained it.
-    pub pbt_version: String,
-    /// Name of the data set.
-    pub dataset: String,
-    /// Modality of the data set.
-    pub modality: String,
-    /// SHA-256 over the names, images and poses of the training cases.
-    pub training_sha256: String,
-    /// Number of training cases.
-    pub cases: usize,
-    /// Copies of each that it was trained on, too: see
-    /// [`AugmentationConfig`](crate::AugmentationConfig).
-    pub copies: usize,
-    /// The longest edge of a voxel of the training images, mm; absent of 2D images.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub coarsest_mm: Option<f64>,
-    /// What lengths count in the training images; absent where these are millimetres.
-    #[serde(skip_serializing_if = "LengthUnit::is_mm", default)]
-    pub unit: LengthUnit,
-    /// Seed of all random streams.
-    pub seed: u64,
-    /// The configuration as it was resolved.
-    pub config: TrainConfig,
 }
 
 /// The detector of one structure.

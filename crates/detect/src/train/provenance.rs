@@ -27,17 +27,17 @@ pub(super) fn provenance<D: TrainingData + ?Sized>(
     }
 }
 
-/// Whether a training with these data, settings and seed makes a model of this provenance, as far as that
-/// tells: label maps are not in it.
-pub fn has_provenance<D: TrainingData + ?Sized>(
+/// In what the training of a model of this provenance differed from one with these data, settings and seed;
+/// none where they are the same as far as that tells: label maps are not in it.
+pub fn trained_otherwise<D: TrainingData + ?Sized>(
     data: &D,
     config: &TrainConfig,
     seed: u64,
     found: &Provenance,
-) -> bool {
+) -> Option<String> {
     // Whether there are copies may have been found out by a trial.
     let copies = config.augmentation.copies.unwrap_or(found.copies);
-    provenance(data, &data.structures(), config, copies, seed) == *found
+    found.difference_from(&provenance(data, &data.structures(), config, copies, seed))
 }
 
 /// The longest edge of a voxel of volumes.

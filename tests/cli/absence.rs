@@ -9,10 +9,9 @@ use serde_json::json;
 use std::path::Path;
 
 /// An image of noise.
-fn write_noise(path: &Path, seed: u64) {
+pub(crate) fn write_noise(path: &Path, geometry: Geometry, seed: u64) {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
-    let bytes = (0..VOXELS.pow(3)).map(|_| (40 + random.next_u32() % 120) as u8).collect();
-    let geometry = Geometry::isotropic([VOXELS; 3], 1.8).unwrap();
+    let bytes = (0..geometry.len()).map(|_| (40 + random.next_u32() % 120) as u8).collect();
     let image = RawImage::new(geometry, VoxelType::U8, bytes, None).unwrap();
     write_image(path, &image).unwrap();
 }
@@ -27,7 +26,8 @@ fn what_cases_are_said_not_to_have_is_absent_elsewhere() {
     std::fs::write(at("missing.mrk.json"), missing.to_string()).unwrap();
     for n in 0..6 {
         let id = format!("e{n}");
-        write_noise(&at(&format!("{id}.nii.gz")), 70 + n);
+        let geometry = Geometry::isotropic([VOXELS; 3], 1.8).unwrap();
+        write_noise(&at(&format!("{id}.nii.gz")), geometry, 70 + n);
         let split = if n < 5 { "train" } else { "test" };
         set["cases"]
             .as_array_mut()

@@ -81,10 +81,24 @@ impl AskedModel {
         let progress = CaseProgress::new(&self.global);
         progress.begin(cases.len());
         let (mut findings, mut suspects) = (Vec::new(), Vec::new());
+        let (mut asked, mut unsure) = (0, 0);
         for case in cases {
             let id = case.spec.id.as_str();
             progress.case(id);
-            match self.found(case, held_out.as_ref()) {
+            let known = held_out.as_ref().and_then(|held_out| of_training(case, held_out));
+            let found = match known {
+                Some(found) => Ok(found),
+                None => self.ask(case).inspect(|found| {
+                    let is_sure = |s: &&Shared<'_>| {
+                        found.iter().any(|d| d.name == s.name && d.status == Status::Found)
+                    };
+                    let annotated =
+                        shared.iter().filter(|s| case.annotations.pose(s.name).is_some());
+                    asked += annotated.clone().count();
+                    unsure += annotated.filter(|s| !is_sure(s)).count();
+                }),
+            };
+            match found {
                 Ok(found) => {
                     for (suspicion, annotated) in self.suspicions(case, &shared, &found) {
                         findings.push(Finding::warning(&suspicion).in_cases([id]));
@@ -99,6 +113,13 @@ impl AskedModel {
             progress.done();
         }
         progress.end();
+        if unsure > 0 {
+            let path = self.model.path.display();
+            let what = format!(
+                "{path}: {unsure} of {asked} annotated boxes are not compared: the model is not sure of them"
+            );
+            say(self.global.quiet, what);
+        }
         Ok((findings, suspects))
     }
 
@@ -150,24 +171,9 @@ impl AskedModel {
         Ok(shared)
     }
 
-    /// What is found in a case: in one that the model was trained on, what contradicted its
-    /// annotations when it was held out.
-    fn found(
-        &self,
-        case: &SoundCase<'_>,
-        held_out: Option<&HeldOut>,
-    ) -> Result<Vec<DetectionRecord>, Failure> {
-        let learned = held_out.and_then(|held_out| {
-            held_out.training_cases.iter().find(|learned| {
-                learned.case == case.spec.id && learned.image_sha256 == case.image.sha256
-            })?;
-            let own = held_out.suspicions.iter().filter(|s| s.case == case.spec.id);
-            Some(own.map(|s| s.detection.clone()).collect())
-        });
-        match learned {
-            Some(found) => Ok(found),
-            None => Ok(detect_file(&self.model, case.spec.into(), &self.device)?.detections),
-        }
+    /// What the model finds in a case.
+    fn ask(&self, case: &SoundCase<'_>) -> Result<Vec<DetectionRecord>, Failure> {
+        Ok(detect_file(&self.model, case.spec.into(), &self.device)?.detections)
     }
 
     /// The sure detections that are far from the annotations, with what is annotated.
@@ -210,4 +216,13 @@ impl AskedModel {
             why: format!("a model finds it {off_mm:.1} {unit} away, with a score of {score:.2}"),
         }
     }
+}
+
+/// Of a case that a model was trained on, what contradicted its annotations when it was held out.
+fn of_training(case: &SoundCase<'_>, held_out: &HeldOut) -> Option<Vec<DetectionRecord>> {
+    held_out.training_cases.iter().find(|learned| {
+        learned.case == case.spec.id && learned.image_sha256 == case.image.sha256
+    })?;
+    let own = held_out.suspicions.iter().filter(|s| s.case == case.spec.id);
+    Some(own.map(|s| s.detection.clone()).collect())
 }

@@ -124,7 +124,7 @@ fn an_interrupted_one_goes_on(arguments: &[&str], models: &Path, written: &Value
     std::fs::remove_file(models.join("fold-2.train.json")).unwrap();
     let refused = evaluate(arguments, &again).exits_with(2);
     let error = refused.error_line();
-    assert!(error.contains("fold-2.train.json: is missing or damaged"), "{error}");
+    assert!(error.contains("since fold-2.train.json is missing, damaged or of another"), "{error}");
     assert!(!first.exists());
 }
 
@@ -142,14 +142,23 @@ fn a_fold_goes_on_where_it_was() {
     assert!(code == Some(130) && stderr.contains("the same command goes on"), "{stderr}");
     assert!(models.join("fold-1.pbt").exists() && !report.exists());
 
+    // A checkpoint of another training and a damaged one are named before anything is trained.
+    let first = models.join("fold-1.pbt");
+    let kept = std::fs::read(&first).unwrap();
+    std::fs::remove_file(&first).unwrap();
     let other_seed = [&arguments[..], &["--seed", "1"]].concat();
-    std::fs::rename(models.join("fold-1.pbt"), out.path().join("kept.pbt")).unwrap();
-    std::fs::rename(&partial, models.join("fold-1.partial")).unwrap();
     let refused = pbt(&other_seed).exits_with(5);
-    let error = refused.error_line();
-    assert!(error.contains("fold-1.partial: provenance: the checkpoint was made with"), "{error}");
-    std::fs::rename(models.join("fold-1.partial"), &partial).unwrap();
-    std::fs::rename(out.path().join("kept.pbt"), models.join("fold-1.pbt")).unwrap();
+    let expected =
+        "fold-2.partial: provenance: the checkpoint was made with another seed: 0, now 1";
+    assert!(refused.error_line().contains(expected), "{}", refused.stderr);
+    let finished = std::fs::read(&partial).unwrap();
+    std::fs::write(&partial, &finished[..finished.len() / 2]).unwrap();
+    let refused = pbt(&arguments).exits_with(5);
+    let expected = "fold-2.partial: checkpoint: is damaged or of another version of pbt (remove it";
+    assert!(refused.error_line().contains(expected), "{}", refused.stderr);
+    assert!(!first.exists());
+    std::fs::write(&partial, &finished).unwrap();
+    std::fs::write(&first, kept).unwrap();
 
     let resumed = pbt(&arguments).exits_with(0);
     let told = "fold-2.partial: resuming from its finished stages";

@@ -1,6 +1,8 @@
 //! Data sets of landmarks without a box: their box follows from them and is not among the results.
 
-use crate::support::{TEST, TRAINING, pbt, read_json, refused, scratch, text, tiny_copy, train};
+use crate::support::{
+    SMALL, TEST, TRAINING, pbt, read_json, refused, scratch, text, tiny_copy, train,
+};
 use crate::trivial::{assert_beaten, trivial};
 use nalgebra::Vector3;
 use pbt_io::{Annotations, Landmark, LandmarkState, read_markups, write_markups};
@@ -49,14 +51,24 @@ fn points_only() -> TempDir {
 fn landmarks_without_a_box_are_trained_found_and_evaluated() {
     let (data, out) = (points_only(), scratch());
     pbt(["validate", text(data.path())]).exits_with(0);
+    // Landmarks in pairs have mirrored copies unless the settings say otherwise.
+    let config = out.path().join("small.toml");
+    std::fs::write(&config, SMALL).unwrap();
+    let set = ["train", "-i", text(data.path()), "--config", text(&config)];
     let model = |name: &str, threads: &str| {
         let model = out.path().join(name);
-        train(data.path(), &model, &["-q", "--threads", threads]).exits_with(0);
+        let wanted = ["-o", text(&model), "-q", "--threads", threads];
+        pbt(set.iter().chain(&wanted)).exits_with(0);
         model
     };
     let one = model("one.pbt", "1");
     let bytes = |path: &Path| std::fs::read(path).unwrap();
     assert!(bytes(&one) == bytes(&model("two.pbt", "2")), "another model with two threads");
+    let info = pbt(["info", "--json", text(&one)]).exits_with(0).stdout;
+    let info: serde_json::Value = serde_json::from_str(&info).unwrap();
+    assert_eq!(info["model"]["provenance"]["copies"], 1);
+    let again = pbt(set.iter().chain(&["-o", text(&one), "--resume"])).exits_with(0);
+    assert!(again.stderr.contains("one.pbt: is finished, of the same cases"), "{}", again.stderr);
 
     let image = data.path().join("c7.nii.gz");
     pbt(["detect", "-q", "-m", text(&one), "-i", text(&image), "-o", text(out.path())])

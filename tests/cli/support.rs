@@ -168,11 +168,8 @@ impl Tiny {
 }
 
 /// `[segmentation]` is for tests that give the data set label maps; with its defaults a training takes
-/// a minute and a half longer. Mirrored copies are for tests that ask for them: they take a third
-/// of a training's time.
-const SMALL: &str = "\
-[augmentation]
-copies = 0
+/// a minute and a half longer.
+pub(crate) const SMALL: &str = "\
 [position]
 copies = 3
 negatives = 60
@@ -194,6 +191,9 @@ points_across = 5.0
 perturbations = 40
 ";
 
+/// Without mirrored copies a training takes two thirds of the time.
+const NO_COPIES: &str = "[augmentation]\ncopies = 0\n";
+
 /// Without held-out cases a training takes half of the time.
 pub(crate) const NO_CERTAINTY: &str = "[certainty]\nmeasured = false\n";
 
@@ -208,7 +208,7 @@ pub(crate) fn small_and(others: &[&str]) -> String {
         }
     }
     let mut settings: toml::Table = SMALL.parse().expect("the settings are TOML");
-    for other in others {
+    for other in [&[NO_COPIES], others].concat() {
         put(&mut settings, other.parse().expect("the settings are TOML"));
     }
     settings.to_string()
@@ -220,7 +220,7 @@ pub(crate) fn tiny() -> &'static Tiny {
     TINY.get_or_init(|| {
         let tiny = Tiny { folder: lasting() };
         write_dataset(tiny.folder());
-        std::fs::write(tiny.config(), SMALL).expect("the configuration is written");
+        std::fs::write(tiny.config(), small_and(&[])).expect("the configuration is written");
         std::fs::write(tiny.quick_config(), small_and(&[NO_CERTAINTY]))
             .expect("the configuration is written");
         let path = |path: &Path| path.as_os_str().to_owned();

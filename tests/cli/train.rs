@@ -1,6 +1,6 @@
 //! `pbt train`: what it says beforehand, and `--quick`.
 
-use crate::support::{pbt, read_json, scratch, text, tiny, tiny_copy, train};
+use crate::support::{SMALL, pbt, read_json, scratch, text, tiny, tiny_copy, train};
 
 #[test]
 fn what_it_takes_is_said_beforehand() {
@@ -17,7 +17,8 @@ fn what_it_takes_is_said_beforehand() {
 #[test]
 fn a_quick_model_says_what_it_left_out() {
     let out = scratch();
-    let (model, config) = (out.path().join("m.pbt"), tiny().config());
+    let (model, config) = (out.path().join("m.pbt"), out.path().join("small.toml"));
+    std::fs::write(&config, SMALL).unwrap();
     let arguments = ["train", "--quick", "-i", text(tiny().folder()), "-o", text(&model)];
     let said = pbt([&arguments[..], &["--config", text(&config)]].concat()).exits_with(0).stderr;
     assert!(said.starts_with("training quickly gland on 6 of 6 training cases"), "{said}");

@@ -84,8 +84,7 @@ impl Written {
     }
 }
 
-/// What is there already is replaced only by what is of its kind, and nothing is written that its name calls
-/// an image.
+/// What is there already is replaced only by what is of its kind, and nothing new gets the name of an image.
 fn refuse_another_kind(path: &Path, written: Written) -> Result<(), Failure> {
     if !path.is_file() {
         if !is_image_path(path) {

@@ -158,7 +158,7 @@ impl CaseProgress {
 
 impl Watcher for CaseProgress {
     fn note(&self, text: &str) {
-        say(self.quiet, text);
+        self.bar().suspend(|| say(self.quiet, text));
     }
 
     fn begin(&self, cases: usize) {

@@ -92,5 +92,8 @@ pub use stages::platt_scaling::Calibration;
 pub use stages::position::{Candidate, PositionSpec, PositionStage};
 pub use stages::verification::{VerificationSpec, VerificationStage};
 pub use train::observer::{Observer, StageFigure};
-pub use train::{GridDemand, Refusal, Trained, grid_demands, refusals, train, trained_otherwise};
+pub use train::{
+    GridDemand, Refusal, Trained, check_checkpoint, difference_from_training, grid_demands,
+    refusals, train,
+};
 pub use working::spec::{ChannelSpec, WorkingSpec};

@@ -17,7 +17,7 @@ mod structure;
 use self::held_out_detections::held_out_detections;
 use self::observer::{BEFORE, BEFORE_MASKS, Observer, Share, StageFigure};
 use self::progress::{Checkpoints, Progress};
-pub use self::provenance::trained_otherwise;
+pub use self::provenance::{check_checkpoint, difference_from_training};
 pub use self::refusals::{GridDemand, Refusal, grid_demands, refusals};
 use self::settled::Settled;
 use self::structure::{StructureTraining, TrainedStructure};

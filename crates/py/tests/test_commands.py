@@ -135,6 +135,10 @@ def test_evaluation_is_that_of_the_command(tiny, model, command, tmp_path):
     assert news[-1] == ("c8", 1.0)
     kept = pbt.evaluate(tiny.folder, model, cases=1, output=path)
     assert len(kept["records"]) == 1 and json.loads(path.read_text()) == kept
+    folds = dict(folds=2, cases=4, config=tiny.folder / "quick.toml", models=tmp_path / "folds")
+    first = pbt.evaluate(tiny.folder, **folds)
+    assert (tmp_path / "folds" / "fold-2.pbt").is_file()
+    assert pbt.evaluate(tiny.folder, **folds)["records"] == first["records"]
     paired = pbt.evaluate(tiny.folder, compare=(tiny.model, tiny.model))
     assert paired["a"] != {} and paired["b"] != {}
 

@@ -95,9 +95,8 @@ pub(super) fn run(args: &Evaluate, global: &Global) -> Result<ExitCode, Failure>
         && failure.is_interruption()
     {
         let folder = folder.display();
-        let what = format!(
-            "{folder}: has the models and stages that are trained; the same command goes on with the others"
-        );
+        let what =
+            format!("{folder}: has what is trained so far; the same command goes on with the rest");
         say(global.quiet, what);
     }
     let evaluated = evaluated?;

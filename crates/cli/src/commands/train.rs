@@ -13,7 +13,7 @@ use crate::session::{
     read_config, train_regions, write_json,
 };
 use pbt_detect::TrainConfig;
-use pbt_io::{CaseSpec, Dataset, DeviceRecord, FileKind, read_file};
+use pbt_io::{CaseSpec, Dataset, DeviceRecord};
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -69,7 +69,7 @@ pub(super) fn run(args: &Train, global: &Global) -> Result<ExitCode, Failure> {
     };
     let is_finished = || {
         LoadedModel::open(&args.output)
-            .and_then(|there| training.differs_from_that_of(&there))
+            .and_then(|there| training.difference_from(&there))
             .is_ok_and(|difference| difference.is_none())
     };
     if args.resume && !checkpoint.exists() && is_finished() {
@@ -82,35 +82,20 @@ pub(super) fn run(args: &Train, global: &Global) -> Result<ExitCode, Failure> {
         );
         return Ok(ExitCode::SUCCESS);
     }
-    let resume = match args.resume {
-        true if checkpoint.exists() => {
-            let bytes = read_file(&checkpoint, FileKind::Model)?;
-            say(
-                global.quiet,
-                format_args!("{}: resuming from its finished stages", checkpoint.display()),
-            );
-            Some(Resume { path: checkpoint.clone(), bytes })
+    let resume = if args.resume { Resume::from(&checkpoint)? } else { None };
+    let told = match &resume {
+        Some(resume) => {
+            training.check(resume)?;
+            Some("resuming from its finished stages")
         }
-        true => {
-            say(
-                global.quiet,
-                format_args!("{}: nothing to resume, starting anew", checkpoint.display()),
-            );
-            None
-        }
-        false => {
-            if checkpoint.exists() {
-                say(
-                    global.quiet,
-                    format_args!(
-                        "{}: finished stages of an earlier training are replaced (--resume goes on with them)",
-                        checkpoint.display()
-                    ),
-                );
-            }
-            None
-        }
+        None if args.resume => Some("nothing to resume, starting anew"),
+        None => checkpoint.exists().then_some(
+            "finished stages of an earlier training are replaced (--resume goes on with them)",
+        ),
     };
+    if let Some(told) = told {
+        say(global.quiet, format_args!("{}: {told}", checkpoint.display()));
+    }
     training.resume = resume.as_ref();
     catch_interrupts(global);
     let progress = TrainingProgress::new(global, checkpoint.clone());

@@ -1,14 +1,11 @@
 //! Cross-validation: each case is tested by a model that has seen no case of its subject.
 
-use crate::session::training_report::learned_labels_sha256;
 use crate::session::{
     AnnotatedCase, Device, Failure, LoadedModel, Resume, Training, TrainingReport, Wanted, Watcher,
     beside, read_cases, write_json,
 };
 use pbt_detect::TrainConfig;
-use pbt_io::{
-    CaseSpec, Dataset, FileKind, IoError, ResultFile, check_writable, read_file, remove_leftovers,
-};
+use pbt_io::{CaseSpec, Dataset, IoError, ResultFile, check_writable, remove_leftovers};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -73,7 +70,8 @@ impl CrossValidation {
     /// trained again.
     ///
     /// # Errors
-    /// Exit code 2 when it is a file or holds a model of another training, 5 for a damaged model, 1 when the
+    /// Exit code 2 when it is a file or holds a model of another training, 5 for a damaged model and for a
+    /// checkpoint that is damaged or of another training, 4 for a case or a file that cannot be read, 1 when the
     /// folder cannot be made or written.
     pub fn keeping(self, dataset: &Dataset, folder: Option<&Path>) -> Result<Self, Failure> {
         let Some(folder) = folder else { return Ok(self) };
@@ -86,10 +84,17 @@ impl CrossValidation {
         let this = Self { kept: Some(folder.to_owned()), ..self };
         // Before hours of training.
         for fold in this.fold_of.values().copied().collect::<BTreeSet<_>>() {
-            match this.kept_model(fold) {
-                Some(path) if path.exists() => this.check_kept(dataset, fold, &path)?,
-                Some(path) => check_writable(&path)?,
-                None => {}
+            let Some(path) = this.kept_model(fold) else { continue };
+            let checkpoint = beside(&path, "partial");
+            if path.exists() {
+                this.check_kept(dataset, fold, &path)?;
+                // Of a process that was killed once the model was there.
+                let _ = std::fs::remove_file(checkpoint);
+                continue;
+            }
+            check_writable(&path)?;
+            if let Some(resume) = Resume::from(&checkpoint)? {
+                this.training(dataset, Some(fold)).check(&resume)?;
             }
         }
         Ok(this)
@@ -98,17 +103,13 @@ impl CrossValidation {
     /// Whether a model that is there is what the training without this fold would make.
     fn check_kept(&self, dataset: &Dataset, fold: usize, path: &Path) -> Result<(), Failure> {
         let kept = LoadedModel::open(path)?;
-        let what = if learned_labels_sha256(&kept).is_none() {
-            format!("{}: is missing or damaged", beside(path, "train.json").display())
-        } else {
-            match self.training(dataset, Some(fold)).differs_from_that_of(&kept)? {
-                None => return Ok(()),
-                Some(what) => format!("{}: --models: was made with {what}", path.display()),
-            }
+        let Some(what) = self.training(dataset, Some(fold)).difference_from(&kept)? else {
+            return Ok(());
         };
         let name = path.file_name().unwrap_or_default().display();
         let advice = format!("give another folder, or remove {name} to train it again");
-        Err(Failure::usage(format!("{what} ({advice})")))
+        let path = path.display();
+        Err(Failure::usage(format!("{path}: --models: was made with {what} ({advice})")))
     }
 
     /// The training on all cases but those of a fold.
@@ -189,14 +190,13 @@ impl CrossValidation {
                 let started = Instant::now();
                 let checkpoint = kept.as_ref().map(|path| beside(path, "partial"));
                 let resume = match &checkpoint {
-                    Some(path) if path.exists() => {
-                        let name = path.display();
-                        watcher.note(&format!("{name}: resuming from its finished stages"));
-                        let bytes = read_file(path, FileKind::Model)?;
-                        Some(Resume { path: path.clone(), bytes })
-                    }
-                    _ => None,
+                    Some(path) => Resume::from(path)?,
+                    None => None,
                 };
+                if let Some(resume) = &resume {
+                    let name = resume.path.display();
+                    watcher.note(&format!("{name}: resuming from its finished stages"));
+                }
                 let training = Training { resume: resume.as_ref(), ..self.training(dataset, fold) };
                 let observer = watcher.training(&what, checkpoint.as_deref());
                 let trained = training.run(device, &*observer)?;

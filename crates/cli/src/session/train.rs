@@ -5,7 +5,8 @@ use crate::session::{
     AnnotatedCase, Device, Failure, LoadedModel, TrainedOn, TrainingCases, TrainingNeeds, Wanted,
 };
 use pbt_detect::{
-    Model, Observer, StageFigure, Suspicion, TrainConfig, Trained, trained_otherwise,
+    Model, Observer, StageFigure, Suspicion, TrainConfig, Trained, check_checkpoint,
+    difference_from_training,
 };
 use pbt_io::{Dataset, FileKind, IoError, read_file, write_atomically};
 use pbt_volume::{is_box_of_landmarks, sha256_hex};
@@ -69,6 +70,20 @@ pub struct TrainedModel {
     pub warnings: Vec<String>,
 }
 
+impl Resume {
+    /// What lies in a checkpoint; none where there is no such file.
+    ///
+    /// # Errors
+    /// Exit code 4 when it cannot be read.
+    pub fn from(checkpoint: &Path) -> Result<Option<Self>, Failure> {
+        if !checkpoint.exists() {
+            return Ok(None);
+        }
+        let bytes = read_file(checkpoint, FileKind::Model)?;
+        Ok(Some(Self { path: checkpoint.to_owned(), bytes }))
+    }
+}
+
 impl Training<'_> {
     /// What it will take on so many threads of the CPU, where that can be told.
     pub fn needs(&self, threads: usize) -> Option<TrainingNeeds> {
@@ -81,7 +96,7 @@ impl Training<'_> {
     ///
     /// # Errors
     /// A case or a label map that cannot be read.
-    pub fn differs_from_that_of(&self, loaded: &LoadedModel) -> Result<Option<String>, Failure> {
+    pub fn difference_from(&self, loaded: &LoadedModel) -> Result<Option<String>, Failure> {
         let (data, faults) =
             TrainingCases::new(self.dataset, self.cases.clone(), self.wanted.clone());
         if let Some((_, fault)) = faults.into_iter().next() {
@@ -89,13 +104,36 @@ impl Training<'_> {
         }
         let provenance = &loaded.model.provenance;
         let labels = || -> Result<_, Failure> {
-            let same = Some(labels_sha256(&self.cases)?) == learned_labels_sha256(loaded);
-            Ok((!same).then(|| "other label maps".to_owned()))
+            Ok(match learned_labels_sha256(loaded) {
+                Some(learned) if learned == labels_sha256(&self.cases)? => None,
+                Some(_) => Some("other label maps".to_owned()),
+                None => {
+                    let report = beside(&loaded.path, "train.json");
+                    let name = report.file_name().unwrap_or_default().display();
+                    Some(format!(
+                        "label maps that nobody knows, since {name} is missing, damaged or of another model"
+                    ))
+                }
+            })
         };
-        match trained_otherwise(&data, self.config, self.seed, provenance) {
+        match difference_from_training(&data, self.config, self.seed, provenance) {
             None => labels(),
             difference => Ok(difference),
         }
+    }
+
+    /// Whether this training can go on from what an earlier run has finished.
+    ///
+    /// # Errors
+    /// Exit code 5 when that was another training, or is damaged; a case that cannot be read.
+    pub fn check(&self, resume: &Resume) -> Result<(), Failure> {
+        let (data, faults) =
+            TrainingCases::new(self.dataset, self.cases.clone(), self.wanted.clone());
+        if let Some((_, fault)) = faults.into_iter().next() {
+            return Err(fault);
+        }
+        check_checkpoint(&data, self.config, self.seed, &resume.bytes)
+            .map_err(|e| Failure::from(e).about(&resume.path))
     }
 
     /// Trains. `observer` is told of every stage.

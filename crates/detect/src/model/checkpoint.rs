@@ -14,7 +14,10 @@ pub(crate) fn finished_stages(
     bytes: &[u8],
     expected: &Provenance,
 ) -> Result<Vec<StructureCheckpoint>, DetectError> {
-    let Contents { provenance: found, checkpoints, .. } = read(bytes)?;
+    let Ok(Contents { provenance: found, checkpoints, .. }) = read(bytes) else {
+        let what = "is damaged or of another version of pbt (remove it to begin anew)";
+        return Err(DetectError::model("checkpoint", what));
+    };
     // Whether there are copies may be found out later.
     let expected = Provenance { copies: found.copies, ..expected.clone() };
     let Some(what) = found.difference_from(&expected) else { return Ok(checkpoints) };

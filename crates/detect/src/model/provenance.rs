@@ -56,6 +56,9 @@ impl Provenance {
         if self.seed != expected.seed {
             return differs("another seed", &self.seed, &expected.seed);
         }
+        if self.modality != expected.modality {
+            return differs("another modality", &self.modality, &expected.modality);
+        }
         if self.config == expected.config {
             return Some("other training cases".to_owned());
         }

@@ -1,8 +1,10 @@
 //! Where a model comes from, so that a checkpoint is taken up only by the training that made it.
 
+use crate::DetectError;
 use crate::config::TrainConfig;
 use crate::data::training_data::{Annotated, TrainingData, is_flat};
 use crate::model::Provenance;
+use crate::model::checkpoint::finished_stages;
 use sha2::{Digest, Sha256};
 
 /// The provenance of a training.
@@ -29,7 +31,7 @@ pub(super) fn provenance<D: TrainingData + ?Sized>(
 
 /// In what the training of a model of this provenance differed from one with these data, settings and seed;
 /// none where they are the same as far as that tells: label maps are not in it.
-pub fn trained_otherwise<D: TrainingData + ?Sized>(
+pub fn difference_from_training<D: TrainingData + ?Sized>(
     data: &D,
     config: &TrainConfig,
     seed: u64,
@@ -38,6 +40,21 @@ pub fn trained_otherwise<D: TrainingData + ?Sized>(
     // Whether there are copies may have been found out by a trial.
     let copies = config.augmentation.copies.unwrap_or(found.copies);
     found.difference_from(&provenance(data, &data.structures(), config, copies, seed))
+}
+
+/// Whether a training with these data, settings and seed can go on from a checkpoint.
+///
+/// # Errors
+/// [`DetectError::Model`] for one of another training, or a damaged one.
+pub fn check_checkpoint<D: TrainingData + ?Sized>(
+    data: &D,
+    config: &TrainConfig,
+    seed: u64,
+    bytes: &[u8],
+) -> Result<(), DetectError> {
+    let copies = config.augmentation.copies.unwrap_or(0);
+    let expected = provenance(data, &data.structures(), config, copies, seed);
+    finished_stages(bytes, &expected).map(drop)
 }
 
 /// The longest edge of a voxel of volumes.

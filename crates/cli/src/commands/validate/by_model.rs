@@ -116,7 +116,8 @@ impl AskedModel {
         if unsure > 0 {
             let path = self.model.path.display();
             let what = format!(
-                "{path}: {unsure} of {asked} annotated boxes are not compared: the model is not sure of them"
+                "{path}: of {asked} boxes annotated in the cases that were searched {unsure} are not compared: \
+                 the model is not sure of them"
             );
             say(self.global.quiet, what);
         }

@@ -1,5 +1,8 @@
 //! The command line as its users see it: files, exit codes, what is printed.
 
+// Tests begin in the order of their names: this one takes longest, and the others run beside it.
+#[path = "python.rs"]
+mod _python;
 mod absence;
 mod bad_input;
 mod batch;
@@ -32,7 +35,6 @@ mod merge;
 mod models;
 mod pictures;
 mod points;
-mod python;
 mod regions;
 mod report;
 mod robustness;

@@ -5,6 +5,15 @@ use crate::support::{interrupt_when_there, pbt, read_json, scratch, start, text,
 use serde_json::{Value, json};
 use std::path::Path;
 
+/// The model that `pbt train` makes of a data set, and its hash.
+fn trained_on(data: &Path, config: &Path) -> (Vec<u8>, Value) {
+    let model = data.join("others.pbt");
+    pbt(["train", "-i", text(data), "-o", text(&model), "--config", text(config)]).exits_with(0);
+    let info = pbt(["info", "--json", text(&model)]).exits_with(0);
+    let info: Value = serde_json::from_str(&info.stdout).unwrap();
+    (std::fs::read(&model).unwrap(), info["model"]["sha256"].clone())
+}
+
 #[test]
 fn leaving_one_out_tests_every_case_once() {
     let out = scratch();
@@ -27,12 +36,8 @@ fn leaving_one_out_tests_every_case_once() {
     let others = dataset["cases"].as_array().unwrap()[1..4].to_vec();
     dataset["cases"] = json!(others);
     std::fs::write(&path, dataset.to_string()).unwrap();
-    let model = data.path().join("others.pbt");
-    pbt(["train", "-i", text(data.path()), "-o", text(&model), "--config", text(&config)])
-        .exits_with(0);
-    let info = pbt(["info", "--json", text(&model)]).exits_with(0);
-    let info: Value = serde_json::from_str(&info.stdout).unwrap();
-    assert_eq!(report["models"][0]["sha256"], info["model"]["sha256"]);
+    let (_, sha256) = trained_on(data.path(), &config);
+    assert_eq!(report["models"][0]["sha256"], sha256);
 }
 
 #[test]
@@ -70,12 +75,9 @@ fn folds_test_every_training_case_once() {
     let kept = [1, 4].map(|n| dataset["cases"][n].clone());
     dataset["cases"] = json!(kept);
     std::fs::write(&path, dataset.to_string()).unwrap();
-    let model = data.path().join("others.pbt");
-    pbt(["train", "-i", set, "-o", text(&model), "--config", text(&config)]).exits_with(0);
-    let info = pbt(["info", "--json", text(&model)]).exits_with(0);
-    let info: Value = serde_json::from_str(&info.stdout).unwrap();
-    assert_eq!(written["models"][0]["sha256"], info["model"]["sha256"]);
-    assert!(std::fs::read(&model).unwrap() == of_first);
+    let (model, sha256) = trained_on(data.path(), &config);
+    assert_eq!(written["models"][0]["sha256"], sha256);
+    assert!(model == of_first);
 
     let refused = |arguments: &[&str], code, part: &str| {
         let outcome = evaluate(arguments, &report).exits_with(code);
@@ -189,10 +191,6 @@ fn leaving_one_out_leaves_out_all_of_its_subject() {
     assert_eq!(report["models"].as_array().unwrap().len(), 3);
     dataset["cases"] = json!(dataset["cases"].as_array().unwrap()[2..4]);
     std::fs::write(&path, dataset.to_string()).unwrap();
-    let model = data.path().join("others.pbt");
-    pbt(["train", "-i", text(data.path()), "-o", text(&model), "--config", text(&config)])
-        .exits_with(0);
-    let info = pbt(["info", "--json", text(&model)]).exits_with(0);
-    let info: Value = serde_json::from_str(&info.stdout).unwrap();
-    assert_eq!(report["models"][0]["sha256"], info["model"]["sha256"]);
+    let (_, sha256) = trained_on(data.path(), &config);
+    assert_eq!(report["models"][0]["sha256"], sha256);
 }

@@ -231,7 +231,9 @@ fn read_from_elsewhere(set: &Path) -> Value {
     let mut dataset = read_json(&set.join("dataset.json"));
     for case in dataset["cases"].as_array_mut().unwrap() {
         for key in ["image", "labels", "annotations"] {
-            case[key] = json!(set.join(case[key].as_str().unwrap()));
+            if let Some(path) = case[key].as_str() {
+                case[key] = json!(set.join(path));
+            }
         }
     }
     dataset
@@ -268,6 +270,24 @@ fn a_moved_vertebra_is_named_among_real_ones() {
         assert!(messages.iter().any(|message| message.starts_with(part)), "{part}: {messages:#?}");
     }
     assert_eq!(messages.len(), expected.len(), "{messages:#?}");
+}
+
+/// Spinal cords and oesophagi end where the planner of a radiotherapy stopped drawing.
+#[test]
+fn loose_ends_are_told_of_eight_real_heads() {
+    let Some(set) = set("head_neck_ct") else { return };
+    let folder = scratch();
+    let mut dataset = read_from_elsewhere(&set);
+    dataset["cases"].as_array_mut().unwrap().truncate(8);
+    std::fs::write(folder.path().join("dataset.json"), dataset.to_string()).unwrap();
+    let found = validation(folder.path(), 0);
+    let loose: Vec<(&str, u64)> = found["structures"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|s| Some((s["name"].as_str()?, s["loose_axis"].as_u64()?)))
+        .collect();
+    assert_eq!(loose, [("SpinalCord", 3), ("Esophagus", 3)]);
 }
 
 /// Of real spines one image is reversed by its header: it is named, and no other.

@@ -35,7 +35,7 @@ pub use confidence::{Bin, Confidence, Judged};
 pub use figures::{Coverage, Figures, Identification, SuccessRates, Summaries};
 pub use instance_figures::{FrocPoint, InstanceFigures};
 pub use instances::{instance_tolerance_mm, is_same_instance, is_unknown, matched, row, row_ends};
-pub use loose_end::has_loose_end;
+pub use loose_end::loose_axis;
 pub use outlook::{FEWEST_SIZES, Outlook, Verdict};
 pub use overlap::Overlap;
 pub use paired_bootstrap::{Difference, PairError, Paired, StructureDifferences};

@@ -59,7 +59,7 @@ impl Tolerance {
         Self { fixed_mm, first_box, loose: BTreeSet::new() }
     }
 
-    /// The same, where boxes of these names have loose ends ([`has_loose_end`](crate::has_loose_end))
+    /// The same, where boxes of these names have loose ends ([`loose_axis`](crate::loose_axis))
     /// and are judged across their longest edge only.
     pub fn with_loose_ends(self, names: impl IntoIterator<Item = String>) -> Self {
         Self { loose: names.into_iter().collect(), ..self }

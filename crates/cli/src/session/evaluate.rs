@@ -5,13 +5,14 @@ use crate::session::result_source::result_path;
 use crate::session::{Device, Failure, Source, Watcher, check_names};
 use nalgebra::Matrix4;
 use pbt_detect::{DetectError, UNMEASURED};
-use pbt_evaluate::{CaseResult, Comparison, Tolerance, compare, has_loose_end, is_annotated};
+use pbt_evaluate::{CaseResult, Comparison, Tolerance, compare, is_annotated, loose_axis};
 use pbt_io::{
     Annotations, CaseSpec, Dataset, InputRecord, LandmarkState, ModelRecord, ResultFile,
     check_annotations, read_side_by_side,
 };
 use pbt_volume::{
-    Detection, Geometry, GeometryError, LengthUnit, Location, Plane, StructureKind, StructureSpec,
+    Detection, Geometry, GeometryError, LengthUnit, Location, Plane, Pose, StructureKind,
+    StructureSpec,
 };
 use rayon::prelude::*;
 use serde::Serialize;
@@ -239,8 +240,8 @@ fn loose_ends(dataset: &Dataset, cases: &[AnnotatedCase]) -> Vec<String> {
         cases.iter().filter_map(|(_, annotations)| annotations.clone().ok()).collect()
     };
     let loose = |name: &String| {
-        !dataset.is_many(name)
-            && has_loose_end(&read.iter().filter_map(|a| a.pose(name)).copied().collect::<Vec<_>>())
+        let boxes: Vec<Pose> = read.iter().filter_map(|a| a.pose(name)).copied().collect();
+        !dataset.is_many(name) && loose_axis(&boxes).is_some()
     };
     dataset.structures.iter().map(|s| s.name.clone()).filter(loose).collect()
 }

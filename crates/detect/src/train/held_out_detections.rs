@@ -28,7 +28,7 @@ use crate::model::{Model, Provenance, StructureModel};
 use crate::refine::refinement::Refinement;
 use crate::side_by_side;
 use pbt_evaluate::{
-    BoxError, Distance, has_loose_end, is_unknown, landmark_tolerance_mm, matched, row_ends,
+    BoxError, Distance, is_unknown, landmark_tolerance_mm, loose_axis, matched, row_ends,
     tolerance_mm,
 };
 use pbt_tree::{Backend, LabelBackend};
@@ -88,7 +88,7 @@ pub(super) fn held_out_detections<B: Backend + LabelBackend, D: TrainingData + ?
         .iter()
         .map(|(name, annotated)| {
             let poses: Vec<Pose> = annotated.iter().map(|a| a.1).collect();
-            !data.is_many(name) && has_loose_end(&poses)
+            !data.is_many(name) && loose_axis(&poses).is_some()
         })
         .collect();
     let absent: Vec<Vec<usize>> = structures.iter().map(|(name, _)| data.absent(name)).collect();

@@ -10,7 +10,7 @@ use crate::output::say;
 use crate::progress::CaseProgress;
 use crate::session::{Device, HeldOut, LoadedModel, Watcher, detect_file};
 use pbt_detect::Suspicion;
-use pbt_evaluate::has_loose_end;
+use pbt_evaluate::loose_axis;
 use pbt_io::{Annotations, CaseSpec, Dataset, DetectionRecord};
 use pbt_volume::{Instances, Pose, Status, StructureKind, StructureSpec};
 use std::path::Path;
@@ -146,7 +146,7 @@ impl AskedModel {
                 Some(certainty) => certainty.loose_ends,
                 None => {
                     let boxes = cases.iter().filter_map(|case| case.annotations.pose(name));
-                    has_loose_end(&boxes.copied().collect::<Vec<_>>())
+                    loose_axis(&boxes.copied().collect::<Vec<_>>()).is_some()
                 }
             };
             shared.push(Shared { number, name, loose_ends });

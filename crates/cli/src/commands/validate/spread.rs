@@ -3,15 +3,9 @@
 use super::boxes::StructureBoxes;
 use super::sizes::usual;
 use crate::table::{row, table};
-use pbt_volume::angle_between;
+use pbt_evaluate::loose_axis;
+use pbt_volume::{Pose, angle_between};
 use serde::Serialize;
-
-/// An axis has a loose end when lengths along it vary by more than this many times as much as
-/// across it …
-const LOOSE_TIMES: f64 = 2.5;
-
-/// … and by more than this in the logarithm. Where a cord is cut, anatomy does not say.
-const LOOSE_BEYOND: f64 = 0.15;
 
 /// How the boxes of a structure spread.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -25,7 +19,7 @@ pub(super) struct StructureSpread {
     size_spread_percent: [f64; 3],
     /// Root mean square angle to the middle orientation, degrees.
     angle_spread_deg: f64,
-    /// The axis, from 1, along which lengths vary much more than across it; null where none does.
+    /// The axis, from 1, along which its ends are loose; null where they are not.
     loose_axis: Option<usize>,
 }
 
@@ -38,16 +32,14 @@ impl StructureSpread {
             |middle: &_| orientations.iter().map(|q| angle_between(middle, q).powi(2)).sum::<f64>();
         let least = orientations.iter().take(100).map(squares).min_by(f64::total_cmp)?;
         let spread = usual.map(|axis| axis.deviation);
-        let most = (1..3).fold(0, |m, a| if spread[a] > spread[m] { a } else { m });
-        let across = (0..3).filter(|&a| a != most).map(|a| spread[a]).fold(0.0, f64::max);
-        let is_loose = spread[most] > LOOSE_BEYOND && spread[most] > LOOSE_TIMES * across;
+        let poses: Vec<Pose> = structure.boxes.iter().map(|(_, pose)| *pose).collect();
         Some(Self {
             name: structure.name.clone(),
             cases: orientations.len(),
             median_size_mm: usual.map(|axis| axis.median.exp()),
             size_spread_percent: spread.map(|s| 100.0 * s),
             angle_spread_deg: (least / orientations.len() as f64).sqrt().to_degrees(),
-            loose_axis: is_loose.then_some(most + 1),
+            loose_axis: loose_axis(&poses).map(|axis| axis + 1),
         })
     }
 }
@@ -80,7 +72,7 @@ mod tests {
     use super::*;
     use crate::commands::validate::boxes::made::{upright, wobble};
     use nalgebra::Vector3;
-    use pbt_volume::{Pose, rotation_from_vector};
+    use pbt_volume::rotation_from_vector;
 
     fn boxes(vary: [f64; 3], turn_rad: f64) -> StructureBoxes {
         let pose = |n: usize| {
@@ -102,7 +94,7 @@ mod tests {
         assert_eq!((spread.cases, spread.loose_axis), (41, Some(3)));
         assert!((spread.angle_spread_deg - 0.1f64.to_degrees()).abs() < 0.1, "{spread:?}");
         assert!(spread.size_spread_percent[2] > 40.0 && spread.size_spread_percent[0] < 12.0);
-        assert_eq!(StructureSpread::of(&boxes([0.2, 0.2, 0.25], 0.1)).unwrap().loose_axis, None);
+        assert_eq!(StructureSpread::of(&boxes([0.2, 0.2, 0.1], 0.1)).unwrap().loose_axis, None);
         assert!(text(&[spread]).contains("e3"));
         assert!(text(&[]).is_empty());
     }

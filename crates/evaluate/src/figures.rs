@@ -26,6 +26,9 @@ pub struct Summaries {
     /// The least and the largest distance up to which a position is right.
     #[serde(skip)]
     pub tolerances_mm: Option<[f64; 2]>,
+    /// Those of `structures` that are right across their longest edge, since their ends are loose.
+    #[serde(skip)]
+    pub across: Vec<String>,
 }
 
 impl Summaries {
@@ -35,11 +38,15 @@ impl Summaries {
         let kinds = [StructureKind::Box, StructureKind::Landmark]
             .map(|kind| comparisons.iter().any(|c| c.kind == kind));
         let of_kind = |kind| (kinds == [true, true]).then(|| of(Group::Kind(kind)));
+        let structures: Vec<&str> = structures.collect();
+        let is_across =
+            |name: &&&str| comparisons.iter().any(|c| c.across && c.structure == **name);
         Self {
+            across: structures.iter().filter(is_across).map(|name| (*name).to_owned()).collect(),
             overall: of(Group::All),
             boxes: of_kind(StructureKind::Box),
             landmarks: of_kind(StructureKind::Landmark),
-            structures: structures.map(|name| of(Group::Structure(name))).collect(),
+            structures: structures.iter().map(|name| of(Group::Structure(name))).collect(),
             tolerances_mm: comparisons
                 .iter()
                 .filter_map(|c| c.tolerance_mm)

@@ -174,7 +174,9 @@ impl MaskStage {
             let volume_ml = voxels as f64 * voxel_ml;
             let quality = self.quality.as_ref();
             let bounds = |log: f64| [volume_ml * libm::exp(-log), volume_ml * libm::exp(log)];
-            let predicted_dice = predicted.as_ref().map(|predicted| predicted[n]);
+            // What has no voxels overlaps nothing.
+            let expected = |dices: &Vec<f64>| if voxels == 0 { 0.0 } else { dices[n] };
+            let predicted_dice = predicted.as_ref().map(expected);
             let below = quality.map_or(0.0, |quality| quality.doubtful_below);
             LabelFound {
                 name: label.name.clone(),

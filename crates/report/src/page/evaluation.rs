@@ -314,5 +314,9 @@ fn case(name: &str, records: &[&Comparison], unit: LengthUnit) -> CaseView {
 /// Of a box with loose ends only the distance across its longest edge counts.
 fn tolerance(record: &Comparison) -> Cell {
     let cell = Cell::number(record.tolerance_mm, 2);
-    if record.across { Cell { text: format!("{} across", cell.text), ..cell } } else { cell }
+    if record.across {
+        Cell { text: format!("{} across its length", cell.text), ..cell }
+    } else {
+        cell
+    }
 }

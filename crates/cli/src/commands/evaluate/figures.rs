@@ -20,7 +20,7 @@ pub(crate) fn tables(summaries: &Summaries, unit: &str) -> String {
     }
     if let Some(confidence) = &summaries.overall.confidence {
         text.push('\n');
-        text.push_str(&of_scores(confidence, summaries.tolerances_mm, unit));
+        text.push_str(&of_scores(confidence, &right_words(summaries, unit), unit));
     }
     if summaries.overall.coverage.is_some() {
         text.push('\n');
@@ -118,9 +118,21 @@ fn title(figures: &Figures) -> String {
 /// Coverages of the risk–coverage curve that are shown.
 const SHOWN_COVERAGES: [f64; 5] = [0.5, 0.8, 0.9, 0.95, 1.0];
 
-/// Reliability and risk–coverage of scores, each as a table; `tolerances_mm` is what counts as
-/// right.
-fn of_scores(confidence: &Confidence, tolerances_mm: Option<[f64; 2]>, unit: &str) -> String {
+/// What counts as right, in brackets.
+fn right_words(summaries: &Summaries, unit: &str) -> String {
+    let Some([least, most]) = summaries.tolerances_mm else { return String::new() };
+    let within = match (format!("{least:.1}"), format!("{most:.1}")) {
+        (a, b) if a == b => format!("within {a} {unit}"),
+        (a, b) => format!("within {a} to {b} {unit}"),
+    };
+    match summaries.across.join(", ") {
+        names if names.is_empty() => format!(" ({within})"),
+        names => format!(" ({within}; of {names}, whose ends are loose, across the length)"),
+    }
+}
+
+/// Reliability and risk–coverage of scores, each as a table; `within` says what counts as right.
+fn of_scores(confidence: &Confidence, within: &str, unit: &str) -> String {
     let Confidence { n, share_right, brier, calibration_error, reliability, risk_coverage } =
         confidence;
     let mut bins = vec![row(["score", "n", "mean score", "right"])];
@@ -150,12 +162,6 @@ fn of_scores(confidence: &Confidence, tolerances_mm: Option<[f64; 2]>, unit: &st
             ]));
         }
     }
-    let within = tolerances_mm.map_or_else(String::new, |[least, most]| {
-        match (format!("{least:.1}"), format!("{most:.1}")) {
-            (a, b) if a == b => format!(" (within {a} {unit})"),
-            (a, b) => format!(" (within {a} to {b} {unit})"),
-        }
-    });
     format!(
         "scores of {n} detections, {} right{within}: Brier score {brier:.3}, calibration error {calibration_error:.3}\n{}\n\
          risk–coverage: area {:.4}, {:.4} at the least\n{}",
@@ -283,5 +289,12 @@ mod tests {
         assert!(text.contains("scores of 2 detections, 100.0 % right (within 3.0 mm)"), "{text}");
         assert!(text.contains("0.7–0.8  1        0.70  100.0 %"), "{text}");
         assert!(text.contains("100.0 %       0.700            1.50  0.0 %"), "{text}");
+        all.push(Comparison {
+            across: true,
+            ..comparison("cord", Truth::Present, Answer::Found, Some(2.5))
+        });
+        let text = tables(&Summaries::new(["nose", "cord"].into_iter(), &all), "mm");
+        let right = "(within 3.0 mm; of cord, whose ends are loose, across the length)";
+        assert!(text.contains(right), "{text}");
     }
 }

@@ -440,7 +440,10 @@ fn some_of_many_values_or_masks_are_taken() {
     let before = std::fs::read(&file).unwrap();
     for (only, parts) in [
         ("8", "--only: `8` is no name of a structure and no value of a label map here"),
-        ("label_4", "did you mean `label_3`? (there are label_3, label_7)"),
+        (
+            "label_4",
+            "did you mean `label_3`? (there are label_3, label_7; --label 3=NAME names a value)",
+        ),
     ] {
         let refused = init(folder.path(), &["--force", "--only", only]).exits_with(4);
         assert!(refused.error_line().contains(parts), "{}", refused.stderr);

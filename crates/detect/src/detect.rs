@@ -307,7 +307,7 @@ fn is_pose(pose: &Pose) -> bool {
 }
 
 /// Said of every image where [`Model::scores_mean_little`].
-pub const UNMEASURED: &str = "score: was not measured on held-out cases, and means little, as `found` does (train on \
+pub const UNMEASURED: &str = "score: was not measured on held-out cases, so that neither it nor `found` means much (train on \
      more cases, and without --quick)";
 
 /// Log of the odds against the next choice from which the evidence for a choice is strong: 20 (Kass

@@ -4,6 +4,7 @@
 //! true and the found boxes and landmarks, in a self-contained SVG file that any browser shows.
 #![forbid(unsafe_code)]
 
+mod box_names;
 mod encode;
 mod labels;
 mod learning_curve;

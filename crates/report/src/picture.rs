@@ -1,5 +1,6 @@
 //! Three orthogonal slices of a case, or of several, with boxes and landmarks, as SVG.
 
+use crate::box_names::{FONT_SIZE, placed_names};
 use crate::encode::{escaped, png_data_uri};
 use crate::labels::{self, DrawnLabels};
 use crate::plane::{Plane, planes};
@@ -74,6 +75,11 @@ impl Mark {
         }
     }
 
+    /// Whether the names of boxes are written beside them, too.
+    fn is_named(self) -> bool {
+        matches!(self, Self::True | Self::Annotated | Self::Found | Self::Expected)
+    }
+
     fn name(self) -> &'static str {
         match self {
             Self::True => "true",
@@ -92,7 +98,8 @@ impl Mark {
 /// A box to draw.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DrawnBox {
-    /// The structure's name, shown when the pointer rests on the box.
+    /// The structure's name, shown when the pointer rests on the box, and beside it where a case has boxes of
+    /// several names.
     pub name: String,
     /// Where it is.
     pub pose: Pose,
@@ -154,8 +161,6 @@ const FOOTER: f64 = 40.0;
 /// Names of labels in a row of the legend, and the height of a row.
 const LABELS_A_ROW: usize = 5;
 const LABEL_ROW: f64 = 20.0;
-/// Longer names of labels are cut off.
-const LABEL_LETTERS: usize = 20;
 const LABEL_OPACITY: f64 = 0.45;
 const CASE_WIDTH: f64 = 3.0 * PANEL + 2.0 * GAP;
 const CASE_HEIGHT: f64 = CASE_HEADER + PANEL;
@@ -292,13 +297,12 @@ fn draw_plane(
             corner[0], corner[1], size[0], size[1]
         );
     }
-    for drawn in case.boxes {
-        let polygon = plane.intersection(geometry, &drawn.pose);
-        if polygon.is_empty() {
-            continue;
-        }
+    let polygons: Vec<Vec<[f64; 2]>> = (case.boxes.iter())
+        .map(|b| plane.intersection(geometry, &b.pose).into_iter().map(place).collect())
+        .collect();
+    for (drawn, polygon) in case.boxes.iter().zip(&polygons).filter(|(_, p)| !p.is_empty()) {
         let points: Vec<String> =
-            polygon.iter().map(|&p| place(p)).map(|[px, py]| format!("{px:.1},{py:.1}")).collect();
+            polygon.iter().map(|[px, py]| format!("{px:.1},{py:.1}")).collect();
         let (colour, dash) = (drawn.mark.colour(), drawn.mark.dash());
         // The invisible filling lets the pointer find the name anywhere in the box.
         let _ = writeln!(
@@ -335,6 +339,14 @@ fn draw_plane(
             svg,
             "<circle cx=\"{px:.1}\" cy=\"{py:.1}\" {style}><title>{name}</title></circle>"
         );
+    }
+    let named = (case.boxes.iter().zip(polygons)).filter(|(drawn, _)| drawn.mark.is_named());
+    let (named, polygons): (Vec<&DrawnBox>, Vec<_>) =
+        named.map(|(drawn, polygon)| (drawn, (&drawn.name[..], polygon))).unzip();
+    for (drawn, name) in named.iter().zip(placed_names(&polygons, [x, y], panel)) {
+        let Some(name) = name else { continue };
+        let style = format!("font-size=\"{FONT_SIZE}\" fill=\"{}\"", drawn.mark.colour());
+        halo(svg, name.at, &style, &name.text);
     }
     svg.push_str("</g>\n");
     if !is_in_pixels(geometry) {
@@ -410,11 +422,7 @@ fn label_legend(svg: &mut String, names: &BTreeMap<u16, String>, [x, y]: [f64; 2
             "<rect x=\"{x:.1}\" y=\"{:.1}\" width=\"12\" height=\"12\" rx=\"2\" fill=\"#{red:02x}{green:02x}{blue:02x}\"/>",
             y - 6.0
         );
-        let mut short: String = name.chars().take(LABEL_LETTERS).collect();
-        if short.len() < name.len() {
-            short.push('…');
-        }
-        text(svg, [x + 18.0, y + 4.5], "font-size=\"12\"", &short);
+        text(svg, [x + 18.0, y + 4.5], "font-size=\"12\"", &labels::shortened(name));
     }
 }
 

@@ -13,6 +13,8 @@ pub(super) struct Only {
     names: BTreeSet<String>,
     /// Names of all labels and masks, wanted or not.
     labels: BTreeSet<String>,
+    /// A value of the label maps, if they have any.
+    value: Option<u16>,
 }
 
 impl Only {
@@ -33,6 +35,7 @@ impl Only {
         Self {
             names: words.iter().map(name).collect(),
             labels: of_maps.chain(of_masks).cloned().collect(),
+            value: found.first().copied(),
         }
     }
 
@@ -65,7 +68,10 @@ impl Only {
                 "`{}` is no name of a structure and no value of a label map here{meant}",
                 unknown.escape_debug()
             );
-            let advice = format!("there are {}", few(&known, ", "));
+            let mut advice = format!("there are {}", few(&known, ", "));
+            if let Some(value) = self.value {
+                advice.push_str(&format!("; --label {value}=NAME names a value"));
+            }
             return Err(IoError::input(folder, "--only", what, advice));
         }
         structures.retain(|structure| self.names.contains(&structure.name));

@@ -219,9 +219,16 @@ fn check_names(input: &Path, cases: &[BatchCase]) -> Result<(), Failure> {
                 ));
             }
             if let Some(first) = taken.insert(file.clone(), case) {
+                let alone = match first.path.parent() {
+                    // As where images lie in one folder, and their label maps in another.
+                    Some(folder) if !case.path.starts_with(folder) => {
+                        format!("{} alone, or ", folder.display())
+                    }
+                    _ => String::new(),
+                };
                 let (a, b) = (first.path.display(), case.path.display());
                 let what = format!(
-                    "case_id: {a} and {b} would both write {file} (give each case its own case_id, in a CSV manifest)"
+                    "case_id: {a} and {b} would both write {file} (give {alone}each case its own case_id, in a CSV manifest)"
                 );
                 return Err(Failure::input(input, what));
             }

@@ -44,23 +44,29 @@ fn read_json(path: &Path) -> Value {
 const SMALL: &str = "\
 [position]
 copies = 6
-haar.features = 1000
+haar.features = 600
 [orientation]
-rotations = 400
-[refinement]
-points_across = 8.0
-perturbations = 120
+rotations = 200
 [segmentation]
 samples = 30000
 first = { trees = 30, depth = 5 }
 second = { trees = 40, depth = 5 }
 ";
 
+/// Refinement in seconds.
+const COARSE: &str = "[refinement]\npoints_across = 6.0\nperturbations = 60\n";
+
+/// Refinement as good as the middle of a hippocampus needs.
+const FINE: &str = "[refinement]\npoints_across = 8.0\nperturbations = 120\n";
+
 /// Boxes alone: masks are tested on hippocampi, whose images are small.
 const NO_MASKS: &[&str] = &["--no-segmentation"];
 
 /// Without mirrored copies, which take half as long again and are tested on other sets.
 const NO_COPIES: &str = "[augmentation]\ncopies = 0\n";
+
+/// Without cases held out of training, which take as long again: for tests that look at no score.
+const NO_CERTAINTY: &str = "[certainty]\nmeasured = false\n";
 
 /// A model trained with the small settings and the report of its evaluation.
 struct Trial {
@@ -71,13 +77,8 @@ struct Trial {
 }
 
 impl Trial {
-    /// Trains on the first `training` cases of a data set and evaluates on its first `test` test
-    /// cases.
-    fn new(dataset: &Path, training: usize, test: usize) -> Self {
-        Self::with("", &[], dataset, training, test)
-    }
-
-    /// The same with these settings and options of `train` beside.
+    /// Trains on the first `training` cases of a data set, with these settings and options of `train` beside, and
+    /// evaluates on its first `test` test cases.
     fn with(
         settings: &str,
         options: &[&str],
@@ -305,7 +306,7 @@ fn check_result(result: &Value, case: &str, structures: &[&str]) {
 #[test]
 fn mouse_skulls_in_any_orientation() {
     let Some(dataset) = set("mouse_skull") else { return };
-    let trial = Trial::with("", &["--structure", "skull"], &dataset, 8, 3);
+    let trial = Trial::with(COARSE, &["--structure", "skull"], &dataset, 8, 3);
     trial.within("center_mm", "max", 1.0).within("angle_deg", "max", 8.0);
 
     // One of them by itself: the files that a user gets.
@@ -354,7 +355,7 @@ fn mouse_skulls_in_any_orientation() {
 #[test]
 fn hippocampi_in_magnetic_resonance() {
     let Some(dataset) = set("hippocampus") else { return };
-    let trial = Trial::new(&dataset, 30, 10);
+    let trial = Trial::with(&format!("{FINE}{NO_CERTAINTY}"), &[], &dataset, 30, 10);
     // The box and its six landmarks.
     assert_eq!(trial.report["summary"]["structures"].as_array().map(Vec::len), Some(7));
     // The crops are planned about the hippocampus, so that the middle of a box is hard to find
@@ -377,7 +378,7 @@ fn hippocampi_in_magnetic_resonance() {
 fn prostates_from_label_maps() {
     let Some(folder) = set("prostate_us_mr") else { return };
     for file in ["us.json", "mr.json"] {
-        let trial = Trial::with("", NO_MASKS, &folder.join(file), 8, 2);
+        let trial = Trial::with(COARSE, NO_MASKS, &folder.join(file), 8, 2);
         // The probe is held on the prostate: its middle is as well known without a look. And small
         // settings may lose one of the two, but then they say so.
         if file == "mr.json" {
@@ -398,7 +399,7 @@ fn prostates_from_label_maps() {
 #[test]
 fn lumbar_vertebrae_are_told_apart() {
     let Some(dataset) = set("lumbar_spine_mr") else { return };
-    let trial = Trial::with(NO_COPIES, NO_MASKS, &dataset, 10, 4);
+    let trial = Trial::with(&format!("{COARSE}{NO_COPIES}"), NO_MASKS, &dataset, 10, 4);
     trial.within("center_mm", "median", 4.0).beats_trivial(0.85, 0.85);
     let records = trial.report["records"].as_array().expect("a list");
     let found = records.iter().filter(|r| r["answer"] == "found");

@@ -58,9 +58,8 @@ pub(crate) fn with_landmarks(rare: usize) -> TempDir {
 fn landmarks_from_training_to_the_report() {
     let data = with_landmarks(3);
     let out = scratch();
-    let train = |name: &str, threads: &str, more: &[&str]| {
+    let train = |name: &str, config: &Path, threads: &str, more: &[&str]| {
         let model = out.path().join(name);
-        let config = tiny().config();
         let arguments = [
             "train",
             "-q",
@@ -69,21 +68,23 @@ fn landmarks_from_training_to_the_report() {
             "-o",
             text(&model),
             "--config",
-            text(&config),
+            text(config),
             "--threads",
             threads,
         ];
         pbt(arguments.iter().chain(more)).exits_with(0);
         model
     };
-    let model = train("all.pbt", "1", &[]);
+    let (config, quick) = (tiny().config(), tiny().quick_config());
+    let model = train("all.pbt", &config, "1", &[]);
+    let with_two = train("two.pbt", &config, "2", &[]);
     assert!(
-        std::fs::read(&model).unwrap() == std::fs::read(train("two.pbt", "2", &[])).unwrap(),
+        std::fs::read(&model).unwrap() == std::fs::read(with_two).unwrap(),
         "another model with two threads"
     );
 
     // A landmark alone brings its box.
-    let alone = train("alone.pbt", "2", &["--structure", "side"]);
+    let alone = train("alone.pbt", &quick, "2", &["--structure", "side"]);
     let listed = |model: &Path| {
         let info = pbt(["info", "--json", text(model)]).exits_with(0);
         let info: serde_json::Value = serde_json::from_str(&info.stdout).unwrap();

@@ -1,6 +1,6 @@
 //! Names beside the boxes of a slice, where there are boxes of several names.
 
-use crate::labels::shortened;
+use crate::encode::shortened;
 use std::collections::BTreeSet;
 
 /// Height of a name, and about what a letter takes, in units of the picture.

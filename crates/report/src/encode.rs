@@ -1,4 +1,4 @@
-//! Images as `data:` URIs, and text as XML.
+//! Images as `data:` URIs, and text as XML, cut to what there is room for.
 
 /// A PNG of `width` × `height` pixels of 8 bits a value, row by row, as a URI that an SVG image can refer to.
 pub(crate) fn png_data_uri(
@@ -44,6 +44,18 @@ pub(crate) fn escaped(text: &str) -> String {
         }
     }
     out
+}
+
+/// Longer names are cut off.
+const MOST_LETTERS: usize = 20;
+
+/// A name as a picture has room for it.
+pub(crate) fn shortened(name: &str) -> String {
+    let mut short: String = name.chars().take(MOST_LETTERS).collect();
+    if short.len() < name.len() {
+        short.push('…');
+    }
+    short
 }
 
 #[cfg(test)]

@@ -45,18 +45,6 @@ pub(crate) fn name(names: &BTreeMap<u16, String>, value: u16) -> String {
     names.get(&value).cloned().unwrap_or_else(|| format!("label {value}"))
 }
 
-/// Longer names are cut off.
-const MOST_LETTERS: usize = 20;
-
-/// A name as a picture has room for it.
-pub(crate) fn shortened(name: &str) -> String {
-    let mut short: String = name.chars().take(MOST_LETTERS).collect();
-    if short.len() < name.len() {
-        short.push('…');
-    }
-    short
-}
-
 /// The colour of a value: that of `labelColour` in `viewer.js`. Far apart for neighbours, the same for the
 /// same value in every case.
 pub(crate) fn colour(value: u16) -> [u8; 3] {

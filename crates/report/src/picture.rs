@@ -1,7 +1,7 @@
 //! Three orthogonal slices of a case, or of several, with boxes and landmarks, as SVG.
 
 use crate::box_names::{FONT_SIZE, placed_names};
-use crate::encode::{escaped, png_data_uri};
+use crate::encode::{escaped, png_data_uri, shortened};
 use crate::labels::{self, DrawnLabels};
 use crate::plane::{Plane, planes};
 use nalgebra::Matrix3;
@@ -422,7 +422,7 @@ fn label_legend(svg: &mut String, names: &BTreeMap<u16, String>, [x, y]: [f64; 2
             "<rect x=\"{x:.1}\" y=\"{:.1}\" width=\"12\" height=\"12\" rx=\"2\" fill=\"#{red:02x}{green:02x}{blue:02x}\"/>",
             y - 6.0
         );
-        text(svg, [x + 18.0, y + 4.5], "font-size=\"12\"", &labels::shortened(name));
+        text(svg, [x + 18.0, y + 4.5], "font-size=\"12\"", &shortened(name));
     }
 }
 

@@ -147,8 +147,10 @@ fn a_report_that_cannot_be_written_is_refused_before_anything_is_read() {
     std::fs::write(out.path().join("file"), "mine").unwrap();
     let report = out.path().join("file/report.json");
     let outcome = evaluate(&["-m", text(&nothing), "-i", text(&nothing)], &report).exits_with(1);
-    let file = format!("--output: {} is a file", out.path().join("file").display());
-    assert!(outcome.error_line().contains(&file), "{}", outcome.stderr);
+    let file = format!("{} is a file: give a path in a folder", out.path().join("file").display());
+    for part in ["report.json: file: cannot be written", &file] {
+        assert!(outcome.error_line().contains(part), "{}", outcome.stderr);
+    }
     evaluate(&["-m", text(&nothing), "-i", text(&nothing)], out.path()).exits_with(2);
 }
 

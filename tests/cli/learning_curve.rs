@@ -114,7 +114,7 @@ fn what_gives_no_curve_is_said_in_one_line() {
     refused(
         &["-o", text(&folder.join("dataset.json/curve.json"))],
         1,
-        "dataset.json is a file (give a path in a folder)",
+        "curve.json: file: cannot be written",
     );
     refused(&["-o", "curve.svg"], 2, "would overwrite");
     learning_curve(folder, &["--sizes", "x"]).exits_with(2);

@@ -114,7 +114,7 @@ fn refuse_another_kind(path: &Path, written: Written) -> Result<(), Failure> {
 ///
 /// # Errors
 /// Exit code 2 when it is a folder, or named like one, or a file of another kind than what is `written`,
-/// 1 when it lies below a file or cannot be written.
+/// 1 when it cannot be written.
 pub(crate) fn check_output(path: &Path, written: Written) -> Result<(), Failure> {
     if path.is_dir() || path.to_string_lossy().ends_with(std::path::is_separator) {
         return Err(Failure::usage(format!(
@@ -125,14 +125,6 @@ pub(crate) fn check_output(path: &Path, written: Written) -> Result<(), Failure>
     }
     refuse_another_kind(path, written)?;
     if let Some(folder) = path.parent() {
-        if let Some(file) = folder.ancestors().find(|above| above.is_file()) {
-            return Err(Failure::other(format!(
-                "{}: {}: {} is a file (give a path in a folder)",
-                path.display(),
-                written.option(),
-                file.display()
-            )));
-        }
         std::fs::create_dir_all(folder).map_err(|e| IoError::output(path, &e))?;
         remove_leftovers(folder);
     }

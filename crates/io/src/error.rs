@@ -66,12 +66,17 @@ impl IoError {
             io::ErrorKind::FileTooLarge => "allow larger files, as by `ulimit -f unlimited`",
             _ => "check the folder and the disk",
         };
+        let in_the_way = path.ancestors().skip(1).find(|above| above.is_file());
+        let advice = match in_the_way {
+            Some(file) => format!("{} is a file: give a path in a folder", file.display()),
+            None => advice.to_owned(),
+        };
         let problem = format!("cannot be written: {}", describe(error));
         Self {
             path: path.to_path_buf(),
             field: "file".into(),
             problem,
-            advice: advice.into(),
+            advice,
             writing: true,
             disk: matches!(
                 error.kind(),

@@ -250,11 +250,6 @@ fn what_does_not_fit_2d_images_is_named() {
     });
     let expected = "slice.nrrd: spacing: the image is in millimetres, and others have no scale";
     refused(outcome, 4, &[expected]);
-    // A box in a picture.
-    let outcome = with(&|d| {
-        d["structures"].as_array_mut().unwrap().push(json!({ "name": "box", "kind": "box" }));
-    });
-    refused(outcome, 4, &["w0.png: shape: the image is 2D, and boxes are for volumes"]);
 }
 
 #[test]

@@ -1,7 +1,11 @@
 //! What a person (or a detector) marked in an image, and whether it lies in there.
 
 use crate::IoError;
-use pbt_volume::{Geometry, PointLps, Pose};
+use nalgebra::Vector3;
+use pbt_volume::{
+    Geometry, LARGEST_EDGE_MM, Plane, PointLps, Pose, SMALLEST_EDGE_MM, positive,
+    rotation_from_vector,
+};
 use std::path::Path;
 
 /// Farther than this from the outer voxel centres, a point is a mistake; nearer it is used, with a
@@ -31,10 +35,30 @@ impl Annotations {
         self.boxes.iter().find(|(n, _)| n == name).map(|(_, pose)| pose)
     }
 
+    /// Brings boxes into the plane of an image of one slice, as [`Plane::brought_into`] does; those of a volume
+    /// stay as they are.
+    pub fn bring_into_slice(&mut self, image: &Geometry) {
+        let Some(plane) = Plane::of(image) else { return };
+        for (_, pose) in &mut self.boxes {
+            *pose = plane.brought_into(pose);
+        }
+    }
+
     /// The landmark of that name; `None` when it is unlabelled.
     pub fn landmark(&self, name: &str) -> Option<LandmarkState> {
         self.landmarks.iter().find(|landmark| landmark.name == name).map(|landmark| landmark.state)
     }
+}
+
+/// A box in a 2D image without a scale: pixels, y downwards, turned from x towards y; `None` where the edges are none.
+pub(crate) fn pixel_box(center: [f64; 2], size: [f64; 2], degrees: f64) -> Option<Pose> {
+    let is_edge = |edge: &f64| (SMALLEST_EDGE_MM..=LARGEST_EDGE_MM).contains(edge);
+    let [a, b] = size;
+    size.iter().all(is_edge).then(|| Pose {
+        center: PointLps::new(center[0], center[1], 0.0),
+        orientation: positive(rotation_from_vector(Vector3::new(0.0, 0.0, degrees.to_radians()))),
+        size_mm: [a, b, (a * b).sqrt()],
+    })
 }
 
 /// A landmark that somebody looked for.

@@ -1,11 +1,11 @@
 //! Landmarks as tables: Slicer's older `.fcsv`, and CSV or TSV with one point a row. The space must
 //! be declared: to guess between LPS and RAS would be to guess left and right.
 
-use crate::annotations::{Annotations, Landmark, LandmarkState};
+use crate::annotations::{Annotations, Landmark, LandmarkState, pixel_box};
 use crate::regular_file::{FileKind, read_file};
 use crate::{IoError, names};
 use nalgebra::{Point3, Vector3};
-use pbt_volume::PointLps;
+use pbt_volume::{PointLps, Pose};
 use std::path::Path;
 
 const LPS: [f64; 3] = [1.0, 1.0, 1.0];
@@ -17,7 +17,8 @@ const RAS: [f64; 3] = [-1.0, -1.0, 1.0];
 /// (RAS). CSV and TSV: a header line with `label` (or `name`) and the coordinates `x`, `y`, `z` in
 /// mm; the space is in a comment line `# CoordinateSystem = LPS`, in a column `space`, or in the
 /// names of the columns (`x_lps_mm`, `x_ras`); an optional column `status` holds `defined` or
-/// `missing`. Of 2D images the columns may be `x_px` and `y_px`: pixels, y downwards, z is 0.
+/// `missing`. Of 2D images the columns may be `x_px` and `y_px`: pixels, y downwards, z is 0; a row with
+/// `size_x_px` and `size_y_px`, too, is a box about that point, turned by `angle_deg` from x towards y.
 ///
 /// # Errors
 /// [`IoError`] naming file and line: no declared space, voxel coordinates, a number that is none, a
@@ -61,7 +62,7 @@ pub fn read_points(path: &Path) -> Result<Annotations, IoError> {
             .collect(),
     };
     let table = Columns::of(path, &names, declared)?;
-    let mut landmarks: Vec<Landmark> = Vec::new();
+    let (mut landmarks, mut boxes): (Vec<Landmark>, Vec<(String, Pose)>) = Default::default();
     for record in reader.records() {
         let record = record.map_err(|error| bad(error.to_string()))?;
         let Some(landmark) = table.landmark(path, &record, is_fcsv.then_some(names.len()))? else {
@@ -69,6 +70,10 @@ pub fn read_points(path: &Path) -> Result<Annotations, IoError> {
         };
         if let Some((problem, remedy)) = names::fault(&landmark.name, landmarks.len()) {
             return Err(IoError::input(path, "table", problem, remedy));
+        }
+        if let Some(pose) = table.pixel_box(path, &record, landmark.state)? {
+            boxes.push((landmark.name, pose));
+            continue;
         }
         if landmarks.iter().any(|other| other.name == landmark.name) {
             let line = record.position().map_or(0, csv::Position::line);
@@ -79,8 +84,8 @@ pub fn read_points(path: &Path) -> Result<Annotations, IoError> {
         }
         landmarks.push(landmark);
     }
-    let in_pixels = matches!(table.coordinates, Coordinates::Pixels(_));
-    Ok(Annotations { landmarks, in_pixels, ..Annotations::default() })
+    let in_pixels = matches!(table.coordinates, Coordinates::Pixels { .. });
+    Ok(Annotations { boxes, landmarks, in_pixels, ..Annotations::default() })
 }
 
 /// Signs that turn coordinates into LPS.
@@ -115,15 +120,15 @@ struct Columns {
 enum Coordinates {
     /// x, y and z.
     Mm([usize; 3]),
-    /// x and y of a 2D image, pixel centres at whole numbers, y downwards.
-    Pixels([usize; 2]),
+    /// x and y of a 2D image, pixel centres at whole numbers, y downwards; of boxes the edges and the angle.
+    Pixels { at: [usize; 2], size: Option<[usize; 2]>, angle: Option<usize> },
 }
 
 impl Coordinates {
     fn columns(&self) -> &[usize] {
         match self {
             Self::Mm(columns) => columns,
-            Self::Pixels(columns) => columns,
+            Self::Pixels { at, .. } => at,
         }
     }
 }
@@ -148,7 +153,8 @@ impl Columns {
         let label = find(&["label", "name", "landmark"]).ok_or_else(|| missing("label"))?;
         let status = find(&["status", "positionstatus"]);
         if let (Some(x), Some(y)) = (find(&["x_px"]), find(&["y_px"])) {
-            let coordinates = Coordinates::Pixels([x, y]);
+            let size = find(&["size_x_px"]).zip(find(&["size_y_px"])).map(|(a, b)| [a, b]);
+            let coordinates = Coordinates::Pixels { at: [x, y], size, angle: find(&["angle_deg"]) };
             return Ok(Self { label, coordinates, status, space: Space::Declared(LPS) });
         }
         let axis = |letter: char| {
@@ -178,6 +184,36 @@ impl Columns {
             }
         };
         Ok(Self { label, coordinates: Coordinates::Mm(coordinates), status, space })
+    }
+
+    /// The box of a row that has edges, about its point.
+    fn pixel_box(
+        &self,
+        path: &Path,
+        record: &csv::StringRecord,
+        state: LandmarkState,
+    ) -> Result<Option<Pose>, IoError> {
+        let line = record.position().map_or(0, csv::Position::line);
+        let bad =
+            |what: String| IoError::input(path, format!("line {line}"), what, "repair the table");
+        let cell = |column: usize| record.get(column).unwrap_or_default();
+        let (Coordinates::Pixels { size: Some(size), angle, .. }, LandmarkState::At(at)) =
+            (&self.coordinates, state)
+        else {
+            return Ok(None);
+        };
+        if size.iter().all(|&column| cell(column).is_empty()) {
+            return Ok(None);
+        }
+        let number = |text: &str| text.parse().ok().filter(|value: &f64| value.is_finite());
+        let degrees = angle.map(cell).filter(|text| !text.is_empty()).map_or(Some(0.0), number);
+        let pose = match (number(cell(size[0])), number(cell(size[1])), degrees) {
+            (Some(a), Some(b), Some(degrees)) => pixel_box([at.0.x, at.0.y], [a, b], degrees),
+            _ => None,
+        };
+        let what =
+            || bad(format!("`{}` and `{}` are no edges of a box", cell(size[0]), cell(size[1])));
+        pose.map(Some).ok_or_else(what)
     }
 
     /// A row's landmark; `None` where nobody placed it. `known` is the number of named columns of

@@ -70,6 +70,34 @@ impl Plane {
         PointLps((self.axes * (flat.0.coords + shift)).into())
     }
 
+    /// A box in the plane's own coordinates, turned about the normal alone. Its first two edges are those
+    /// that lie in the plane; how thick it was drawn says nothing, so that the third is their geometric
+    /// mean, which leaves the mean size that of the two.
+    pub fn flat_pose(&self, pose: &Pose) -> Pose {
+        let axes = self.axes.transpose() * pose.axes();
+        let upright = |a: usize| axes[(2, a)].abs();
+        let across = (1..3).fold(0, |best, a| if upright(a) > upright(best) { a } else { best });
+        // A cyclic order stays right-handed; of a box that shows its back the second axis is turned.
+        let [one, other] = [(across + 1) % 3, (across + 2) % 3];
+        let angle = libm::atan2(axes[(1, one)], axes[(0, one)]);
+        let [a, b] = [pose.size_mm[one], pose.size_mm[other]];
+        Pose {
+            center: self.flat_point(pose.center),
+            orientation: crate::rotation_from_vector(Vector3::new(0.0, 0.0, angle)),
+            size_mm: [a, b, (a * b).sqrt()],
+        }
+    }
+
+    /// A box in the patient brought into the plane: [`Plane::flat_pose`].
+    pub fn brought_into(&self, pose: &Pose) -> Pose {
+        self.pose_to_lps(&self.flat_pose(pose))
+    }
+
+    /// How thick the slice is taken to be, mm: as its pixels are wide.
+    pub fn thickness_mm(&self) -> f64 {
+        (0..3).map(|a| self.flat.matrix()[(2, a)].abs()).fold(0.0, f64::max)
+    }
+
     /// A pose in the plane's own coordinates as it lies in the patient.
     pub fn pose_to_lps(&self, flat: &Pose) -> Pose {
         let turn =
@@ -134,6 +162,24 @@ mod tests {
             for (flat, lps) in pose.corners().iter().zip(plane.pose_to_lps(&pose).corners()) {
                 prop_assert!(plane.point_to_lps(*flat).distance_mm(&lps) < 1e-9);
             }
+            // Brought into the plane it stays where it is, however its axes are named and wherever its back is.
+            let drawn = plane.pose_to_lps(&pose);
+            let axes = drawn.axes();
+            let [x, y, z] = [0, 1, 2].map(|a| axes.column(a).into_owned());
+            let [sx, sy, sz] = drawn.size_mm;
+            for (named, size_mm) in [
+                ([x, y, z], [sx, sy, sz]),
+                ([z, x, y], [sz, sx, sy]),
+                ([x, -y, -z], [sx, sy, sz]),
+            ] {
+                let named = Pose::from_axes(drawn.center, &Matrix3::from_columns(&named), size_mm).unwrap();
+                let flat = plane.flat_pose(&named);
+                prop_assert!(flat.center.distance_mm(&pose.center) < 1e-9);
+                prop_assert!(flat.angle_to(&pose) < 1e-9);
+                prop_assert!(flat.size_mm[..2] == [sx, sy] && (flat.mean_size_mm() - (sx * sy).sqrt()).abs() < 1e-9);
+                prop_assert!(plane.brought_into(&drawn).angle_to(&drawn) < 1e-9);
+            }
+            prop_assert!((plane.thickness_mm() - plane.geometry().spacing_mm()[thin]).abs() < 1e-9);
         }
     }
 }

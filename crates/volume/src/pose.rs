@@ -1,6 +1,6 @@
 //! Position, orientation and size of a structure: the 9-DoF box.
 
-use crate::{Geometry, PointLps};
+use crate::{Geometry, Plane, PointLps};
 use nalgebra::{Matrix3, Rotation3, UnitQuaternion, Vector3};
 
 /// The shortest edge of a box that means something, mm: a hundredth of a micrometre.
@@ -61,9 +61,13 @@ impl Pose {
         (0..3).all(|a| in_box_mm[a].abs() <= self.size_mm[a] / 2.0)
     }
 
-    /// Share of the box's volume that lies inside an image, 0 to 1.
+    /// Share of the box's volume that lies inside an image, 0 to 1; of its area, in an image of one slice.
     pub fn visible_share(&self, image: &Geometry) -> f64 {
-        self.share_inside(|point| !image.is_outside(point))
+        let Some(plane) = Plane::of(image) else {
+            return self.share_inside(|point| !image.is_outside(point));
+        };
+        let foot = |point| plane.flat_point(point);
+        plane.flat_pose(self).share_inside(|point| !plane.geometry().is_outside(foot(point)))
     }
 
     /// Share of the box's volume that lies inside something, 0 to 1: of 4,096 points spread evenly

@@ -64,6 +64,9 @@ impl AnnotatedCase {
         for (_, point) in &mut self.landmarks {
             *point = plane.flat_point(*point);
         }
+        for (_, pose) in &mut self.boxes {
+            *pose = plane.flat_pose(pose);
+        }
         self.plane = Some(plane);
     }
 }
@@ -195,14 +198,11 @@ fn no_box_as_parent(dataset: &Dataset, landmark: &str) -> Failure {
     Failure::input(&dataset.path, what)
 }
 
-/// What is wrong with images of one slice: boxes in them, and volumes beside them.
-fn what_slices_refuse(cases: &[AnnotatedCase], wanted: &Wanted) -> Vec<(usize, Failure)> {
+/// What is wrong with images of one slice: volumes beside them.
+fn what_slices_refuse(cases: &[AnnotatedCase]) -> Vec<(usize, Failure)> {
     let flat = cases.first().is_some_and(|case| case.plane.is_some());
     let unit = cases.first().map_or(LengthUnit::Mm, |case| case.unit);
     let refusal = |case: &AnnotatedCase| match (&case.plane, flat) {
-        (Some(_), true) if !wanted.is_of_points() => {
-            Some("shape: the image is 2D, and boxes are for volumes (give landmarks and no box)")
-        }
         (Some(_), false) => {
             Some("shape: the image is 2D, and others are volumes (train them by themselves)")
         }
@@ -383,7 +383,7 @@ impl TrainingCases {
         wanted: Wanted,
     ) -> (Self, Vec<(usize, Failure)>) {
         cases.iter_mut().for_each(AnnotatedCase::lay_flat);
-        let mut faults = what_slices_refuse(&cases, &wanted);
+        let mut faults = what_slices_refuse(&cases);
         if faults.is_empty() && wanted.is_of_points() {
             faults = add_boxes_of_points(dataset, &mut cases);
         }
@@ -474,12 +474,15 @@ impl TrainingData for TrainingCases {
     }
 
     fn has_classes(&self, case: usize) -> bool {
-        self.labels.is_some() && self.cases[case].spec.labels.is_some()
+        let case = &self.cases[case];
+        self.labels.is_some() && case.spec.labels.is_some() && case.plane.is_none()
     }
 
     fn classes(&self, case: usize) -> Result<Option<Volume<u8>>, Failure> {
         match (&self.labels, &self.cases[case].spec.labels) {
-            (Some(labels), Some(path)) => Ok(Some(labels.read_classes(path)?)),
+            (Some(labels), Some(path)) if self.has_classes(case) => {
+                Ok(Some(labels.read_classes(path)?))
+            }
             _ => Ok(None),
         }
     }

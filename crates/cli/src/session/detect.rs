@@ -11,7 +11,7 @@ use pbt_io::{
     LabelRecord, OpenImage, ReadOptions, RegionMap, ResultFile, RunRecord,
 };
 use pbt_volume::{
-    Detection, LengthUnit, Location, Status, Volume, check_memory, check_memory_limit,
+    Detection, LengthUnit, Location, Plane, Status, Volume, check_memory, check_memory_limit,
 };
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -292,8 +292,14 @@ fn result_of(
     let mut timing_ms = vec![("load".to_owned(), load_ms)];
     timing_ms.extend(found.timing_ms.iter().cloned());
     timing_ms.push(("total".to_owned(), total_ms));
-    let plain = found.detections.iter().flat_map(|detection| detection.plain());
-    let records = plain.map(DetectionRecord::from).collect();
+    let slice = Plane::of(image.volume.geometry());
+    let mut plain: Vec<_> = found.detections.iter().flat_map(|d| d.plain()).collect();
+    for detection in &mut plain {
+        if let (Location::Box(Some(pose)), Some(slice)) = (&mut detection.location, &slice) {
+            pose.size_mm[2] = slice.thickness_mm();
+        }
+    }
+    let records = plain.into_iter().map(DetectionRecord::from).collect();
     let mut result = written(model, input, image, records, timing_ms, device.record.clone())?;
     result.warnings.extend(found.warnings.iter().cloned());
     Ok(result)

@@ -234,11 +234,18 @@ fn annotated_cases(
 /// evaluated where there are fewer for training.
 fn loose_ends(dataset: &Dataset, cases: &[AnnotatedCase]) -> Vec<String> {
     let training: Vec<&CaseSpec> = dataset.split("train").collect();
-    let read: Vec<Annotations> = if training.len() >= cases.len() {
-        training.par_iter().filter_map(|case| dataset.load_annotations(case).ok()).collect()
-    } else {
-        cases.iter().filter_map(|(_, annotations)| annotations.clone().ok()).collect()
+    let telling = match training.len() >= cases.len() {
+        true => training,
+        false => cases.iter().map(|(case, _)| case).collect(),
     };
+    let annotations = |case: &&CaseSpec| {
+        let mut annotations = dataset.load_annotations(case).ok()?;
+        if let Ok(image) = case.open_image() {
+            annotations.bring_into_slice(image.geometry());
+        }
+        Some(annotations)
+    };
+    let read: Vec<Annotations> = telling.par_iter().filter_map(annotations).collect();
     let loose = |name: &String| {
         let boxes: Vec<Pose> = read.iter().filter_map(|a| a.pose(name)).copied().collect();
         !dataset.is_many(name) && loose_axis(&boxes).is_some()
@@ -264,11 +271,12 @@ impl Turn<'_> {
     ) -> Result<(Vec<Comparison>, Option<ResultFile>), Failure> {
         let annotations = annotations.as_ref().map_err(Failure::complete_input)?;
         let result = self.source.result(self.dataset, case, self.device, self.watcher)?;
-        let mut annotated = locations(self.dataset, annotations);
-        let mut spacing_mm = [0.0; 3];
+        let mut annotations = annotations.clone();
+        let (mut frame, mut plane, mut spacing_mm) = (None, None, [0.0; 3]);
         if let Some(result) = &result {
             let geometry = geometry(&result.input)
                 .map_err(|e| Failure::input(&case.image, format!("affine: {e}")))?;
+            annotations.bring_into_slice(&geometry);
             let is_wanted = |name: &str| self.structures.iter().any(|s| s.name == name);
             let mut wanted = annotations.clone();
             wanted.boxes.retain(|(name, _)| is_wanted(name));
@@ -278,13 +286,21 @@ impl Turn<'_> {
             }
             check_annotations(case.annotated_in(), &geometry, &wanted)?;
             // A slice is as thick as its pixels are wide, as in the training.
-            let plane = Plane::of(&geometry);
+            plane = Plane::of(&geometry);
             spacing_mm = plane.as_ref().map_or(&geometry, Plane::geometry).spacing_mm();
-            let frame = box_of_points(self.dataset, (case, annotations), geometry);
-            annotated.extend(frame.map(|(name, pose)| (name, Location::Box(Some(pose)))));
+            frame = box_of_points(self.dataset, (case, &annotations), geometry);
         }
-        let detections: Vec<Detection> =
+        let mut annotated = locations(self.dataset, &annotations);
+        annotated.extend(frame.map(|(name, pose)| (name, Location::Box(Some(pose)))));
+        let mut detections: Vec<Detection> =
             result.iter().flat_map(|r| &r.detections).map(|d| d.detection()).collect();
+        if let Some(plane) = plane {
+            for detection in &mut detections {
+                if let Location::Box(Some(pose)) = &mut detection.location {
+                    *pose = plane.brought_into(pose);
+                }
+            }
+        }
         let found = result.as_ref().map(|_| CaseResult { detections: &detections, spacing_mm });
         let compared = compare(&case.id, self.structures, &annotated, found, self.tolerance)
             .map_err(|what| Failure::input(&case.image, what))?;

@@ -17,7 +17,8 @@ pub struct Detection {
     pub status: Status,
     /// Probability that the pose is right: within the tolerance of `precision`.
     pub score: f64,
-    /// The best pose; for `Absent` too, for those who compare.
+    /// The best pose; for `Absent` too, for those who compare. In an image of one slice as
+    /// [`Plane::brought_into`] leaves boxes.
     pub pose: Pose,
     /// Share of its box that lies inside the image.
     pub visible: f64,

@@ -9,7 +9,7 @@ use crate::markups::name_of_file;
 use crate::{
     Annotations, IoError, LandmarkState, read_annotations, write_atomically, write_markups,
 };
-use pbt_volume::StructureKind;
+use pbt_volume::{PointLps, StructureKind, rotation_to_vector};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -169,15 +169,26 @@ fn write<'a>(
     if scan.in_pixels {
         let path = own.join(format!("{}.csv", scan.id));
         let mut table = csv::Writer::from_writer(Vec::new());
-        let rows = rows.filter_map(|row| match row {
+        let line = |name: &String, at: PointLps, more: [String; 3]| {
+            let [a, b, angle] = more;
+            vec![name.clone(), at.0.x.to_string(), at.0.y.to_string(), a, b, angle]
+        };
+        let of_row = |row: &Marked| match row {
             Marked::Point(point) => match point.state {
-                LandmarkState::At(at) => Some((&point.name, at.0.x, at.0.y)),
+                LandmarkState::At(at) => Some(line(&point.name, at, Default::default())),
                 LandmarkState::OutOfView => None,
             },
-            Marked::Box(..) => None,
-        });
-        let lines = std::iter::once(["label", "x_px", "y_px"].map(str::to_owned))
-            .chain(rows.map(|(name, x, y)| [name.clone(), x.to_string(), y.to_string()]));
+            Marked::Box(name, pose) => {
+                let degrees = rotation_to_vector(&pose.orientation).z.to_degrees();
+                let more = [pose.size_mm[0], pose.size_mm[1], degrees].map(|n| n.to_string());
+                Some(line(name, pose.center, more))
+            }
+        };
+        let header = ["label", "x_px", "y_px", "size_x_px", "size_y_px", "angle_deg"];
+        let columns = if rows.clone().any(|row| matches!(row, Marked::Box(..))) { 6 } else { 3 };
+        let lines =
+            std::iter::once(header.map(str::to_owned).to_vec()).chain(rows.filter_map(of_row));
+        let lines = lines.map(|line| line[..columns].to_vec());
         let bad = |error: csv::Error| IoError::output(&path, &std::io::Error::other(error));
         for line in lines {
             table.write_record(&line).map_err(bad)?;

@@ -1,6 +1,7 @@
 //! Tables of boxes, of points, of what is known about cases, and of names of labels: CSV and TSV with
 //! a header line.
 
+use crate::annotations::pixel_box;
 use crate::points::signs;
 use crate::regular_file::{FileKind, read_file};
 use crate::{Landmark, LandmarkState};
@@ -86,7 +87,7 @@ pub(super) fn read(path: &Path, space: Option<&str>, only: &str) -> Result<Table
         let named = Named { path, columns: &columns, places: &places, space, only };
         let rows = records.iter().map(|record| named.row(record).transpose());
         let rows = rows.flatten().collect::<Result<_, _>>()?;
-        return Ok(Table::Rows { rows, in_pixels: matches!(places, Places::Pixels(_)) });
+        return Ok(Table::Rows { rows, in_pixels: places.in_pixels() });
     }
     let wide = wide(&headers, &columns)?;
     if !wide.is_empty() {
@@ -97,7 +98,7 @@ pub(super) fn read(path: &Path, space: Option<&str>, only: &str) -> Result<Table
                 rows.extend(named.of_group(record, name)?);
             }
         }
-        let in_pixels = wide.iter().any(|(_, places)| matches!(places, Places::Pixels(_)));
+        let in_pixels = wide.iter().any(|(_, places)| places.in_pixels());
         return Ok(Table::Rows { rows, in_pixels });
     }
     let case = columns.find(CASE);
@@ -149,6 +150,14 @@ impl Columns {
 /// The columns of places.
 enum Places {
     Pixels([usize; 2]),
+    PixelBoxes {
+        center: [usize; 2],
+        size: [usize; 2],
+        /// From x towards y, degrees.
+        angle: Option<usize>,
+    },
+    /// Lowest and highest pixels of boxes.
+    PixelBounds([usize; 4]),
     Points([usize; 3]),
     Boxes {
         center: [usize; 3],
@@ -189,19 +198,29 @@ const BOUNDS: [[&str; 6]; 2] = [
     ["x_min", "y_min", "z_min", "x_max", "y_max", "z_max"],
     ["xmin", "ymin", "zmin", "xmax", "ymax", "zmax"],
 ];
+const PIXEL_BOUNDS: [[&str; 4]; 2] =
+    [["x_min", "y_min", "x_max", "y_max"], ["xmin", "ymin", "xmax", "ymax"]];
 const VECTORS: [&str; 9] = ["e1x", "e1y", "e1z", "e2x", "e2y", "e2z", "e3x", "e3y", "e3z"];
 
 impl Places {
     fn of(columns: &Columns) -> Option<Self> {
+        let pixel_box = |center| {
+            let size = columns.all(&[["size_x_px", "size_y_px"], ["size_x", "size_y"]])?;
+            Some(Self::PixelBoxes { center, size, angle: columns.find(&["angle_deg"]) })
+        };
         if let Some(pixels) = columns.all(&[["x_px", "y_px"]]) {
-            return Some(Self::Pixels(pixels));
+            return Some(pixel_box(pixels).unwrap_or(Self::Pixels(pixels)));
         }
         if let Some(bounds) = columns.all(&BOUNDS) {
             return Some(Self::Bounds(bounds));
         }
+        if let Some(bounds) = columns.all(&PIXEL_BOUNDS) {
+            return Some(Self::PixelBounds(bounds));
+        }
         let Some(center) = columns.all(&CENTER) else {
             let is_more = columns.0.iter().any(|column| MORE_THAN_A_POINT.contains(&&column[..]));
-            return columns.all(&[["x", "y"]]).filter(|_| !is_more).map(Self::Pixels);
+            let pixels = columns.all(&[["x", "y"]]).filter(|_| !is_more)?;
+            return Some(pixel_box(pixels).unwrap_or(Self::Pixels(pixels)));
         };
         let Some(size) = columns.all(&SIZE) else { return Some(Self::Points(center)) };
         let axes = if let Some(vectors) = columns.all(&[VECTORS]) {
@@ -211,6 +230,13 @@ impl Places {
             quaternion.map_or(Axes::Space, Axes::Quaternion)
         };
         Some(Self::Boxes { center, size, axes })
+    }
+}
+
+impl Places {
+    /// Whether they are of 2D images without a scale.
+    fn in_pixels(&self) -> bool {
+        matches!(self, Self::Pixels(_) | Self::PixelBoxes { .. } | Self::PixelBounds(_))
     }
 }
 
@@ -313,7 +339,7 @@ impl Named<'_> {
     fn of_group(&self, record: &csv::StringRecord, name: &str) -> Result<Option<Row>, String> {
         let first = match self.places {
             Places::Pixels([x, _]) | Places::Points([x, ..]) => *x,
-            Places::Boxes { .. } | Places::Bounds(_) => return Ok(None),
+            _ => return Ok(None),
         };
         let cell = record.get(first).unwrap_or_default();
         if cell.is_empty() || ["na", "nan"].contains(&cell.to_ascii_lowercase().as_str()) {
@@ -340,6 +366,25 @@ impl Named<'_> {
             Places::Pixels([x, y]) => {
                 let state = LandmarkState::At(PointLps::new(number(*x)?, number(*y)?, 0.0));
                 return Ok(Marked::Point(Landmark { name, state }));
+            }
+            Places::PixelBoxes { center: [x, y], size: [a, b], angle } => {
+                let degrees = angle.filter(|&n| record.get(n).is_some_and(|text| !text.is_empty()));
+                let degrees = degrees.map_or(Ok(0.0), number)?;
+                let (center, size) = ([number(*x)?, number(*y)?], [number(*a)?, number(*b)?]);
+                let pose = pixel_box(center, size, degrees);
+                let pose =
+                    pose.ok_or_else(|| format!("{size:?} are no edges of a box in pixels"))?;
+                return Ok(Marked::Box(name, pose));
+            }
+            Places::PixelBounds([left, top, right, bottom]) => {
+                let (low, high) =
+                    ([number(*left)?, number(*top)?], [number(*right)?, number(*bottom)?]);
+                let center = [(low[0] + high[0]) / 2.0, (low[1] + high[1]) / 2.0];
+                let size = [high[0] - low[0], high[1] - low[1]];
+                let pose = pixel_box(center, size, 0.0);
+                let pose =
+                    pose.ok_or_else(|| format!("{size:?} are no edges of a box in pixels"))?;
+                return Ok(Marked::Box(name, pose));
             }
             Places::Points(columns) => {
                 let at = vector(columns)?.component_mul(&self.signs(record, columns[0])?);

@@ -97,7 +97,10 @@ pub(super) fn examine(path: &Path, model: Option<&AskedModel>) -> Result<Examina
 }
 
 fn look_at_case(dataset: &Dataset, case: &CaseSpec, image: Result<OpenImage, IoError>) -> LookedAt {
-    let annotations = dataset.load_annotations(case);
+    let mut annotations = dataset.load_annotations(case);
+    if let (Ok(annotations), Ok(image)) = (&mut annotations, &image) {
+        annotations.bring_into_slice(image.geometry());
+    }
     let boxes = annotations.as_ref().map_or_else(|_| Vec::new(), |a| boxes_of(dataset, a));
     let (facts, mut findings) =
         look_at(&case.id, Some(&case.split), (&case.image, &case.options), image, &boxes);

@@ -7,6 +7,7 @@ mod absence;
 mod bad_input;
 mod batch;
 mod bids;
+mod boxes_in_pictures;
 mod channels;
 mod column;
 mod components;

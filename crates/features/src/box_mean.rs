@@ -111,7 +111,7 @@ impl BoxMeanPool {
     }
 
     /// A random feature. Distances are uniform between 0 and the radius, so that boxes are dense
-    /// about the voxel; edges are uniform in the logarithm.
+    /// about the voxel; edges are uniform in the logarithm. In a plane all boxes lie in it.
     fn draw(&self, random: &mut Random) -> BoxMeanFeature {
         let one = random.uniform() < ONE_BOX;
         let centred = random.uniform() < CENTRED;
@@ -138,6 +138,9 @@ impl BoxMeanPool {
             let low = libm::round(middle[a] - (edge - 1.0) / 2.0);
             min[a] = low.clamp(-most, most - edge) as i16;
             size[a] = edge as u16;
+        }
+        if random.is_in_plane() {
+            (min[2], size[2]) = (0, 1);
         }
         MeanBox { min, size, channel }
     }

@@ -29,6 +29,11 @@ impl Random {
         Self { in_plane, ..self }
     }
 
+    /// Whether moves and turns stay in the plane.
+    pub fn is_in_plane(&self) -> bool {
+        self.in_plane
+    }
+
     /// A move, or its part in the plane.
     pub fn moving(&self, shift: Vector3<f64>) -> Vector3<f64> {
         if self.in_plane { Vector3::new(shift.x, shift.y, 0.0) } else { shift }

@@ -42,6 +42,7 @@ use finding::{Finding, Severity};
 use images::ImageFacts;
 pub(super) use odd_boxes::warnings_of_boxes;
 use pbt_io::{Dataset, FileKind, ReadOptions, is_image_path, read_file, read_markups, read_result};
+use pbt_volume::LengthUnit;
 use serde::Serialize;
 pub(super) use splits::lost_to_training;
 use spread::StructureSpread;
@@ -184,7 +185,8 @@ impl Validation {
         if let [image] = &self.images[..] {
             let _ = writeln!(text, "{image}");
         }
-        text.push_str(&spread::text(&self.structures));
+        let unit = LengthUnit::of_all(self.images.iter().map(|image| image.unit));
+        text.push_str(&spread::text(&self.structures, unit));
         for absence in &self.absences {
             let _ = writeln!(text, "{absence}");
         }

@@ -474,14 +474,18 @@ impl TrainingData for TrainingCases {
     }
 
     fn has_classes(&self, case: usize) -> bool {
-        let case = &self.cases[case];
-        self.labels.is_some() && case.spec.labels.is_some() && case.plane.is_none()
+        self.labels.is_some() && self.cases[case].spec.labels.is_some()
     }
 
     fn classes(&self, case: usize) -> Result<Option<Volume<u8>>, Failure> {
         match (&self.labels, &self.cases[case].spec.labels) {
-            (Some(labels), Some(path)) if self.has_classes(case) => {
-                Ok(Some(labels.read_classes(path)?))
+            (Some(labels), Some(path)) => {
+                let classes = labels.read_classes(path)?;
+                let plane = self.cases[case].plane.as_ref().and(Plane::of(classes.geometry()));
+                Ok(Some(match plane {
+                    Some(plane) => Volume::new(plane.geometry().clone(), classes.into_data()),
+                    None => classes,
+                }))
             }
             _ => Ok(None),
         }

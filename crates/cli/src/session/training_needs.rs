@@ -6,7 +6,7 @@
 use pbt_detect::{
     MaskNeed, TrainConfig, TrainingData, at_a_time, grid_demands, images_at_a_time, is_held,
 };
-use pbt_volume::{Pose, room_for_tables};
+use pbt_volume::{Plane, Pose, room_for_tables};
 
 /// CPU seconds of one chain for a box with eight cases.
 const CHAIN_SECONDS: f64 = 14.0;
@@ -93,6 +93,7 @@ impl TrainingNeeds {
         }
         let copies = config.augmentation.copies.unwrap_or(0) as f64;
         let channels = list.channels.len().max(1);
+        let flat = !list.is_empty() && Plane::of(list.geometry(0)).is_some();
         let finest_mm =
             |case| list.geometry(case).spacing_mm().into_iter().fold(f64::INFINITY, f64::min);
         let (mut seconds, mut landmarks, mut mask_seconds) = (0.0, 0, 0.0);
@@ -108,7 +109,7 @@ impl TrainingNeeds {
                 let labelled = annotated.iter().filter(|&&(case, _)| data.has_classes(case));
                 let boxes: Vec<(f64, Pose)> =
                     labelled.map(|&(case, pose)| (finest_mm(case), pose)).collect();
-                let need = MaskNeed::new(&boxes, &config.segmentation, (channels, threads));
+                let need = MaskNeed::new(&boxes, &config.segmentation, (channels, flat), threads);
                 mask_seconds += MASK_SAMPLE_SECONDS * need.samples as f64
                     + FRAME_VOXEL_SECONDS * need.frame_voxels as f64;
                 masks.push(need.bytes);

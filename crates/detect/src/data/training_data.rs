@@ -3,7 +3,7 @@
 use crate::DetectError;
 use crate::data::case_list::CaseList;
 use crate::segment::data::RegionName;
-use pbt_volume::{PointLps, Pose, RealVolume, Volume};
+use pbt_volume::{Plane, PointLps, Pose, RealVolume, Volume};
 use std::collections::BTreeMap;
 
 /// Fewest annotated cases of a structure.
@@ -105,7 +105,7 @@ pub(crate) type Points = (String, Vec<(usize, PointLps)>);
 
 /// Whether the images have one slice, laid flat in z = 0.
 pub(crate) fn is_flat<D: TrainingData + ?Sized>(data: &D) -> bool {
-    !data.list().is_empty() && data.list().geometry(0).shape()[2] == 1
+    !data.list().is_empty() && Plane::of(data.list().geometry(0)).is_some()
 }
 
 /// Which of the annotated cases of a structure belong together.

@@ -8,7 +8,7 @@ use crate::model::Model;
 use crate::segment::probability::LabelProbability;
 use crate::working::spec::WorkingSpec;
 use pbt_tree::LabelBackend;
-use pbt_volume::{Geometry, Quantised, RealVolume, Status, Volume};
+use pbt_volume::{Geometry, Plane, Quantised, RealVolume, Status, Volume};
 use rayon::prelude::*;
 
 /// The labels of an image.
@@ -83,7 +83,7 @@ impl Model {
         if self.masks.is_empty() {
             return None;
         }
-        let mut labelling = Labelling::new(image);
+        let mut labelling = Labelling::new(&flat(image));
         let of = |n: usize| Some((self.masks_of(n)?, found.masks.get(n)?.as_ref()?));
         for ((stage, own), mask) in (0..found.detections.len()).filter_map(of) {
             let values: Vec<u16> = stage.labels[own].iter().map(|label| label.value).collect();
@@ -93,6 +93,7 @@ impl Model {
         let of =
             |n| of(n).map_or_else(Vec::new, |((stage, own), mask)| stage.found(own, mask, &labels));
         let found = (0..found.detections.len()).map(of).collect();
+        let labels = Volume::new(image.clone(), labels.into_data());
         Some(LabelMap { labels, found })
     }
 
@@ -107,7 +108,7 @@ impl Model {
         found: &Detections,
     ) -> Result<Vec<LabelProbability>, DetectError> {
         let names = self.masks.iter().flat_map(|stage| stage.labels.iter().flatten());
-        let mut probabilities = LabelProbability::of_nothing(image, names)?;
+        let mut probabilities = LabelProbability::of_nothing(&flat(image), names)?;
         let of = |n: usize| Some((self.masks_of(n)?, found.masks.get(n)?.as_ref()?));
         for ((stage, own), mask) in (0..found.detections.len()).filter_map(of) {
             for (n, label) in stage.labels[own].iter().enumerate() {
@@ -118,6 +119,15 @@ impl Model {
                 add_probabilities(&mut of.voxels, mask, (n + 1, stage.classes()));
             }
         }
-        Ok(probabilities)
+        let in_place = |LabelProbability { name, value, voxels }| {
+            let voxels = Volume::new(image.clone(), voxels.into_data());
+            LabelProbability { name, value, voxels }
+        };
+        Ok(probabilities.into_iter().map(in_place).collect())
     }
+}
+
+/// The grid of an image where frames lie: of an image of one slice in the plane's own coordinates.
+fn flat(image: &Geometry) -> Geometry {
+    Plane::of(image).map_or_else(|| image.clone(), |plane| plane.geometry().clone())
 }

@@ -21,7 +21,7 @@ const FEWEST: f64 = 6.0;
 /// Fewest voxels of an image across a box; coarser images are interpolated.
 const ACROSS: f64 = 16.0;
 
-/// A grid that is laid about boxes.
+/// A grid that is laid about boxes; of images of one slice a single layer, in the plane z = 0.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FrameGrid {
@@ -32,11 +32,12 @@ pub struct FrameGrid {
 }
 
 impl FrameGrid {
-    /// For boxes in images with these finest spacings, mm: their mean size, and the middle voxel.
+    /// For boxes in images with these finest spacings, mm: their mean size, and the middle voxel. The images
+    /// have one slice where `flat` is set.
     ///
     /// # Panics
     /// When there is no box: a programming error.
-    pub(crate) fn of_boxes(boxes: &[(f64, Pose)]) -> Self {
+    pub(crate) fn of_boxes(boxes: &[(f64, Pose)], flat: bool) -> Self {
         let mean = |a: usize| {
             let sum: f64 = boxes.iter().map(|(_, pose)| libm::log(pose.size_mm[a])).sum();
             libm::exp(sum / boxes.len() as f64)
@@ -44,15 +45,27 @@ impl FrameGrid {
         let edge = |&(finest, pose): &(f64, Pose)| finest.min(pose.mean_size_mm() / ACROSS);
         let mut edges: Vec<f64> = boxes.iter().map(edge).collect();
         edges.sort_by(f64::total_cmp);
-        Self::new([0, 1, 2].map(mean), edges[edges.len() / 2])
+        let (size, voxel) = ([0, 1, 2].map(mean), edges[edges.len() / 2]);
+        if flat { Self::in_plane(size, voxel) } else { Self::new(size, voxel) }
     }
 
     /// For boxes of this mean size in images with voxels of this edge.
     pub(crate) fn new(mean_size_mm: [f64; 3], image_voxel_mm: f64) -> Self {
         let volume: f64 = mean_size_mm.iter().map(|mm| mm * REACH).product();
         let voxel_mm = (FINER * image_voxel_mm).max(libm::cbrt(volume / MOST_VOXELS));
-        let voxels = |mm: f64| libm::round(mm * REACH / voxel_mm).clamp(FEWEST, 1e4) as usize;
-        Self { shape: mean_size_mm.map(voxels), voxel_mm }
+        Self { shape: mean_size_mm.map(|mm| voxels_along(mm, voxel_mm)), voxel_mm }
+    }
+
+    /// The same, of images of one slice.
+    fn in_plane(mean_size_mm: [f64; 3], image_voxel_mm: f64) -> Self {
+        let [a, b, _] = mean_size_mm;
+        let voxel_mm = (FINER * image_voxel_mm).max((a * b * REACH * REACH / MOST_VOXELS).sqrt());
+        Self { shape: [voxels_along(a, voxel_mm), voxels_along(b, voxel_mm), 1], voxel_mm }
+    }
+
+    /// Whether it lies in the plane z = 0.
+    fn is_flat(&self) -> bool {
+        self.shape[2] == 1
     }
 
     /// Number of voxels.
@@ -72,7 +85,10 @@ impl FrameGrid {
 
     /// The grid about a box, along its axes.
     pub(crate) fn about(&self, pose: &Pose) -> Option<Geometry> {
-        let edge = |a: usize| pose.size_mm[a] * REACH / self.shape[a] as f64;
+        let along = |a: usize| pose.size_mm[a] * REACH / self.shape[a] as f64;
+        // As thick as its voxels are wide.
+        let thick = || (along(0) * along(1)).sqrt();
+        let edge = |a: usize| if a == 2 && self.is_flat() { thick() } else { along(a) };
         let steps = pose.axes() * Matrix3::from_diagonal(&Vector3::from_fn(|a, _| edge(a)));
         let first = Vector3::from_fn(|a, _| -(self.shape[a] as f64 - 1.0) / 2.0);
         let origin = PointLps(pose.center.0 + steps * first);
@@ -83,6 +99,10 @@ impl FrameGrid {
     pub(crate) fn place(&self, axis: usize, voxel: usize) -> f64 {
         ((voxel as f64 + 0.5) / self.shape[axis] as f64 - 0.5) * REACH
     }
+}
+
+fn voxels_along(mm: f64, voxel_mm: f64) -> usize {
+    libm::round(mm * REACH / voxel_mm).clamp(FEWEST, 1e4) as usize
 }
 
 #[cfg(test)]

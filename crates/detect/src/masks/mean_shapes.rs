@@ -1,7 +1,7 @@
 //! Whether structures that are about as large as each other also have one shape, as vertebrae do and
 //! the wall and the ventricles of a heart do not.
 
-use crate::data::training_data::{Annotated, TrainingData};
+use crate::data::training_data::{Annotated, TrainingData, is_flat};
 use crate::masks::frame::FrameGrid;
 use crate::masks::samples::classes_on;
 
@@ -25,7 +25,8 @@ impl MeanShapes {
         structures: &[Annotated],
         labels: &[Vec<usize>],
     ) -> Result<Self, D::Error> {
-        let grid = FrameGrid { shape: [VOXELS; 3], voxel_mm: 1.0 };
+        let layers = if is_flat(data) { 1 } else { VOXELS };
+        let grid = FrameGrid { shape: [VOXELS, VOXELS, layers], voxel_mm: 1.0 };
         let mut shapes = vec![vec![0.0; grid.len()]; structures.len()];
         let mut counts = vec![0.0; structures.len()];
         let mut looked_at = 0;

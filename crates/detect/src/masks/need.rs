@@ -27,17 +27,19 @@ pub struct MaskNeed {
 
 impl MaskNeed {
     /// Of a structure with these boxes, each with the finest spacing of its image in mm, in images of so
-    /// many channels; `threads` train trees on the parts of the cases at a time.
+    /// many channels and, where `flat` is set, of one slice; `threads` train trees on the parts of the cases at
+    /// a time.
     pub fn new(
         boxes: &[(f64, Pose)],
         config: &SegmentationConfig,
-        (channels, threads): (usize, usize),
+        (channels, flat): (usize, bool),
+        threads: usize,
     ) -> Self {
         if boxes.is_empty() {
             return Self { frame_voxels: 0, samples: 0, bytes: 0 };
         }
         let frame_voxels =
-            boxes.len() * frames_of_a_box(boxes.len()) * FrameGrid::of_boxes(boxes).len();
+            boxes.len() * frames_of_a_box(boxes.len()) * FrameGrid::of_boxes(boxes, flat).len();
         let samples = config.samples_of(boxes.len()).min(frame_voxels);
         let matrix = samples * (config.features + OF_SINGLE_VOXELS);
         let folds = Folds::new(boxes.len()).count();

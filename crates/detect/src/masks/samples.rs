@@ -107,9 +107,9 @@ fn drawn(pose: &Pose, random: &mut Random) -> Step {
     let mut three = |spread: f64| [0; 3].map(|_| spread * random.normal());
     let (shift, rotation, log_size) = (three(SHIFT), three(ANGLE_RAD), three(SHIFT));
     Step {
-        rotation: Vector3::from(rotation),
-        shift_mm: Vector3::from_fn(|a, _| shift[a] * pose.size_mm[a]),
-        log_size,
+        rotation: random.turning(Vector3::from(rotation)),
+        shift_mm: random.moving(Vector3::from_fn(|a, _| shift[a] * pose.size_mm[a])),
+        log_size: random.growing(log_size),
     }
 }
 

@@ -8,7 +8,7 @@ use crate::DetectError;
 use crate::config::TrainConfig;
 use crate::config::segmentation::SegmentationConfig;
 use crate::data::folds::Folds;
-use crate::data::training_data::TrainingData;
+use crate::data::training_data::{TrainingData, is_flat};
 use crate::masks::decision::{EVEN, WEIGHTS};
 use crate::masks::frame::FrameGrid;
 use crate::masks::groups::{Group, groups, labels_of};
@@ -111,7 +111,7 @@ pub(crate) fn train<B: LabelBackend + LabelBooster, D: TrainingData + ?Sized>(
             found,
             instances: &instances,
             folds: Folds::new(1 + instances.iter().map(|i| i.subject).max().unwrap_or(0)),
-            seeds: Seeds::of_structure(model.provenance.seed, first),
+            seeds: Seeds::of_structure(model.provenance.seed, first).in_plane(is_flat(data)),
             progress: &progress,
         };
         training.run(&mut part)?;
@@ -281,7 +281,7 @@ impl<B: LabelBackend + LabelBooster, D: TrainingData + ?Sized> Training<'_, B, D
         let list = self.group.data.list();
         let finest = |case| list.geometry(case).spacing_mm().into_iter().fold(f64::MAX, f64::min);
         let boxes: Vec<_> = self.instances.iter().map(|i| (finest(i.case), i.truth)).collect();
-        FrameGrid::of_boxes(&boxes)
+        FrameGrid::of_boxes(&boxes, is_flat(self.group.data))
     }
 
     /// Trains a round, and without each part of the subjects, and says what it makes of frames whose subjects

@@ -159,7 +159,8 @@ pub(super) fn take(
     let fits = card.structures.len() == card.labels.len()
         && card.structures.iter().all(|&s| s < further.len())
         && card.labels.iter().all(|own| own.len() == labels && own.iter().all(|l| l.1 > 0))
-        && card.grid.shape.iter().all(|&n| n >= 2);
+        && card.grid.shape[..2].iter().all(|&n| n >= 2)
+        && card.grid.shape[2] >= 1;
     if !fits {
         return Err(wrong("structures and labels do not fit"));
     }

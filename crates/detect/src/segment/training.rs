@@ -17,7 +17,7 @@ use pbt_tree::{
     ChannelBank, LabelBackend, LabelBooster, LabelForest, LabelMatrix, LabelTree, LeafPrior,
     MOST_CLASSES, Splitter, Vote, boost_labels, grow_label_forest, shift_scores,
 };
-use pbt_volume::{IntensityPolicy, memory_limit};
+use pbt_volume::{IntensityPolicy, Plane, memory_limit};
 use sha2::{Digest, Sha256};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
@@ -103,7 +103,8 @@ pub(super) fn train_with_images<B: LabelBackend + LabelBooster + Splitter, D: Re
         outside: config.regions.outside,
         reach: 0,
     };
-    let features = draw_features(config, spacing_mm, bank.filters.len(), seeds);
+    let flat = Plane::of(data.list().geometry(0)).is_some();
+    let features = draw_features(config, spacing_mm, bank.filters.len(), seeds.in_plane(flat));
     bank.reach = features.iter().map(BoxMeanFeature::reach).max().unwrap_or(0);
     observer.stage(NAME, "responses", 0.05);
     let started = Instant::now();

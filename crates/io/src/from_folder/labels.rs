@@ -1,7 +1,7 @@
 //! Label maps and masks of cases: which values they hold, what these are called, and one label map made
 //! of several masks.
 
-use crate::{IoError, OpenImage, ReadOptions, RegionMap, read_labels, read_start};
+use crate::{IoError, RegionMap, read_labels, read_start};
 use pbt_volume::Volume;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -123,12 +123,6 @@ impl Merged {
     pub(super) fn write(&self, path: &Path) -> Result<(), IoError> {
         self.map.write_labels(path)
     }
-}
-
-/// Whether an image is one slice, in which there are regions and no boxes.
-pub(super) fn is_flat(path: &Path) -> bool {
-    let image = OpenImage::open(path, &ReadOptions::default());
-    image.is_ok_and(|image| image.geometry().shape().contains(&1))
 }
 
 #[cfg(test)]

@@ -21,7 +21,6 @@ mod tps;
 use crate::dataset::{CaseSpec, Dataset};
 use crate::{IoError, names};
 use files::Listing;
-use labels::is_flat;
 pub use labels::segment_names;
 use marked::Annotated;
 pub use masks_among::masks_among;
@@ -115,7 +114,6 @@ pub fn dataset_from_folder(
         })
         .collect();
     let (splits, basis) = splits::split(&known);
-    let flat = is_flat(&scans[0].image);
     let mut structures = Vec::new();
     let add = |structures: &mut Vec<StructureSpec>, name: &String, kind| {
         if structures.iter().all(|s| s.name != *name) {
@@ -129,23 +127,16 @@ pub fn dataset_from_folder(
         }
     };
     kinds.of(StructureKind::Box).for_each(|name| add(&mut structures, name, StructureKind::Box));
-    let has_points = kinds.of(StructureKind::Landmark).next().is_some();
-    if !(flat && has_points) {
-        // Boxes are for volumes.
-        let kind = if flat { StructureKind::Region } else { StructureKind::Box };
-        let shown: BTreeSet<u16> =
-            labels.maps.iter().flatten().flat_map(|(_, values)| values).copied().collect();
-        let named = labels.names.iter().filter(|(value, _)| shown.contains(value));
-        let named = named.map(|(_, name)| name).filter(|name| *name != "ignore");
-        named.for_each(|name| add(&mut structures, name, kind));
-        let empty = labels.names.iter().filter(|(value, _)| !shown.contains(value));
-        let empty: Vec<String> = empty.map(|(_, name)| name.clone()).collect();
-        if !empty.is_empty() {
-            let (some, list) = (structures_of(empty.len()), few(&empty, ", "));
-            notes.left_out.push(format!("{some} without a voxel anywhere: {list}"));
-        }
-    } else if labels.maps.iter().any(Option::is_some) {
-        notes.left_out.push("label maps of 2D images that have landmarks".to_owned());
+    let shown: BTreeSet<u16> =
+        labels.maps.iter().flatten().flat_map(|(_, values)| values).copied().collect();
+    let named = labels.names.iter().filter(|(value, _)| shown.contains(value));
+    let named = named.map(|(_, name)| name).filter(|name| *name != "ignore");
+    named.for_each(|name| add(&mut structures, name, StructureKind::Box));
+    let empty = labels.names.iter().filter(|(value, _)| !shown.contains(value));
+    let empty: Vec<String> = empty.map(|(_, name)| name.clone()).collect();
+    if !empty.is_empty() {
+        let (some, list) = (structures_of(empty.len()), few(&empty, ", "));
+        notes.left_out.push(format!("{some} without a voxel anywhere: {list}"));
     }
     let points = kinds.of(StructureKind::Landmark);
     points.for_each(|name| add(&mut structures, name, StructureKind::Landmark));

@@ -168,7 +168,10 @@ impl Batch {
         // Of those without a result nothing is known.
         let mut with_results = self.cases.iter().filter(|case| case.failure.is_none()).peekable();
         let in_pixels = with_results.peek().is_some() && with_results.all(|case| case.in_pixels);
-        let radius = if in_pixels { "mean radius 90 %, pixels" } else { "mean radius 90 %, mm" };
+        let (radius, volume) = match in_pixels {
+            true => ("mean radius 90 %, pixels", "mean area, thousand pixels"),
+            false => ("mean radius 90 %, mm", "mean volume, ml"),
+        };
         Table {
             title: "Structures".to_owned(),
             columns: vec![
@@ -180,11 +183,11 @@ impl Batch {
                 "outside",
                 "mean score",
                 radius,
-                "mean volume, ml",
+                volume,
             ],
             rows: names.into_iter().map(row).collect(),
         }
-        .without_empty(&["mean volume, ml"])
+        .without_empty(&[volume])
     }
 }
 
@@ -225,6 +228,7 @@ impl BatchCase {
                 Cell::number(d.predicted_dice, 2),
             ]
         };
+        let volume = if self.in_pixels { "area, thousand pixels" } else { "volume, ml" };
         CaseView {
             name: self.name.clone(),
             class: match (self.failure.is_some(), self.is_doubtful()) {
@@ -242,13 +246,13 @@ impl BatchCase {
                     "score",
                     if self.in_pixels { "position, pixels" } else { "position (LPS), mm" },
                     if self.in_pixels { "radius 90 %, pixels" } else { "radius 90 %, mm" },
-                    "volume, ml",
+                    volume,
                     "Dice to expect",
                 ],
                 rows: self.detections.iter().map(row).collect(),
             }
             // Without masks there are none.
-            .without_empty(&["volume, ml", "Dice to expect"]),
+            .without_empty(&[volume, "Dice to expect"]),
             picture: self.picture.clone(),
             scene: None,
         }

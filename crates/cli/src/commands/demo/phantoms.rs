@@ -34,6 +34,9 @@ impl From<DemoModality> for Subject {
     }
 }
 
+/// What its data set says it is.
+const SCHEMA: &str = "pbt-dataset/1";
+
 impl Subject {
     /// The name of the data set.
     fn data_set(self) -> String {
@@ -49,9 +52,8 @@ pub(super) fn refuse_another_dataset(folder: &Path, subject: Subject) -> Result<
     let file = folder.join(DATASET_FILE);
     let Ok(bytes) = std::fs::read(&file) else { return Ok(()) };
     let there = Content::of_file(&file);
-    let is_ours = there == Content::DataSet
-        && serde_json::from_slice::<serde_json::Value>(&bytes)
-            .is_ok_and(|there| there["name"] == subject.data_set());
+    let is_ours = serde_json::from_slice::<serde_json::Value>(&bytes)
+        .is_ok_and(|there| there["schema"] == SCHEMA && there["name"] == subject.data_set());
     if is_ours || there == Content::Empty {
         return Ok(());
     }
@@ -102,7 +104,7 @@ pub(super) fn write_dataset(
         })
         .collect::<Result<Vec<_>, Failure>>()?;
     let dataset = json!({
-        "schema": "pbt-dataset/1",
+        "schema": SCHEMA,
         "name": subject.data_set(),
         "modality": subject.title,
         "structures": [{ "name": subject.modality.structure(), "kind": "box" }],

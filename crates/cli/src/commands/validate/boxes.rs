@@ -1,13 +1,15 @@
 //! The boxes of a data set, structure by structure.
 
 use pbt_io::{Annotations, CaseSpec, Dataset, LandmarkState};
-use pbt_volume::{Instances, PointLps, Pose, StructureKind, StructureSpec};
+use pbt_volume::{Instances, LengthUnit, PointLps, Pose, StructureKind, StructureSpec};
 
 /// The cases whose annotations could be read.
 pub(super) struct AnnotatedCases<'a> {
     pub(super) dataset: &'a Dataset,
     /// In the data set's order.
     pub(super) cases: Vec<(&'a CaseSpec, &'a Annotations)>,
+    /// What lengths count.
+    pub(super) unit: LengthUnit,
 }
 
 /// The boxes of one structure.
@@ -116,7 +118,11 @@ pub(super) mod made {
         dataset: &'a Dataset,
         annotations: &'a [Annotations],
     ) -> AnnotatedCases<'a> {
-        AnnotatedCases { dataset, cases: dataset.cases.iter().zip(annotations).collect() }
+        AnnotatedCases {
+            dataset,
+            cases: dataset.cases.iter().zip(annotations).collect(),
+            unit: LengthUnit::Mm,
+        }
     }
 
     /// A box along the patient's axes.

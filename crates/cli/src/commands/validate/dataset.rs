@@ -22,7 +22,7 @@ use crate::session::AnnotatedCase;
 use pbt_io::{
     Annotations, CaseSpec, Dataset, IoError, OpenImage, check_annotations, read_side_by_side,
 };
-use pbt_volume::{StructureKind, nearest};
+use pbt_volume::{LengthUnit, Plane, StructureKind, nearest};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -186,9 +186,11 @@ fn boxes(
     let readable = || dataset.cases.iter().zip(looked).filter(|(_, l)| l.annotations.is_some());
     let cases = readable().filter_map(|(case, l)| Some((case, l.annotations.as_ref()?))).collect();
     let images: Vec<_> = readable().map(|(_, l)| l.facts.as_ref()).collect();
-    let cases = AnnotatedCases { dataset, cases };
+    let unit = LengthUnit::of_all(images.iter().flatten().map(|image| image.unit));
+    let cases = AnnotatedCases { dataset, cases, unit };
     let structures = cases.boxes();
-    let spreads = structures.iter().filter_map(StructureSpread::of).collect();
+    let flat = images.iter().flatten().any(|image| Plane::of(&image.geometry).is_some());
+    let spreads = structures.iter().filter_map(|s| StructureSpread::of(s, flat)).collect();
     let OddBoxes { mut findings, mut suspects, alike } = OddBoxes::of(&cases, &structures);
     findings.extend(compare_landmarks(&cases, &images));
     let shown = cases.cases.iter().zip(&images);
@@ -200,7 +202,7 @@ fn boxes(
         .collect();
     let mut findings = compare_sides(&cases, &structures, &knows_left).before(findings);
     let masks: Vec<Option<&MaskFacts>> = looked.iter().map(|l| l.masks.as_ref()).collect();
-    let (in_pieces, broken) = masks_in_pieces(dataset, &masks);
+    let (in_pieces, broken) = masks_in_pieces(dataset, &masks, unit);
     findings.extend(in_pieces);
     findings.extend(same_label_maps(dataset, &masks));
     suspects.extend(broken.into_iter().filter_map(|mask| {

@@ -5,8 +5,8 @@ use super::images::few;
 use super::robust::{FEWEST_TO_COMPARE, median};
 use pbt_io::{CaseSpec, Dataset, box_from_labels, read_labels};
 use pbt_volume::{
-    Component, Components, ComponentsError, Connectivity, Geometry, Instances, Joining, Pose,
-    StructureKind, Volume, sha256_hex,
+    Component, Components, ComponentsError, Connectivity, Geometry, Instances, Joining, LengthUnit,
+    Pose, StructureKind, Volume, sha256_hex,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -202,6 +202,7 @@ fn box_of(labels: &Volume<u16>, piece: &Component, inside: impl Fn(u16) -> bool)
 pub(super) fn masks_in_pieces(
     dataset: &Dataset,
     facts: &[Option<&MaskFacts>],
+    unit: LengthUnit,
 ) -> (Vec<Finding>, Vec<BrokenMask>) {
     let (mut findings, mut to_look_at) = (Vec::new(), Vec::new());
     for structure in &dataset.structures {
@@ -228,8 +229,9 @@ pub(super) fn masks_in_pieces(
             findings.push(Finding::warning(Finding::of(&dataset.path, what)).in_cases(ids()));
             continue;
         }
-        let describe =
-            |&(n, mask): &(usize, &InPieces)| format!("{} ({})", dataset.cases[n].id, mask.words());
+        let describe = |&(n, mask): &(usize, &InPieces)| {
+            format!("{} ({})", dataset.cases[n].id, mask.words(unit))
+        };
         let mut described: Vec<String> = broken.iter().take(DESCRIBED).map(describe).collect();
         if broken.len() > DESCRIBED {
             described.push("...".to_owned());
@@ -245,17 +247,17 @@ pub(super) fn masks_in_pieces(
             case,
             structure: structure.name.clone(),
             largest: mask.largest,
-            why: format!("its mask is in {}", mask.words()),
+            why: format!("its mask is in {}", mask.words(unit)),
         }));
     }
     (findings, to_look_at)
 }
 
 impl InPieces {
-    fn words(&self) -> String {
+    fn words(&self, unit: LengthUnit) -> String {
         let share = 100.0 * self.share;
-        let far =
-            if self.is_beside { String::new() } else { format!(", {:.1} mm apart", self.far_mm) };
+        let apart = || format!(", {:.1} {unit} apart", self.far_mm);
+        let far = if self.is_beside { String::new() } else { apart() };
         // 99.96 is not 100.
         format!("{} pieces, the largest {:.1} %{far}", self.count, (share * 10.0).floor() / 10.0)
     }
@@ -304,14 +306,14 @@ mod tests {
         let crumbs: Vec<[usize; 3]> = (0..40).map(|n| [10 + n % 10, 10 + n / 10, 22]).collect();
         let all = [facts(&[[15, 15, 36]]), facts(&[]), facts(&crumbs)];
         let all: Vec<Option<&MaskFacts>> = all.iter().map(Some).collect();
-        let (findings, broken) = masks_in_pieces(&dataset, &all);
+        let (findings, broken) = masks_in_pieces(&dataset, &all, LengthUnit::Mm);
         assert!(findings.len() == 1 && findings[0].cases == ["c2", "c0"], "{findings:?}");
         assert!(
             findings[0].message.contains("in 2 of 3 label maps: c2 (2 pieces, the largest 95"),
             "{findings:?}"
         );
         assert_eq!(broken.len(), 2);
-        assert!(masks_in_pieces(&dataset, &all[1..2]).0.is_empty());
+        assert!(masks_in_pieces(&dataset, &all[1..2], LengthUnit::Mm).0.is_empty());
     }
 
     /// Pieces whose boxes overlap are not "0.0 mm apart".
@@ -340,7 +342,7 @@ mod tests {
         };
         let (whole, broken) = (facts(&[]), facts(&[[15, 15, 36]]));
         let all = [&broken, &whole, &broken, &whole, &broken, &whole].map(Some);
-        let (findings, to_look_at) = masks_in_pieces(&dataset, &all);
+        let (findings, to_look_at) = masks_in_pieces(&dataset, &all, LengthUnit::Mm);
         assert!(findings.len() == 1 && findings[0].cases == ["c0", "c2", "c4"], "{findings:?}");
         assert!(findings[0].message.contains("in 3 of 6 label maps, mostly in 2"), "{findings:?}");
         assert!(to_look_at.is_empty());

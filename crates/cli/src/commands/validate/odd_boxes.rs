@@ -9,6 +9,7 @@ use super::sizes::compare_sizes;
 use super::suspect::Suspect;
 use crate::session::AnnotatedCase;
 use pbt_io::{Annotations, Dataset, Landmark, LandmarkState};
+use pbt_volume::LengthUnit;
 
 /// What is odd about the boxes.
 pub(super) struct OddBoxes {
@@ -37,8 +38,9 @@ impl OddBoxes {
 pub(crate) fn warnings_of_boxes(dataset: &Dataset, cases: &[AnnotatedCase]) -> Vec<String> {
     const TOLD: usize = 5;
     let annotations: Vec<Annotations> = cases.iter().map(annotations).collect();
+    let unit = LengthUnit::of_all(cases.iter().map(|case| case.unit));
     let specs = cases.iter().map(|case| &case.spec);
-    let annotated = AnnotatedCases { dataset, cases: specs.zip(&annotations).collect() };
+    let annotated = AnnotatedCases { dataset, cases: specs.zip(&annotations).collect(), unit };
     let structures = annotated.boxes();
     let is_known: Vec<bool> = cases.iter().map(|c| knows_left(c.unit, &c.geometry)).collect();
     let sides = compare_sides(&annotated, &structures, &is_known);
@@ -57,9 +59,11 @@ fn annotations(case: &AnnotatedCase) -> Annotations {
         name: name.clone(),
         state: LandmarkState::At(*point),
     };
-    Annotations {
+    let mut annotations = Annotations {
         boxes: case.boxes.clone(),
         landmarks: case.landmarks.iter().map(landmark).collect(),
         ..Annotations::default()
-    }
+    };
+    annotations.bring_into_slice(&case.geometry);
+    annotations
 }

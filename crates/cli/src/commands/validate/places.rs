@@ -40,6 +40,7 @@ pub(super) fn compare_places(
     let relations: Vec<Relation> =
         (0..structures.len()).flat_map(|own| relations(structures, own, &places)).collect();
     let (mut findings, mut suspects) = (Vec::new(), Vec::new());
+    let unit = cases.unit;
     for (case, (spec, _)) in cases.cases.iter().enumerate() {
         let said: Vec<Said> = relations
             .iter()
@@ -57,7 +58,7 @@ pub(super) fn compare_places(
                 expected: Some(Pose { center: best.expected, ..*pose }),
                 // Who is to blame is told below.
                 score: best.score().min(0.99),
-                why: format!("{:.1} mm from where others expect it", best.off_mm),
+                why: format!("{:.1} {unit} from where others expect it", best.off_mm),
             });
         }
         for blamed in blamed(said) {
@@ -70,7 +71,7 @@ pub(super) fn compare_places(
                 None => "the other structures of the case expect it".to_owned(),
             };
             let what = format!(
-                "{}: the centre of its box lies {:.1} mm ({:.2} D, {:.0} times the usual deviation) from where {who} (correct it, or check that its name is right)",
+                "{}: the centre of its box lies {:.1} {unit} ({:.2} D, {:.0} times the usual deviation) from where {who} (correct it, or check that its name is right)",
                 structure.name, best.off_mm, best.off_d, best.deviations
             );
             let message = Finding::of(spec.annotated_in(), what);
@@ -82,7 +83,7 @@ pub(super) fn compare_places(
             if let Some(suspect) = same {
                 suspect.score = best.score();
                 suspect.expected = Some(Pose { center: best.expected, ..suspect.annotated });
-                suspect.why = format!("{:.1} mm from where others expect it", best.off_mm);
+                suspect.why = format!("{:.1} {unit} from where others expect it", best.off_mm);
             }
         }
     }

@@ -37,10 +37,9 @@ pub(super) fn compare_sizes(
                 why: why.clone(),
             };
             if suspect.is_named() {
-                let [a, b, c] = pose.size_mm;
-                let [x, y, z] = median_mm;
+                let (unit, [a, b, c], [x, y, z]) = (cases.unit, pose.size_mm, median_mm);
                 let what = format!(
-                    "{}: its box is {a:.1} x {b:.1} x {c:.1} mm, where the median is {x:.1} x {y:.1} x {z:.1} mm: {why} ({ask})",
+                    "{}: its box is {a:.1} x {b:.1} x {c:.1} {unit}, where the median is {x:.1} x {y:.1} x {z:.1} {unit}: {why} ({ask})",
                     structure.name
                 );
                 let message = Finding::of(spec.annotated_in(), what);

@@ -4,7 +4,7 @@ use super::boxes::StructureBoxes;
 use super::sizes::usual;
 use crate::table::{row, table};
 use pbt_evaluate::loose_axis;
-use pbt_volume::{Pose, angle_between};
+use pbt_volume::{LengthUnit, Pose, angle_between};
 use serde::Serialize;
 
 /// How the boxes of a structure spread.
@@ -21,11 +21,14 @@ pub(super) struct StructureSpread {
     angle_spread_deg: f64,
     /// The axis, from 1, along which its ends are loose; null where they are not.
     loose_axis: Option<usize>,
+    /// Of images of one slice, in which the third edge says nothing.
+    #[serde(skip)]
+    flat: bool,
 }
 
 impl StructureSpread {
-    /// `None` without boxes.
-    pub(super) fn of(structure: &StructureBoxes) -> Option<Self> {
+    /// `None` without boxes. `flat` are those of images of one slice.
+    pub(super) fn of(structure: &StructureBoxes, flat: bool) -> Option<Self> {
         let usual = usual(&structure.boxes)?;
         let orientations: Vec<_> = structure.boxes.iter().map(|(_, p)| p.orientation).collect();
         let squares =
@@ -40,26 +43,28 @@ impl StructureSpread {
             size_spread_percent: spread.map(|s| 100.0 * s),
             angle_spread_deg: (least / orientations.len() as f64).sqrt().to_degrees(),
             loose_axis: loose_axis(&poses).map(|axis| axis + 1),
+            flat,
         })
     }
 }
 
-/// A row a structure.
-pub(super) fn text(spreads: &[StructureSpread]) -> String {
+/// A row a structure; lengths count `unit`.
+pub(super) fn text(spreads: &[StructureSpread], unit: LengthUnit) -> String {
     if spreads.is_empty() {
         return String::new();
     }
-    let header =
-        row(["structure", "cases", "median size, mm", "spread, %", "angle, deg", "loose end"]);
-    let three = |values: &[f64; 3], digits: usize, between: &str| {
-        values.map(|v| format!("{v:.digits$}")).join(between)
+    let size = format!("median size, {unit}");
+    let header = row(["structure", "cases", &size, "spread, %", "angle, deg", "loose end"]);
+    let edges = |of: &StructureSpread, values: &[f64; 3], digits: usize, between: &str| {
+        let shown = &values[..if of.flat { 2 } else { 3 }];
+        shown.iter().map(|v| format!("{v:.digits$}")).collect::<Vec<_>>().join(between)
     };
     let rows = spreads.iter().map(|s| {
         row([
             s.name.clone(),
             s.cases.to_string(),
-            three(&s.median_size_mm, 1, " x "),
-            three(&s.size_spread_percent, 0, " / "),
+            edges(s, &s.median_size_mm, 1, " x "),
+            edges(s, &s.size_spread_percent, 0, " / "),
             format!("{:.0}", s.angle_spread_deg),
             s.loose_axis.map_or_else(|| "-".to_owned(), |axis| format!("e{axis}")),
         ])
@@ -90,12 +95,15 @@ mod tests {
 
     #[test]
     fn a_loose_end_is_told() {
-        let spread = StructureSpread::of(&boxes([0.1, 0.1, 0.9], 0.1)).unwrap();
+        let spread = StructureSpread::of(&boxes([0.1, 0.1, 0.9], 0.1), false).unwrap();
         assert_eq!((spread.cases, spread.loose_axis), (41, Some(3)));
         assert!((spread.angle_spread_deg - 0.1f64.to_degrees()).abs() < 0.1, "{spread:?}");
         assert!(spread.size_spread_percent[2] > 40.0 && spread.size_spread_percent[0] < 12.0);
-        assert_eq!(StructureSpread::of(&boxes([0.2, 0.2, 0.1], 0.1)).unwrap().loose_axis, None);
-        assert!(text(&[spread]).contains("e3"));
-        assert!(text(&[]).is_empty());
+        assert_eq!(
+            StructureSpread::of(&boxes([0.2, 0.2, 0.1], 0.1), false).unwrap().loose_axis,
+            None
+        );
+        assert!(text(&[spread], LengthUnit::Mm).contains("e3"));
+        assert!(text(&[], LengthUnit::Mm).is_empty());
     }
 }

@@ -116,4 +116,8 @@ fn a_data_set_of_somebody_else_is_not_replaced() {
     std::fs::remove_file(&theirs).unwrap();
     pbt(args).exits_with(0);
     pbt(args).exits_with(0);
+    // However long their list is.
+    let many = args.map(|arg| if arg == "2" { "24" } else { arg });
+    pbt(many).exits_with(0);
+    pbt(many).exits_with(0);
 }

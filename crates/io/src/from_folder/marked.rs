@@ -10,7 +10,7 @@ use crate::{
     Annotations, IoError, LandmarkState, read_annotations, write_atomically, write_markups,
 };
 use pbt_volume::{PointLps, StructureKind, rotation_to_vector};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -103,18 +103,19 @@ pub(super) fn annotations(
             of_scan.files.push(file.path);
         }
         let count = anew.len();
-        let mut of_file = BTreeMap::new();
+        // In the order of the tables, which may count the points.
+        let (mut of_file, mut known) = (Vec::new(), of_scan.names.clone());
         for row in anew {
             let (Marked::Box(name, _) | Marked::Point(crate::Landmark { name, .. })) = &row;
-            if !of_scan.names.contains(name) {
-                of_file.entry(name.clone()).or_insert(row);
+            if known.insert(name.clone()) {
+                of_file.push((name.clone(), row));
             }
         }
         if of_file.len() < count {
             doubled.push(scan.id.clone());
         }
         if !of_file.is_empty() {
-            let path = write(own, scan, of_file.values())?;
+            let path = write(own, scan, of_file.iter().map(|(_, row)| row))?;
             of_scan.files.push(path);
         }
         for (name, row) in of_file {

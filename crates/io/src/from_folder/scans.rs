@@ -257,6 +257,12 @@ impl Taker<'_> {
                 }
                 self.say_strangers(path, strangers);
             }
+            Ok(Table::Rows { rows, .. })
+                if matches!(owner, Owner::None) && rows.iter().any(|row| row.case.is_some()) =>
+            {
+                let strangers = rows.into_iter().filter_map(|row| row.case).collect();
+                self.say_strangers(path, strangers);
+            }
             // A table of all cases that cannot be used is not one of no image.
             Err(why) if !is_fcsv && !matches!(owner, Owner::Image(_) | Owner::Part(..)) => {
                 self.notes.left_out.push(format!("{}: {why}", self.shown(path)));
@@ -342,8 +348,12 @@ impl Taker<'_> {
         if !strangers.is_empty() {
             let names: Vec<String> = strangers.into_iter().collect();
             let (path, count) = (self.shown(path), cases_of(names.len()));
-            let names = few(&names, ", ");
-            self.notes.left_out.push(format!("{path}: {count} without an image: {names}"));
+            let (names, images) = (few(&names, ", "), self.scans.list.iter().take(2));
+            let images: Vec<String> = images.map(|scan| self.shown(&scan.image)).collect();
+            let images = images.join(", ");
+            self.notes.left_out.push(format!(
+                "{path}: {count} without an image: {names} (images are called {images}, …)"
+            ));
         }
     }
 }

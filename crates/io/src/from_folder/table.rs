@@ -7,7 +7,7 @@ use crate::regular_file::{FileKind, read_file};
 use crate::{Landmark, LandmarkState};
 use nalgebra::{Matrix3, Point3, Quaternion, UnitQuaternion, Vector3};
 use pbt_volume::{LARGEST_EDGE_MM, PointLps, Pose, SMALLEST_EDGE_MM, positive};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// What a table is about.
@@ -50,7 +50,8 @@ pub(super) struct Facts {
 }
 
 const CASE: &[&str] = &["case", "case_id", "id", "image", "scan", "file", "filename", "image_id"];
-const NAME: &[&str] = &["name", "structure", "landmark", "label", "box", "class"];
+const NAME: &[&str] =
+    &["name", "structure", "landmark", "label", "box", "class", "point", "keypoint", "marker"];
 const SUBJECT: &[&str] = &["subject", "subject_id", "patient", "patient_id", "participant_id"];
 const VALUE: &[&str] = &["index", "value", "label", "id"];
 const STATUS: &[&str] = &["status", "positionstatus"];
@@ -66,10 +67,19 @@ pub(super) fn read(path: &Path, space: Option<&str>, only: &str) -> Result<Table
     let text = std::str::from_utf8(&bytes).map_err(|_| "is not UTF-8 (save it as UTF-8)")?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let tabs = path.extension().is_some_and(|e| e.eq_ignore_ascii_case("tsv"));
+    let header = text.lines().find(|line| !line.starts_with('#')).unwrap_or_default();
+    // Where the decimal sign is a comma, spreadsheets part columns by semicolons.
+    let semicolons = header.contains(';') && !header.contains(',');
     let mut reader = csv::ReaderBuilder::new()
         .comment(Some(b'#'))
         .trim(csv::Trim::All)
-        .delimiter(if tabs { b'\t' } else { b',' })
+        .delimiter(if semicolons {
+            b';'
+        } else if tabs {
+            b'\t'
+        } else {
+            b','
+        })
         .from_reader(text.as_bytes());
     let headers: Vec<String> = {
         let headers = reader.headers().map_err(|error| error.to_string())?;
@@ -84,9 +94,17 @@ pub(super) fn read(path: &Path, space: Option<&str>, only: &str) -> Result<Table
     let space = declared.map(|(_, space)| space.trim()).or(space);
     let records = reader.records().collect::<Result<Vec<_>, _>>().map_err(|e| e.to_string())?;
     if let Some(places) = Places::of(&columns) {
-        let named = Named { path, columns: &columns, places: &places, space, only };
+        let named = Named {
+            path,
+            columns: &columns,
+            places: &places,
+            space,
+            only,
+            decimal_commas: semicolons,
+        };
         let rows = records.iter().map(|record| named.row(record).transpose());
-        let rows = rows.flatten().collect::<Result<_, _>>()?;
+        let rows: Vec<Row> = rows.flatten().collect::<Result<_, _>>()?;
+        named.check_names(&rows, &headers)?;
         return Ok(Table::Rows { rows, in_pixels: places.in_pixels() });
     }
     let wide = wide(&headers, &columns)?;
@@ -94,7 +112,14 @@ pub(super) fn read(path: &Path, space: Option<&str>, only: &str) -> Result<Table
         let mut rows = Vec::new();
         for record in &records {
             for (name, places) in &wide {
-                let named = Named { path, columns: &columns, places, space, only };
+                let named = Named {
+                    path,
+                    columns: &columns,
+                    places,
+                    space,
+                    only,
+                    decimal_commas: semicolons,
+                };
                 rows.extend(named.of_group(record, name)?);
             }
         }
@@ -315,6 +340,8 @@ struct Named<'a> {
     places: &'a Places,
     space: Option<&'a str>,
     only: &'a str,
+    /// Whether the decimal sign is a comma.
+    decimal_commas: bool,
 }
 
 impl Named<'_> {
@@ -330,6 +357,7 @@ impl Named<'_> {
         let what = match text(STATUS).unwrap_or("defined").to_ascii_lowercase().as_str() {
             "missing" => Marked::Point(Landmark { name, state: LandmarkState::OutOfView }),
             "absent" | "failed" | "undefined" => return Ok(None),
+            _ if self.is_blank(record) => return Ok(None),
             _ => self.marked(record, name).map_err(|what| bad(&what))?,
         };
         Ok(Some(Row { case, what }))
@@ -337,12 +365,7 @@ impl Named<'_> {
 
     /// The landmark of this name of a row of a wide table; none where its cells are empty or say so.
     fn of_group(&self, record: &csv::StringRecord, name: &str) -> Result<Option<Row>, String> {
-        let first = match self.places {
-            Places::Pixels([x, _]) | Places::Points([x, ..]) => *x,
-            _ => return Ok(None),
-        };
-        let cell = record.get(first).unwrap_or_default();
-        if cell.is_empty() || ["na", "nan"].contains(&cell.to_ascii_lowercase().as_str()) {
+        if self.is_blank(record) {
             return Ok(None);
         }
         let line = record.position().map_or(0, csv::Position::line);
@@ -352,10 +375,42 @@ impl Named<'_> {
         Ok(Some(Row { case: case.map(str::to_owned), what }))
     }
 
+    /// Rows of one case without a column that names them would all be one thing.
+    fn check_names(&self, rows: &[Row], headers: &[String]) -> Result<(), String> {
+        if self.columns.find(NAME).is_some() {
+            return Ok(());
+        }
+        let mut seen = BTreeSet::new();
+        match rows.iter().find(|row| row.case.is_some() && !seen.insert(&row.case)) {
+            None => Ok(()),
+            Some(row) => Err(format!(
+                "has several rows for `{}`, and no column that says what each of them is (call it `name`; the columns \
+                 are {})",
+                row.case.as_deref().unwrap_or_default(),
+                headers.join(", ")
+            )),
+        }
+    }
+
+    /// Whether nothing was marked: the cells of the place are empty, or say so.
+    fn is_blank(&self, record: &csv::StringRecord) -> bool {
+        let place: &[usize] = match self.places {
+            Places::Pixels(place) | Places::PixelBoxes { center: place, .. } => place,
+            Places::PixelBounds(place) => place,
+            Places::Points(place) | Places::Boxes { center: place, .. } => place,
+            Places::Bounds(place) => place,
+        };
+        place.iter().all(|&column| {
+            let cell = record.get(column).unwrap_or_default();
+            cell.is_empty() || ["na", "nan"].contains(&cell.to_ascii_lowercase().as_str())
+        })
+    }
+
     fn marked(&self, record: &csv::StringRecord, name: String) -> Result<Marked, String> {
         let number = |column: usize| {
             let text = record.get(column).unwrap_or_default();
-            let value = text.parse().ok().filter(|value: &f64| value.is_finite());
+            let point = if self.decimal_commas { &text.replace(',', ".") } else { text };
+            let value = point.parse().ok().filter(|value: &f64| value.is_finite());
             value.ok_or_else(|| format!("`{text}` is no number"))
         };
         let vector = |columns: &[usize]| -> Result<Vector3<f64>, String> {
@@ -503,6 +558,24 @@ mod tests {
     }
 
     #[test]
+    fn spreadsheets_of_all_countries() {
+        let points = |text: &str| -> Vec<(String, [f64; 2])> {
+            let Table::Rows { rows, .. } = read_text(text, None).unwrap() else { panic!("{text}") };
+            let of = |row: Row| match row.what {
+                Marked::Point(Landmark { name, state: LandmarkState::At(at) }) => {
+                    (name, [at.0.x, at.0.y])
+                }
+                other => panic!("{other:?}"),
+            };
+            rows.into_iter().map(of).collect()
+        };
+        let expected = vec![("10".to_owned(), [3.5, 4.0]), ("2".to_owned(), [5.0, 6.0])];
+        // Points that nobody placed are no rows.
+        assert_eq!(points("file,point,X,Y\na,10,3.5,4\na,1,,\na,3,NA,NA\na,2,5,6\n"), expected);
+        assert_eq!(points("file;point;X;Y\na;10;3,5;4\na;1;;\na;2;5;6\n"), expected);
+    }
+
+    #[test]
     fn axes_turn_with_the_space() {
         let text = "case,name,cx,cy,cz,e1x,e1y,e1z,e2x,e2y,e2z,e3x,e3y,e3z,len1,len2,len3\n\
                     a,liver,0,0,0,0.6,0.8,0,-0.8,0.6,0,0,0,1,4,5,6\n";
@@ -527,6 +600,10 @@ mod tests {
             ("case,weight\na,3\n", "no columns"),
             ("case_id,name,x_lps_mm,y_lps_mm,z_lps_mm,model_sha256\n", "table of detections"),
             ("case,name,x_lps,y_lps,z_lps,size_1,size_2,size_3\na,b,1,2,3,0,1,1\n", "no edges"),
+            (
+                "file,nr,x,y\na,1,3,4\na,2,5,6\n",
+                "several rows for `a`, and no column that says what",
+            ),
         ] {
             let error = read_text(text, None).unwrap_err();
             assert!(error.contains(part), "{error}");

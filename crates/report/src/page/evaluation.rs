@@ -81,7 +81,7 @@ impl Evaluation {
             about: about(&self.models, &self.device, &self.mode, &self.pbt_version, self.seconds)
                 .chain(self.split.iter().map(|split| ("split".to_owned(), split.clone())))
                 .collect(),
-            facts: facts(overall, self.length_unit),
+            facts: facts(overall, &self.records, self.length_unit),
             tables: vec![self.structures()],
             charts,
             cases: self.cases(),
@@ -100,7 +100,12 @@ impl Evaluation {
                 format!("{} of {} ({low:.0}–{high:.0} %)", c.within, c.n)
             });
             vec![
-                Cell::text(f.structure.as_deref().unwrap_or("all")),
+                Cell::text(match f.structure.as_deref() {
+                    Some(name) if self.records.iter().any(|r| r.across && r.structure == name) => {
+                        format!("{name} (loose ends)")
+                    }
+                    name => name.unwrap_or("all").to_owned(),
+                }),
                 Cell::count(f.annotated),
                 Cell::count(f.found),
                 Cell::count(f.doubtful),
@@ -205,16 +210,22 @@ pub(crate) fn failed_case(failed: &Failed) -> CaseView {
     }
 }
 
-fn facts(f: &Figures, unit: LengthUnit) -> Vec<Fact> {
+fn facts(f: &Figures, records: &[Comparison], unit: LengthUnit) -> Vec<Fact> {
     let fact = |value: String, name: &str| Fact { value, name: name.to_owned() };
     let mut facts = vec![
         fact(format!("{} of {}", f.found, f.annotated), "found"),
         fact(f.doubtful.to_string(), "doubtful"),
         fact(f.missed.to_string(), "missed"),
     ];
-    if let Some(center) = f.center_mm {
-        facts.push(fact(format!("{:.2} {unit}", center.mean), "mean error of the centre"));
-        facts.push(fact(format!("{:.2} {unit}", center.max), "largest"));
+    let errors: Vec<f64> = records.iter().filter_map(counted_mm).collect();
+    if let Some(largest) = errors.iter().copied().reduce(f64::max) {
+        let mean = errors.iter().sum::<f64>() / errors.len() as f64;
+        let across = match records.iter().any(|r| r.across) {
+            true => " (of loose ends across the length)",
+            false => "",
+        };
+        facts.push(fact(format!("{mean:.2} {unit}"), &format!("mean error{across}")));
+        facts.push(fact(format!("{largest:.2} {unit}"), "largest"));
     }
     if let Some(confidence) = &f.confidence {
         facts.push(fact(format!("{:.1} %", 100.0 * confidence.share_right), "right"));
@@ -227,12 +238,18 @@ fn facts(f: &Figures, unit: LengthUnit) -> Vec<Fact> {
     facts
 }
 
+/// The distance that is right or wrong: of a box with loose ends that across its longest edge.
+fn counted_mm(record: &Comparison) -> Option<f64> {
+    let error = record.error.as_ref()?;
+    Some(error.of_box().map_or(error.center_mm(), |of_box| of_box.off_mm(record.across)))
+}
+
 /// How bad a record is: errors over tolerances; what is missed or falsely found is worse than all.
 fn badness(record: &Comparison) -> f64 {
     if record.is_missed() || record.is_false() {
         return f64::MAX;
     }
-    let off = record.error.as_ref().map_or(0.0, |error| error.center_mm());
+    let off = counted_mm(record).unwrap_or(0.0);
     off / record.tolerance_mm.unwrap_or(1.0).max(1e-9) + if record.right { 0.0 } else { 1e3 }
 }
 
@@ -249,13 +266,14 @@ fn case(name: &str, records: &[&Comparison], unit: LengthUnit) -> CaseView {
     let wrong = records.iter().filter(|r| !r.right).count();
     let doubtful = records.iter().filter(|r| r.answer == Answer::Doubtful).count();
     let sure_and_wrong = records.iter().any(|r| !r.right && r.answer == Answer::Found);
-    let worst = records.iter().find_map(|r| Some((r, r.error.as_ref()?.center_mm())));
+    let worst = records.iter().find_map(|r| Some((r, counted_mm(r)?)));
     let mut parts = vec![format!("{} of {} right", records.len() - wrong, records.len())];
     if doubtful > 0 {
         parts.push(format!("{doubtful} doubtful"));
     }
     if let Some((record, mm)) = worst {
-        parts.push(format!("worst: {}, {mm:.1} {unit}", record.structure));
+        let across = if record.across { " across its length" } else { "" };
+        parts.push(format!("worst: {}, {mm:.1} {unit}{across}", record.structure));
     }
     let row = |r: &&Comparison| {
         let error = r.error.as_ref();
@@ -266,7 +284,7 @@ fn case(name: &str, records: &[&Comparison], unit: LengthUnit) -> CaseView {
             Cell::text(format!("{}{truth}", r.structure)),
             Cell::text(text).of_class(class),
             Cell::number(r.score, 2),
-            Cell::number(error.map(|error| error.center_mm()), 2),
+            error_of(r),
             tolerance(r),
             Cell::text(if r.right { "right" } else { "wrong" }).of_class(if r.right {
                 "good"
@@ -308,6 +326,15 @@ fn case(name: &str, records: &[&Comparison], unit: LengthUnit) -> CaseView {
         },
         picture: None,
         scene: None,
+    }
+}
+
+/// The error of the centre, and what counts of it where ends are loose.
+fn error_of(record: &Comparison) -> Cell {
+    let cell = Cell::number(record.error.as_ref().map(|error| error.center_mm()), 2);
+    match counted_mm(record).filter(|_| record.across) {
+        Some(across) => Cell { text: format!("{}, {across:.2} across", cell.text), ..cell },
+        None => cell,
     }
 }
 

@@ -33,6 +33,24 @@ fn a_quick_model_says_what_it_left_out() {
     pbt(["detect", "-m", text(&model), "-i", text(&image), "-o", text(out.path())]).exits_with(0);
     let result = read_json(&out.path().join("c7.json"));
     assert!(result["detections"][0].get("radius_90_mm").is_none(), "{result}");
+    // A batch says so once, and so does its page.
+    let (list, found) = (out.path().join("list.csv"), out.path().join("found"));
+    let rows = ["c6", "c7"].map(|case| {
+        format!("{case},{}\n", tiny().folder().join(format!("{case}.nii.gz")).display())
+    });
+    std::fs::write(&list, format!("case_id,path\n{}", rows.concat())).unwrap();
+    let batch = ["batch", "-m", text(&model), "-i", text(&list), "-o", text(&found)];
+    let unmeasured = "score: was not measured on held-out cases";
+    let said = pbt(batch).exits_with(0).stderr;
+    let warnings: Vec<&str> = said.lines().filter(|line| line.contains(unmeasured)).collect();
+    let [warning] = warnings[..] else { panic!("{said}") };
+    assert!(warning.starts_with("warning: ") && warning.ends_with(" (2 cases)"), "{said}");
+    assert_eq!(pbt([&batch[..], &["-q"]].concat()).exits_with(0).stderr, "");
+    let page = out.path().join("page.html");
+    pbt(["report", text(&found), "-o", text(&page)]).exits_with(0);
+    let page = std::fs::read_to_string(page).unwrap();
+    let (head, cases) = page.split_once("id=\"cases\"").unwrap();
+    assert!(head.contains(unmeasured) && !cases.contains(unmeasured));
 }
 
 #[test]

@@ -2,7 +2,6 @@
 
 use super::cases::BatchCase;
 use super::state::{FailedCase, State};
-use super::tables::rows_of_result;
 use crate::Failure;
 use crate::progress::CaseProgress;
 use crate::session::{
@@ -151,7 +150,7 @@ fn detect_one(
         Ok(found.result)
     });
     let state = match result {
-        Ok(result) => State::Rows(rows_of_result(&result)),
+        Ok(result) => State::of_result(&result),
         Err(failure) if failure.is_disk() => return Err(failure),
         Err(failure) => {
             progress.failed(&case.id, &failure);

@@ -1,6 +1,7 @@
 //! What commands print, and whether they can write.
 
 use crate::Failure;
+use crate::args::Global;
 use crate::contents::Content;
 use pbt_io::{IoError, check_writable, is_image_path, remove_leftovers};
 use std::io::{ErrorKind, Write};
@@ -10,6 +11,15 @@ use std::path::Path;
 pub(crate) fn say(quiet: bool, text: impl std::fmt::Display) {
     if !quiet {
         tell(text);
+    }
+}
+
+/// What a person should look at, although the command goes on. Within another program its host is told,
+/// whoever reads stderr.
+pub(crate) fn warn(global: &Global, text: impl std::fmt::Display) {
+    match &global.host {
+        Some(host) => host.warning(&visible(&text.to_string())),
+        None => say(global.quiet, format_args!("warning: {text}")),
     }
 }
 

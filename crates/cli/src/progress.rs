@@ -128,6 +128,14 @@ impl CaseProgress {
         Self { quiet, host, bar: Mutex::new(ProgressBar::hidden()), trainings, lines }
     }
 
+    /// Something that a person should look at.
+    pub(crate) fn warn(&self, text: &str) {
+        match &self.host {
+            Some(host) => host.warning(&visible(text)),
+            None => self.note(&format!("warning: {text}")),
+        }
+    }
+
     fn bar(&self) -> MutexGuard<'_, ProgressBar> {
         self.bar.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -327,6 +335,8 @@ mod tests {
         fn progress(&self, _what: &str, done: f64) {
             self.0.lock().unwrap().push(done);
         }
+
+        fn warning(&self, _text: &str) {}
 
         fn interrupted(&self) -> bool {
             false

@@ -13,7 +13,7 @@ use crate::args::{Batch, Global};
 use crate::commands::open_device::open_device;
 use crate::exit;
 use crate::interrupt::catch_interrupts;
-use crate::output::say;
+use crate::output::{say, warn};
 use crate::progress::CaseProgress;
 use crate::session::{Crops, LoadedModel, VoxelOutput, Watcher, make_folder, write_json};
 use detection::{Work, detect_all};
@@ -88,10 +88,10 @@ fn name_masks(folder: &Path, cases: &[BatchCase], global: &Global) {
     let images: Vec<PathBuf> = cases.iter().map(|case| case.path.clone()).collect();
     let masks = if folder.is_dir() { masks_among(folder, &images) } else { Vec::new() };
     if let Some(first) = masks.first() {
-        say(
-            global.quiet,
+        warn(
+            global,
             format_args!(
-                "warning: {}: {} of {} images are masks of others by their names, and are searched, too: {} is the first (give a list to leave them out)",
+                "{}: {} of {} images are masks of others by their names, and are searched, too: {} is the first (give a list to leave them out)",
                 folder.display(),
                 masks.len(),
                 images.len(),
@@ -245,7 +245,7 @@ pub(super) fn run(args: &Batch, global: &Global) -> Result<ExitCode, Failure> {
     }
     detected?;
     for warning in warnings.lines() {
-        say(global.quiet, format_args!("warning: {warning}"));
+        warn(global, warning);
     }
     let Counts { cases, detected, resumed, failed } = run.counts;
     let earlier =

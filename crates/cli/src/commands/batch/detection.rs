@@ -145,7 +145,7 @@ fn detect_one(
         work.crops.check_places(work.output, input.case_id)?;
         write_results(work.output, &found, work.voxels)?;
         for note in work.crops.write(work.output, input, &found)? {
-            progress.note(&format!("warning: {}: --crop: {note}", case.id));
+            progress.warn(&format!("{}: --crop: {note}", case.id));
         }
         Ok(found.result)
     });

@@ -9,7 +9,7 @@ use super::{BatchCase, Counts, RUN_FILE, Seconds, batch_cases};
 use crate::Failure;
 use crate::args::{Global, Merge};
 use crate::exit;
-use crate::output::{say, tell};
+use crate::output::{say, tell, warn};
 use crate::session::{make_folder, write_json};
 use pbt_io::{DeviceRecord, ModelRecord, ResultFile, check_writable, read_result};
 use rayon::prelude::*;
@@ -161,7 +161,7 @@ pub(in crate::commands) fn run(args: &Merge, global: &Global) -> Result<ExitCode
     };
     write_json(&args.output.join(RUN_FILE), &file)?;
     for warning in warnings.lines() {
-        say(global.quiet, format_args!("warning: {warning}"));
+        warn(global, warning);
     }
     let Counts { cases, detected, failed, .. } = file.counts;
     let table = args.output.join(CSV);

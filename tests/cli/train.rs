@@ -12,6 +12,11 @@ fn what_it_takes_is_said_beforehand() {
     assert!(lines[0].starts_with("training gland on 6 of 6 training cases with "), "{said}");
     assert!(lines[1].starts_with("this will take about "), "{said}");
     assert!(lines[1].contains(" s to ") && lines[1].ends_with(" GB of memory"), "{said}");
+    // At the end, what came of it, and what comes next.
+    let [.., written, next] = lines[..] else { panic!("{said}") };
+    let (model, data) = (text(&model), text(tiny().folder()));
+    assert!(written.starts_with(&format!("{model} (")) && written.contains("B) in "), "{said}");
+    assert_eq!(next, format!("next: pbt evaluate -m {model} -i {data} -o report.json"));
 }
 
 #[test]

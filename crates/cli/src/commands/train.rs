@@ -5,7 +5,7 @@ use crate::args::{Global, Train};
 use crate::commands::open_device::open_device;
 use crate::commands::validate::{lost_to_training, warnings_of_boxes};
 use crate::interrupt::catch_interrupts;
-use crate::output::{Written, check_output, say, warn};
+use crate::output::{Written, argument, check_output, file_size, say, warn};
 use crate::progress::{TrainingProgress, span};
 use crate::session::{
     Device, LoadedModel, RegionCases, Resume, TrainedModel, Training, TrainingNeeds,
@@ -192,9 +192,15 @@ impl Run<'_> {
                 "scores were not measured on held-out cases: do not decide by them, nor by `found`",
             );
         }
-        let kilobytes = trained.bytes.len() as f64 / 1e3;
-        let model = args.output.display();
-        say(global.quiet, format_args!("{model} ({kilobytes:.1} kB) in {seconds:.0} s"));
+        let (model, size) = (args.output.display(), file_size(trained.bytes.len()));
+        say(global.quiet, format_args!("{model} ({size}) in {}", span(seconds)));
+        if dataset.split("test").next().is_some() {
+            let [model, data] = [&args.output, &args.input].map(|path| argument(path));
+            say(
+                global.quiet,
+                format_args!("next: pbt evaluate -m {model} -i {data} -o report.json"),
+            );
+        }
         Ok(())
     }
 }

@@ -111,7 +111,9 @@ fn an_interrupted_one_goes_on(arguments: &[&str], models: &Path, written: &Value
     let refused = evaluate(&other_settings, &again).exits_with(2);
     let error = refused.error_line();
     assert!(
-        error.contains("fold-1.pbt: --models: was made with another configuration: `"),
+        error.contains(
+            "fold-1.pbt: --models: was made with another configuration: without --quick, now"
+        ),
         "{error}"
     );
     let of_file = [&arguments[..arguments.len() - 1], &[text(&first)]].concat();

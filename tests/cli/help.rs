@@ -49,6 +49,11 @@ fn wrong_arguments_are_one_line() {
             &["detect", "--modle", "m.pbt"] as &[&str],
             "unexpected argument '--modle' found (a similar argument exists: '--model')",
         ),
+        (
+            &["train", "wings", "-o", "w.pbt"],
+            "unexpected argument 'wings' found (write -i wings, if it is the input; see --help)",
+        ),
+        (&["convert", "a.nii", "b.nii", "c"], "unexpected argument 'c' found (see --help)"),
         (&["detcet"], "unrecognized subcommand 'detcet' (a similar subcommand exists: 'detect')"),
         (&["help", "nothing"], "unrecognized subcommand 'nothing' (see --help)"),
         (

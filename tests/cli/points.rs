@@ -1,7 +1,7 @@
 //! Data sets of landmarks without a box: their box follows from them and is not among the results.
 
 use crate::support::{
-    SMALL, TEST, TRAINING, pbt, read_json, refused, scratch, text, tiny_copy, train,
+    SMALL, TEST, TRAINING, pbt, read_json, refused, scratch, text, tiny, tiny_copy, train,
 };
 use crate::trivial::{assert_beaten, trivial};
 use nalgebra::Vector3;
@@ -93,6 +93,13 @@ fn landmarks_without_a_box_are_trained_found_and_evaluated() {
         assert!((share - 1.0).abs() < 0.2, "{record}: {share}");
     }
     assert_beaten(&report, &trivial(data.path(), TRAINING, TEST), BEATEN, BEATEN);
+
+    // With another data set, the box that stands for the landmarks is none of what is found.
+    let other = ["evaluate", "-m", text(&one), "-i", text(tiny().folder())];
+    let error = pbt(other).exits_with(4).error_line().to_owned();
+    assert!(error.contains("none of those that the data set has (gland) is among"), "{error}");
+    assert!(error.ends_with("(is this the model of this data set?)"), "{error}");
+    assert!(!error.contains("box of the landmark"), "{error}");
 }
 
 #[test]

@@ -12,6 +12,11 @@ fn what_it_takes_is_said_beforehand() {
     assert!(lines[0].starts_with("training gland on 6 of 6 training cases with "), "{said}");
     assert!(lines[1].starts_with("this will take about "), "{said}");
     assert!(lines[1].contains(" s to ") && lines[1].ends_with(" GB of memory"), "{said}");
+    // At the end, what came of it, and what comes next.
+    let [.., written, next] = lines[..] else { panic!("{said}") };
+    let (model, data) = (text(&model), text(tiny().folder()));
+    assert!(written.starts_with(&format!("{model} (")) && written.contains("B) in "), "{said}");
+    assert_eq!(next, format!("next: pbt evaluate -m {model} -i {data} -o report.json"));
 }
 
 #[test]
@@ -33,6 +38,24 @@ fn a_quick_model_says_what_it_left_out() {
     pbt(["detect", "-m", text(&model), "-i", text(&image), "-o", text(out.path())]).exits_with(0);
     let result = read_json(&out.path().join("c7.json"));
     assert!(result["detections"][0].get("radius_90_mm").is_none(), "{result}");
+    // A batch says so once, and so does its page.
+    let (list, found) = (out.path().join("list.csv"), out.path().join("found"));
+    let rows = ["c6", "c7"].map(|case| {
+        format!("{case},{}\n", tiny().folder().join(format!("{case}.nii.gz")).display())
+    });
+    std::fs::write(&list, format!("case_id,path\n{}", rows.concat())).unwrap();
+    let batch = ["batch", "-m", text(&model), "-i", text(&list), "-o", text(&found)];
+    let unmeasured = "score: was not measured on held-out cases";
+    let said = pbt(batch).exits_with(0).stderr;
+    let warnings: Vec<&str> = said.lines().filter(|line| line.contains(unmeasured)).collect();
+    let [warning] = warnings[..] else { panic!("{said}") };
+    assert!(warning.starts_with("warning: ") && warning.ends_with(" (2 cases)"), "{said}");
+    assert_eq!(pbt([&batch[..], &["-q"]].concat()).exits_with(0).stderr, "");
+    let page = out.path().join("page.html");
+    pbt(["report", text(&found), "-o", text(&page)]).exits_with(0);
+    let page = std::fs::read_to_string(page).unwrap();
+    let (head, cases) = page.split_once("id=\"cases\"").unwrap();
+    assert!(head.contains(unmeasured) && !cases.contains(unmeasured));
 }
 
 #[test]

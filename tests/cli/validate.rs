@@ -45,6 +45,10 @@ fn files_in_order_pass() {
     let expected =
         format!("data set with {} readable images: 0 error(s), 1 warning(s)", TRAINING + TEST);
     assert!(outcome.stdout.contains(&expected) && outcome.stderr.is_empty(), "{}", outcome.stdout);
+    let next = format!("next: pbt train -i {} -o MODEL.pbt\n", tiny().folder().display());
+    assert!(outcome.stdout.ends_with(&next), "{}", outcome.stdout);
+    let quiet = pbt(["validate".as_ref(), tiny().folder().as_os_str(), "-q".as_ref()]);
+    assert!(!quiet.exits_with(0).stdout.contains("next: "));
     let (kind, lines) = findings(&tiny().folder().join("dataset.json"), 0);
     assert!(kind == "data set" && lines.len() == 1 && lines[0].contains(TURNED), "{lines:?}");
     for (file, kind) in [("c0.nii.gz", "image"), ("c0.mrk.json", "markups"), ("gland.pbt", "model")]

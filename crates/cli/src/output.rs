@@ -1,6 +1,7 @@
 //! What commands print, and whether they can write.
 
 use crate::Failure;
+use crate::args::Global;
 use crate::contents::Content;
 use pbt_io::{IoError, check_writable, is_image_path, remove_leftovers};
 use std::io::{ErrorKind, Write};
@@ -10,6 +11,15 @@ use std::path::Path;
 pub(crate) fn say(quiet: bool, text: impl std::fmt::Display) {
     if !quiet {
         tell(text);
+    }
+}
+
+/// What a person should look at, although the command goes on. Within another program its host is told,
+/// whoever reads stderr.
+pub(crate) fn warn(global: &Global, text: impl std::fmt::Display) {
+    match &global.host {
+        Some(host) => host.warning(&visible(&text.to_string())),
+        None => say(global.quiet, format_args!("warning: {text}")),
     }
 }
 
@@ -27,6 +37,25 @@ pub(crate) fn visible(text: &str) -> String {
         if acts(c) { shown.extend(c.escape_unicode()) } else { shown.push(c) }
     }
     shown
+}
+
+/// A path as an argument for a shell, where a message says what to type next.
+pub(crate) fn argument(path: &Path) -> String {
+    let text = path.display().to_string();
+    let is_plain =
+        |c: char| c.is_alphanumeric() || c == std::path::MAIN_SEPARATOR || "._-+,:=@%".contains(c);
+    if !text.is_empty() && text.chars().all(is_plain) {
+        return text;
+    }
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+/// The size of a file for people: `820.0 kB`, `9.9 MB`.
+pub(crate) fn file_size(bytes: usize) -> String {
+    match bytes as f64 {
+        bytes if bytes < 1e6 => format!("{:.1} kB", bytes / 1e3),
+        bytes => format!("{:.1} MB", bytes / 1e6),
+    }
 }
 
 /// A line on stderr. Where that cannot be written, there is nobody to tell, and the command goes
@@ -191,6 +220,14 @@ mod tests {
         std::fs::write(&settings, "seed = 1").unwrap();
         assert!(check_output(&settings, Written::Settings).is_ok());
         assert!(check_output(&settings, Written::Report).is_err());
+    }
+
+    #[test]
+    fn a_path_is_one_argument() {
+        let shown = |path: &str| argument(Path::new(path));
+        assert_eq!(shown("my_scans"), "my_scans");
+        assert_eq!(shown("my scans"), "'my scans'");
+        assert_eq!(shown("Anna's"), r"'Anna'\''s'");
     }
 
     #[test]

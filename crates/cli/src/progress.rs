@@ -66,10 +66,10 @@ const STAGE_PAUSE: Duration = Duration::from_secs(5);
 const LONG_PAUSE: Duration = Duration::from_secs(30);
 
 /// How cases are counted on a terminal.
-const CASES: &str = "{bar:30} {pos} of {len}  {elapsed} gone, {eta} left  {msg}";
+const CASES: &str = "{bar:30} {pos} of {len} cases  {elapsed} gone, {eta} left  {msg}";
 
 /// Where trainings among the work tell what is left.
-const CASES_AND_TRAININGS: &str = "{bar:30} {pos} of {len}  {elapsed} gone  {msg}";
+const CASES_AND_TRAININGS: &str = "{bar:30} {pos} of {len} cases  {elapsed} gone  {msg}";
 
 /// A bar that counts cases on a terminal unless `quiet`, and counts unseen elsewhere.
 fn count_bar(quiet: bool, cases: usize) -> ProgressBar {
@@ -91,6 +91,18 @@ struct Trainings {
     all: usize,
     /// When the first case's turn came.
     since: Instant,
+}
+
+impl Trainings {
+    /// What is done beside so many of all cases. Those of the first fold are tested before most trainings have
+    /// begun, so that cases alone would not tell where the share of the work comes from.
+    fn beside(self, cases: u64, all: u64) -> String {
+        let cases = format!("{cases} of {all} cases");
+        match self.all {
+            0 => cases,
+            all => format!("{} of {all} trainings, {cases}", self.begun.min(all)),
+        }
+    }
 }
 
 /// Of some work, the part that a training is: what share lies behind when it begins, its own share, and
@@ -126,6 +138,14 @@ impl CaseProgress {
         let lines = Mutex::new(Lines::new(quiet, host.is_some(), since));
         let trainings = Mutex::new(Trainings { begun: 0, all: 0, since });
         Self { quiet, host, bar: Mutex::new(ProgressBar::hidden()), trainings, lines }
+    }
+
+    /// Something that a person should look at.
+    pub(crate) fn warn(&self, text: &str) {
+        match &self.host {
+            Some(host) => host.warning(&visible(text)),
+            None => self.note(&format!("warning: {text}")),
+        }
     }
 
     fn bar(&self) -> MutexGuard<'_, ProgressBar> {
@@ -196,8 +216,9 @@ impl Watcher for CaseProgress {
             bar.inc(1);
             (bar.position(), bar.length().unwrap_or(0).max(1))
         };
+        let what = self.trainings_so_far().beside(count, all);
         let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        lines.say(&format!("{count} of {all} cases"), self.share_done(), LONG_PAUSE);
+        lines.say(&what, self.share_done(), LONG_PAUSE);
         drop(lines);
         self.tell_host();
     }
@@ -328,6 +349,8 @@ mod tests {
             self.0.lock().unwrap().push(done);
         }
 
+        fn warning(&self, _text: &str) {}
+
         fn interrupted(&self) -> bool {
             false
         }
@@ -352,6 +375,7 @@ mod tests {
             }
             progress.done();
         }
+        assert_eq!(progress.trainings_so_far().beside(2, 3), "2 of 2 trainings, 2 of 3 cases");
         let shares = told.0.lock().unwrap();
         assert_eq!(*shares, [0.0, 0.25, 0.5, 0.5, 0.75, 0.99, 0.99, 1.0]);
     }

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-/// Runs a command without output. `progress` is called with what is being worked on and the share
+/// Runs a command without output; what it warns of is a `UserWarning`. `progress` is called with what is being worked on and the share
 /// of the whole that is done, 0 to 1.
 #[pyfunction]
 #[pyo3(signature = (arguments, progress=None))]

@@ -5,7 +5,7 @@ use nalgebra::Matrix4;
 use ndarray::{Array2, Array3, ShapeBuilder};
 use numpy::{PyArray2, PyArray3, PyReadonlyArray3, ToPyArray};
 use pbt::Failure;
-use pbt_io::{ReadOptions, read_image_with};
+use pbt_io::{ReadOptions, case_name as name_of_file, read_image_with};
 use pbt_volume::{Geometry, GeometryError, Volume, check_memory};
 use pyo3::prelude::*;
 use std::path::{Path, PathBuf};
@@ -37,6 +37,12 @@ pub(crate) fn read_image(
     let affine = Array2::from_shape_fn((4, 4), |(row, column)| affine[(row, column)]);
     let shape = volume.shape();
     Ok((array(py, shape, volume.numbers().into_data()), affine.to_pyarray(py)))
+}
+
+/// How the commands call the case of a file.
+#[pyfunction]
+pub(crate) fn case_name(path: PathBuf) -> String {
+    name_of_file(&path)
 }
 
 /// An array of these voxels, i fastest.

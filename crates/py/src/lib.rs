@@ -20,7 +20,7 @@ mod _pbt {
     #[pymodule_export]
     use crate::commands::{cases, main, run};
     #[pymodule_export]
-    use crate::image::read_image;
+    use crate::image::{case_name, read_image};
     #[pymodule_export]
     use crate::model::Model;
     #[pymodule_export]

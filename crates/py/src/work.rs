@@ -4,8 +4,10 @@
 use crate::failure::exception;
 use pbt::Failure;
 use pbt::host::Host;
+use pyo3::exceptions::PyUserWarning;
 use pyo3::prelude::*;
 use std::any::Any;
+use std::ffi::CString;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -15,17 +17,26 @@ use std::time::Duration;
 /// How long Ctrl-C and callbacks may wait.
 const TICK: Duration = Duration::from_millis(50);
 
+/// Warnings name the line that called the function of the package, one above that function.
+const CALLER: i32 = 2;
+
 /// What the working thread and the waiting one share.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
     interrupted: AtomicBool,
     /// Told by the work, and not yet to the callback.
     news: Mutex<Vec<(String, f64)>>,
+    /// Of which Python has not been warned yet.
+    warnings: Mutex<Vec<String>>,
 }
 
 impl Host for Watch {
     fn progress(&self, what: &str, done: f64) {
         self.news.lock().unwrap_or_else(PoisonError::into_inner).push((what.to_owned(), done));
+    }
+
+    fn warning(&self, text: &str) {
+        self.warnings.lock().unwrap_or_else(PoisonError::into_inner).push(text.to_owned());
     }
 
     fn interrupted(&self) -> bool {
@@ -34,8 +45,13 @@ impl Host for Watch {
 }
 
 impl Watch {
-    /// Calls back with all news.
-    fn tell(&self, callback: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+    /// Warns and calls back with all news.
+    fn tell(&self, py: Python<'_>, callback: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        let taken =
+            std::mem::take(&mut *self.warnings.lock().unwrap_or_else(PoisonError::into_inner));
+        for text in taken {
+            PyErr::warn(py, &py.get_type::<PyUserWarning>(), &CString::new(text)?, CALLER)?;
+        }
         let news = std::mem::take(&mut *self.news.lock().unwrap_or_else(PoisonError::into_inner));
         let Some(callback) = callback else { return Ok(()) };
         news.into_iter().try_for_each(|told| callback.call1(told).map(drop))
@@ -75,8 +91,9 @@ pub(crate) fn off_interpreter<T: Send + 'static>(
     loop {
         let outcome;
         (outcome, results) = py.detach(move || (results.recv_timeout(TICK), results));
-        let callback = callback.filter(|_| stop.is_none());
-        if let Err(exception) = watch.tell(callback).and_then(|()| py.check_signals()) {
+        // After an exception the caller hears nothing more but the end.
+        let told = if stop.is_none() { watch.tell(py, callback) } else { Ok(()) };
+        if let Err(exception) = told.and_then(|()| py.check_signals()) {
             if when == Interrupted::Left || stop.is_some() {
                 return Err(exception);
             }

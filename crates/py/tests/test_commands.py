@@ -4,11 +4,13 @@ import inspect
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import threading
 import time
+import warnings
 from pathlib import Path
 
 import pytest
@@ -60,6 +62,24 @@ def test_a_callback_may_end_a_training_and_it_goes_on_later(tiny, tmp_path):
     assert partial.exists() and not out.exists()
     pbt.train(tiny.folder, out, config=tiny.config, resume=True)
     assert out.read_bytes() == tiny.model.read_bytes() and not partial.exists()
+
+
+def test_what_the_commands_warn_of_python_warns_of(tiny, tmp_path):
+    data, out = tmp_path / "data", tmp_path / "gland.pbt"
+    shutil.copytree(tiny.folder, data)
+    described = json.loads((data / "dataset.json").read_text())
+    described["cases"][1]["split"] = "trian"
+    (data / "dataset.json").write_text(json.dumps(described))
+    with pytest.warns(UserWarning, match="have the split `trian`: c1") as told:
+        pbt.train(data, out, config=data / "quick.toml")
+    assert {warning.filename for warning in told} == {__file__}
+    table = tmp_path / "list.csv"
+    table.write_text("case_id,path\n" + "".join(f"{n},data/c{n}.nii.gz\n" for n in (6, 7)))
+    with pytest.warns(UserWarning, match=r"^score: was not measured .* \(2 cases\)$"):
+        pbt.batch(out, table, tmp_path / "found")
+    with warnings.catch_warnings(), pytest.raises(UserWarning, match="trian"):
+        warnings.simplefilter("error")
+        pbt.train(data, tmp_path / "other.pbt", config=data / "quick.toml")
 
 
 def interrupt(program, partial):

@@ -90,7 +90,14 @@ def test_arrays_nibabel_and_simple_itk(tiny, model, tmp_path):
     ras = model.detect(voxels, LPS_TO_RAS @ affine, space="RAS")
     assert found(ras) == found(of_array)
     assert found(model.detect(image)) == found(of_array)
-    assert found(model.detect(nibabel.load(path))) == found(of_array)
+    of_nibabel = model.detect(nibabel.load(path))
+    assert found(of_nibabel) == found(of_array)
+    # An image that knows its file is called after it; what has no name cannot be.
+    assert [r.case_id for r in (of_nibabel, of_array)] == ["part", "array"]
+    assert model.detect(image).case_id == "part", "nibabel knows what it has saved"
+    assert model.detect(nibabel.load(path), case_id="anna").case_id == "anna"
+    nameless = nibabel.Nifti1Image(voxels, LPS_TO_RAS @ affine)
+    assert model.detect(nameless).case_id == "array"
 
     spacing = np.linalg.norm(affine[:3, :3], axis=0)
     itk = SimpleITK.GetImageFromArray(np.ascontiguousarray(voxels.T))

@@ -1,6 +1,9 @@
 //! What clap finds wrong with the arguments, in one line.
 
+use crate::output::argument;
 use crate::session::Failure;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use std::path::Path;
 
 impl From<clap::Error> for Failure {
     /// What is wrong with the arguments, and the one that was probably meant, without the reminder
@@ -18,6 +21,23 @@ impl From<clap::Error> for Failure {
             all => all.join(" "),
         };
         let wrong = wrong.strip_prefix("error: ").unwrap_or(&wrong);
-        Self::usage(format!("{wrong} ({})", meant.unwrap_or("see --help")))
+        let advice = match (meant, input_without_option(&error, &text)) {
+            (Some(meant), _) => meant.to_owned(),
+            (None, Some(path)) => format!("write -i {path}, if it is the input; see --help"),
+            (None, None) => "see --help".to_owned(),
+        };
+        Self::usage(format!("{wrong} ({advice})"))
+    }
+}
+
+/// What stands alone where a command takes its input with `-i`, as others take it without.
+fn input_without_option(error: &clap::Error, text: &str) -> Option<String> {
+    let usage = text.lines().map(str::trim).find(|line| line.starts_with("Usage: "))?;
+    let takes_input = error.kind() == ErrorKind::UnknownArgument && usage.contains(" --input <");
+    match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(word)) if takes_input && !word.starts_with('-') => {
+            Some(argument(Path::new(word)))
+        }
+        _ => None,
     }
 }

@@ -6,13 +6,14 @@ mod earlier;
 pub(super) mod merge;
 mod state;
 mod tables;
+mod warnings;
 
 use crate::Failure;
 use crate::args::{Batch, Global};
 use crate::commands::open_device::open_device;
 use crate::exit;
 use crate::interrupt::catch_interrupts;
-use crate::output::say;
+use crate::output::{say, warn};
 use crate::progress::CaseProgress;
 use crate::session::{Crops, LoadedModel, VoxelOutput, Watcher, make_folder, write_json};
 use detection::{Work, detect_all};
@@ -24,7 +25,8 @@ use state::{FailedCase, State};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
-use tables::{Row, row_of_failure, rows_of_result, write_tables};
+use tables::{Row, row_of_failure, write_tables};
+use warnings::Warnings;
 
 pub(crate) use cases::images_below;
 use cases::without_channels;
@@ -86,10 +88,10 @@ fn name_masks(folder: &Path, cases: &[BatchCase], global: &Global) {
     let images: Vec<PathBuf> = cases.iter().map(|case| case.path.clone()).collect();
     let masks = if folder.is_dir() { masks_among(folder, &images) } else { Vec::new() };
     if let Some(first) = masks.first() {
-        say(
-            global.quiet,
+        warn(
+            global,
             format_args!(
-                "warning: {}: {} of {} images are masks of others by their names, and are searched, too: {} is the first (give a list to leave them out)",
+                "{}: {} of {} images are masks of others by their names, and are searched, too: {} is the first (give a list to leave them out)",
                 folder.display(),
                 masks.len(),
                 images.len(),
@@ -150,7 +152,7 @@ pub(super) fn run(args: &Batch, global: &Global) -> Result<ExitCode, Failure> {
         match result {
             Some(result) => {
                 counts.resumed += 1;
-                states[place] = State::Rows(rows_of_result(&result));
+                states[place] = State::of_result(&result);
             }
             None => to_do.push(place),
         }
@@ -186,6 +188,13 @@ pub(super) fn run(args: &Batch, global: &Global) -> Result<ExitCode, Failure> {
         _ => {}
     }
 
+    // Of this part alone, as the counts are.
+    let mut warnings = Warnings::default();
+    for (case, state) in cases.iter().zip(&states) {
+        if let State::Found { warnings: own, .. } = state {
+            warnings.add(&case.id, own);
+        }
+    }
     if args.shard.is_some() {
         add_other_shards(&args.output, &cases, &model, &mut states);
     }
@@ -196,7 +205,7 @@ pub(super) fn run(args: &Batch, global: &Global) -> Result<ExitCode, Failure> {
     let rows: Vec<Row> = states
         .into_iter()
         .flat_map(|state| match state {
-            State::Rows(rows) => rows,
+            State::Found { rows, .. } => rows,
             State::Failed(f) => vec![row_of_failure(&f.case_id, &model.sha256, &f.reason)],
             State::Unknown => Vec::new(),
         })
@@ -235,6 +244,9 @@ pub(super) fn run(args: &Batch, global: &Global) -> Result<ExitCode, Failure> {
         );
     }
     detected?;
+    for warning in warnings.lines() {
+        warn(global, warning);
+    }
     let Counts { cases, detected, resumed, failed } = run.counts;
     let earlier =
         if args.resume { format!(", {resumed} had a result already") } else { String::new() };
@@ -260,7 +272,7 @@ fn add_other_shards(folder: &Path, cases: &[BatchCase], model: &LoadedModel, sta
             continue;
         }
         if let Some(result) = earlier_result(folder, case, model, VoxelOutput::default()) {
-            *state = State::Rows(rows_of_result(&result));
+            *state = State::of_result(&result);
         } else if let Some(failure) = failures.iter().find(|f| f.case_id == case.id) {
             *state = State::Failed(failure.clone());
         }

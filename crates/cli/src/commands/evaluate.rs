@@ -11,7 +11,7 @@ use crate::commands::open_device::open_device;
 use crate::commands::report_file::{EVALUATION_SCHEMA, write_report};
 use crate::exit;
 use crate::interrupt::catch_interrupts;
-use crate::output::{Written, check_output, print_text, say};
+use crate::output::{Written, check_output, print_text, say, warn};
 use crate::progress::CaseProgress;
 use crate::session::{
     CrossValidation, FailedCase, Folds, LoadedModel, Source, StageTime, check_names,
@@ -64,7 +64,7 @@ pub(super) fn run(args: &Evaluate, global: &Global) -> Result<ExitCode, Failure>
     }
     let device = open_device(global)?;
     let dataset = Dataset::load(&args.input)?;
-    dataset.warnings.iter().for_each(|w| say(global.quiet, format_args!("warning: {w}")));
+    dataset.warnings.iter().for_each(|w| warn(global, w));
     let cases = wanted_cases(&dataset, args)?;
     if let [a, b] = args.compare.as_slice() {
         return paired::run([a, b], args, &dataset, &cases, &device, global);
@@ -101,7 +101,7 @@ pub(super) fn run(args: &Evaluate, global: &Global) -> Result<ExitCode, Failure>
     }
     let evaluated = evaluated?;
     if evaluated.has_unmeasured_scores() {
-        say(global.quiet, "warning: scores were not measured on held-out cases, and mean little");
+        warn(global, "scores were not measured on held-out cases, and mean little");
     }
     let names = evaluated.structures.iter().map(String::as_str);
     let count = evaluated.cases.len();
@@ -202,10 +202,7 @@ fn label_names(
                 all.iter().filter(|name| !known(name)).map(String::as_str).collect();
             if named.is_empty() && !left_out.is_empty() {
                 let names = left_out.join(", ");
-                say(
-                    global.quiet,
-                    format_args!("warning: labels: the model has not learned {names}: left out"),
-                );
+                warn(global, format_args!("labels: the model has not learned {names}: left out"));
             }
             Ok(names)
         }

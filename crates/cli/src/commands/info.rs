@@ -7,7 +7,7 @@ mod series;
 
 use crate::Failure;
 use crate::args::{Global, Info};
-use crate::output::{print, print_text, say};
+use crate::output::{file_size, print, print_text, say};
 use crate::session::{ListedDevice, LoadedModel, ModelCard, list_devices};
 use crate::table::{row, table};
 use pbt_detect::{
@@ -305,7 +305,7 @@ fn model_text(model: &ModelInfo<'_>) -> String {
     };
     let mut lines = vec![
         row(["model", &model.path]),
-        row(["size".to_owned(), format!("{:.1} kB", model.bytes as f64 / 1e3)]),
+        row(["size".to_owned(), file_size(model.bytes)]),
         row(["sha256", model.sha256]),
         row(["trained by".to_owned(), format!("pbt {}, seed {}", p.pbt_version, p.seed)]),
         row([

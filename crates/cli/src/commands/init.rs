@@ -2,7 +2,7 @@
 
 use crate::Failure;
 use crate::args::{Global, Init};
-use crate::output::{Written, check_output, print_text};
+use crate::output::{Written, argument, check_output, print_text};
 use pbt_io::{FileKind, FolderOptions, FromFolder, Modality, dataset_from_folder, read_file};
 use std::fmt::Write;
 use std::path::Path;
@@ -77,6 +77,6 @@ fn text(made: &FromFolder, output: &Path) -> String {
             let _ = writeln!(text, "  {line}");
         }
     }
-    let _ = writeln!(text, "next: pbt validate {}", output.display());
+    let _ = writeln!(text, "next: pbt validate {}", argument(output));
     text
 }

@@ -8,7 +8,7 @@ use crate::commands::open_device::open_device;
 use crate::commands::report_file::write_report;
 use crate::exit;
 use crate::interrupt::catch_interrupts;
-use crate::output::{Written, check_output, print_text, say};
+use crate::output::{Written, check_output, print_text, say, warn};
 use crate::progress::CaseProgress;
 use crate::session::{
     Evaluated, Source, Training, Wanted, Watcher, evaluate_cases, hold_back, no_case_of_split,
@@ -76,7 +76,7 @@ pub(super) fn run(args: &LearningCurve, global: &Global) -> Result<ExitCode, Fai
     let device = open_device(global)?;
     let config = read_config(args.config.as_deref())?;
     let dataset = Dataset::load(&args.input)?;
-    dataset.warnings.iter().for_each(|w| say(global.quiet, format_args!("warning: {w}")));
+    dataset.warnings.iter().for_each(|w| warn(global, w));
     let wanted =
         Wanted::new(&dataset, &args.structure)?.without_regions(&dataset, "a learning curve")?;
     let wanted = wanted.without_instances(&dataset, "a learning curve")?;
@@ -96,7 +96,7 @@ pub(super) fn run(args: &LearningCurve, global: &Global) -> Result<ExitCode, Fai
     if sizes.len() < FEWEST_SIZES {
         let what =
             "these sizes are too few to tell what more cases would bring (four, with --sizes)";
-        say(global.quiet, format_args!("warning: {what}"));
+        warn(global, what);
     }
     catch_interrupts(global);
     let tolerance = Tolerance::new(None, &dataset.structures);

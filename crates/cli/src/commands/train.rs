@@ -5,7 +5,7 @@ use crate::args::{Global, Train};
 use crate::commands::open_device::open_device;
 use crate::commands::validate::{lost_to_training, warnings_of_boxes};
 use crate::interrupt::catch_interrupts;
-use crate::output::{Written, check_output, say};
+use crate::output::{Written, argument, check_output, file_size, say, warn};
 use crate::progress::{TrainingProgress, span};
 use crate::session::{
     Device, LoadedModel, RegionCases, Resume, TrainedModel, Training, TrainingNeeds,
@@ -57,7 +57,7 @@ pub(super) fn run(args: &Train, global: &Global) -> Result<ExitCode, Failure> {
     );
     warnings.extend(misfits(&dataset, &cases, &wanted));
     warnings.extend(warnings_of_boxes(&dataset, &cases));
-    warnings.iter().for_each(|w| say(global.quiet, format_args!("warning: {w}")));
+    warnings.iter().for_each(|w| warn(global, w));
 
     let mut training = Training {
         dataset: &dataset,
@@ -153,7 +153,7 @@ impl Run<'_> {
         let cases = RegionCases::read(dataset, cases, wanted)?;
         let mut warnings = warnings_of(dataset);
         warnings.extend(cases.warnings());
-        warnings.iter().for_each(|w| say(global.quiet, format_args!("warning: {w}")));
+        warnings.iter().for_each(|w| warn(global, w));
         catch_interrupts(global);
         let progress = TrainingProgress::new(global, checkpoint_of(&args.output)?);
         let trained = train_regions(dataset, &cases, self.config, args.seed, device, &progress);
@@ -170,7 +170,7 @@ impl Run<'_> {
         device: &DeviceRecord,
     ) -> Result<(), Failure> {
         let Self { args, global, dataset, .. } = self;
-        trained.warnings.iter().for_each(|w| say(global.quiet, format_args!("warning: {w}")));
+        trained.warnings.iter().for_each(|w| warn(global, w));
         warnings.extend(trained.warnings.iter().cloned());
         trained.write(&args.output)?;
         trained.write_settings(&args.output)?;
@@ -192,9 +192,15 @@ impl Run<'_> {
                 "scores were not measured on held-out cases: do not decide by them, nor by `found`",
             );
         }
-        let kilobytes = trained.bytes.len() as f64 / 1e3;
-        let model = args.output.display();
-        say(global.quiet, format_args!("{model} ({kilobytes:.1} kB) in {seconds:.0} s"));
+        let (model, size) = (args.output.display(), file_size(trained.bytes.len()));
+        say(global.quiet, format_args!("{model} ({size}) in {}", span(seconds)));
+        if dataset.split("test").next().is_some() {
+            let [model, data] = [&args.output, &args.input].map(|path| argument(path));
+            say(
+                global.quiet,
+                format_args!("next: pbt evaluate -m {model} -i {data} -o report.json"),
+            );
+        }
         Ok(())
     }
 }

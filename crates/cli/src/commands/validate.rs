@@ -33,7 +33,7 @@ mod usual_shape;
 use crate::Failure;
 use crate::args::{Global, Validate};
 use crate::commands::batch::images_below;
-use crate::output::{Written, check_output, print, print_text, say};
+use crate::output::{Written, argument, check_output, print, print_text, say};
 use crate::session::LoadedModel;
 use absence::StructureAbsence;
 use by_model::AskedModel;
@@ -97,7 +97,7 @@ pub(super) fn run(args: &Validate, global: &Global) -> Result<ExitCode, Failure>
             say(global.quiet, "no picture is drawn, since there is no box to compare with others");
         }
     }
-    let Examination { kind, findings, images, spreads, absences, .. } = examination;
+    let Examination { kind, findings, images, spreads, absences, has_training, .. } = examination;
     let errors = findings.iter().filter(|f| f.severity == Severity::Error).count();
     let warnings = findings.len() - errors;
     let validation = Validation {
@@ -116,6 +116,10 @@ pub(super) fn run(args: &Validate, global: &Global) -> Result<ExitCode, Failure>
         print(json.as_bytes())?;
     } else {
         print_text(&validation.text())?;
+        // Who has a model has trained.
+        if errors == 0 && has_training && args.model.is_none() && !global.quiet {
+            print_text(&format!("next: pbt train -i {} -o MODEL.pbt\n", argument(path)))?;
+        }
     }
     if errors == 0 {
         return Ok(ExitCode::SUCCESS);

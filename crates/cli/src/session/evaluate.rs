@@ -182,8 +182,13 @@ fn wanted_structures<'a>(
                     [] => ("the data set has", all),
                     named => ("are asked for", named.iter().map(String::as_str).collect()),
                 };
+                let advice = match (named, source) {
+                    ([_, ..], _) => "name one of these",
+                    (_, Source::Folder(_)) => "are these results of this data set?",
+                    _ => "is this the model of this data set?",
+                };
                 format!(
-                    "structures: none of those that {whose} ({}) is among what was detected: {}",
+                    "structures: none of those that {whose} ({}) is among what was detected: {} ({advice})",
                     wanted.join(", "),
                     names.join(", ")
                 )

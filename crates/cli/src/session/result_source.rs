@@ -2,6 +2,7 @@
 
 use crate::session::{CrossValidation, Device, Failure, LoadedModel, Watcher, detect_file};
 use pbt_io::{CaseSpec, Dataset, ResultFile, case_name, read_result};
+use pbt_volume::is_box_of_landmarks;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -30,7 +31,7 @@ impl Source {
 
     /// Names of the structures that the results speak of.
     pub fn structures(&self, cases: &[CaseSpec]) -> BTreeSet<String> {
-        match self {
+        let mut names: BTreeSet<String> = match self {
             Self::Model(model) => {
                 let structures = &model.model.structures;
                 let landmarks =
@@ -45,7 +46,10 @@ impl Source {
                 read.flat_map(|result| result.detections).map(|d| d.name).collect()
             }
             Self::CrossValidation(turns) => turns.structures().map(str::to_owned).collect(),
-        }
+        };
+        // What stands for landmarks is in no result.
+        names.retain(|name| !is_box_of_landmarks(name));
+        names
     }
 
     /// How many models are trained on the way to the results.

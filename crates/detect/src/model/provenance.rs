@@ -62,6 +62,13 @@ impl Provenance {
         if self.config == expected.config {
             return Some("other training cases".to_owned());
         }
+        // Of what the user has not set nothing is said.
+        if self.config.clone().quick() == expected.config {
+            return Some("another configuration: without --quick, now with it".to_owned());
+        }
+        if expected.config.clone().quick() == self.config {
+            return Some("another configuration: with --quick, now without it".to_owned());
+        }
         let difference = match [&self.config, &expected.config].map(serde_json::to_value) {
             [Ok(own), Ok(expected)] => first_difference("", &own, &expected),
             _ => None,
@@ -93,6 +100,29 @@ fn first_difference(key: &str, found: &Value, expected: &Value) -> Option<String
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn quick_is_named_as_what_the_user_typed() {
+        let made = |config: TrainConfig| Provenance {
+            pbt_version: String::new(),
+            dataset: String::new(),
+            modality: String::new(),
+            training_sha256: String::new(),
+            cases: 2,
+            copies: 0,
+            coarsest_mm: None,
+            unit: LengthUnit::default(),
+            seed: 0,
+            config,
+        };
+        let own = TrainConfig::from_toml("[augmentation]\ncopies = 2").unwrap();
+        let (full, quick) = (made(own.clone()), made(own.quick()));
+        let said = |a: &Provenance, b: &Provenance| a.difference_from(b).unwrap();
+        assert!(said(&full, &quick).ends_with(": without --quick, now with it"));
+        assert!(said(&quick, &full).ends_with(": with --quick, now without it"));
+        let other = made(TrainConfig::default().quick());
+        assert!(said(&full, &other).contains("`augmentation.copies` is 2, now 0"));
+    }
 
     #[test]
     fn the_first_key_that_differs_is_named() {

@@ -138,13 +138,17 @@ fn too_few_cases<D: TrainingData + ?Sized>(data: &D, structures: &[Annotated]) -
     if structures.is_empty() {
         return vec![refusal("structures", "there is no structure to train".to_owned())];
     }
+    let advice = match structures.len() {
+        1 => "annotate more",
+        _ => "annotate more, or name the other structures with --structure",
+    };
     let mut refusals = Vec::new();
     for (name, cases) in structures {
         if cases.len() < FEWEST_CASES {
             let count = cases.len();
             let what = format!(
                 "{count} annotated training case(s); at least {FEWEST_CASES} are needed \
-                     (annotate more, or leave it out with --structure)"
+                     ({advice})"
             );
             refusals.push(refusal(&format!("structures: {name}"), what));
         }
@@ -154,7 +158,7 @@ fn too_few_cases<D: TrainingData + ?Sized>(data: &D, structures: &[Annotated]) -
             if both < FEWEST_CASES {
                 let what = format!(
                     "{both} training case(s) with this landmark and its box {name}; at least \
-                     {FEWEST_CASES} are needed (annotate more, or leave it out with --structure)"
+                     {FEWEST_CASES} are needed (annotate more, or name the other structures with --structure)"
                 );
                 refusals.push(refusal(&format!("structures: {landmark}"), what));
             }
@@ -243,7 +247,15 @@ mod tests {
         let config = TrainConfig::default();
         let found = refusals(&data(&[30, 3], 1), &config);
         assert!(found.len() == 1 && found[0].case.is_none());
-        assert!(found[0].error.to_string().contains("1 annotated training case(s)"));
+        let alone = found[0].error.to_string();
+        assert!(alone.contains("1 annotated training case(s)"), "{alone}");
+        assert!(alone.ends_with(" are needed (annotate more)"), "{alone}");
+        // `--structure` selects, so it helps only where there are others.
+        let two = data(&[30, 30], 2);
+        let structures = [two.structures().remove(0), ("liver".into(), Vec::new())];
+        let [refusal] = &too_few_cases(&two, &structures)[..] else { panic!("one is refused") };
+        let beside = refusal.error.to_string();
+        assert!(beside.ends_with("or name the other structures with --structure)"), "{beside}");
         assert!(refusals(&data(&[30, 30], 2), &config).is_empty());
     }
 }

@@ -1,5 +1,6 @@
 """The commands that work on many cases. Options have the names that they have there; what the
-commands print is left out, and Ctrl-C stops them at their next step."""
+commands print is left out but for warnings, which are a ``UserWarning`` each, and Ctrl-C stops them
+at their next step."""
 
 from __future__ import annotations
 

@@ -72,6 +72,12 @@ def in_memory(
     return each, _matrix(matrix), is_ras
 
 
+def case_id_of(image: ImageLike) -> str | None:
+    """The name that the case of an image in memory has, where it knows its file, as those of nibabel do."""
+    file = getattr(image, "get_filename", lambda: None)()
+    return (_pbt.case_name(file) or None) if file else None
+
+
 def _refuse_affine(affine: npt.ArrayLike | None, what: str) -> None:
     if affine is not None:
         raise UsageError(f"affine: {what} has its own (leave it out)", field="affine")

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from . import _pbt
 from ._errors import UsageError
-from ._images import ImageLike, Space, in_memory, is_path
+from ._images import ImageLike, Space, case_id_of, in_memory, is_path
 from ._result import Result
 
 
@@ -92,8 +92,9 @@ class Model:
         of the channels, or an array or nibabel image indexed ``[i, j, k, channel]``.
 
         ``device`` is ``auto``, ``cpu``, ``gpu`` or ``gpu:N``; ``threads`` those of the CPU, all
-        cores by default. Results depend on neither. ``case_id`` names the case, by default after
-        the file. ``series`` and ``frame`` choose one of several volumes of a file or folder.
+        cores by default. Results depend on neither. ``case_id`` names the case and the
+        files of :meth:`Result.write`, by default after the file, also that of a nibabel image; other images in memory are
+        called ``array``. ``series`` and ``frame`` choose one of several volumes of a file or folder.
         ``labels`` asks for the labels about the boxes, where the model has learned them:
         :meth:`Result.labels`, and ``volume_ml`` and ``predicted_dice`` of the detections.
         """
@@ -108,6 +109,7 @@ class Model:
             return self._detect_files(image, case_id, series, frame, labels, device, threads)
         if series is not None or frame is not None:
             raise UsageError("series, frame: are for files (give one volume)", field="series")
+        case_id = case_id_of(image) if case_id is None else case_id
         voxels, matrix, is_ras = in_memory(image, affine, space, len(self.channels) > 1)
         return Result(
             self._model.detect_array(

@@ -114,12 +114,14 @@ impl Batch {
         let doubtful = cases.iter().filter(|c| c.failure.is_none() && c.is_doubtful()).count();
         let fact =
             |value: usize, name: &str| Fact { value: value.to_string(), name: name.to_owned() };
+        let shared = self.shared_warnings();
         let scores: Vec<f64> = self.detections().map(|d| d.score).collect();
         View {
             title: format!("Batch {}", self.name),
             about: [("model", &self.model), ("pbt", &self.version)]
                 .map(|(name, value)| (name.to_owned(), value.clone()))
                 .into(),
+            notes: shared.clone(),
             facts: vec![
                 fact(self.cases.len(), "cases"),
                 fact(self.cases.len() - failed - doubtful, "without doubt"),
@@ -128,11 +130,21 @@ impl Batch {
             ],
             tables: vec![self.structures()],
             charts: histogram("Scores", &scores, "score", true).into_iter().collect(),
-            cases: cases.iter().map(|case| case.view()).collect(),
+            cases: cases.iter().map(|case| case.view(&shared)).collect(),
             order: "Failed ones first, then those with something doubtful, the lowest score first."
                 .to_owned(),
             viewer: None,
         }
+    }
+
+    /// What every result warns of, where there are several: it is about the model, and is said once.
+    fn shared_warnings(&self) -> Vec<String> {
+        let mut results = self.cases.iter().filter(|case| case.failure.is_none());
+        let Some(first) = results.next() else { return Vec::new() };
+        let others: Vec<&BatchCase> = results.collect();
+        let is_shared = |warning: &&String| others.iter().all(|o| o.warnings.contains(warning));
+        let shared = if others.is_empty() { &[] } else { &first.warnings[..] };
+        shared.iter().filter(is_shared).cloned().collect()
     }
 
     fn detections(&self) -> impl Iterator<Item = &BatchDetection> {
@@ -208,7 +220,8 @@ impl BatchCase {
         self.detections.iter().map(|d| d.score).fold(1.0, f64::min)
     }
 
-    fn view(&self) -> CaseView {
+    /// The case without what is said of all.
+    fn view(&self, shared: &[String]) -> CaseView {
         let count = |status: Status| self.detections.iter().filter(|d| d.status == status).count();
         let counts = [Status::Found, Status::Doubtful, Status::Absent, Status::Outside]
             .map(|status| (count(status), name(status).0));
@@ -229,6 +242,7 @@ impl BatchCase {
             ]
         };
         let volume = if self.in_pixels { "area, thousand pixels" } else { "volume, ml" };
+        let own = self.warnings.iter().filter(|warning| !shared.contains(warning));
         CaseView {
             name: self.name.clone(),
             class: match (self.failure.is_some(), self.is_doubtful()) {
@@ -237,7 +251,7 @@ impl BatchCase {
                 (false, false) => "good",
             },
             summary: if self.failure.is_some() { "failed".to_owned() } else { counts.join(", ") },
-            notes: self.failure.iter().chain(&self.warnings).cloned().collect(),
+            notes: self.failure.iter().chain(own).cloned().collect(),
             table: Table {
                 title: String::new(),
                 columns: vec![

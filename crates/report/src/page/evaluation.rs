@@ -81,6 +81,7 @@ impl Evaluation {
             about: about(&self.models, &self.device, &self.mode, &self.pbt_version, self.seconds)
                 .chain(self.split.iter().map(|split| ("split".to_owned(), split.clone())))
                 .collect(),
+            notes: Vec::new(),
             facts: facts(overall, &self.records, self.length_unit),
             tables: vec![self.structures()],
             charts,

@@ -45,6 +45,7 @@ impl RegionEvaluation {
             about: about(&self.models, &self.device, &self.mode, &self.pbt_version, self.seconds)
                 .chain(self.split.iter().map(|split| ("split".to_owned(), split.clone())))
                 .collect(),
+            notes: Vec::new(),
             facts: self.summary.iter().filter_map(fact).collect(),
             tables: vec![self.regions()],
             charts: self

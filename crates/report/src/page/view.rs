@@ -18,6 +18,8 @@ pub(crate) struct View {
     pub(crate) title: String,
     /// What was measured with what, as name and value.
     pub(crate) about: Vec<(String, String)>,
+    /// What all cases have in common that a reader must know.
+    pub(crate) notes: Vec<String>,
     /// The figures to see first.
     pub(crate) facts: Vec<Fact>,
     pub(crate) tables: Vec<Table>,

@@ -37,7 +37,10 @@ impl BatchCase {
 /// A manifest or folder that cannot be read, that has no case, or two cases whose result files
 /// would have one name.
 pub fn batch_cases(input: &Path) -> Result<Vec<BatchCase>, Failure> {
-    let cases = if input.is_dir() { images_below(input)? } else { manifest(input)? };
+    let cases = match input.is_dir() {
+        true => with_parents(input, images_below(input)?),
+        false => manifest(input)?,
+    };
     if cases.is_empty() {
         let what = if input.is_dir() {
             "folder: holds no image (see `pbt batch --help`)"
@@ -48,6 +51,30 @@ pub fn batch_cases(input: &Path) -> Result<Vec<BatchCase>, Failure> {
     }
     check_names(input, &cases)?;
     Ok(cases)
+}
+
+/// The cases with folders of one name, as in `anna/dicom` and `bert/dicom`, named after the folders that they
+/// lie in, too: `anna_dicom`. What would not be distinct then keeps its name, and is refused by it.
+fn with_parents(input: &Path, mut cases: Vec<BatchCase>) -> Vec<BatchCase> {
+    let mut named: BTreeMap<String, usize> = BTreeMap::new();
+    for case in &cases {
+        *named.entry(case.id.clone()).or_default() += 1;
+    }
+    let longer = |case: &BatchCase| -> Option<String> {
+        let parent = case.path.parent().filter(|&parent| parent != input)?;
+        let is_one_of_many = named[&case.id] > 1 && case.path.is_dir();
+        is_one_of_many.then(|| format!("{}_{}", case_name(parent), case.id))
+    };
+    let longer: Vec<Option<String>> = cases.iter().map(longer).collect();
+    for id in longer.iter().flatten() {
+        *named.entry(id.clone()).or_default() += 1;
+    }
+    for (case, longer) in cases.iter_mut().zip(longer) {
+        if let Some(id) = longer.filter(|id| named[id] == 1) {
+            case.id = id;
+        }
+    }
+    cases
 }
 
 /// The cases without those that are files of another's channels, as nnU-Net names them, where an image
@@ -255,6 +282,25 @@ mod tests {
         assert_eq!(ids(&batch_cases(folder.path()).unwrap()), ["y", "w.hdr", "z"]);
         std::fs::write(folder.path().join("y.nrrd"), "").unwrap();
         assert!(batch_cases(folder.path()).unwrap_err().to_string().contains("y.json"));
+    }
+
+    #[test]
+    fn folders_of_one_name_are_named_after_their_parents_too() {
+        let folder = tempfile::tempdir().unwrap();
+        let add = |path: &str| {
+            let path = folder.path().join(path);
+            std::fs::create_dir_all(&path).unwrap();
+            std::fs::write(path.join("1.dcm"), "").unwrap();
+        };
+        add("a/dicom");
+        assert_eq!(ids(&batch_cases(folder.path()).unwrap()), ["dicom"]);
+        ["b/dicom", "c/other", "dicom"].into_iter().for_each(add);
+        let cases = batch_cases(folder.path()).unwrap();
+        assert_eq!(ids(&cases), ["a_dicom", "b_dicom", "other", "dicom"]);
+        // What is not distinct then is refused as before.
+        add("x/a/dicom");
+        let error = batch_cases(folder.path()).unwrap_err().to_string();
+        assert!(error.contains("would both write dicom.json"), "{error}");
     }
 
     #[test]

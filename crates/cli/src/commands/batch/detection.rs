@@ -2,7 +2,6 @@
 
 use super::cases::BatchCase;
 use super::state::{FailedCase, State};
-use super::tables::rows_of_result;
 use crate::Failure;
 use crate::progress::CaseProgress;
 use crate::session::{
@@ -146,12 +145,12 @@ fn detect_one(
         work.crops.check_places(work.output, input.case_id)?;
         write_results(work.output, &found, work.voxels)?;
         for note in work.crops.write(work.output, input, &found)? {
-            progress.note(&format!("warning: {}: --crop: {note}", case.id));
+            progress.warn(&format!("{}: --crop: {note}", case.id));
         }
         Ok(found.result)
     });
     let state = match result {
-        Ok(result) => State::Rows(rows_of_result(&result)),
+        Ok(result) => State::of_result(&result),
         Err(failure) if failure.is_disk() => return Err(failure),
         Err(failure) => {
             progress.failed(&case.id, &failure);

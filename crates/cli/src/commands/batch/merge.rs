@@ -4,11 +4,12 @@ use super::cases::without_channels;
 use super::earlier::earlier_failures;
 use super::state::FailedCase;
 use super::tables::{CSV, PARQUET, Row, row_of_failure, rows_of_result, write_tables};
+use super::warnings::Warnings;
 use super::{BatchCase, Counts, RUN_FILE, Seconds, batch_cases};
 use crate::Failure;
 use crate::args::{Global, Merge};
 use crate::exit;
-use crate::output::{say, tell};
+use crate::output::{say, tell, warn};
 use crate::session::{make_folder, write_json};
 use pbt_io::{DeviceRecord, ModelRecord, ResultFile, check_writable, read_result};
 use rayon::prelude::*;
@@ -47,6 +48,7 @@ struct Found {
     model_path: String,
     device: DeviceRecord,
     rows: Vec<Row>,
+    warnings: Vec<String>,
     load_seconds: f64,
     total_seconds: f64,
     /// Number of channels of the image.
@@ -56,7 +58,7 @@ struct Found {
 impl Found {
     fn of(file: PathBuf, result: ResultFile) -> Self {
         let rows = rows_of_result(&result);
-        let run = result.run;
+        let (run, warnings) = (result.run, result.warnings);
         let seconds = |stage: &str| {
             run.timing_ms.iter().find(|(name, _)| name == stage).map_or(0.0, |(_, ms)| ms / 1e3)
         };
@@ -64,7 +66,17 @@ impl Found {
         let channels = run.options.get("channels").and_then(|names| names.as_array());
         let channels = channels.map_or(1, Vec::len);
         let (model, model_path, device) = (result.model, run.model_path, run.device);
-        Self { file, model, model_path, device, rows, load_seconds, total_seconds, channels }
+        Self {
+            file,
+            model,
+            model_path,
+            device,
+            rows,
+            warnings,
+            load_seconds,
+            total_seconds,
+            channels,
+        }
     }
 }
 
@@ -110,7 +122,7 @@ pub(in crate::commands) fn run(args: &Merge, global: &Global) -> Result<ExitCode
         .collect();
 
     let mut counts = Counts { cases: cases.len(), ..Counts::default() };
-    let mut seconds = Seconds::default();
+    let (mut seconds, mut warnings) = (Seconds::default(), Warnings::default());
     let (mut rows, mut failed, mut missing) = (Vec::new(), Vec::new(), Vec::new());
     for (case, found) in cases.iter().zip(&found) {
         match found {
@@ -119,6 +131,7 @@ pub(in crate::commands) fn run(args: &Merge, global: &Global) -> Result<ExitCode
                 seconds.load += found.load_seconds;
                 seconds.detect += found.total_seconds - found.load_seconds;
                 rows.extend_from_slice(&found.rows);
+                warnings.add(&case.id, &found.warnings);
             }
             None => match failures.get(&case.id) {
                 Some(failure) => {
@@ -147,6 +160,9 @@ pub(in crate::commands) fn run(args: &Merge, global: &Global) -> Result<ExitCode
         seconds,
     };
     write_json(&args.output.join(RUN_FILE), &file)?;
+    for warning in warnings.lines() {
+        warn(global, warning);
+    }
     let Counts { cases, detected, failed, .. } = file.counts;
     let table = args.output.join(CSV);
     say(

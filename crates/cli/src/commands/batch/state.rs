@@ -1,6 +1,7 @@
 //! What came of a case.
 
-use super::tables::Row;
+use super::tables::{Row, rows_of_result};
+use pbt_io::ResultFile;
 use serde::{Deserialize, Serialize};
 
 /// A case that failed.
@@ -13,7 +14,13 @@ pub(super) struct FailedCase {
 
 /// What is known of a case when the tables are written.
 pub(super) enum State {
-    Rows(Vec<Row>),
+    Found { rows: Vec<Row>, warnings: Vec<String> },
     Failed(FailedCase),
     Unknown,
+}
+
+impl State {
+    pub(super) fn of_result(result: &ResultFile) -> Self {
+        Self::Found { rows: rows_of_result(result), warnings: result.warnings.clone() }
+    }
 }

@@ -93,7 +93,8 @@ pub(super) fn examine(path: &Path, model: Option<&AskedModel>) -> Result<Examina
     findings.extend(unlike_the_rest(&images));
     findings.extend(duplicates(&images));
     findings.extend(near_duplicates(&images));
-    Ok(Examination { kind, findings, images, spreads, absences, suspects })
+    let has_training = dataset.split("train").next().is_some();
+    Ok(Examination { kind, findings, images, spreads, absences, suspects, has_training })
 }
 
 fn look_at_case(dataset: &Dataset, case: &CaseSpec, image: Result<OpenImage, IoError>) -> LookedAt {

@@ -18,4 +18,6 @@ pub(super) struct Examination {
     pub(super) absences: Vec<StructureAbsence>,
     /// Of a data set: how odd its boxes are, the oddest first, including those that are in order.
     pub(super) suspects: Vec<Suspect>,
+    /// Whether it is a data set with cases to learn from.
+    pub(super) has_training: bool,
 }

@@ -132,6 +132,12 @@ pub struct Comparison {
 }
 
 impl Comparison {
+    /// The distance that is right or wrong, mm: of a box with loose ends that across its longest edge.
+    pub fn counted_mm(&self) -> Option<f64> {
+        let error = self.error.as_ref()?;
+        Some(error.of_box().map_or(error.center_mm(), |of_box| of_box.off_mm(self.across)))
+    }
+
     /// It is there and was not found.
     pub fn is_missed(&self) -> bool {
         self.truth == Truth::Present && matches!(self.answer, Answer::Absent | Answer::NoResult)

@@ -17,7 +17,7 @@ use crate::session::{
     CrossValidation, FailedCase, Folds, LoadedModel, Source, StageTime, check_names,
     evaluate_cases, no_case_of_split, read_config, there_is_no,
 };
-use pbt_evaluate::{Comparison, Summaries, Tolerance};
+use pbt_evaluate::{Answer, Comparison, Summaries, Tolerance, Truth};
 use pbt_io::{CaseSpec, Dataset, DeviceRecord, ModelRecord};
 use pbt_volume::{LengthUnit, StructureKind, StructureSpec};
 use serde::Serialize;
@@ -259,6 +259,38 @@ fn source(args: &Evaluate, dataset: &Dataset, cases: &[CaseSpec]) -> Result<Sour
 }
 
 impl Report {
+    /// How many are right, and which of those that are found are wrong. Instances have figures of their own.
+    fn verdict(&self) -> String {
+        const TOLD: usize = 5;
+        let asked = |r: &&Comparison| r.truth == Truth::Present && r.instance.is_none();
+        let present: Vec<&Comparison> = self.records.iter().filter(asked).collect();
+        if present.is_empty() {
+            return String::new();
+        }
+        let right = present.iter().filter(|r| r.right).count();
+        let mut text = format!("{right} of {} right", present.len());
+        let mut wrong: Vec<(&Comparison, f64)> = present
+            .iter()
+            .filter(|r| !r.right && r.answer == Answer::Found)
+            .filter_map(|r| Some((*r, r.counted_mm()?)))
+            .collect();
+        wrong.sort_by(|a, b| b.1.total_cmp(&a.1));
+        let describe = |(r, off): &(&Comparison, f64)| {
+            let score = r.score.unwrap_or_default();
+            format!(
+                "{} {} ({off:.1} {} off, score {score:.2})",
+                r.case, r.structure, self.length_unit
+            )
+        };
+        let told: Vec<String> = wrong.iter().take(TOLD).map(describe).collect();
+        if !told.is_empty() {
+            let more = wrong.len() - told.len();
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            text += &format!("; found and wrong: {}{more}", told.join(", "));
+        }
+        text + "\n"
+    }
+
     fn shown(&self, cases: usize) -> String {
         let what = match (&self.split, self.folds) {
             (Some(split), None) => format!("split {split}"),
@@ -266,9 +298,10 @@ impl Report {
             (None, _) => "one left out by turns".to_owned(),
         };
         let mut text = format!(
-            "{}, {what}: {} of {cases} cases evaluated\n\n",
+            "{}, {what}: {} of {cases} cases evaluated\n{}\n",
             self.dataset,
-            cases - self.failed.len()
+            cases - self.failed.len(),
+            self.verdict()
         );
         text.push_str(&figures::tables(&self.summary, self.length_unit.name()));
         let times: Vec<String> =

@@ -122,7 +122,7 @@ pub fn evaluate_cases(
     };
     watcher.begin(cases.len());
     watcher.trainings(source.trainings());
-    let tolerance = &tolerance.clone().with_loose_ends(loose_ends(dataset, &cases));
+    let tolerance = &tolerance.clone().with_loose_ends(loose_ends(dataset, &cases, source));
     let turn = Turn { dataset, structures: &structures, source, tolerance, device, watcher };
     for (case, annotations) in &cases {
         if watcher.interrupted() {
@@ -235,9 +235,9 @@ fn annotated_cases(
     Ok(annotated)
 }
 
-/// The structures whose boxes end anywhere, by the cases for training, or by those that are
-/// evaluated where there are fewer for training.
-fn loose_ends(dataset: &Dataset, cases: &[AnnotatedCase]) -> Vec<String> {
+/// The structures whose boxes end anywhere: as the model learned, whose scores rest on it; else by the cases for
+/// training, or by those that are evaluated where there are fewer for training.
+fn loose_ends(dataset: &Dataset, cases: &[AnnotatedCase], source: &Source) -> Vec<String> {
     let training: Vec<&CaseSpec> = dataset.split("train").collect();
     let telling = match training.len() >= cases.len() {
         true => training,
@@ -255,6 +255,7 @@ fn loose_ends(dataset: &Dataset, cases: &[AnnotatedCase]) -> Vec<String> {
         let boxes: Vec<Pose> = read.iter().filter_map(|a| a.pose(name)).copied().collect();
         !dataset.is_many(name) && loose_axis(&boxes).is_some()
     };
+    let loose = |name: &String| source.has_loose_ends(name).unwrap_or_else(|| loose(name));
     dataset.structures.iter().map(|s| s.name.clone()).filter(loose).collect()
 }
 

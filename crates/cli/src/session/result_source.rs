@@ -29,6 +29,13 @@ impl Source {
         }
     }
 
+    /// Whether the ends of a structure are loose, where a model's scores rest on that.
+    pub(super) fn has_loose_ends(&self, structure: &str) -> Option<bool> {
+        let Self::Model(model) = self else { return None };
+        let number = model.model.structures.iter().position(|s| s.name == structure)?;
+        Some(model.model.certainty_of(number)?.loose_ends)
+    }
+
     /// Names of the structures that the results speak of.
     pub fn structures(&self, cases: &[CaseSpec]) -> BTreeSet<String> {
         let mut names: BTreeSet<String> = match self {

@@ -274,7 +274,9 @@ fn say_structures(
         let names: Vec<String> = of_kind.map(|s| s.name.clone()).collect();
         if !names.is_empty() {
             let word = if names.len() == 1 { one } else { many };
-            notes.found.push(format!("{} {word}: {}", names.len(), few(&names, ", ")));
+            // Who gives names to values needs all of them.
+            let list = if names.len() <= 20 { names.join(", ") } else { few(&names, ", ") };
+            notes.found.push(format!("{} {word}: {list}", names.len()));
         }
     }
     let first_box = structures.iter().find(|s| s.kind == StructureKind::Box);

@@ -77,6 +77,8 @@ pub(super) fn guess(images: &[&Path], names: &[String]) -> Guess {
         let why = format!("{:.0} % of the first image is below {AIR} as air is in CT", 100.0 * air);
         return Guess { modality: Modality::Ct, why };
     }
-    let why = "nothing says otherwise, and the values are no Hounsfield units".to_owned();
+    let why = "nothing says otherwise, and the values are no Hounsfield units; if they are, \
+               shifted alike in all scans, say --modality CT"
+        .to_owned();
     Guess { modality: Modality::Mr, why }
 }

@@ -218,7 +218,7 @@ fn facts(f: &Figures, records: &[Comparison], unit: LengthUnit) -> Vec<Fact> {
         fact(f.doubtful.to_string(), "doubtful"),
         fact(f.missed.to_string(), "missed"),
     ];
-    let errors: Vec<f64> = records.iter().filter_map(counted_mm).collect();
+    let errors: Vec<f64> = records.iter().filter_map(Comparison::counted_mm).collect();
     if let Some(largest) = errors.iter().copied().reduce(f64::max) {
         let mean = errors.iter().sum::<f64>() / errors.len() as f64;
         let across = match records.iter().any(|r| r.across) {
@@ -239,18 +239,12 @@ fn facts(f: &Figures, records: &[Comparison], unit: LengthUnit) -> Vec<Fact> {
     facts
 }
 
-/// The distance that is right or wrong: of a box with loose ends that across its longest edge.
-fn counted_mm(record: &Comparison) -> Option<f64> {
-    let error = record.error.as_ref()?;
-    Some(error.of_box().map_or(error.center_mm(), |of_box| of_box.off_mm(record.across)))
-}
-
 /// How bad a record is: errors over tolerances; what is missed or falsely found is worse than all.
 fn badness(record: &Comparison) -> f64 {
     if record.is_missed() || record.is_false() {
         return f64::MAX;
     }
-    let off = counted_mm(record).unwrap_or(0.0);
+    let off = record.counted_mm().unwrap_or(0.0);
     off / record.tolerance_mm.unwrap_or(1.0).max(1e-9) + if record.right { 0.0 } else { 1e3 }
 }
 
@@ -267,7 +261,7 @@ fn case(name: &str, records: &[&Comparison], unit: LengthUnit) -> CaseView {
     let wrong = records.iter().filter(|r| !r.right).count();
     let doubtful = records.iter().filter(|r| r.answer == Answer::Doubtful).count();
     let sure_and_wrong = records.iter().any(|r| !r.right && r.answer == Answer::Found);
-    let worst = records.iter().find_map(|r| Some((r, counted_mm(r)?)));
+    let worst = records.iter().find_map(|r| Some((r, r.counted_mm()?)));
     let mut parts = vec![format!("{} of {} right", records.len() - wrong, records.len())];
     if doubtful > 0 {
         parts.push(format!("{doubtful} doubtful"));
@@ -333,7 +327,7 @@ fn case(name: &str, records: &[&Comparison], unit: LengthUnit) -> CaseView {
 /// The error of the centre, and what counts of it where ends are loose.
 fn error_of(record: &Comparison) -> Cell {
     let cell = Cell::number(record.error.as_ref().map(|error| error.center_mm()), 2);
-    match counted_mm(record).filter(|_| record.across) {
+    match record.counted_mm().filter(|_| record.across) {
         Some(across) => Cell { text: format!("{}, {across:.2} across", cell.text), ..cell },
         None => cell,
     }

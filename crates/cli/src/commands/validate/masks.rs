@@ -319,7 +319,7 @@ mod tests {
     /// Pieces whose boxes overlap are not "0.0 mm apart".
     #[test]
     fn pieces_beside_each_other_have_no_distance() {
-        let words = |strays: &[[usize; 3]]| found(&ball(strays)).unwrap().words();
+        let words = |strays: &[[usize; 3]]| found(&ball(strays)).unwrap().words(LengthUnit::Mm);
         // In the corners of the box about the ball.
         let corner = [[10, 10, 10], [11, 10, 10], [10, 11, 10], [10, 10, 11]];
         let crumbs: Vec<[usize; 3]> = (0..32)

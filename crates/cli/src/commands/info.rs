@@ -368,7 +368,10 @@ fn structure_lines(s: &StructureInfo<'_>, unit: LengthUnit) -> Vec<Vec<String>> 
             prior.spread_rad.to_degrees()
         ),
     };
-    let [x, y, z] = prior.mean_size_mm;
+    // In a plane the third edge says nothing.
+    let edges = prior.mean_size_mm.iter().take(if prior.flat { 2 } else { 3 });
+    let edges: Vec<String> = edges.map(|mm| format!("{mm:.1}")).collect();
+    let size = format!("{} {unit}", edges.join(" x "));
     let mut lines = vec![
         row([
             "structure".to_owned(),
@@ -384,7 +387,7 @@ fn structure_lines(s: &StructureInfo<'_>, unit: LengthUnit) -> Vec<Vec<String>> 
             "working grid".to_owned(),
             format!("{:.3} {unit}, {} levels, {intensity}", w.spacing_mm, w.levels),
         ]),
-        row(["mean size".to_owned(), format!("{x:.1} x {y:.1} x {z:.1} {unit}")]),
+        row(["mean size".to_owned(), size]),
         row(["orientation".to_owned(), orientation]),
     ];
     for (n, channel) in w.channels.iter().enumerate() {

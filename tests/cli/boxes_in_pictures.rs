@@ -75,10 +75,10 @@ fn data_set(write: impl Fn(&Path, usize, &GrayImage)) -> TempDir {
     folder
 }
 
-fn train_small(data: &Path, model: &Path, threads: &str) {
+fn train_small(data: &Path, model: &Path, more: [&str; 2]) {
     let config = data.join("small.toml");
     let files = ["train", "-q", "-i", text(data), "-o", text(model), "--config", text(&config)];
-    pbt([&files[..], &["--threads", threads]].concat()).exits_with(0);
+    pbt([&files[..], &more].concat()).exits_with(0);
 }
 
 /// Errors of centres and Dice coefficients in the test cases.
@@ -96,16 +96,19 @@ fn measured(model: &Path, data: &Path) -> (f64, f64) {
     (center, dice.fold(1.0, f64::min))
 }
 
+fn pictures() -> TempDir {
+    data_set(|folder, n, picture| picture.save(folder.join(format!("p{n}.png"))).unwrap())
+}
+
 #[test]
 fn label_maps_of_pictures_become_boxes_with_masks() {
-    let data =
-        data_set(|folder, n, picture| picture.save(folder.join(format!("p{n}.png"))).unwrap());
+    let data = pictures();
     let (data, out) = (data.path(), scratch());
     let told = pbt(["validate", text(data)]).exits_with(0).stdout;
     assert!(told.contains("median size, pixels") && !told.contains(" mm"), "{told}");
     let [model, again] = ["leaf.pbt", "again.pbt"].map(|name| out.path().join(name));
-    train_small(data, &model, "1");
-    train_small(data, &again, "2");
+    train_small(data, &model, ["--threads", "1"]);
+    train_small(data, &again, ["--threads", "2"]);
     assert!(std::fs::read(&model).unwrap() == std::fs::read(&again).unwrap());
     let (center, dice) = measured(&model, data);
     println!("pictures: centres within {center} pixels, Dice at least {dice}");
@@ -129,6 +132,25 @@ fn label_maps_of_pictures_become_boxes_with_masks() {
     assert!(std::fs::read_to_string(&page).unwrap().contains("mean area, thousand pixels"));
 }
 
+#[test]
+fn a_gpu_gives_the_same_in_pictures_cuda() {
+    if !crate::gpu::gpu() {
+        return;
+    }
+    let (data, out) = (pictures(), scratch());
+    let made = ["cpu", "gpu"].map(|device| {
+        let (model, found) = (out.path().join(format!("{device}.pbt")), out.path().join(device));
+        train_small(data.path(), &model, ["--device", device]);
+        let image = data.path().join("imagesTs/p10.png");
+        let detect = ["detect", "-q", "--labels", "-m", text(&model), "-i", text(&image)];
+        pbt([&detect[..], &["-o", text(&found), "--device", device]].concat()).exits_with(0);
+        let bytes = |path: &Path| std::fs::read(path).unwrap();
+        let result = read_json(&found.join("p10.json"))["detections"].clone();
+        (bytes(&model), bytes(&found.join("p10.labels.nii.gz")), result)
+    });
+    assert!(made[0] == made[1], "models, labels or detections differ");
+}
+
 /// Slices that are stored as the first of three axes, and lie across the patient's left and right.
 #[test]
 fn slices_lie_where_they_lie() {
@@ -143,7 +165,7 @@ fn slices_lie_where_they_lie() {
     let (data, out) = (data.path(), scratch());
     pbt(["validate", text(data)]).exits_with(0);
     let model = out.path().join("leaf.pbt");
-    train_small(data, &model, "2");
+    train_small(data, &model, ["--threads", "2"]);
     let (center, dice) = measured(&model, data);
     println!("slices: centres within {center} mm, Dice at least {dice}");
     assert!(center < 1.5 && dice > 0.85);

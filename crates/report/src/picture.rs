@@ -254,6 +254,38 @@ fn is_in_pixels(geometry: &Geometry) -> bool {
     geometry.shape()[2] == 1 && *geometry.matrix() == Matrix3::identity()
 }
 
+/// Darker pixels are air and what an image is padded with.
+const DARK: u8 = 12;
+
+/// The part of a slice that is shown, by axis from and to, in pixels: without dark margins, but for a little
+/// of them, and with the boxes; at least a quarter of each edge.
+fn what_to_show<'a>(
+    pixels: &[u8],
+    shape: [usize; 2],
+    boxes: impl Iterator<Item = &'a [f64; 2]>,
+) -> [[f64; 2]; 2] {
+    let mut seen = [[f64::INFINITY, f64::NEG_INFINITY]; 2];
+    let mut see = |at: [f64; 2], wide: f64| {
+        for (seen, at) in seen.iter_mut().zip(at) {
+            *seen = [seen[0].min(at), seen[1].max(at + wide)];
+        }
+    };
+    for (n, _) in pixels.iter().enumerate().filter(|(_, value)| **value > DARK) {
+        see([n % shape[0], n / shape[0]].map(|at| at as f64), 1.0);
+    }
+    boxes.for_each(|&corner| see(corner, 0.0));
+    let part = |a: usize| {
+        let (edge, [from, to]) = (shape[a] as f64, seen[a]);
+        if from >= to {
+            return [0.0, edge];
+        }
+        let half = ((to - from) * 0.54).max(edge / 8.0);
+        let middle = (from + to) / 2.0;
+        [(middle - half).max(0.0), (middle + half).min(edge)]
+    };
+    [part(0), part(1)]
+}
+
 /// One slice in a panel whose top left corner is `[x, y]`.
 fn draw_plane(
     svg: &mut String,
@@ -268,11 +300,18 @@ fn draw_plane(
     let (Ok(w), Ok(h)) = (u32::try_from(width), u32::try_from(height)) else {
         return Err(PictureError::TooLarge(width, height));
     };
-    let uri =
-        png_data_uri([w, h], png::ColorType::Grayscale, &plane.pixels(case.image, case.window))?;
-    let units_per_mm = (panel[0] / plane.size_mm[0]).min(panel[1] / plane.size_mm[1]);
+    let pixels = plane.pixels(case.image, case.window);
+    let uri = png_data_uri([w, h], png::ColorType::Grayscale, &pixels)?;
+    let cuts: Vec<Vec<[f64; 2]>> =
+        case.boxes.iter().map(|b| plane.intersection(geometry, &b.pose)).collect();
+    let shown = what_to_show(&pixels, plane.shape, cuts.iter().flatten());
+    let mm = |a: usize, pixels: f64| pixels * plane.size_mm[a] / plane.shape[a] as f64;
+    let fits = |a: usize| panel[a] / mm(a, shown[a][1] - shown[a][0]);
+    let units_per_mm = fits(0).min(fits(1));
     let size = plane.size_mm.map(|mm| mm * units_per_mm);
-    let corner = [x + (panel[0] - size[0]) / 2.0, y + (panel[1] - size[1]) / 2.0];
+    // What is shown lies in the middle of the panel, which cuts off the rest.
+    let middle = |a: usize| mm(a, (shown[a][0] + shown[a][1]) / 2.0) * units_per_mm;
+    let corner = [x + panel[0] / 2.0 - middle(0), y + panel[1] / 2.0 - middle(1)];
     let place = |p: [f64; 2]| {
         [corner[0] + p[0] / width as f64 * size[0], corner[1] + p[1] / height as f64 * size[1]]
     };
@@ -297,9 +336,8 @@ fn draw_plane(
             corner[0], corner[1], size[0], size[1]
         );
     }
-    let polygons: Vec<Vec<[f64; 2]>> = (case.boxes.iter())
-        .map(|b| plane.intersection(geometry, &b.pose).into_iter().map(place).collect())
-        .collect();
+    let polygons: Vec<Vec<[f64; 2]>> =
+        cuts.into_iter().map(|cut| cut.into_iter().map(place).collect()).collect();
     for (drawn, polygon) in case.boxes.iter().zip(&polygons).filter(|(_, p)| !p.is_empty()) {
         let points: Vec<String> =
             polygon.iter().map(|[px, py]| format!("{px:.1},{py:.1}")).collect();

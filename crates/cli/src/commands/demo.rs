@@ -167,7 +167,7 @@ fn next_steps(folder: &Path, outcomes: &[Outcome]) -> String {
         text.push_str(&format!(
             "In 3D Slicer, open {shown}/{file}/images/{id}.nii.gz together with {shown}/results/{id}.mrk.json.\n\
              Train it again: pbt train -i {shown}/{file} -o again.pbt; test it: pbt evaluate -m {shown}/{file}.pbt -i {shown}/{file}\n\
-             Your own scans: put them in a folder like {shown}/{file} (dataset.json, images, boxes drawn in Slicer), then pbt train.\n"
+             Your own scans, with masks or boxes drawn in Slicer: pbt init my_scans, then pbt train -i my_scans -o my.pbt\n"
         ));
     }
     text

@@ -8,6 +8,7 @@ use crate::contents::Content;
 use crate::output::{Written, check_output, say};
 use pbt_io::{FileKind, ResultFile, read_file, read_result, write_atomically};
 use pbt_report::{Batch, BatchCase, BatchDetection, Evaluation, RegionEvaluation, Viewer};
+use pbt_volume::Status;
 use rayon::prelude::*;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -225,6 +226,8 @@ fn batch_case(result: &ResultFile) -> BatchCase {
         precision: d.precision,
         volume_ml: d.volume_ml,
         predicted_dice: d.predicted_dice,
+        has_doubtful_labels: d.status != Status::Doubtful
+            && d.labels.iter().any(|label| label.status == Status::Doubtful),
     });
     BatchCase {
         name: result.case_id.clone(),

@@ -49,9 +49,8 @@ impl LastStages {
         let warning = |(stage, before, after): (&str, f64, f64)| {
             (after > CLEARLY * before).then(|| {
                 format!(
-                    "{structure}: {stage}: leaves corners {after:.2} {unit} off that were {before:.2} {unit} \
-                     off before, in cases that the training did not see (median of {}; annotate more \
-                     cases, or check the annotations)",
+                    "{structure}: {stage} made {} unseen cases worse: corners are {after:.2} {unit} off, and were \
+                     {before:.2} {unit} before (median; annotate more cases, or check the annotations)",
                     self.mode_mm.len()
                 )
             })
@@ -85,7 +84,8 @@ mod tests {
         assert!(stages(4.0, 6.0, 4.1).is_empty());
         let [refinement] = &stages(4.0, 6.0, 5.0)[..] else { panic!("one stage does harm") };
         assert!(
-            refinement.starts_with("L3: refinement: leaves corners 5.00 mm off"),
+            refinement
+                .starts_with("L3: refinement made 9 unseen cases worse: corners are 5.00 mm off"),
             "{refinement}"
         );
         let [answer] = &stages(4.0, 1.7, 6.1)[..] else { panic!("one stage does harm") };

@@ -55,6 +55,8 @@ pub struct BatchDetection {
     pub volume_ml: Option<f64>,
     /// The Dice coefficient to expect of its labels.
     pub predicted_dice: Option<f64>,
+    /// Whether one of its labels is doubtful, and it is not.
+    pub has_doubtful_labels: bool,
 }
 
 /// A page with a viewer has about so many bytes at most.
@@ -238,7 +240,11 @@ impl BatchCase {
                 Cell::text(place.unwrap_or_else(|| "–".to_owned())),
                 Cell::number(d.precision.and_then(|p| p.radius_90_mm), 2),
                 Cell::number(d.volume_ml, 2),
-                Cell::number(d.predicted_dice, 2),
+                Cell::number(d.predicted_dice, 2).of_class(if d.has_doubtful_labels {
+                    "unsure"
+                } else {
+                    ""
+                }),
             ]
         };
         let volume = if self.in_pixels { "area, thousand pixels" } else { "volume, ml" };

@@ -13,6 +13,7 @@ mod page;
 mod picture;
 mod plane;
 mod scene;
+mod shown_part;
 mod shrink;
 
 pub use labels::DrawnLabels;

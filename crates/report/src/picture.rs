@@ -4,6 +4,7 @@ use crate::box_names::{FONT_SIZE, placed_names};
 use crate::encode::{escaped, png_data_uri, shortened};
 use crate::labels::{self, DrawnLabels};
 use crate::plane::{Plane, planes};
+use crate::shown_part::shown_part;
 use nalgebra::Matrix3;
 use pbt_volume::{Geometry, PointLps, Pose, Volume};
 use std::collections::BTreeMap;
@@ -254,38 +255,6 @@ fn is_in_pixels(geometry: &Geometry) -> bool {
     geometry.shape()[2] == 1 && *geometry.matrix() == Matrix3::identity()
 }
 
-/// Darker pixels are air and what an image is padded with.
-const DARK: u8 = 12;
-
-/// The part of a slice that is shown, by axis from and to, in pixels: without dark margins, but for a little
-/// of them, and with the boxes; at least a quarter of each edge.
-fn what_to_show<'a>(
-    pixels: &[u8],
-    shape: [usize; 2],
-    boxes: impl Iterator<Item = &'a [f64; 2]>,
-) -> [[f64; 2]; 2] {
-    let mut seen = [[f64::INFINITY, f64::NEG_INFINITY]; 2];
-    let mut see = |at: [f64; 2], wide: f64| {
-        for (seen, at) in seen.iter_mut().zip(at) {
-            *seen = [seen[0].min(at), seen[1].max(at + wide)];
-        }
-    };
-    for (n, _) in pixels.iter().enumerate().filter(|(_, value)| **value > DARK) {
-        see([n % shape[0], n / shape[0]].map(|at| at as f64), 1.0);
-    }
-    boxes.for_each(|&corner| see(corner, 0.0));
-    let part = |a: usize| {
-        let (edge, [from, to]) = (shape[a] as f64, seen[a]);
-        if from >= to {
-            return [0.0, edge];
-        }
-        let half = ((to - from) * 0.54).max(edge / 8.0);
-        let middle = (from + to) / 2.0;
-        [(middle - half).max(0.0), (middle + half).min(edge)]
-    };
-    [part(0), part(1)]
-}
-
 /// One slice in a panel whose top left corner is `[x, y]`.
 fn draw_plane(
     svg: &mut String,
@@ -304,7 +273,7 @@ fn draw_plane(
     let uri = png_data_uri([w, h], png::ColorType::Grayscale, &pixels)?;
     let cuts: Vec<Vec<[f64; 2]>> =
         case.boxes.iter().map(|b| plane.intersection(geometry, &b.pose)).collect();
-    let shown = what_to_show(&pixels, plane.shape, cuts.iter().flatten());
+    let shown = shown_part(&pixels, plane.shape, cuts.iter().flatten());
     let mm = |a: usize, pixels: f64| pixels * plane.size_mm[a] / plane.shape[a] as f64;
     let fits = |a: usize| panel[a] / mm(a, shown[a][1] - shown[a][0]);
     let units_per_mm = fits(0).min(fits(1));

@@ -2,6 +2,7 @@
 //! the names of files and folders join them.
 
 mod channels;
+mod columns;
 mod files;
 mod labels;
 mod marked;

@@ -132,6 +132,31 @@ fn label_maps_of_pictures_become_boxes_with_masks() {
     assert!(std::fs::read_to_string(&page).unwrap().contains("mean area, thousand pixels"));
 }
 
+/// A data set of its own has mean shapes of its own, by which a model would be found wrong.
+#[test]
+fn a_model_is_held_against_boxes_as_it_learned_them() {
+    let data = pictures();
+    let (data, out) = (data.path(), scratch());
+    let [model, report] = ["leaf.pbt", "report.json"].map(|name| out.path().join(name));
+    train_small(data, &model, ["--threads", "2"]);
+    let mut tests = read_json(&data.join("dataset.json"));
+    tests["cases"].as_array_mut().unwrap().retain(|case| case["split"] == "test");
+    let alone = data.join("alone.json");
+    std::fs::write(&alone, tests.to_string()).unwrap();
+    let boxes = |file: &Path| {
+        let set = Dataset::load(file).unwrap();
+        set.split("test").map(|case| set.load_annotations(case).unwrap().boxes).collect::<Vec<_>>()
+    };
+    assert_ne!(boxes(data), boxes(&alone));
+    let [together, by_itself] = [data, &alone].map(|set| {
+        let evaluate = ["evaluate", "-q", "-m", text(&model), "-i", text(set), "-o", text(&report)];
+        pbt(evaluate).exits_with(0);
+        read_json(&report)["records"].clone()
+    });
+    assert_eq!(together.as_array().unwrap().len(), 6);
+    assert_eq!(together, by_itself);
+}
+
 #[test]
 fn a_gpu_gives_the_same_in_pictures_cuda() {
     if !crate::gpu::gpu() {

@@ -11,7 +11,7 @@
 use crate::label_runs::LabelRuns;
 use crate::principal_axes::{across, axes, nearest_rotation};
 use nalgebra::{Matrix3, Vector3};
-use pbt_volume::{PointLps, Pose, Volume};
+use pbt_volume::{LabelShape, PointLps, Pose, Volume};
 
 /// How strongly masks keep to the patient's axes, against covariances of trace 1. Where it is right,
 /// two structures of one head turn alike: `docs/experiments/boxes-from-labels.md`.
@@ -122,6 +122,28 @@ impl MeanShape {
             }
         }
         turn.transpose() * self.axes
+    }
+}
+
+impl From<&LabelShape> for MeanShape {
+    fn from(shape: &LabelShape) -> Self {
+        Self {
+            covariance: shape.covariance.into(),
+            axes: shape.axes.into(),
+            reach: shape.reach.into(),
+            shift: shape.shift.into(),
+        }
+    }
+}
+
+impl From<&MeanShape> for LabelShape {
+    fn from(shape: &MeanShape) -> Self {
+        Self {
+            covariance: shape.covariance.into(),
+            axes: shape.axes.into(),
+            reach: shape.reach.into(),
+            shift: shape.shift.into(),
+        }
     }
 }
 

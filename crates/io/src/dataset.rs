@@ -5,7 +5,7 @@ use crate::annotations::{Annotations, Landmark, LandmarkState};
 use crate::label_masks::LabelBoxes;
 use crate::markups::name_of_file;
 use crate::{Image, IoError, LandmarkRule, OpenImage, ReadOptions, read_labels};
-use pbt_volume::{Instances, StructureKind, StructureSpec};
+use pbt_volume::{Instances, LabelShape, StructureKind, StructureSpec};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -113,7 +113,9 @@ pub struct Dataset {
     pub path: PathBuf,
     /// Keys that are not known, which most often are slips of the pen.
     pub warnings: Vec<String>,
-    /// How boxes follow from label maps; made from all cases when the first such box is wanted.
+    /// By name of the structure, mean shapes in label maps that are known beforehand.
+    pub(crate) known_shapes: BTreeMap<String, LabelShape>,
+    /// How boxes follow from label maps; made when the first such box is wanted.
     pub(crate) label_boxes: OnceLock<LabelBoxes>,
 }
 
@@ -136,6 +138,7 @@ impl Dataset {
             cases,
             path,
             warnings: Vec::new(),
+            known_shapes: BTreeMap::new(),
             label_boxes: OnceLock::new(),
         }
     }
@@ -159,8 +162,8 @@ impl Dataset {
     /// view; it stays among the landmarks, and no box is derived for it.
     ///
     /// The axes of derived boxes come from the label maps of the cases for training together (of
-    /// all cases where none is for training), so that they mean the same in every case; the first
-    /// call that needs them reads those maps.
+    /// all cases where none is for training), so that they mean the same in every case, unless
+    /// [`Self::with_label_shapes`] gave them; the first call that needs them reads those maps.
     ///
     /// A structure's voxels are those of the label with its name; when no label has it and there is
     /// only one structure of kind box, all that are not 0. A structure without voxels stays
@@ -205,8 +208,24 @@ impl Dataset {
         let is_box = |spec: &StructureSpec| spec.kind == StructureKind::Box;
         let needs = |case: &CaseSpec| case.labels.is_some() && case.annotations.is_empty();
         if self.structures.iter().any(is_box) && cases.iter().any(needs) {
-            self.label_boxes.get_or_init(|| LabelBoxes::of(self));
+            self.label_boxes();
         }
+    }
+
+    /// The same with boxes of label maps by these mean shapes, those of a model as a rule. The
+    /// structures that are not among them keep the mean shapes of the data set.
+    pub fn with_label_shapes(&self, shapes: &BTreeMap<String, LabelShape>) -> Self {
+        Self { known_shapes: shapes.clone(), label_boxes: OnceLock::new(), ..self.clone() }
+    }
+
+    /// The mean shapes in label maps, by name of the structure; empty where no box was wanted of one
+    /// so far.
+    pub fn label_shapes(&self) -> BTreeMap<String, LabelShape> {
+        self.label_boxes.get().map(LabelBoxes::shapes).unwrap_or_default()
+    }
+
+    fn label_boxes(&self) -> &LabelBoxes {
+        self.label_boxes.get_or_init(|| LabelBoxes::of(self, &self.known_shapes))
     }
 
     /// Adds the boxes and landmarks that are not annotated and follow from the case's label map.
@@ -230,8 +249,7 @@ impl Dataset {
             return Ok(());
         }
         // Reads the maps of other cases, and so comes before the map of this one is held.
-        let shapes =
-            (!boxes.is_empty()).then(|| self.label_boxes.get_or_init(|| LabelBoxes::of(self)));
+        let shapes = (!boxes.is_empty()).then(|| self.label_boxes());
         let map = read_labels(path)?;
         if let Some(shapes) = shapes {
             annotations.boxes.extend(shapes.in_map(&map, &boxes));

@@ -6,7 +6,7 @@ use crate::dataset::{CaseSpec, Dataset};
 use crate::label_runs::{LabelRuns, MapRuns};
 use crate::shape_twins::{Shown, twins};
 use crate::{OpenImage, ReadOptions, read_side_by_side};
-use pbt_volume::{Instances, Pose, StructureKind, StructureSpec, Volume};
+use pbt_volume::{Instances, LabelShape, Pose, StructureKind, StructureSpec, Volume};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -29,31 +29,26 @@ struct LabelBox {
 }
 
 impl LabelBoxes {
-    /// The mean shapes in the label maps of the cases for training, or of all where none of those
-    /// has any. A map that cannot be read is left out here: reading its case says why.
-    pub(crate) fn of(dataset: &Dataset) -> Self {
-        let with_labels = |training: bool| -> Vec<&Path> {
-            let wanted = |case: &&CaseSpec| !training || case.split == "train";
-            dataset.cases.iter().filter(wanted).filter_map(|case| case.labels.as_deref()).collect()
-        };
-        let mut maps = with_labels(true);
-        if maps.is_empty() {
-            maps = with_labels(false);
-        }
+    /// The mean shapes that are known, and those in the label maps of the cases for training, or of
+    /// all where none of those has any. A map that cannot be read is left out here: reading its case
+    /// says why.
+    pub(crate) fn of(dataset: &Dataset, known: &BTreeMap<String, LabelShape>) -> Self {
         let mut structures = values_of_boxes(dataset);
-        let open = |path: &&Path| OpenImage::open(path, &ReadOptions::default());
-        let masks = read_side_by_side(&maps, open, |_, map| {
-            let Ok(labels) = map.and_then(OpenImage::read_narrow_labels) else { return Vec::new() };
-            let runs = MapRuns::new(&labels);
-            structures.values().map(|structure| structure.masks(&runs)).collect::<Vec<_>>()
-        });
-        for (n, structure) in structures.values_mut().enumerate() {
-            let masks: Vec<LabelRuns> =
-                masks.iter().filter_map(|masks| masks.get(n)).flatten().cloned().collect();
-            structure.shape = (!masks.is_empty()).then(|| MeanShape::new(&masks));
+        if !structures.keys().all(|name| known.contains_key(name)) {
+            add_mean_shapes(dataset, &mut structures);
         }
-        share_with_twins(dataset, &mut structures, &masks);
+        for (name, structure) in &mut structures {
+            structure.shape = known.get(name).map(MeanShape::from).or(structure.shape.take());
+        }
         Self { structures }
+    }
+
+    /// The mean shapes, by name of the structure.
+    pub(crate) fn shapes(&self) -> BTreeMap<String, LabelShape> {
+        let shape = |(name, structure): (&String, &LabelBox)| {
+            Some((name.clone(), structure.shape.as_ref()?.into()))
+        };
+        self.structures.iter().filter_map(shape).collect()
     }
 
     /// The boxes of these structures in a label map; those without voxels are left out.
@@ -92,6 +87,30 @@ fn values_of_boxes(dataset: &Dataset) -> BTreeMap<String, LabelBox> {
         shown.then(|| (spec.name.clone(), LabelBox { inside, many, shape: None }))
     };
     boxes.filter_map(of).collect()
+}
+
+/// Gives the structures their mean shapes in the label maps of a data set.
+fn add_mean_shapes(dataset: &Dataset, structures: &mut BTreeMap<String, LabelBox>) {
+    let with_labels = |training: bool| -> Vec<&Path> {
+        let wanted = |case: &&CaseSpec| !training || case.split == "train";
+        dataset.cases.iter().filter(wanted).filter_map(|case| case.labels.as_deref()).collect()
+    };
+    let mut maps = with_labels(true);
+    if maps.is_empty() {
+        maps = with_labels(false);
+    }
+    let open = |path: &&Path| OpenImage::open(path, &ReadOptions::default());
+    let masks = read_side_by_side(&maps, open, |_, map| {
+        let Ok(labels) = map.and_then(OpenImage::read_narrow_labels) else { return Vec::new() };
+        let runs = MapRuns::new(&labels);
+        structures.values().map(|structure| structure.masks(&runs)).collect::<Vec<_>>()
+    });
+    for (n, structure) in structures.values_mut().enumerate() {
+        let masks: Vec<LabelRuns> =
+            masks.iter().filter_map(|masks| masks.get(n)).flatten().cloned().collect();
+        structure.shape = (!masks.is_empty()).then(|| MeanShape::new(&masks));
+    }
+    share_with_twins(dataset, structures, &masks);
 }
 
 /// Gives each structure and its mirror twin one mean shape: of the masks of the one and of the mirrored

@@ -114,6 +114,7 @@ pub(crate) fn load(path: &Path, root: &Node) -> Result<Dataset, IoError> {
         cases,
         path: path.to_path_buf(),
         warnings,
+        known_shapes: BTreeMap::new(),
         label_boxes: OnceLock::new(),
     })
 }

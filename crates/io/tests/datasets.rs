@@ -135,6 +135,30 @@ fn boxes_of_left_and_right_are_mirror_images() {
     assert!(angle < 2.5, "{angle}");
 }
 
+/// Cases that are a data set of their own have the same boxes as among those of the training, if they are given
+/// the mean shapes of these; by themselves they have others.
+#[test]
+fn mean_shapes_serve_another_data_set() {
+    let Some(data) = data() else { return };
+    let set = Dataset::load(&data.join("head_neck_ct/dataset.json")).unwrap();
+    let mut alone = set.clone();
+    alone.cases = set.split("test").take(5).cloned().collect();
+    let boxes = |of: &Dataset| -> Vec<Annotations> {
+        alone.cases.iter().map(|case| of.load_annotations(case).unwrap()).collect()
+    };
+    let together = boxes(&set);
+    assert_eq!(boxes(&alone.with_label_shapes(&set.label_shapes())), together);
+    let angle = |(a, b): (&Annotations, &Annotations)| {
+        angle_between(&a.pose("Larynx")?.orientation, &b.pose("Larynx")?.orientation).into()
+    };
+    let angles: Vec<f64> = boxes(&alone).iter().zip(&together).filter_map(angle).collect();
+    println!(
+        "larynges by themselves: {:.1?} degrees",
+        angles.iter().map(|a| a.to_degrees()).collect::<Vec<_>>()
+    );
+    assert!(!angles.is_empty() && angles.iter().any(|angle| angle.to_degrees() > 1.0));
+}
+
 /// The landmarks of the hippocampi were computed from their label maps by a program that is not ours
 /// (the README of the data says how). Rules give the same points from the label maps alone, but for
 /// one of six: see the limits.

@@ -355,6 +355,7 @@ pub(super) fn case_list(
         modality: dataset.modality.to_string(),
         channels: dataset.channels().to_vec(),
         unit,
+        label_shapes: dataset.label_shapes(),
         cases: cases.collect(),
     }
 }

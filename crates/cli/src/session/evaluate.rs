@@ -107,6 +107,7 @@ pub fn evaluate_cases(
     device: &Device,
     watcher: &dyn Watcher,
 ) -> Result<Evaluated, Failure> {
+    let dataset = &source.data_set_as_learned(dataset);
     let structures = wanted_structures(dataset, named, source, &cases)?;
     let asked = cases.len();
     let cases = annotated_cases(dataset, &structures, cases)?;

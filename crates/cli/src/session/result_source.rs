@@ -29,6 +29,15 @@ impl Source {
         }
     }
 
+    /// The data set with boxes of label maps as they were in the training of the model, if there is one:
+    /// with axes of its own, boxes that are found right would seem turned.
+    pub(super) fn data_set_as_learned(&self, dataset: &Dataset) -> Dataset {
+        match self {
+            Self::Model(model) => dataset.with_label_shapes(&model.model.provenance.label_shapes),
+            Self::Folder(_) | Self::CrossValidation(_) => dataset.clone(),
+        }
+    }
+
     /// Whether the ends of a structure are loose, where a model's scores rest on that.
     pub(super) fn has_loose_ends(&self, structure: &str) -> Option<bool> {
         let Self::Model(model) = self else { return None };

@@ -1,6 +1,7 @@
 //! What is known of a data set without reading its images again.
 
-use pbt_volume::{Geometry, LengthUnit};
+use pbt_volume::{Geometry, LabelShape, LengthUnit};
+use std::collections::BTreeMap;
 
 /// Names of a data set and its cases.
 #[derive(Debug, Clone, Default)]
@@ -13,6 +14,8 @@ pub struct CaseList {
     pub channels: Vec<String>,
     /// What the images' lengths count; everything that is called mm counts the same.
     pub unit: LengthUnit,
+    /// Of boxes that follow from label maps, the mean shapes by name of the structure.
+    pub label_shapes: BTreeMap<String, LabelShape>,
     /// The cases; everything else counts them from 0 in this order.
     pub cases: Vec<ListedCase>,
 }
@@ -79,6 +82,7 @@ impl CaseList {
             modality: modality.to_owned(),
             channels: Vec::new(),
             unit: LengthUnit::Mm,
+            label_shapes: BTreeMap::new(),
             cases,
         }
     }

@@ -7,12 +7,9 @@ use serde::{Deserialize, Serialize};
 /// Edges of the grid over edges of the box: masks reach out of boxes that are a little off.
 pub(crate) const REACH: f64 = 1.4;
 
-/// Most voxels of a grid; where there would be more they are larger.
+/// Most voxels of a grid; where there would be more they are larger. In a plane it has at most as many along an
+/// edge: features reach so many voxels, and radiographs have worse labels with finer ones.
 const MOST_VOXELS: f64 = 250_000.0;
-
-/// Most voxels of a grid in a plane. Held-out training radiographs of chests had better labels than with 250,000 (Dice
-/// coefficients 0.017, 0.019, 0.009 and 0.021 higher), since features reach farther; with 10,000 thin airways lose.
-const MOST_PIXELS: f64 = 20_000.0;
 
 /// Voxels of the grid over those of the image: both images and labels lose less by interpolation. In
 /// held-out cases of hippocampi, brainstems, parotids and mandibles Dice coefficients were 0.002 to 0.009
@@ -63,7 +60,8 @@ impl FrameGrid {
     /// The same, of images of one slice.
     fn in_plane(mean_size_mm: [f64; 3], image_voxel_mm: f64) -> Self {
         let [a, b, _] = mean_size_mm;
-        let voxel_mm = (FINER * image_voxel_mm).max((a * b * REACH * REACH / MOST_PIXELS).sqrt());
+        let edge_mm = REACH * (a * b).sqrt();
+        let voxel_mm = (FINER * image_voxel_mm).max(edge_mm / libm::cbrt(MOST_VOXELS));
         Self { shape: [voxels_along(a, voxel_mm), voxels_along(b, voxel_mm), 1], voxel_mm }
     }
 

@@ -1,10 +1,10 @@
 //! Where a model comes from.
 
 use crate::config::TrainConfig;
-use pbt_volume::LengthUnit;
+use pbt_volume::{LabelShape, LengthUnit};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 
 /// Where a model came from: nothing that changes between two trainings on the same data,
@@ -31,6 +31,10 @@ pub struct Provenance {
     /// What lengths count in the training images; absent where these are millimetres.
     #[serde(skip_serializing_if = "LengthUnit::is_mm", default)]
     pub unit: LengthUnit,
+    /// Where boxes of the training cases followed from label maps, the mean shapes by name of the
+    /// structure: by them the boxes of other label maps mean the same.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
+    pub label_shapes: BTreeMap<String, LabelShape>,
     /// Seed of all random streams.
     pub seed: u64,
     /// The configuration as it was resolved.
@@ -112,6 +116,7 @@ mod tests {
             copies: 0,
             coarsest_mm: None,
             unit: LengthUnit::default(),
+            label_shapes: BTreeMap::new(),
             seed: 0,
             config,
         };

@@ -19,6 +19,7 @@ use pbt_tree::{
 };
 use pbt_volume::{IntensityPolicy, Plane, memory_limit};
 use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
@@ -145,6 +146,7 @@ pub(super) fn train_with_images<B: LabelBackend + LabelBooster + Splitter, D: Re
     let provenance = Provenance {
         coarsest_mm: None,
         unit: data.list().unit,
+        label_shapes: BTreeMap::new(),
         pbt_version: env!("CARGO_PKG_VERSION").to_owned(),
         dataset: data.list().name.clone(),
         modality: data.list().modality.clone(),

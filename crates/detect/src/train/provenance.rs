@@ -15,6 +15,8 @@ pub(super) fn provenance<D: TrainingData + ?Sized>(
     copies: usize,
     seed: u64,
 ) -> Provenance {
+    let mut label_shapes = data.list().label_shapes.clone();
+    label_shapes.retain(|name, _| structures.iter().any(|(trained, _)| trained == name));
     Provenance {
         pbt_version: env!("CARGO_PKG_VERSION").to_owned(),
         dataset: data.list().name.clone(),
@@ -24,6 +26,7 @@ pub(super) fn provenance<D: TrainingData + ?Sized>(
         copies,
         coarsest_mm: coarsest_mm(data),
         unit: data.list().unit,
+        label_shapes,
         seed,
         config: config.clone(),
     }

@@ -3,6 +3,7 @@
 use nalgebra::Vector3;
 use pbt_detect::{CaseList, DetectError, ListedCase, Observer};
 use pbt_volume::{Geometry, LengthUnit, Pose, RealVolume, Volume};
+use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 /// So many cases with images of this shape and voxels of 1 mm.
@@ -17,6 +18,7 @@ pub(crate) fn listed(name: &str, cases: usize, shape: [usize; 3]) -> CaseList {
         modality: "CT".to_owned(),
         channels: Vec::new(),
         unit: LengthUnit::Mm,
+        label_shapes: BTreeMap::new(),
         cases: (0..cases).map(case).collect(),
     }
 }

@@ -47,6 +47,11 @@ impl AskedModel {
         Ok(Self { model, device: open_device(global)?, global: global.clone() })
     }
 
+    /// The data set with boxes of label maps as they were in the model's training.
+    pub(super) fn data_set_as_learned(&self, dataset: &Dataset) -> Dataset {
+        dataset.with_label_shapes(&self.model.model.provenance.label_shapes)
+    }
+
     /// The annotated boxes that sure detections are far from, as findings and as suspects. `known`
     /// is what is wrong with the data set otherwise.
     ///

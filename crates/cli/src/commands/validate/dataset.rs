@@ -49,6 +49,7 @@ pub(super) fn examine(path: &Path, model: Option<&AskedModel>) -> Result<Examina
             return Ok(Examination { kind, findings, ..Examination::default() });
         }
     };
+    let dataset = model.map_or_else(|| dataset.clone(), |m| m.data_set_as_learned(&dataset));
     let look = |case: &CaseSpec, image| look_at_case(&dataset, case, image);
     dataset.read_label_boxes(&dataset.cases);
     let looked: Vec<LookedAt> = read_side_by_side(&dataset.cases, CaseSpec::open_image, look);

@@ -419,6 +419,30 @@ fn a_box_out_of_view_that_is_found_is_false() {
 }
 
 #[test]
+fn scores_that_are_all_alike_are_explained() {
+    let (data, results) = (tiny().folder(), scratch());
+    detect_all(data, results.path());
+    let told = |score_of: &dyn Fn(usize) -> f64| {
+        for n in TRAINING..TRAINING + 3 {
+            let path = results.path().join(format!("c{n}.json"));
+            let mut result = read_json(&path);
+            result["detections"]
+                .as_array_mut()
+                .unwrap()
+                .iter_mut()
+                .for_each(|d| d["score"] = json!(score_of(n)));
+            std::fs::write(&path, result.to_string()).unwrap();
+        }
+        let report = results.path().join("report.json");
+        let from = ["--results", text(results.path()), "-i", text(data)];
+        evaluate(&from, &report).exits_with(0).stdout
+    };
+    let (alike, unlike) = (told(&|_| 0.9), told(&|n| 0.9 - 0.01 * n as f64));
+    assert!(alike.contains("scores equal the highest of their structure"), "{alike}");
+    assert!(!unlike.contains("scores equal"), "{unlike}");
+}
+
+#[test]
 fn a_case_that_cannot_be_read_is_a_row_of_the_report() {
     let data = tiny_copy();
     let report = data.path().join("report.json");

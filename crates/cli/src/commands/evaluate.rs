@@ -21,6 +21,7 @@ use pbt_evaluate::{Answer, Comparison, Summaries, Tolerance, Truth};
 use pbt_io::{CaseSpec, Dataset, DeviceRecord, ModelRecord};
 use pbt_volume::{LengthUnit, StructureKind, StructureSpec};
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -288,7 +289,7 @@ impl Report {
             let more = if more > 0 { format!(" and {more} more") } else { String::new() };
             text += &format!("; found and wrong: {}{more}", told.join(", "));
         }
-        text + "\n"
+        text + "\n" + &highest_scores(&present).unwrap_or_default()
     }
 
     fn shown(&self, cases: usize) -> String {
@@ -311,4 +312,25 @@ impl Report {
         }
         text
     }
+}
+
+/// Says so where most detections have the highest score of their structure: who reads the figures would look for a
+/// fault.
+fn highest_scores(present: &[&Comparison]) -> Option<String> {
+    let mut scores: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+    for record in present {
+        scores.entry(&record.structure).or_default().extend(record.score);
+    }
+    let all: usize = scores.values().map(Vec::len).sum();
+    let equal = |scores: &Vec<f64>| {
+        let highest = scores.iter().copied().fold(0.0, f64::max);
+        Some(scores.iter().filter(|&&score| score == highest).count()).filter(|&count| count > 1)
+    };
+    let equal: usize = scores.values().filter_map(equal).sum();
+    (2 * equal > all).then(|| {
+        format!(
+            "{equal} of {all} scores equal the highest of their structure: training had too few cases to tell these \
+             detections apart (of n cases no score exceeds (n + 1) / (n + 2))\n"
+        )
+    })
 }

@@ -1,6 +1,6 @@
 //! Models that somebody changed and sealed again: refused with the part that is wrong, or harmless.
 
-use crate::support::{pbt, read_json, scratch, text, tiny};
+use crate::support::{pbt, read_json, refused, scratch, text, tiny};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::path::Path;
@@ -42,6 +42,34 @@ fn a_card_that_is_only_written_anew_is_taken() {
     let image = tiny().folder().join("c7.nii.gz");
     pbt(["detect", "-m", text(&model), "-i", text(&image), "-o", text(&folder.path().join("out"))])
         .exits_with(0);
+}
+
+#[test]
+fn shapes_that_no_label_map_has_are_refused_by_name() {
+    let folder = scratch();
+    let [model, report] = ["shape.pbt", "report.json"].map(|name| folder.path().join(name));
+    let outcome = |key: &str, value: Value| {
+        write_changed(&model, |card| {
+            let unit = json!([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]);
+            let [reach, shift] = [[1.0; 3], [0.0; 3]];
+            let mut shape =
+                json!({ "covariance": unit, "axes": unit, "reach": reach, "shift": shift });
+            shape[key] = value;
+            card["provenance"]["label_shapes"] = json!({ "gland": shape });
+        });
+        let data = tiny().folder();
+        pbt(["evaluate", "-m", text(&model), "-i", text(data), "-o", text(&report)])
+    };
+    outcome("reach", json!([1.0, 1.0, 1.1])).exits_with(0);
+    for (key, value) in [
+        ("covariance", json!([[1e308, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])),
+        ("axes", json!([[1.0, 0.0, 0.0], [0.0, 1e200, 0.0], [0.0, 0.0, 1.0]])),
+        ("axes", json!([[-1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])),
+        ("reach", json!([1.0, -1.0, 1.0])),
+        ("shift", json!([1e300, 0.0, 0.0])),
+    ] {
+        refused(outcome(key, value), 5, &["label_shapes: gland", key]);
+    }
 }
 
 #[test]

@@ -9,7 +9,9 @@ use crate::masks::stage::MaskStage;
 use crate::model::card::{Card, FORMAT_VERSION, StructureCard};
 use crate::model::cost::check_cost;
 use crate::model::level_shift_tables;
-use crate::model::limits::{MOST_CASES, MOST_LEVELS, check_calibration, check_weights, within};
+use crate::model::limits::{
+    MOST_CASES, MOST_LEVELS, check_calibration, check_label_shape, check_weights, within,
+};
 use crate::model::mask_tables;
 use crate::model::region_tables;
 use crate::model::seal;
@@ -279,6 +281,9 @@ pub(super) fn read(bytes: &[u8]) -> Result<Contents, DetectError> {
     let card: Card = serde_json::from_str(&card).map_err(unreadable)?;
     within("card", "structures", card.structures.len() as f64, (0.0, MOST_STRUCTURES as f64))?;
     within("provenance", "cases", card.provenance.cases as f64, (0.0, MOST_CASES as f64))?;
+    for (structure, shape) in &card.provenance.label_shapes {
+        check_label_shape(structure, shape)?;
+    }
     card.provenance
         .config
         .check()

@@ -7,9 +7,10 @@ use crate::pose::prior::Prior;
 use crate::pose::step::Reach;
 use crate::stages::platt_scaling::Calibration;
 use crate::working::spec::{ChannelSpec, WorkingSpec};
+use nalgebra::Matrix3;
 use pbt_features::BoxGrid;
 use pbt_tree::Patch;
-use pbt_volume::{IntensityPolicy, LARGEST_EDGE_MM, MOST_CHANNELS, SMALLEST_EDGE_MM};
+use pbt_volume::{IntensityPolicy, LARGEST_EDGE_MM, LabelShape, MOST_CHANNELS, SMALLEST_EDGE_MM};
 
 /// Most levels of a pyramid.
 pub(super) const MOST_LEVELS: usize = 8;
@@ -23,6 +24,9 @@ pub(super) const MOST_LOG_ODDS: f64 = 50.0;
 
 /// Steepest slope of a calibration, or weight of evidence.
 const STEEPEST: f64 = 1e4;
+
+/// The whole extent of a mask, in extents without its tails.
+const MOST_EXTENTS: f64 = 1e4;
 
 /// Intensities in an image's own units.
 const MOST_INTENSITY: f64 = 1e12;
@@ -55,6 +59,23 @@ pub(super) fn check_name(part: &str, name: &str) -> Result<(), DetectError> {
 /// Checks an edge length, or D, mm.
 pub(super) fn check_edge(name: &str, key: &str, mm: f64) -> Result<(), DetectError> {
     within(name, key, mm, (SMALLEST_EDGE_MM, LARGEST_EDGE_MM))
+}
+
+/// Checks the mean shape of a structure's label maps.
+pub(super) fn check_label_shape(structure: &str, shape: &LabelShape) -> Result<(), DetectError> {
+    let name = format!("label_shapes: {structure}");
+    for &value in shape.covariance.as_flattened() {
+        within(&name, "covariance", value, (-1.0, 1.0))?;
+    }
+    let axes = Matrix3::from(shape.axes);
+    let off = (axes.transpose() * axes - Matrix3::identity()).norm();
+    within(&name, "axes: distance from a rotation", off, (0.0, 1e-6))?;
+    within(&name, "axes: determinant", axes.determinant(), (0.0, 2.0))?;
+    for a in 0..3 {
+        within(&name, "reach", shape.reach[a], (0.0, MOST_EXTENTS))?;
+        within(&name, "shift", shape.shift[a], (-MOST_EXTENTS, MOST_EXTENTS))?;
+    }
+    Ok(())
 }
 
 /// Checks how far poses may lie from each other.

@@ -163,6 +163,12 @@ fn pictures_and_slices_from_training_to_the_report() {
     let result = detected(&model, &data.path().join(format!("w{TRAINING}.png")));
     assert_eq!(result["coordinate_system"], "pixel");
     assert_eq!(numbers(&result["input"]["shape"]), [160.0, 120.0, 1.0]);
+    let why = scratch();
+    let png = data.path().join(format!("w{TRAINING}.png"));
+    let detect = ["detect", "-q", "--explain", "-m", model_text, "-i", text(&png), "-o"];
+    pbt(detect.into_iter().chain([text(why.path())])).exits_with(0);
+    let why = read_json(&why.path().join(format!("w{TRAINING}.explain.json")));
+    assert_eq!(why["coordinate_system"], "pixel");
     let in_pixels = places(&result);
     assert!(in_pixels.iter().all(|place| place[2] == 0.0));
 

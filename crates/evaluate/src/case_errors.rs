@@ -7,7 +7,8 @@ use crate::instances::{
 };
 use crate::tolerance::Tolerance;
 use pbt_volume::{
-    Detection, Instances, Location, PointLps, Pose, Status, StructureKind, StructureSpec,
+    Detection, Instances, LengthUnit, Location, PointLps, Pose, Status, StructureKind,
+    StructureSpec,
 };
 use serde::{Deserialize, Serialize};
 
@@ -153,10 +154,11 @@ impl Comparison {
         self.nearest.as_ref().map(|name| *name == self.structure)
     }
 
-    /// Nearest to itself and less than 20 mm away; `None` where it is out of view or has no rivals.
-    /// A missed one is not identified.
-    pub fn is_identified(&self) -> Option<bool> {
-        let near = self.error.as_ref().is_some_and(|e| e.center_mm() < IDENTIFIED_BELOW_MM);
+    /// Nearest to itself and less than 20 mm away, in pixels at any distance; `None` where it is out
+    /// of view or has no rivals. A missed one is not identified.
+    pub fn is_identified(&self, unit: LengthUnit) -> Option<bool> {
+        let is_near = |e: &Distance| !unit.is_mm() || e.center_mm() < IDENTIFIED_BELOW_MM;
+        let near = self.error.as_ref().is_some_and(is_near);
         (self.truth == Truth::Present && self.rivals > 0)
             .then(|| near && self.is_nearest_right() == Some(true))
     }
@@ -474,7 +476,7 @@ mod tests {
             compare("c", &[&structures[0]], &annotated, Some(result), &tolerance).unwrap().remove(0)
         };
         let (wide, narrow) = (compared(1.5), compared(0.5));
-        assert_eq!((wide.rivals, wide.is_identified()), (0, None));
+        assert_eq!((wide.rivals, wide.is_identified(LengthUnit::Mm)), (0, None));
         assert_eq!((narrow.rivals, narrow.nearest.as_deref()), (1, Some("L2")));
     }
 
@@ -490,7 +492,10 @@ mod tests {
         .unwrap();
         // The surer of two counts; a tenth of the box's size is the tolerance.
         assert!((all[0].right, all[0].tolerance_mm) == (true, Some(2.0)), "{:?}", all[0]);
-        assert_eq!((all[0].is_identified(), all[0].nearest.as_deref()), (Some(true), Some("L1")));
+        assert_eq!(
+            (all[0].is_identified(LengthUnit::Mm), all[0].nearest.as_deref()),
+            (Some(true), Some("L1"))
+        );
         assert_eq!((all[1].right, all[1].nearest.as_deref()), (false, Some("L1")));
         assert!(all[2].is_false() && all[2].error.is_none() && all[2].tolerance_mm.is_none());
         let none = compared(&[]).unwrap();

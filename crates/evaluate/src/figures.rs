@@ -6,7 +6,7 @@ use crate::confidence::Confidence;
 use crate::instance_figures::InstanceFigures;
 use crate::proportion::Proportion;
 use crate::summary::{Summary, success_rates};
-use pbt_volume::StructureKind;
+use pbt_volume::{LengthUnit, StructureKind};
 use serde::{Deserialize, Serialize};
 
 /// Limits of the success detection rates, mm.
@@ -32,9 +32,14 @@ pub struct Summaries {
 }
 
 impl Summaries {
-    /// Figures of the comparisons; `structures` are the names in the order of the table.
-    pub fn new<'a>(structures: impl Iterator<Item = &'a str>, comparisons: &[Comparison]) -> Self {
-        let of = |what: Group<'_>| Figures::new(what, comparisons);
+    /// Figures of the comparisons, whose lengths count `unit`; `structures` are the names in the
+    /// order of the table.
+    pub fn new<'a>(
+        structures: impl Iterator<Item = &'a str>,
+        comparisons: &[Comparison],
+        unit: LengthUnit,
+    ) -> Self {
+        let of = |what: Group<'_>| Figures::new(what, comparisons, unit);
         let kinds = [StructureKind::Box, StructureKind::Landmark]
             .map(|kind| comparisons.iter().any(|c| c.kind == kind));
         let of_kind = |kind| (kinds == [true, true]).then(|| of(Group::Kind(kind)));
@@ -79,6 +84,12 @@ pub struct Figures {
     pub doubtful: usize,
     /// Annotated ones that were not found.
     pub missed: usize,
+    /// Those whose position is within the tolerance.
+    #[serde(default)]
+    pub right: usize,
+    /// Those of them that were found without doubt.
+    #[serde(default)]
+    pub found_right: usize,
     /// Cases in which it is marked as outside the field of view.
     pub out_of_view: usize,
     /// Those of them in which it was found all the same.
@@ -133,8 +144,8 @@ pub struct Identification {
     /// Structures that are annotated.
     pub annotated: usize,
     /// Share of them that was found less than 20 mm away and nearer to itself than to any other
-    /// annotated one of its kind: the identification rate of Sekuboyina et al. 2021 (VerSe). A
-    /// missed one counts against it.
+    /// annotated one of its kind: the identification rate of Sekuboyina et al. 2021 (VerSe). In
+    /// pixels the distance does not count. A missed one counts against it.
     pub rate: f64,
     /// Share of those found, with or without doubt, that are nearer to themselves than to any
     /// other; null where none was found.
@@ -144,8 +155,9 @@ pub struct Identification {
 }
 
 impl Identification {
-    fn new(comparisons: &[&Comparison]) -> Option<Self> {
-        let identified: Vec<bool> = comparisons.iter().filter_map(|c| c.is_identified()).collect();
+    fn new(comparisons: &[&Comparison], unit: LengthUnit) -> Option<Self> {
+        let identified: Vec<bool> =
+            comparisons.iter().filter_map(|c| c.is_identified(unit)).collect();
         let nearest: Vec<bool> = comparisons.iter().filter_map(|c| c.is_nearest_right()).collect();
         let share = |list: &[bool]| {
             (!list.is_empty())
@@ -195,7 +207,7 @@ impl Coverage {
 }
 
 impl Figures {
-    fn new(group: Group<'_>, comparisons: &[Comparison]) -> Self {
+    fn new(group: Group<'_>, comparisons: &[Comparison], unit: LengthUnit) -> Self {
         let is_mine = |c: &&Comparison| match group {
             Group::All => true,
             Group::Kind(kind) => c.kind == kind,
@@ -214,6 +226,7 @@ impl Figures {
         let with_missed: Vec<f64> =
             present.iter().map(|c| center(c).unwrap_or(f64::INFINITY)).collect();
         let rates = success_rates(&with_missed, &LIMITS_MM);
+        let right = || present.iter().filter(|c| c.right);
         let boxes: Vec<&BoxError> =
             present.iter().filter_map(|c| c.error.as_ref()?.of_box()).collect();
         let over_boxes = |measure: fn(&BoxError) -> f64| {
@@ -233,6 +246,8 @@ impl Figures {
             found: answered(Answer::Found),
             doubtful: answered(Answer::Doubtful),
             missed: present.iter().filter(|c| c.is_missed()).count(),
+            right: right().count(),
+            found_right: right().filter(|c| c.answer == Answer::Found).count(),
             out_of_view: absent().count(),
             falsely_found: absent().filter(|c| c.is_false()).count(),
             doubtful_out_of_view: absent().filter(|c| c.answer == Answer::Doubtful).count(),
@@ -242,7 +257,7 @@ impl Figures {
                 within_3_mm: rates[2],
                 within_4_mm: rates[3],
             },
-            identification: Identification::new(&mine),
+            identification: Identification::new(&mine, unit),
             instances: InstanceFigures::new(&mine),
             confidence: Confidence::new(&judged),
             coverage: Coverage::new(&present),
@@ -302,7 +317,7 @@ mod tests {
     #[test]
     fn missed_ones_count_against_the_rates_and_not_in_the_errors() {
         let all = example();
-        let nose = Figures::new(Group::Structure("nose"), &all);
+        let nose = Figures::new(Group::Structure("nose"), &all, LengthUnit::Mm);
         assert_eq!((nose.annotated, nose.found, nose.doubtful, nose.missed), (4, 1, 1, 2));
         assert_eq!((nose.out_of_view, nose.falsely_found, nose.doubtful_out_of_view), (3, 1, 1));
         let center = nose.center_mm.unwrap();
@@ -311,7 +326,7 @@ mod tests {
         assert!(
             nose.angle_deg.is_none() && nose.identification.is_none() && nose.confidence.is_none()
         );
-        let both = Figures::new(Group::All, &all);
+        let both = Figures::new(Group::All, &all, LengthUnit::Mm);
         assert_eq!((both.annotated, both.success_rates.within_4_mm), (5, 0.6));
     }
 
@@ -330,20 +345,22 @@ mod tests {
         {
             (c.rivals, c.nearest) = (4, nearest.map(str::to_owned));
         }
-        let i = Figures::new(Group::All, &all).identification.unwrap();
+        let of = |unit| Figures::new(Group::All, &all, unit).identification.unwrap();
+        let i = of(LengthUnit::Mm);
         assert_eq!(
             (i.annotated, i.rate, i.nearest_is_right, i.wrong_without_doubt),
             (5, 0.2, Some(0.5), 1)
         );
+        assert_eq!(of(LengthUnit::Pixels).rate, 0.4);
     }
 
     #[test]
     fn kinds_are_summed_up_where_there_are_both() {
         let mut all = example();
-        let landmarks = Summaries::new(["nose", "ear"].into_iter(), &all);
+        let landmarks = Summaries::new(["nose", "ear"].into_iter(), &all, LengthUnit::Mm);
         assert!(landmarks.boxes.is_none() && landmarks.landmarks.is_none());
         all[7].kind = StructureKind::Box;
-        let both = Summaries::new(["nose", "ear"].into_iter(), &all);
+        let both = Summaries::new(["nose", "ear"].into_iter(), &all, LengthUnit::Mm);
         assert_eq!(
             (both.boxes.as_ref().unwrap().annotated, both.landmarks.as_ref().unwrap().annotated),
             (1, 4)

@@ -81,7 +81,9 @@ impl InstanceFigures {
             .filter(|image| image[0] > 0)
             .map(|[truly, found]| 100.0 * found.abs_diff(*truly) as f64 / *truly as f64)
             .collect();
-        let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len().max(1) as f64;
+        // A sum of nothing is −0.0, and would be printed so.
+        let sum = |values: &[f64]| 0.0 + values.iter().sum::<f64>();
+        let mean = |values: &[f64]| sum(values) / values.len().max(1) as f64;
         let mut ranked: Vec<(f64, bool)> =
             of_instances.iter().filter_map(|c| Some((c.score?, c.right))).collect();
         // Where scores tie, the wrong ones first: order must not flatter.
@@ -108,7 +110,7 @@ impl InstanceFigures {
             f1,
             false_an_image: (counted as f64 - hits) / count,
             count_error_percent: (!errors.is_empty()).then(|| mean(&errors)),
-            average_precision: precisions.iter().sum::<f64>() / annotated.max(1) as f64,
+            average_precision: sum(&precisions) / annotated.max(1) as f64,
             froc: froc.to_vec(),
             panoptic_quality: mean(&right) * f1,
         })
@@ -165,6 +167,14 @@ mod tests {
         let recalls: Vec<f64> = figures.froc.iter().map(|point| point.recall).collect();
         assert_eq!(recalls, [0.5, 0.5, 0.75, 0.75, 0.75, 0.75, 0.75]);
         assert!((figures.panoptic_quality - 0.8 * 0.75).abs() < 1e-12);
+    }
+
+    #[test]
+    fn nothing_found_is_zero_without_a_sign() {
+        let missed = [instance("a", Truth::Present, None)];
+        let figures = InstanceFigures::new(&missed.iter().collect::<Vec<_>>()).unwrap();
+        let zeros = [figures.f1, figures.average_precision, figures.panoptic_quality];
+        assert!(zeros.iter().all(|zero| zero.to_bits() == 0), "{zeros:?}");
     }
 
     #[test]

@@ -82,7 +82,7 @@ struct Measure {
     /// None of lengths.
     unit: Option<&'static str>,
     lower_is_better: bool,
-    of: fn(&Comparison) -> Option<f64>,
+    of: fn(&Comparison, LengthUnit) -> Option<f64>,
 }
 
 fn of_box(c: &Comparison, measure: fn(&BoxError) -> f64) -> Option<f64> {
@@ -98,49 +98,49 @@ const MEASURES: [Measure; 8] = [
         name: "centre error",
         unit: None,
         lower_is_better: true,
-        of: |c| c.error.as_ref().map(Distance::center_mm),
+        of: |c, _| c.error.as_ref().map(Distance::center_mm),
     },
     Measure {
         name: "angle error",
         unit: Some("degrees"),
         lower_is_better: true,
-        of: |c| of_box(c, |e| e.angle_deg),
+        of: |c, _| of_box(c, |e| e.angle_deg),
     },
     Measure {
         name: "size error",
         unit: Some("%"),
         lower_is_better: true,
-        of: |c| of_box(c, |e| e.size_percent),
+        of: |c, _| of_box(c, |e| e.size_percent),
     },
     Measure {
         name: "right",
         unit: Some("%"),
         lower_is_better: false,
-        of: |c| (c.truth == Truth::Present).then(|| share(c.right)),
+        of: |c, _| (c.truth == Truth::Present).then(|| share(c.right)),
     },
     Measure {
         name: "missed",
         unit: Some("%"),
         lower_is_better: true,
-        of: |c| (c.truth == Truth::Present).then(|| share(c.is_missed())),
+        of: |c, _| (c.truth == Truth::Present).then(|| share(c.is_missed())),
     },
     Measure {
         name: "falsely found",
         unit: Some("%"),
         lower_is_better: true,
-        of: |c| (c.truth == Truth::Absent).then(|| share(c.is_false())),
+        of: |c, _| (c.truth == Truth::Absent).then(|| share(c.is_false())),
     },
     Measure {
         name: "identified",
         unit: Some("%"),
         lower_is_better: false,
-        of: |c| c.is_identified().map(share),
+        of: |c, unit| c.is_identified(unit).map(share),
     },
     Measure {
         name: "Brier score",
         unit: Some(""),
         lower_is_better: true,
-        of: |c| c.judged().map(|judged| judged.brier()),
+        of: |c, _| c.judged().map(|judged| judged.brier()),
     },
 ];
 
@@ -228,7 +228,7 @@ fn differences(
             let of_case = |case: &Vec<&Pair<'_>>| {
                 let mut sum = CaseSum::default();
                 case.iter()
-                    .filter_map(|(a, b)| (measure.of)(a).zip((measure.of)(b)))
+                    .filter_map(|(a, b)| (measure.of)(a, length).zip((measure.of)(b, length)))
                     .for_each(|(a, b)| sum.add(value(a, b)));
                 sum
             };

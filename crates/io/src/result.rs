@@ -205,6 +205,11 @@ impl ResultFile {
         self
     }
 
+    /// Of its positions: `LPS`, or `pixel` of a 2D image without a scale.
+    pub fn coordinate_system(&self) -> &str {
+        &self.coordinate_system
+    }
+
     /// What lengths count, also those that are called mm: pixels of a 2D image without a scale.
     pub fn unit(&self) -> LengthUnit {
         match self.coordinate_system == COORDINATE_SYSTEMS[1] {

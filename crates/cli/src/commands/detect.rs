@@ -106,7 +106,7 @@ fn doubtful_labels(detection: &DetectionRecord) -> String {
     if names.is_empty() || detection.status == Status::Doubtful {
         return String::new();
     }
-    format!("; doubtful labels: {}", names.join(", "))
+    format!("; labels are unusually poor: {}", names.join(", "))
 }
 
 /// The result with paths if they are wanted.
@@ -127,6 +127,7 @@ fn explained(
     write_results(&args.output, &written, output)?;
     let about = explain::About {
         case_id: input.case_id,
+        coordinate_system: written.result.coordinate_system(),
         input: &written.result.input,
         record: &written.result.model,
         model: &model.model,
@@ -158,7 +159,10 @@ mod tests {
         };
         let (found, doubtful) = (Status::Found, Status::Doubtful);
         let labels = vec![label("a", found, Some(0.9)), label("b", doubtful, Some(0.614))];
-        assert_eq!(of(found, labels.clone()), "; doubtful labels: b (Dice 0.61 to expect)");
+        assert_eq!(
+            of(found, labels.clone()),
+            "; labels are unusually poor: b (Dice 0.61 to expect)"
+        );
         assert_eq!(of(doubtful, labels), "");
         assert_eq!(of(found, vec![label("a", found, None)]), "");
     }

@@ -125,7 +125,7 @@ pub(super) fn run(args: &Evaluate, global: &Global) -> Result<ExitCode, Failure>
         device: device.record,
         seconds: started.elapsed().as_secs_f64(),
         tolerance_mm: args.tolerance,
-        summary: Summaries::new(names, &evaluated.records),
+        summary: Summaries::new(names, &evaluated.records, evaluated.unit()),
         timing_ms: evaluated.stage_times(),
         length_unit: evaluated.unit(),
         failed: evaluated.failed,
@@ -329,8 +329,8 @@ fn highest_scores(present: &[&Comparison]) -> Option<String> {
     let equal: usize = scores.values().filter_map(equal).sum();
     (2 * equal > all).then(|| {
         format!(
-            "{equal} of {all} scores equal the highest of their structure: training had too few cases to tell these \
-             detections apart (of n cases no score exceeds (n + 1) / (n + 2))\n"
+            "{equal} of {all} scores equal the highest of their structure: the training knew nothing that tells \
+             these detections apart, or all reach the limit of (n + 1) / (n + 2) after n cases\n"
         )
     })
 }

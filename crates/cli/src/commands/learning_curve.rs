@@ -137,7 +137,7 @@ pub(super) fn run(args: &LearningCurve, global: &Global) -> Result<ExitCode, Fai
             cases: size,
             seconds,
             model_sha256,
-            summary: Summaries::new(structures.iter().map(String::as_str), &compared),
+            summary: Summaries::new(structures.iter().map(String::as_str), &compared, length_unit),
             records: compared,
         });
     }

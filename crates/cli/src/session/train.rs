@@ -196,12 +196,12 @@ fn rarely_found(model: &Model, has_suspicions: bool) -> Option<String> {
     let names: Vec<&str> = rare[1..].iter().map(|(name, _)| name.as_str()).collect();
     let others = match names.len() {
         0 => String::new(),
-        1..=NAMED => format!(", and it is like that with {}", names.join(", ")),
-        n => format!(", and it is like that with {n} more"),
+        1..=NAMED => format!("; much the same goes for {}", names.join(", ")),
+        n => format!("; much the same goes for {n} more"),
     };
     let advice = match has_suspicions {
         true => "look at the annotations named before, or annotate more cases",
-        false => "annotate more cases",
+        false => "annotate more cases, and the same places in all",
     };
     Some(format!(
         "{name}: of {} held-out cases {} are right and {} would be called `found`{others}: in new images \

@@ -1,7 +1,17 @@
 //! Which columns of a table say what: cases, names, and places of points and boxes.
 
-pub(super) const CASE: &[&str] =
-    &["case", "case_id", "id", "image", "scan", "file", "filename", "image_id"];
+pub(super) const CASE: &[&str] = &[
+    "case",
+    "case_id",
+    "id",
+    "image",
+    "image_name",
+    "scan",
+    "file",
+    "filename",
+    "file_name",
+    "image_id",
+];
 pub(super) const NAME: &[&str] =
     &["name", "structure", "landmark", "label", "box", "class", "point", "keypoint", "marker"];
 pub(super) const SUBJECT: &[&str] =

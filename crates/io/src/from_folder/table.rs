@@ -443,7 +443,7 @@ mod tests {
             |name: &str, x, y, z| ("a.jpg".to_owned(), name.to_owned(), PointLps::new(x, y, z));
         for text in [
             "image,x1,y1,x2,y2\na.jpg,3,4,5,6\n",
-            "image,1_x,1_y,2_x,2_y\na.jpg,3,4,5,6\n",
+            "image_name,1_x,1_y,2_x,2_y\na.jpg,3,4,5,6\n",
             "file,X 1,Y 1,X 2,Y 2\na.jpg,3,4,5,6\n",
         ] {
             let expected = vec![one("1", 3.0, 4.0, 0.0), one("2", 5.0, 6.0, 0.0)];

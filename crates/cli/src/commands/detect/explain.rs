@@ -23,7 +23,7 @@ const DRAWN_VOTES: usize = 12;
 struct ExplanationFile<'a> {
     schema: &'static str,
     case_id: &'a str,
-    coordinate_system: &'static str,
+    coordinate_system: &'a str,
     input: &'a InputRecord,
     model: &'a ModelRecord,
     detections: Vec<Explained<'a>>,
@@ -164,6 +164,7 @@ struct LandmarkRecord<'a> {
 /// What an explanation is about.
 pub(super) struct About<'a> {
     pub(super) case_id: &'a str,
+    pub(super) coordinate_system: &'a str,
     pub(super) input: &'a InputRecord,
     pub(super) record: &'a ModelRecord,
     pub(super) model: &'a Model,
@@ -188,7 +189,7 @@ pub(super) fn write(
     let file = ExplanationFile {
         schema: "pbt-explanation/1",
         case_id: about.case_id,
-        coordinate_system: "LPS",
+        coordinate_system: about.coordinate_system,
         input: about.input,
         model: about.record,
         detections: explained

@@ -52,14 +52,16 @@ fn of_figures(figures: &[&Figures], unit: &str) -> String {
     // Columns about what does not occur would only be in the way.
     let absences = figures.iter().any(|f| f.out_of_view > 0);
     let rivals = figures.iter().any(|f| f.identification.is_some());
-    let mut head = row(["structure", "annotated", "found", "doubtful", "missed"]);
+    let mut head =
+        row(["structure", "annotated", "found", "doubtful", "missed", "right", "right of found"]);
     head.extend(row(["out of view", "false"].into_iter().filter(|_| absences)));
     head.extend((1..=4).map(|n| format!("≤ {n} {unit}")));
     head.extend(row(["identified", "found elsewhere"].into_iter().filter(|_| rivals)));
     let mut counts = vec![head];
     for f in figures {
         let mut cells = row([title(f)]);
-        cells.extend([f.annotated, f.found, f.doubtful, f.missed].map(|n| n.to_string()));
+        let answers = [f.annotated, f.found, f.doubtful, f.missed];
+        cells.extend(answers.into_iter().chain([f.right, f.found_right]).map(|n| n.to_string()));
         cells.extend(
             [f.out_of_view, f.falsely_found]
                 .into_iter()
@@ -201,7 +203,7 @@ fn percent(share: f64) -> String {
 mod tests {
     use super::*;
     use pbt_evaluate::{Answer, Comparison, Distance, Truth};
-    use pbt_volume::StructureKind;
+    use pbt_volume::{LengthUnit, StructureKind};
 
     fn comparison(
         structure: &str,
@@ -245,9 +247,12 @@ mod tests {
     #[test]
     fn columns_are_about_what_occurs() {
         let all = example();
-        let text = tables(&Summaries::new(["nose"].into_iter(), &all), "mm");
+        let text = tables(&Summaries::new(["nose"].into_iter(), &all, LengthUnit::Mm), "mm");
         assert!(text.contains("nose       centre, mm  2  1.50    1.50  2.40  2.50"), "{text}");
         assert!(text.contains("out of view  false") && !text.contains("identified"), "{text}");
+        // The doubtful one is right, too.
+        let counts = text.lines().last().unwrap().split_whitespace().collect::<Vec<_>>();
+        assert_eq!(counts[..9], ["nose", "4", "1", "1", "2", "2", "1", "3", "1"], "{text}");
         assert!(text.lines().last().unwrap().ends_with("25.0 %  25.0 %  50.0 %  50.0 %"), "{text}");
     }
 
@@ -260,7 +265,7 @@ mod tests {
         for (c, nearest) in all.iter_mut().zip(["L1", "L1"]) {
             (c.rivals, c.nearest) = (1, Some(nearest.to_owned()));
         }
-        let text = tables(&Summaries::new(["L1", "L2"].into_iter(), &all), "mm");
+        let text = tables(&Summaries::new(["L1", "L2"].into_iter(), &all, LengthUnit::Mm), "mm");
         assert!(text.contains("50.0 %                1\n"), "{text}");
     }
 
@@ -268,14 +273,17 @@ mod tests {
     fn kinds_are_shown_where_several_structures_are_of_one() {
         let mut all = example();
         all[7].kind = StructureKind::Box;
-        let both = tables(&Summaries::new(["nose", "ear"].into_iter(), &all), "mm");
+        let both = tables(&Summaries::new(["nose", "ear"].into_iter(), &all, LengthUnit::Mm), "mm");
         // The ear is the only box, and the nose the only landmark.
         assert!(!both.contains("(boxes)") && !both.contains("(landmarks)"), "{both}");
         all.push(Comparison {
             kind: StructureKind::Box,
             ..comparison("chin", Truth::Present, Answer::Found, Some(1.0))
         });
-        let text = tables(&Summaries::new(["nose", "ear", "chin"].into_iter(), &all), "mm");
+        let text = tables(
+            &Summaries::new(["nose", "ear", "chin"].into_iter(), &all, LengthUnit::Mm),
+            "mm",
+        );
         assert!(text.contains("(boxes)") && !text.contains("(landmarks)"), "{text}");
     }
 
@@ -285,7 +293,7 @@ mod tests {
         for (c, score) in all.iter_mut().zip([0.95, 0.7]) {
             c.score = Some(score);
         }
-        let text = tables(&Summaries::new(["nose"].into_iter(), &all), "mm");
+        let text = tables(&Summaries::new(["nose"].into_iter(), &all, LengthUnit::Mm), "mm");
         assert!(text.contains("scores of 2 detections, 100.0 % right (within 3.0 mm)"), "{text}");
         assert!(text.contains("0.7–0.8  1        0.70  100.0 %"), "{text}");
         assert!(text.contains("100.0 %       0.700            1.50  0.0 %"), "{text}");
@@ -293,7 +301,8 @@ mod tests {
             across: true,
             ..comparison("cord", Truth::Present, Answer::Found, Some(2.5))
         });
-        let text = tables(&Summaries::new(["nose", "cord"].into_iter(), &all), "mm");
+        let text =
+            tables(&Summaries::new(["nose", "cord"].into_iter(), &all, LengthUnit::Mm), "mm");
         let right = "(within 3.0 mm; of cord, whose ends are loose, across the length)";
         assert!(text.contains(right), "{text}");
     }

@@ -243,6 +243,10 @@ fn cells_are_found_beside_what_occurs_once() {
     assert!(core["instances"].is_null() && cell["instances"]["f1"].as_f64() >= Some(0.9), "{cell}");
     let info = pbt(["info", text(&model)]).exits_with(0).stdout;
     assert!(info.contains("core (box), 6 cases") && info.contains("cell (box, many"), "{info}");
+    // The features of several structures fill screens.
+    let features = "core: position: features used most";
+    assert!(info.contains("with -v:") && !info.contains(features), "{info}");
+    assert!(pbt(["info", "-v", text(&model)]).exits_with(0).stdout.contains(features));
 }
 
 #[test]

@@ -11,7 +11,7 @@ pub struct Global {
     /// Print errors only
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     pub quiet: bool,
-    /// Print more: why no GPU is used
+    /// Print more: why no GPU is used, in `pbt info` the features of several structures
     #[arg(short, long, global = true)]
     pub verbose: bool,
     /// Where to compute: `auto`, `cpu`, `gpu` or `gpu:N`

@@ -161,7 +161,7 @@ pub(super) fn run(args: &Info, global: &Global) -> Result<ExitCode, Failure> {
     if args.json {
         print((serde_json::to_string_pretty(&info).map_err(Failure::other)? + "\n").as_bytes())?;
     } else {
-        print_text(&text(&info))?;
+        print_text(&text(&info, global.verbose))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -268,14 +268,14 @@ fn classifier_info(stage: String, classifier: &Classifier, features: &[String]) 
     }
 }
 
-fn text(info: &InfoFile<'_>) -> String {
+fn text(info: &InfoFile<'_>, features: bool) -> String {
     let mut text = String::new();
     // Writing to a String cannot fail.
     if let Some(model) = &info.model {
         if let Some(card) = model.card_text {
             let _ = writeln!(text, "{card}");
         }
-        let _ = write!(text, "{}", model_text(model));
+        let _ = write!(text, "{}", model_text(model, features));
     }
     for device in info.devices.iter().flatten() {
         let _ = match device.memory_bytes {
@@ -296,7 +296,8 @@ fn text(info: &InfoFile<'_>) -> String {
     text
 }
 
-fn model_text(model: &ModelInfo<'_>) -> String {
+/// `features`: with those that stages use most; of a model of one structure always.
+fn model_text(model: &ModelInfo<'_>, features: bool) -> String {
     let p = model.provenance;
     let copies = match p.copies {
         0 => String::new(),
@@ -330,10 +331,11 @@ fn model_text(model: &ModelInfo<'_>) -> String {
     if let Some(drawing) = &model.drawing {
         let _ = write!(text, "\n{drawing}");
     }
+    let features = features || model.structures.len() == 1;
     for s in &model.structures {
         let _ =
             write!(text, "\n{}: stages\n{}", s.name, indented(&table(1, &stage_rows(&s.stages))));
-        for stage in &s.stages {
+        for stage in s.stages.iter().filter(|_| features) {
             let StageInfo::Classifier { stage, most_used, .. } = stage else { continue };
             let mut rows = vec![row(["alpha", "times", "feature"])];
             rows.extend(
@@ -351,6 +353,9 @@ fn model_text(model: &ModelInfo<'_>) -> String {
                 indented(&table(3, &rows))
             );
         }
+    }
+    if !features && !model.structures.is_empty() {
+        text.push_str("\nwith -v: the features that each stage uses most\n");
     }
     text
 }

@@ -228,6 +228,12 @@ fn what_does_not_fit_2d_images_is_named() {
     let volume = tiny().folder().join("c0.nii.gz");
     let outcome = with(&|d| d["cases"][1]["image"] = json!(text(&volume)));
     refused(outcome, 4, &["w1.csv: columns: the landmarks are in pixels"]);
+    let told = pbt(["validate", text(data.path())]).exits_with(4);
+    assert!(
+        told.stdout.contains("w1.csv: columns: the landmarks are in pixels"),
+        "{}",
+        told.stdout
+    );
     // A volume beside pictures.
     let middle = read_image(&volume).unwrap().volume.geometry().center().0;
     let row = |(name, [x, y], ..): &(&str, [f64; 2], f64, f64)| {
@@ -256,6 +262,8 @@ fn what_does_not_fit_2d_images_is_named() {
     });
     let expected = "slice.nrrd: spacing: the image is in millimetres, and others have no scale";
     refused(outcome, 4, &[expected]);
+    let told = pbt(["validate", text(data.path())]).exits_with(4);
+    assert!(told.stdout.contains(expected), "{}", told.stdout);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Data sets of landmarks without a box: their box follows from them and is not among the results.
 
 use crate::support::{
-    SMALL, TEST, TRAINING, pbt, read_json, refused, scratch, text, tiny, tiny_copy, train,
+    SMALL, TEST, TRAINING, pbt, program, read_json, refused, scratch, text, tiny, tiny_copy, train,
 };
 use crate::trivial::{assert_beaten, trivial};
 use nalgebra::Vector3;
@@ -69,6 +69,11 @@ fn landmarks_without_a_box_are_trained_found_and_evaluated() {
     assert_eq!(info["model"]["provenance"]["copies"], 1);
     let again = pbt(set.iter().chain(&["-o", text(&one), "--resume"])).exits_with(0);
     assert!(again.stderr.contains("one.pbt: is finished, of the same cases"), "{}", again.stderr);
+    // One of the same name in a folder of models is not the file that was asked for.
+    let mut elsewhere = std::process::Command::new(program("pbt"));
+    elsewhere.args(set).args(["-o", "one.pbt", "--resume"]).current_dir(data.path());
+    assert!(elsewhere.env("PBT_MODELS", out.path()).output().unwrap().status.success());
+    assert!(bytes(&data.path().join("one.pbt")) == bytes(&one));
 
     let image = data.path().join("c7.nii.gz");
     pbt(["detect", "-q", "-m", text(&one), "-i", text(&image), "-o", text(out.path())])

@@ -3,7 +3,7 @@
 use crate::IoError;
 use nalgebra::Vector3;
 use pbt_volume::{
-    Geometry, LARGEST_EDGE_MM, Plane, PointLps, Pose, SMALLEST_EDGE_MM, positive,
+    Geometry, LARGEST_EDGE_MM, LengthUnit, Plane, PointLps, Pose, SMALLEST_EDGE_MM, positive,
     rotation_from_vector,
 };
 use std::path::Path;
@@ -80,18 +80,23 @@ pub enum LandmarkState {
 }
 
 /// Compares annotations with the image that they belong to: the centres of boxes and the landmarks
-/// (corners of boxes often lie outside). `file` is the file of the annotations, for the messages.
-/// Returns one warning for each point that lies a little outside.
+/// (corners of boxes often lie outside). `file` is the file of the annotations, for the messages, and
+/// `unit` is what lengths in the image count. Returns one warning for each point that lies a little
+/// outside.
 ///
 /// # Errors
 /// [`IoError`] naming file and structure when a point lies more than 2 voxels outside the outer
 /// voxel centres, as it does where image and annotations belong to different cases or coordinate
-/// systems.
+/// systems; and when landmarks are in pixels, but the image is in millimetres.
 pub fn check_annotations(
     file: &Path,
-    geometry: &Geometry,
+    (geometry, unit): (&Geometry, LengthUnit),
     annotations: &Annotations,
 ) -> Result<Vec<String>, IoError> {
+    if annotations.in_pixels && unit.is_mm() {
+        let problem = "the landmarks are in pixels, and the image is in millimetres";
+        return Err(IoError::input(file, "columns", problem, "give x, y and z in mm"));
+    }
     let centers =
         annotations.boxes.iter().map(|(name, pose)| (name, "the centre of the box", pose.center));
     let points = annotations.landmarks.iter().filter_map(|landmark| match landmark.state {
@@ -143,7 +148,7 @@ mod tests {
             ];
             check_annotations(
                 Path::new("a.mrk.json"),
-                &geometry,
+                (&geometry, LengthUnit::Mm),
                 &Annotations { landmarks, ..Annotations::default() },
             )
         };
@@ -159,7 +164,7 @@ mod tests {
         let annotations =
             Annotations { boxes: vec![("skull".into(), pose)], ..Annotations::default() };
         assert!(
-            check_annotations(Path::new("a"), &geometry, &annotations)
+            check_annotations(Path::new("a"), (&geometry, LengthUnit::Mm), &annotations)
                 .unwrap_err()
                 .to_string()
                 .contains("skull")

@@ -74,18 +74,22 @@ impl Dataset {
     }
 
     /// The labels of label maps that may lie in these boxes: of their names, and of names that are no
-    /// structure's; or, where none has a name and there is one box only, every value but 0 as that
-    /// box's. `None` where there is nothing to go by, or too much.
+    /// structure's, unless these are too many; or, where none has a name and there is one box only,
+    /// every value but 0 as that box's. `None` where there is nothing to go by.
     pub fn labels_of(&self, boxes: &[String]) -> Option<RegionLabels> {
         let mut names: Vec<String> = Vec::new();
         let others = |name: &String| {
             !boxes.contains(name) && self.structures.iter().any(|s| s.name == *name)
         };
-        let named = self.label_names.values();
+        // 0 is the background, and may be named so.
+        let named = self.label_names.iter().filter(|(value, _)| **value > 0).map(|(_, name)| name);
         for name in named.filter(|name| *name != IGNORE && !others(name)) {
             if !names.contains(name) {
                 names.push(name.clone());
             }
+        }
+        if names.len() > MOST_REGIONS {
+            names.retain(|name| boxes.contains(name));
         }
         if !self.label_names.is_empty() {
             return if names.is_empty() { None } else { self.region_labels(&names).ok() };
@@ -140,5 +144,36 @@ impl RegionLabels {
         }
         let classes = labels.data().iter().map(|&value| self.classes[usize::from(value)]).collect();
         Ok(Volume::new(image.clone(), classes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// The names of the classes in a box `liver`.
+    fn in_liver(labels: &serde_json::Value) -> Vec<String> {
+        let folder = tempfile::tempdir().unwrap();
+        let set = json!({
+            "schema": "pbt-dataset/1", "name": "set", "modality": "CT", "labels": labels,
+            "structures": [{ "name": "liver", "kind": "box" }, { "name": "kidney", "kind": "box" }],
+            "cases": [{ "id": "a", "image": "image.nii", "split": "train" }],
+        });
+        std::fs::write(folder.path().join("image.nii"), "").unwrap();
+        std::fs::write(folder.path().join("dataset.json"), set.to_string()).unwrap();
+        let set = Dataset::load(folder.path()).unwrap();
+        let labels = set.labels_of(&["liver".to_owned()]).unwrap();
+        labels.regions.into_iter().map(|(name, _)| name).collect()
+    }
+
+    #[test]
+    fn labels_in_a_box_are_its_own_and_those_of_its_parts() {
+        let mut labels = json!({ "0": "background", "1": "liver", "2": "kidney", "3": "vein" });
+        assert_eq!(in_liver(&labels), ["liver", "vein"]);
+        for value in 4..=MOST_REGIONS + 4 {
+            labels[value.to_string()] = json!(format!("part {value}"));
+        }
+        assert_eq!(in_liver(&labels), ["liver"], "there are too many parts");
     }
 }

@@ -26,7 +26,8 @@ fn loads(file: &str, train: usize, test: usize) {
         }
         let file = case.annotated_in();
         let image = read_image(&case.image).unwrap();
-        let warnings = check_annotations(file, image.volume.geometry(), &annotations).unwrap();
+        let warnings =
+            check_annotations(file, (image.volume.geometry(), image.unit), &annotations).unwrap();
         // The README of the data names the only one: a landmark of MOLG_DnJ lies just outside.
         assert_eq!(warnings.len(), usize::from(case.id == "MOLG_DnJ"), "{warnings:?}");
     }

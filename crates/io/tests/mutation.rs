@@ -8,8 +8,8 @@ mod support;
 
 use made::{EXPLICIT, IMPLICIT, dose_grid, dose_grid_in};
 use pbt_io::{
-    Dataset, RawImage, Scaling, VoxelType, list_series, read_image, read_labels, read_markups,
-    read_points, read_raw, read_result, write_image,
+    Dataset, RawImage, ReadOptions, Scaling, VoxelType, list_series, read_image, read_image_with,
+    read_labels, read_markups, read_points, read_raw, read_result, write_image,
 };
 use pbt_volume::Geometry;
 use rand_chacha::ChaCha8Rng;
@@ -206,10 +206,11 @@ fn spoilt_archives_never_panic() {
     }
     let good = writer.finish().unwrap().into_inner();
     std::fs::write(&path, &good).unwrap();
-    assert!(
-        read_image(&path).unwrap_err().to_string().contains("same instance number"),
-        "each plane would be there twice"
-    );
+    for frame in [None, Some(0)] {
+        let options = ReadOptions { frame, ..ReadOptions::default() };
+        let refusal = read_image_with(&path, &options).unwrap_err().to_string();
+        assert!(refusal.contains("same instance number"), "each plane is there twice: {refusal}");
+    }
     let mut random = ChaCha8Rng::seed_from_u64(6);
     for _ in 0..rounds(1000) {
         std::fs::write(&path, spoil(&good, good.len(), &mut random)).unwrap();

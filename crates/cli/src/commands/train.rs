@@ -67,10 +67,12 @@ pub(super) fn run(args: &Train, global: &Global) -> Result<ExitCode, Failure> {
         seed: args.seed,
         resume: None,
     };
+    // The file itself: a model of this name elsewhere is another one.
     let is_finished = || {
-        LoadedModel::open(&args.output)
-            .and_then(|there| training.difference_from(&there))
-            .is_ok_and(|difference| difference.is_none())
+        args.output.is_file()
+            && LoadedModel::open(&args.output)
+                .and_then(|there| training.difference_from(&there))
+                .is_ok_and(|difference| difference.is_none())
     };
     if args.resume && !checkpoint.exists() && is_finished() {
         let model = args.output.display();

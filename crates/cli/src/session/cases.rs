@@ -38,12 +38,12 @@ pub struct AnnotatedCase {
 }
 
 impl AnnotatedCase {
-    /// A case with what is in view of its annotations, in millimetres and without warnings.
+    /// A case with what is in view of its annotations, without warnings.
     pub fn new(
         spec: CaseSpec,
         annotations: Annotations,
         sha256: String,
-        geometry: Geometry,
+        (geometry, unit): (Geometry, LengthUnit),
     ) -> Self {
         let (mut landmarks, mut absent) = (Vec::new(), Vec::new());
         for Landmark { name, state } in annotations.landmarks {
@@ -53,7 +53,6 @@ impl AnnotatedCase {
             }
         }
         let (boxes, warnings) = (annotations.boxes, Vec::new());
-        let unit = LengthUnit::Mm;
         Self { spec, boxes, landmarks, absent, sha256, geometry, unit, plane: None, warnings }
     }
 
@@ -228,12 +227,12 @@ fn what_slices_refuse(cases: &[AnnotatedCase]) -> Vec<(usize, Failure)> {
 pub(super) fn box_of_points(
     dataset: &Dataset,
     (spec, annotations): (&CaseSpec, &Annotations),
-    geometry: Geometry,
+    grid: (Geometry, LengthUnit),
 ) -> Option<(String, Pose)> {
     if dataset.structures.iter().any(|s| s.kind == StructureKind::Box) {
         return None;
     }
-    let mut case = AnnotatedCase::new(spec.clone(), annotations.clone(), String::new(), geometry);
+    let mut case = AnnotatedCase::new(spec.clone(), annotations.clone(), String::new(), grid);
     case.lay_flat();
     add_boxes_of_points(dataset, std::slice::from_mut(&mut case));
     case.boxes.pop()
@@ -276,10 +275,6 @@ fn add_boxes_of_points(dataset: &Dataset, cases: &mut [AnnotatedCase]) -> Vec<(u
     faults
 }
 
-/// Landmarks in pixels of an image whose file says where its voxels lie.
-pub(super) const PIXELS_IN_MM: &str = "columns: the landmarks are in pixels, and the image is in \
-     millimetres (give x, y and z in mm)";
-
 /// Reads images and annotations of cases and checks that they belong together.
 ///
 /// # Errors
@@ -298,16 +293,15 @@ pub fn read_cases(
         let of_box = |landmark: &Landmark| wanted.boxes.contains(&landmark.name);
         annotations.landmarks.retain(|landmark| wanted.needs(&landmark.name) || of_box(landmark));
         let file = spec.annotated_in();
-        if annotations.in_pixels && image.unit.is_mm() {
-            return Err(Failure::input(file, PIXELS_IN_MM));
-        }
         let mut warnings = image.warnings.clone();
         warnings.append(&mut annotations.warnings);
-        warnings.extend(check_annotations(file, image.volume.geometry(), &annotations)?);
+        let grid = (image.volume.geometry(), image.unit);
+        warnings.extend(check_annotations(file, grid, &annotations)?);
         warnings.extend(labels_elsewhere(spec, image.volume.geometry()));
         let geometry = trimmed(&image.volume).geometry().clone();
-        let case = AnnotatedCase::new(spec.clone(), annotations, image.sha256, geometry);
-        Ok(AnnotatedCase { warnings, unit: image.unit, ..case })
+        let grid = (geometry, image.unit);
+        let case = AnnotatedCase::new(spec.clone(), annotations, image.sha256, grid);
+        Ok(AnnotatedCase { warnings, ..case })
     };
     dataset.read_label_boxes(cases);
     read_side_by_side(cases, CaseSpec::open_image, read).into_iter().collect()

@@ -1,6 +1,6 @@
 //! Cases of a data set, each held against its annotations.
 
-use crate::session::cases::{PIXELS_IN_MM, box_of_points};
+use crate::session::cases::box_of_points;
 use crate::session::result_source::result_path;
 use crate::session::{Device, Failure, Source, Watcher, check_names};
 use nalgebra::Matrix4;
@@ -288,14 +288,12 @@ impl Turn<'_> {
             let mut wanted = annotations.clone();
             wanted.boxes.retain(|(name, _)| is_wanted(name));
             wanted.landmarks.retain(|landmark| is_wanted(&landmark.name));
-            if wanted.in_pixels && result.unit().is_mm() {
-                return Err(Failure::input(case.annotated_in(), PIXELS_IN_MM));
-            }
-            check_annotations(case.annotated_in(), &geometry, &wanted)?;
+            let unit = result.unit();
+            check_annotations(case.annotated_in(), (&geometry, unit), &wanted)?;
             // A slice is as thick as its pixels are wide, as in the training.
             plane = Plane::of(&geometry);
             spacing_mm = plane.as_ref().map_or(&geometry, Plane::geometry).spacing_mm();
-            frame = box_of_points(self.dataset, (case, &annotations), geometry);
+            frame = box_of_points(self.dataset, (case, &annotations), (geometry, unit));
         }
         let mut annotated = locations(self.dataset, &annotations);
         annotated.extend(frame.map(|(name, pose)| (name, Location::Box(Some(pose)))));

@@ -38,6 +38,9 @@ pub(super) fn stack(
         let problem = format!("has {times} image(s) at one place and {} at another", other.len());
         return Err(refused(problem, "remove the copies, or complete the series"));
     }
+    if times > 1 {
+        ordered(&places).map_err(|problem| refused(problem, "remove the copies"))?;
+    }
     let planes: Vec<Plane> = match (times, frame) {
         (1, None | Some(0)) => places.into_iter().flatten().collect(),
         (times, Some(frame)) if frame < times => {
@@ -54,7 +57,6 @@ pub(super) fn stack(
             ));
         }
         (times, None) => {
-            ordered(&places).map_err(|problem| refused(problem, "remove the copies"))?;
             let named = |plane: &Plane| match (plane.time.temporal_position, plane.time.acquisition)
             {
                 (0, acquisition) => format!("acquisition {acquisition}"),

@@ -123,7 +123,7 @@ fn look_at_case(dataset: &Dataset, case: &CaseSpec, image: Result<OpenImage, IoE
     let mut belongs = false;
     if let (Some(facts), Some(annotations)) = (&facts, &annotations) {
         let file = case.annotated_in();
-        match check_annotations(file, &facts.geometry, annotations) {
+        match check_annotations(file, (&facts.geometry, facts.unit), annotations) {
             Ok(warnings) => {
                 belongs = true;
                 findings.extend(warnings.into_iter().map(Finding::warning));
@@ -174,7 +174,7 @@ fn trainable(dataset: &Dataset, looked: &[LookedAt]) -> Vec<Finding> {
             spec.clone(),
             annotations.clone(),
             facts.sha256.clone(),
-            facts.trimmed.clone(),
+            (facts.trimmed.clone(), facts.unit),
         ));
     }
     what_training_refuses(dataset, training, &others)

@@ -29,6 +29,11 @@ fn is_self_contained(page: &str) {
     assert_eq!(page.matches("<script>").count(), if viewer { 2 } else { 1 });
     assert_eq!(page.matches("'sha256-").count(), if viewer { 3 } else { 1 });
     // The licences of the viewer are text.
+    // A page of many pictures has every name once.
+    let ids: Vec<&str> =
+        page.split(" id=\"").skip(1).filter_map(|id| id.split('"').next()).collect();
+    let names: std::collections::BTreeSet<&str> = ids.iter().copied().collect();
+    assert_eq!(ids.len(), names.len(), "{ids:?}");
     let (before, after) = page.split_once("<pre>").unwrap_or((page, ""));
     let page = format!("{before}{}", after.split_once("</pre>").map_or("", |(_, rest)| rest));
     for outside in ["http://", "https://", " src=\"/", "@import", "<link"] {
@@ -49,7 +54,18 @@ fn an_evaluation_is_shown_worst_first_and_names_are_text() {
     worst["right"] = json!(false);
     worst["error"]["center_mm"] = json!(12345.0);
     report["dataset"] = json!(HOSTILE);
-    report["records"].as_array_mut().unwrap().push(worst);
+    // What is rightly called absent is nothing to look at first.
+    let mut absent = records[0].clone();
+    for (key, value) in [
+        ("case", json!("empty")),
+        ("truth", json!("absent")),
+        ("answer", json!("absent")),
+        ("right", json!(false)),
+        ("error", Value::Null),
+    ] {
+        absent[key] = value;
+    }
+    report["records"].as_array_mut().unwrap().extend([worst, absent]);
     report["failed"] = json!([{ "case": "cut", "reason": "the file ends too early" }]);
     std::fs::write(&path, report.to_string()).unwrap();
     let page = page(&path, &[]);
@@ -61,7 +77,10 @@ fn an_evaluation_is_shown_worst_first_and_names_are_text() {
     assert!(cases[1].starts_with("&lt;script"), "{}", &cases[1][..60]);
     let names: std::collections::BTreeSet<&str> =
         records.iter().map(|r| r["case"].as_str().unwrap()).collect();
-    assert_eq!(cases.len(), names.len() + 2);
+    assert_eq!(cases.len(), names.len() + 3);
+    let last = cases.last().unwrap();
+    assert!(last.starts_with("empty<") && last.contains("1 of 1 right"), "{last}");
+    assert!(last.contains("rightly absent") && !last.contains("wrong"), "{last}");
     assert!(page.contains("12345.00"));
     let with_viewer = self::page(&path, &["--viewer", "niivue"]);
     assert!(with_viewer.contains("No viewer: a report says neither where images are"));

@@ -1,6 +1,8 @@
 //! `pbt train`: what it says beforehand, and `--quick`.
 
 use crate::support::{SMALL, pbt, read_json, scratch, text, tiny, tiny_copy, train};
+use pbt_io::{RawImage, VoxelType, read_image, read_markups, write_image, write_markups};
+use serde_json::json;
 
 #[test]
 fn what_it_takes_is_said_beforehand() {
@@ -88,4 +90,41 @@ fn a_box_ten_times_too_small_is_not_learned_without_a_word() {
     assert!(said.lines().any(|l| l.starts_with("warning: ") && l.contains(warning)), "{said}");
     let report = read_json(&data.path().join("m.train.json"));
     assert!(report["warnings"][0].as_str().unwrap().contains(warning), "{report}");
+}
+
+#[test]
+fn labels_that_nobody_drew_end_no_training() {
+    let (data, out) = (tiny_copy(), scratch());
+    let file = data.path().join("dataset.json");
+    let mut dataset = read_json(&file);
+    dataset["labels"] = json!({ "1": "gland" });
+    for case in dataset["cases"].as_array_mut().unwrap() {
+        let id = case["id"].as_str().unwrap().to_owned();
+        let grid = read_image(&data.path().join(format!("{id}.nii.gz"))).unwrap();
+        let grid = grid.volume.geometry().clone();
+        let empty = vec![0; grid.len()];
+        let map = RawImage::new(grid, VoxelType::U8, empty, None).unwrap();
+        write_image(&data.path().join(format!("{id}.labels.nii.gz")), &map).unwrap();
+        case["labels"] = json!(format!("{id}.labels.nii.gz"));
+    }
+    std::fs::write(&file, dataset.to_string()).unwrap();
+    let said = train(data.path(), &out.path().join("m.pbt"), &[]).exits_with(0).stderr;
+    assert!(said.contains("gland: masks: none are learned"), "{said}");
+}
+
+#[test]
+fn a_rare_structure_that_leaves_scores_unmeasured_is_named() {
+    let (data, out) = (tiny_copy(), scratch());
+    let file = data.path().join("dataset.json");
+    let mut dataset = read_json(&file);
+    dataset["structures"].as_array_mut().unwrap().push(json!({ "name": "rare", "kind": "box" }));
+    std::fs::write(&file, dataset.to_string()).unwrap();
+    for id in ["c0", "c1"] {
+        let path = data.path().join(format!("{id}.mrk.json"));
+        let (name, pose) = read_markups(&path).unwrap().boxes.swap_remove(0);
+        let rare = ("rare".to_owned(), pose);
+        write_markups(&path, &[(name, pose), rare], &[], |_| String::new()).unwrap();
+    }
+    let said = train(data.path(), &out.path().join("m.pbt"), &[]).exits_with(0).stderr;
+    assert!(said.contains("rare: annotated in too few cases to hold some out"), "{said}");
 }

@@ -203,7 +203,7 @@ fn document(title: Option<&str>, cases: &[Case<'_>]) -> Result<String, PictureEr
     for (n, case) in cases.iter().enumerate() {
         let x = MARGIN + (n % columns) as f64 * (CASE_WIDTH + 2.0 * MARGIN);
         let y = top + (n / columns) as f64 * (CASE_HEIGHT + GAP);
-        draw_case(&mut drawn, &mut label_names, case, n, [x, y])?;
+        draw_case(&mut drawn, &mut label_names, case, [x, y])?;
     }
     let below = top + rows as f64 * (CASE_HEIGHT + GAP);
     let height = below + FOOTER + label_names.len().div_ceil(LABELS_A_ROW) as f64 * LABEL_ROW;
@@ -227,7 +227,6 @@ fn draw_case(
     svg: &mut String,
     label_names: &mut BTreeMap<u16, String>,
     case: &Case<'_>,
-    number: usize,
     [x, y]: [f64; 2],
 ) -> Result<(), PictureError> {
     text(svg, [x, y + 20.0], "font-size=\"15\" font-weight=\"600\"", case.title);
@@ -243,9 +242,8 @@ fn draw_case(
     let all = planes(geometry, case.through);
     let shown = all.iter().filter(|plane| flat.is_none_or(|axis| plane.axis == axis));
     for (n, plane) in shown.enumerate() {
-        let clip = format!("slice-{number}-{n}");
         let corner = [x + n as f64 * (PANEL + GAP), y + CASE_HEADER];
-        draw_plane(svg, label_names, case, plane, &clip, (corner, panel))?;
+        draw_plane(svg, label_names, case, plane, (corner, panel))?;
     }
     Ok(())
 }
@@ -261,7 +259,6 @@ fn draw_plane(
     label_names: &mut BTreeMap<u16, String>,
     case: &Case<'_>,
     plane: &Plane,
-    clip: &str,
     ([x, y], panel): ([f64; 2], [f64; 2]),
 ) -> Result<(), PictureError> {
     let geometry = case.image.geometry();
@@ -286,11 +283,12 @@ fn draw_plane(
     };
 
     let [across, down] = panel;
+    // A picture in the picture cuts off without a name, of which a page of many pictures would have many.
     // Writing to a String cannot fail.
     let _ = writeln!(
         svg,
-        "<clipPath id=\"{clip}\"><rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{across}\" height=\"{down}\" rx=\"6\"/></clipPath>\n\
-         <g clip-path=\"url(#{clip})\">\n<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{across}\" height=\"{down}\" fill=\"#000\"/>\n\
+        "<svg x=\"{x:.1}\" y=\"{y:.1}\" width=\"{across}\" height=\"{down}\" viewBox=\"{x:.1} {y:.1} {across} {down}\" overflow=\"hidden\">\n\
+         <rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{across}\" height=\"{down}\" fill=\"#000\"/>\n\
          <image x=\"{:.2}\" y=\"{:.2}\" width=\"{:.2}\" height=\"{:.2}\" preserveAspectRatio=\"none\" href=\"{uri}\"/>",
         corner[0], corner[1], size[0], size[1]
     );
@@ -355,7 +353,7 @@ fn draw_plane(
         let style = format!("font-size=\"{FONT_SIZE}\" fill=\"{}\"", drawn.mark.colour());
         halo(svg, name.at, &style, &name.text);
     }
-    svg.push_str("</g>\n");
+    svg.push_str("</svg>\n");
     if !is_in_pixels(geometry) {
         lettering(svg, plane, ([x, y], panel), units_per_mm);
     }
@@ -522,7 +520,7 @@ mod tests {
         assert_eq!(svg.matches("<circle ").count(), 3);
         assert!(svg.contains("case &lt;1&gt; &amp; &quot;more&quot;"));
         assert!(svg.contains(">true</text>") && svg.contains(">by pbt</text>"));
-        for open in ["svg", "g", "text", "clipPath", "polygon", "circle", "title"] {
+        for open in ["svg", "text", "polygon", "circle", "title"] {
             let (opened, closed) = (
                 svg.matches(&format!("<{open}>")).count()
                     + svg.matches(&format!("<{open} ")).count(),

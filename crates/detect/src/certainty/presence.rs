@@ -38,9 +38,10 @@ impl Presence {
         logistic(self.intercept + weighed).clamp(least(self.without), 1.0 - least(self.with))
     }
 
-    /// A structure is absent where the probability is less: as sure as one must be to call it found.
+    /// A structure is absent where the probability is less: as sure as one must be to call it found, and
+    /// at least more likely than not.
     pub(crate) fn absent_below(found_from: f64) -> f64 {
-        1.0 - found_from
+        (1.0 - found_from).min(0.5)
     }
 
     /// Whether nothing in it leads evaluation astray.

@@ -2,7 +2,7 @@
 //! place in a mirrored image.
 
 use crate::data::point_pairs::{Symmetry, across, mutual};
-use crate::data::training_data::{Annotated, Points, TrainingData};
+use crate::data::training_data::{Annotated, Points, TrainingData, is_flat};
 use nalgebra::{UnitQuaternion, Vector3};
 use pbt_volume::{PointLps, Pose};
 
@@ -56,7 +56,9 @@ impl Mirror {
         let upright = sideways(axis) > UPRIGHT;
         let given = given_twins(data, &landmarks[n], &landmarks[twin]);
         let reach = REACH * scale_mm(poses);
-        let symmetry = (0..3)
+        // Nothing is mirrored out of a plane.
+        let axes = if is_flat(data) { 0..2 } else { 0..3 };
+        let symmetry = axes
             .filter(|&other| !upright || other == axis)
             .filter_map(|axis| {
                 Some((axis, Symmetry::between(&own, &others, given.as_deref(), axis, reach)?))

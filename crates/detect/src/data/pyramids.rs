@@ -129,7 +129,10 @@ impl Pyramids {
         working: &WorkingSpec,
     ) -> Result<Arc<Pyramid>, D::Error> {
         let (name, geometry) = (data.list().id(case), data.list().geometry(case));
-        if let Some(kept) = self.kept(name, geometry, working) {
+        // A copy with a contrast of its own may lie where the case does.
+        let is_kept = data.shows_its_origin(case);
+        let kept = || self.kept(name, geometry, working).filter(|_| is_kept);
+        if let Some(kept) = kept() {
             return Ok(kept);
         }
         let unusable =
@@ -142,13 +145,13 @@ impl Pyramids {
         }
         let pyramid = Arc::new(pyramid);
         // Another thread may have been faster.
-        if let Some(kept) = self.kept(name, geometry, working) {
+        if let Some(kept) = kept() {
             return Ok(kept);
         }
         let mut kept = self.lock();
         let grid = kept.of_grid(working);
         grid.stored |= stored > 0;
-        if data.shows_its_origin(case) {
+        if is_kept {
             let placed = (geometry.clone(), pyramid.clone());
             grid.by_case.entry(name.to_owned()).or_default().push(placed);
         }

@@ -48,6 +48,10 @@ pub(super) fn held_out_errors<B: Backend>(
     let folds = Folds::of(cases);
     let mut errors: Vec<Vec<Option<Estimates>>> =
         landmarks.iter().map(|(_, points)| vec![None; points.len()]).collect();
+    // Without a single subject there would be nothing to learn from.
+    if folds.count() < 2 {
+        return Ok(errors);
+    }
     for fold in 0..folds.count() {
         let fold = input.fold(folds, fold);
         let own: Vec<Pose> = fold.inside.iter().map(|&n| frames[n]).collect();

@@ -186,6 +186,9 @@ pub(crate) fn close_up<B: Backend>(
 /// Landmarks of a shape that hardly varies are sought in patches of this size at least, in D.
 const SMALLEST_SPREAD: f64 = 0.005;
 
+/// The smallest patch of a model, in D.
+const SMALLEST_EXTENT: f64 = 0.01;
+
 /// Mean positions, and the root mean square over all landmarks of the distances from them in D: the
 /// unit of regressors.
 fn priors(
@@ -269,7 +272,7 @@ fn spec<B: Backend>(
                     grid_for(prior, patch.points, (patch.extent - 1.0) / 2.0 * prior.scale_mm)
                 }
                 View::Point => {
-                    let extent = [patch.extent * spread; 3];
+                    let extent = [(patch.extent * spread).max(SMALLEST_EXTENT); 3];
                     let points = match prior.flat {
                         true => in_plane(patch.points),
                         false => patch.points,

@@ -25,7 +25,7 @@ use crate::masks::stage::MaskStage;
 use crate::masks::training_frames::Frame;
 use crate::model::Model;
 use crate::random::{Seeds, Stream};
-use crate::segment::data::RegionName;
+use crate::segment::data::{IGNORED, RegionName};
 use crate::segment::matrix::{InMemory, Sampled, matrix};
 use crate::side_by_side::{self, at_a_time};
 use crate::train::observer::{Observer, StageFigure};
@@ -124,6 +124,7 @@ pub(crate) fn train<B: LabelBackend + LabelBooster, D: TrainingData + ?Sized>(
         all.stages.extend(part.stages);
         all.moved.extend(part.moved);
         all.figures.extend(part.figures);
+        all.warnings.extend(part.warnings);
         all
     }))
 }
@@ -189,8 +190,19 @@ impl<B: LabelBackend + LabelBooster, D: TrainingData + ?Sized> Training<'_, B, D
         let random = &mut self.seeds.random(Stream::MaskFrames, 0);
         let (mut frames, loaded) = group.first_frames(self.instances, &grid, random)?;
         let Some(alone) = grid.geometry().filter(|_| !frames.is_empty()) else { return Ok(()) };
+        let subject = |frame: &Frame| self.instances[frame.instance].subject;
+        let is_drawn = |frame: &Frame| frame.classes.iter().any(|&c| c > 0 && c != IGNORED);
+        let drawn: Vec<usize> = frames.iter().filter(|f| is_drawn(f)).map(subject).collect();
+        let is_learned = |part: usize| drawn.iter().any(|&s| !self.folds.holds_out(part, s));
+        let parts = self.folds.count();
+        if drawn.is_empty() || parts > 1 && !(0..parts).all(is_learned) {
+            trained.warnings.push(format!(
+                "{}: masks: none are learned, since its labels are drawn in too few cases (draw more)",
+                group.structures[group.members[0]].0
+            ));
+            return Ok(());
+        }
         let prior = {
-            let subject = |frame: &Frame| self.instances[frame.instance].subject;
             let known: Vec<(usize, &[u8])> =
                 frames.iter().map(|frame| (subject(frame), &frame.classes[..])).collect();
             Priors::new(&alone, classes - 1, &known)

@@ -10,7 +10,7 @@ use pbt_volume::{Geometry, Pose};
 /// Points along each axis in proportion to the edge lengths, about `across` along D; the grid
 /// reaches `border_mm` beyond the box. In a plane all points lie in it.
 pub(crate) fn grid_for(prior: &Prior, across: f64, border_mm: f64) -> BoxGrid {
-    let longer = prior.mean_size_mm.map(|s| s + 2.0 * border_mm);
+    let longer = prior.mean_size_mm.map(|s| (s + 2.0 * border_mm).max(THINNEST * s));
     let scale = libm::cbrt(longer.iter().product());
     let across = if prior.flat { in_plane(across) } else { across };
     // The power below 1 keeps thin directions sampled.
@@ -21,6 +21,9 @@ pub(crate) fn grid_for(prior: &Prior, across: f64, border_mm: f64) -> BoxGrid {
     }
     BoxGrid { points, extent: std::array::from_fn(|a| longer[a] / prior.mean_size_mm[a]) }
 }
+
+/// A border inwards leaves this share of an edge: all of a plate may be thinner than the border.
+const THINNEST: f64 = 0.02;
 
 /// Points along an axis in a plane where there would be `across` in space.
 pub(crate) fn in_plane(across: f64) -> f64 {

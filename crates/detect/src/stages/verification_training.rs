@@ -104,6 +104,10 @@ impl<'a, B: Backend> VerificationTraining<'a, B> {
         let &StageInput { backend, cases, images, .. } = self.input;
         let folds = Folds::of(cases);
         let mut held_out = Vec::new();
+        // Without a single subject there would be nothing to learn from.
+        if folds.count() < 2 {
+            return Ok(held_out);
+        }
         for fold in 0..folds.count() {
             let part = |inside: bool| {
                 Labelled::concat(

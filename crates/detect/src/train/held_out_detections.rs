@@ -19,7 +19,7 @@ use crate::data::each_image::cases_at_a_time;
 use crate::data::folds::Folds;
 use crate::data::part::Part;
 use crate::data::pyramids::Pyramids;
-use crate::data::training_data::{AnyData, FEWEST_CASES, Subjects, TrainingData};
+use crate::data::training_data::{Annotated, AnyData, FEWEST_CASES, Subjects, TrainingData};
 use crate::detect::STRONG;
 use crate::detect::detection::Detection;
 use crate::masks;
@@ -81,8 +81,21 @@ pub(super) fn held_out_detections<B: Backend + LabelBackend, D: TrainingData + ?
         let is_held_out = |case: usize| folds.holds_out(part, subjects.subject(case));
         (0..cases.len()).filter(|&case| is_held_out(case) == held_out).collect()
     };
-    if parts < 2 || !(0..parts).all(|part| is_enough(data, &of_part(part, false))) {
+    if parts < 2 {
         return Ok(none);
+    }
+    let rare = too_rare(data, (0..parts).map(|part| of_part(part, false)));
+    if !rare.is_empty() {
+        // Where all are rare, nobody expects scores.
+        let is_told = structures.iter().any(|(name, _)| !rare.contains(name));
+        let warnings = is_told.then(|| {
+            format!(
+                "{}: annotated in too few cases to hold some out: scores and radii are measured for no \
+                 structure (annotate more, or train the others with --structure)",
+                rare.join(", ")
+            )
+        });
+        return Ok(HeldOutDetections { warnings: warnings.into_iter().collect(), ..none });
     }
     let loose_ends: Vec<bool> = structures
         .iter()
@@ -304,18 +317,27 @@ impl HeldOutDetections {
 /// A case with what was found in it, and the spacing of its image.
 type Answer = (usize, (Vec<Detection>, [f64; 3]));
 
-/// Whether every structure and landmark can be trained on these cases.
-fn is_enough<D: TrainingData + ?Sized>(data: &D, kept: &[usize]) -> bool {
-    let enough = |cases: &mut dyn Iterator<Item = usize>| {
-        cases.filter(|case| kept.contains(case)).count() >= FEWEST_CASES
+/// The structures that cannot be trained, they or their landmarks, on the cases of some part.
+fn too_rare<D: TrainingData + ?Sized>(
+    data: &D,
+    parts: impl Iterator<Item = Vec<usize>>,
+) -> Vec<String> {
+    let parts: Vec<Vec<usize>> = parts.collect();
+    let enough = |cases: &[usize]| {
+        let kept = |part: &Vec<usize>| cases.iter().filter(|case| part.contains(case)).count();
+        parts.iter().all(|part| kept(part) >= FEWEST_CASES)
     };
-    data.structures().iter().all(|(name, annotated)| {
-        let boxed = |case: usize| annotated.iter().any(|(c, _)| *c == case);
-        enough(&mut annotated.iter().map(|a| a.0))
+    let is_enough = |(name, annotated): &Annotated| {
+        let boxed: Vec<usize> = annotated.iter().map(|a| a.0).collect();
+        enough(&boxed)
             && data.landmarks(name).iter().all(|(_, points)| {
-                enough(&mut points.iter().map(|p| p.0).filter(|&case| boxed(case)))
+                let cases: Vec<usize> =
+                    points.iter().map(|p| p.0).filter(|case| boxed.contains(case)).collect();
+                enough(&cases)
             })
-    })
+    };
+    let rare = data.structures().into_iter().filter(|structure| !is_enough(structure));
+    rare.map(|(name, _)| name).collect()
 }
 
 fn train_part<B: Backend, D: TrainingData + ?Sized>(

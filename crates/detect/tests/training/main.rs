@@ -3,6 +3,7 @@
 
 mod device_errors;
 mod instances_beside_others;
+mod odd_data;
 mod search_regions;
 mod side_by_side;
 mod support;

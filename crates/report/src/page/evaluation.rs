@@ -96,6 +96,7 @@ impl Evaluation {
         let row = |f: &Figures| {
             let mean = |s: &Option<pbt_evaluate::Summary>| s.map(|s| s.mean);
             let confidence = f.confidence.as_ref();
+            let right = (f.annotated > 0).then(|| 100.0 * f.right as f64 / f.annotated as f64);
             let coverage = f.coverage.map(|c| {
                 let [low, high] = c.interval.map(|share| 100.0 * share);
                 format!("{} of {} ({low:.0}–{high:.0} %)", c.within, c.n)
@@ -111,7 +112,7 @@ impl Evaluation {
                 Cell::count(f.found),
                 Cell::count(f.doubtful),
                 Cell::count(f.missed),
-                Cell::number(confidence.map(|c| 100.0 * c.share_right), 0),
+                Cell::number(right, 0),
                 Cell::number(mean(&f.center_mm), 2),
                 Cell::number(f.center_mm.map(|s| s.median), 2),
                 Cell::number(f.center_mm.map(|s| s.p95), 2),
@@ -217,6 +218,7 @@ fn facts(f: &Figures, records: &[Comparison], unit: LengthUnit) -> Vec<Fact> {
         fact(format!("{} of {}", f.found, f.annotated), "found"),
         fact(f.doubtful.to_string(), "doubtful"),
         fact(f.missed.to_string(), "missed"),
+        fact(format!("{} of {}", f.right, f.annotated), "right"),
     ];
     let errors: Vec<f64> = records.iter().filter_map(Comparison::counted_mm).collect();
     if let Some(largest) = errors.iter().copied().reduce(f64::max) {
@@ -229,7 +231,6 @@ fn facts(f: &Figures, records: &[Comparison], unit: LengthUnit) -> Vec<Fact> {
         facts.push(fact(format!("{largest:.2} {unit}"), "largest"));
     }
     if let Some(confidence) = &f.confidence {
-        facts.push(fact(format!("{:.1} %", 100.0 * confidence.share_right), "right"));
         facts.push(fact(format!("{:.3}", confidence.brier), "Brier score"));
         facts.push(fact(format!("{:.3}", confidence.calibration_error), "calibration error"));
     }
@@ -245,7 +246,24 @@ fn badness(record: &Comparison) -> f64 {
         return f64::MAX;
     }
     let off = record.counted_mm().unwrap_or(0.0);
-    off / record.tolerance_mm.unwrap_or(1.0).max(1e-9) + if record.right { 0.0 } else { 1e3 }
+    off / record.tolerance_mm.unwrap_or(1.0).max(1e-9) + if is_wrong(record) { 1e3 } else { 0.0 }
+}
+
+/// What is there is not right, or something is seen where there is nothing.
+fn is_wrong(record: &Comparison) -> bool {
+    match record.truth {
+        Truth::Present => !record.right,
+        Truth::Absent => record.answer != Answer::Absent,
+    }
+}
+
+fn verdict(record: &Comparison) -> Cell {
+    match (record.truth, is_wrong(record)) {
+        (Truth::Present, false) => Cell::text("right").of_class("good"),
+        (Truth::Present, true) => Cell::text("wrong").of_class("bad"),
+        (Truth::Absent, false) => Cell::text("rightly absent").of_class("good"),
+        (Truth::Absent, true) => Cell::text("not there").of_class("bad"),
+    }
 }
 
 fn answer(answer: Answer) -> (&'static str, &'static str) {
@@ -258,9 +276,9 @@ fn answer(answer: Answer) -> (&'static str, &'static str) {
 }
 
 fn case(name: &str, records: &[&Comparison], unit: LengthUnit) -> CaseView {
-    let wrong = records.iter().filter(|r| !r.right).count();
+    let wrong = records.iter().filter(|r| is_wrong(r)).count();
     let doubtful = records.iter().filter(|r| r.answer == Answer::Doubtful).count();
-    let sure_and_wrong = records.iter().any(|r| !r.right && r.answer == Answer::Found);
+    let sure_and_wrong = records.iter().any(|r| is_wrong(r) && r.answer == Answer::Found);
     let worst = records.iter().find_map(|r| Some((r, r.counted_mm()?)));
     let mut parts = vec![format!("{} of {} right", records.len() - wrong, records.len())];
     if doubtful > 0 {
@@ -274,18 +292,16 @@ fn case(name: &str, records: &[&Comparison], unit: LengthUnit) -> CaseView {
         let error = r.error.as_ref();
         let of_box = error.and_then(|error| error.of_box());
         let (text, class) = answer(r.answer);
-        let truth = if r.truth == Truth::Present { "" } else { " (outside the view)" };
+        // A detection too many of a structure with many instances is nowhere outside.
+        let out_of_view = r.truth == Truth::Absent && r.instance.is_none();
+        let truth = if out_of_view { " (outside the view)" } else { "" };
         vec![
             Cell::text(format!("{}{truth}", r.structure)),
             Cell::text(text).of_class(class),
             Cell::number(r.score, 2),
             error_of(r),
             tolerance(r),
-            Cell::text(if r.right { "right" } else { "wrong" }).of_class(if r.right {
-                "good"
-            } else {
-                "bad"
-            }),
+            verdict(r),
             Cell::number(of_box.map(|b| b.angle_deg), 1),
             Cell::number(of_box.map(|b| b.size_percent), 1),
             Cell::number(r.radius_90_mm, 2),

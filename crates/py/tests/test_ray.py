@@ -148,7 +148,13 @@ def test_without_paths(two_cpus, tiny, cases, tmp_path):
     shown = json.dumps([run, table(out).to_pylist()]) + (out / "p3.json").read_text()
     assert str(tmp_path) not in shown and str(tiny.folder) not in shown
     assert [f["path"] for f in run["failed"]] == ["", ""]
+    assert all(f["reason"].startswith(("file: ", "sizeof_hdr: ")) for f in run["failed"]), run["failed"]
     assert (out / "p3.pbt.seg.nrrd").is_file()
+    # What has paths is made again where none are wanted.
+    pbt.ray.run(tiny.model, cases, out)
+    assert str(tiny.folder) in (out / "p3.json").read_text()
+    run = pbt.ray.run(tiny.model, cases, out, no_paths=True, resume=True)
+    assert run["counts"]["resumed"] == 0 and str(tiny.folder) not in (out / "p3.json").read_text()
 
 
 def test_detection_as_a_step_of_a_pipeline(two_cpus, tiny, cases, command, tmp_path):

@@ -210,10 +210,8 @@ pub(crate) fn refuse_others<'a>(paths: impl Iterator<Item = &'a Path>) -> Result
     let has_content =
         |path: &&Path| path.metadata().is_ok_and(|meta| meta.is_file() && meta.len() > 0);
     let Some(path) = paths.into_iter().find(has_content) else { return Ok(()) };
-    Err(Failure::usage(format!(
-        "{}: --output: is there already and belongs to no result (choose another folder, or move it away)",
-        path.display()
-    )))
+    let what = "--output: is there already and belongs to no result (choose another folder, or move it away)";
+    Err(Failure::usage(what).about(path))
 }
 
 /// A file of an earlier run, perhaps of another model, would not belong to this result.
@@ -271,14 +269,11 @@ fn landmarks(result: &ResultFile) -> Vec<Landmark> {
 /// Exit code 1 when it cannot be made.
 pub fn make_folder(folder: &Path) -> Result<(), Failure> {
     if folder.is_file() {
-        let what = format!("{}: --output: is a file (give a folder)", folder.display());
-        return Err(Failure::other(what));
+        return Err(Failure::other("--output: is a file (give a folder)").about(folder));
     }
     std::fs::create_dir_all(folder).map_err(|e| {
-        Failure::other(format!(
-            "{}: --output: the folder cannot be made: {e} (choose another)",
-            folder.display()
-        ))
+        let what = format!("--output: the folder cannot be made: {e} (choose another)");
+        Failure::other(what).about(folder)
     })
 }
 

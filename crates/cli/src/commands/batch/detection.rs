@@ -154,14 +154,11 @@ fn detect_one(
         Err(failure) if failure.is_disk() => return Err(failure),
         Err(failure) => {
             progress.failed(&case.id, &failure);
-            let path = case.path.display().to_string();
-            let mut failed =
-                FailedCase { case_id: case.id.clone(), path, reason: failure.to_string() };
-            if work.no_paths {
-                failed.reason = failed.reason.replace(&failed.path, &failed.case_id);
-                failed.path.clear();
-            }
-            State::Failed(failed)
+            let (path, reason) = match work.no_paths {
+                true => (String::new(), failure.without_file()),
+                false => (case.path.display().to_string(), failure.to_string()),
+            };
+            State::Failed(FailedCase { case_id: case.id.clone(), path, reason })
         }
     };
     Ok(Done { place, state, load_seconds, detect_seconds: begun.elapsed().as_secs_f64() })

@@ -2,7 +2,7 @@
 
 use crate::session::results::{has_result, refuse_others};
 use crate::session::{Failure, Found, Input, LoadedModel, there_is_no};
-use pbt_io::{DetectionRecord, IoError, read_raw_with, write_image};
+use pbt_io::{DetectionRecord, IoError, RawImage, read_raw_with, write_image};
 use pbt_volume::{Geometry, PointLps, Status, Volume};
 use std::path::{Path, PathBuf};
 
@@ -49,21 +49,15 @@ impl Crops {
         refuse_others(paths.iter().map(PathBuf::as_path))
     }
 
-    /// Writes `FOLDER/<case>.<name>.nii.gz` for each structure that was found, with the voxels of the file
-    /// as they are. Returns what to tell: which structures have none, and which are doubtful. What an
-    /// earlier run has left for such a structure is removed.
+    /// Cuts out each structure that was found, with the voxels of the file as they are. Nothing is written
+    /// yet, so that a case that cannot be cut has no result, either.
     ///
     /// # Errors
-    /// Exit code 1 when a file cannot be written, and exit code 4 for an image without a scale.
-    pub fn write(
-        &self,
-        folder: &Path,
-        input: Input<'_>,
-        found: &Found,
-    ) -> Result<Vec<String>, Failure> {
-        let mut notes = Vec::new();
+    /// Exit code 4 for an image without a scale, or one that can no longer be read.
+    pub fn cut(&self, folder: &Path, input: Input<'_>, found: &Found) -> Result<Cut, Failure> {
+        let mut cut = Cut::default();
         if self.names.is_empty() {
-            return Ok(notes);
+            return Ok(cut);
         }
         if !found.result.unit().is_mm() {
             let what = "--crop: takes volumes, not 2D images in pixels (leave it out)";
@@ -80,22 +74,21 @@ impl Crops {
                     Status::Found | Status::Doubtful => "lies outside the image".to_owned(),
                     other => format!("is {other}"),
                 };
-                notes.push(format!("{name} {why}: there is nothing to cut out"));
-                if path.is_file() {
-                    std::fs::remove_file(&path).map_err(|e| IoError::output(&path, &e))?;
-                }
+                cut.notes.push(format!("{name} {why}: there is nothing to cut out"));
+                cut.files.push((path, None));
                 continue;
             };
             let several = found.result.detections.iter().filter(|d| d.name == *name).count();
             if several > 1 {
-                notes.push(format!("{name}: of {several} the surest is cut out"));
+                cut.notes.push(format!("{name}: of {several} the surest is cut out"));
             }
             if status == Status::Doubtful {
-                notes.push(format!("{name} is doubtful: look at {} first", path.display()));
+                let file = path.display();
+                cut.notes.push(format!("{name} is doubtful: look at {file} first"));
             }
-            write_image(&path, &image.part(first, shape))?;
+            cut.files.push((path, Some(image.part(first, shape))));
         }
-        Ok(notes)
+        Ok(cut)
     }
 
     /// The voxels of a detection with the margin: the first one and how many along each axis.
@@ -114,6 +107,35 @@ impl Crops {
         let map = found.map.as_ref()?;
         let (_, value) = map.regions.iter().find(|(name, _)| *name == record.name)?;
         voxels_about(&corners_of_label(&map.labels, *value)?, self.margin_mm, image)
+    }
+}
+
+/// What was cut out of an image.
+#[derive(Default)]
+pub struct Cut {
+    /// Where it goes; none for a structure that was not found.
+    files: Vec<(PathBuf, Option<RawImage>)>,
+    /// Which structures have none, and which are doubtful.
+    notes: Vec<String>,
+}
+
+impl Cut {
+    /// Writes the files, and removes what an earlier run has left of structures that were not found. Returns
+    /// what to tell.
+    ///
+    /// # Errors
+    /// Exit code 1 when a file cannot be written.
+    pub fn write(self) -> Result<Vec<String>, Failure> {
+        for (path, part) in &self.files {
+            match part {
+                Some(part) => write_image(path, part)?,
+                None if path.is_file() => {
+                    std::fs::remove_file(path).map_err(|e| IoError::output(path, &e))?;
+                }
+                None => {}
+            }
+        }
+        Ok(self.notes)
     }
 }
 

@@ -163,6 +163,13 @@ pub fn write_results(
 /// files beside it are not taken for somebody's, and the case is done again.
 const UNFINISHED: &[u8] = b"{\n";
 
+/// What came after the result could not be written: it counts as a cut one from now on, so that the case is
+/// done again.
+pub(crate) fn mark_unfinished(folder: &Path, case_id: &str) {
+    // Where this fails, too, the result remains: its numbers are right.
+    let _ = std::fs::write(folder.join(format!("{case_id}.json")), UNFINISHED);
+}
+
 /// Files that are removed again, unless they are to be kept.
 struct NewFiles(Vec<PathBuf>);
 

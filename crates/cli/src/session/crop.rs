@@ -1,6 +1,6 @@
 //! Parts of images that hold a structure, for other tools.
 
-use crate::session::results::{has_result, refuse_others};
+use crate::session::results::{has_result, is_voxel_file, refuse_others};
 use crate::session::{Failure, Found, Input, LoadedModel, there_is_no};
 use pbt_io::{DetectionRecord, IoError, RawImage, read_raw_with, write_image};
 use pbt_volume::{Geometry, PointLps, Status, Volume};
@@ -16,10 +16,10 @@ pub struct Crops {
 }
 
 impl Crops {
-    /// Whether a model finds all of these structures.
+    /// Whether a model finds all of these structures, and each has a file of its own.
     ///
     /// # Errors
-    /// Exit code 4 for the first that it does not.
+    /// Exit code 4 for the first that it does not, exit code 2 for the first whose file is that of another.
     pub fn check(&self, model: &LoadedModel) -> Result<(), Failure> {
         let boxes = model.model.structures.iter();
         let mut known: Vec<&str> = boxes.clone().map(|s| s.name.as_str()).collect();
@@ -31,9 +31,30 @@ impl Crops {
             return Err(Failure::input(&model.path, what));
         }
         let unknown = self.names.iter().find(|name| !known.contains(&name.as_str()));
-        unknown.map_or(Ok(()), |name| {
-            Err(Failure::input(&model.path, format!("--crop: {}", there_is_no(name, &known))))
-        })
+        if let Some(name) = unknown {
+            let what = format!("--crop: {}", there_is_no(name, &known));
+            return Err(Failure::input(&model.path, what));
+        }
+        self.check_files()
+    }
+
+    /// Whether no structure's file is one of the result or of another structure.
+    fn check_files(&self) -> Result<(), Failure> {
+        let case = |name: &String| crop_path(Path::new(""), "CASE", name);
+        for (n, name) in self.names.iter().enumerate() {
+            let path = case(name);
+            let of_another = self.names[..n].iter().find(|&o| o != name && case(o) == path);
+            let whose = match of_another {
+                Some(other) => format!("`{other}`"),
+                None if is_voxel_file(Path::new(""), "CASE", &path) => "the result".to_owned(),
+                None => continue,
+            };
+            return Err(Failure::usage(format!(
+                "--crop: the file of `{name}` would be {}, which is that of {whose} (leave one out)",
+                path.display()
+            )));
+        }
+        Ok(())
     }
 
     /// Before the result of a case is written: whether its crops may be.
@@ -194,6 +215,23 @@ fn corners_of_label(labels: &Volume<u16>, value: u16) -> Option<[PointLps; 2]> {
 mod tests {
     use super::*;
     use nalgebra::Matrix3;
+
+    #[test]
+    fn every_crop_has_a_file_of_its_own() {
+        let check = |names: &[&str]| {
+            let names = names.iter().map(|&name| name.to_owned()).collect();
+            Crops { names, margin_mm: 0.0 }.check_files().map_err(|failure| failure.to_string())
+        };
+        assert_eq!(check(&["gland", "label", "gland"]), Ok(()));
+        for (names, part) in [
+            (&["labels"][..], "CASE.labels.nii.gz, which is that of the result"),
+            (&["gland", "first-tree-leaf"], "`first-tree-leaf` would be"),
+            (&["a/b", "a_b"], "CASE.a_b.nii.gz, which is that of `a/b`"),
+        ] {
+            let line = check(names).unwrap_err();
+            assert!(line.contains(part), "{line}");
+        }
+    }
 
     #[test]
     fn a_block_is_all_voxels_that_are_touched() {

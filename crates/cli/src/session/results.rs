@@ -61,6 +61,13 @@ pub fn leaves_path(folder: &Path, case_id: &str, file: LeafFile) -> PathBuf {
     folder.join(format!("{case_id}{}", file.ending()))
 }
 
+/// Whether a file is one of those in which a result of the case has voxels.
+pub(crate) fn is_voxel_file(folder: &Path, case_id: &str, path: &Path) -> bool {
+    let leaves = [LeafFile::All, LeafFile::First].map(|file| leaves_path(folder, case_id, file));
+    let of_labels = [label_map_path, region_labels_path, probabilities_path];
+    of_labels.map(|place| place(folder, case_id)).iter().chain(&leaves).any(|own| own == path)
+}
+
 /// Where the explanation of a case goes: JSON and a picture.
 pub(crate) fn explanation_paths(folder: &Path, case_id: &str) -> [PathBuf; 2] {
     ["json", "svg"].map(|kind| folder.join(format!("{case_id}.explain.{kind}")))

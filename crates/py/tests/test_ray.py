@@ -176,6 +176,18 @@ def test_detection_as_a_step_of_a_pipeline(two_cpus, tiny, cases, command, tmp_p
             assert rows[column].fillna("").tolist() == theirs[column].fillna("").tolist(), column
 
 
+def test_files_of_further_channels_are_no_cases(two_cpus, command, tmp_path):
+    folder = Path(os.environ["PBT_TWO_CHANNELS"])
+    images = tmp_path / "images"
+    images.mkdir()
+    for n in range(2):
+        shutil.copy(folder / f"c7_{n:04}.nii.gz", images)
+    command("batch", "-m", folder / "two.pbt", "-i", images, "-o", tmp_path / "a")
+    run = pbt.ray.run(folder / "two.pbt", images, tmp_path / "b")
+    assert run["counts"]["cases"] == 1 and table(tmp_path / "b").equals(table(tmp_path / "a"))
+    assert pbt.ray.read_cases(images, channels=2).count() == 1
+
+
 def test_cases_as_tables_have_them():
     row = {"case_id": 7, "path": "a.nii", "series": float("nan"), "frame": 3.0, "age": 44}
     assert Case.of(row) == Case("7", "a.nii", None, 3)

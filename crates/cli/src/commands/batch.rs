@@ -31,8 +31,7 @@ use tables::{Row, row_of_failure, write_tables};
 use warnings::Warnings;
 
 pub(crate) use cases::images_below;
-use cases::without_channels;
-pub use cases::{BatchCase, batch_cases};
+pub use cases::{BatchCase, batch_cases, without_channels};
 
 /// The record of the run.
 const RUN_FILE: &str = "run.json";

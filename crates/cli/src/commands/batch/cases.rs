@@ -79,7 +79,7 @@ fn with_parents(input: &Path, mut cases: Vec<BatchCase>) -> Vec<BatchCase> {
 
 /// The cases without those that are files of another's channels, as nnU-Net names them, where an image
 /// has so many channels.
-pub(super) fn without_channels(cases: Vec<BatchCase>, channels: usize) -> Vec<BatchCase> {
+pub fn without_channels(cases: Vec<BatchCase>, channels: usize) -> Vec<BatchCase> {
     if channels < 2 {
         return cases;
     }

@@ -1,11 +1,10 @@
 //! `pbt merge`: the tables of a batch from the results of its parts, wherever these lie.
 
-use super::cases::without_channels;
 use super::earlier::earlier_failures;
 use super::state::FailedCase;
 use super::tables::{CSV, PARQUET, Row, row_of_failure, rows_of_result, write_tables};
 use super::warnings::Warnings;
-use super::{BatchCase, Counts, RUN_FILE, Seconds, batch_cases};
+use super::{BatchCase, Counts, RUN_FILE, Seconds, batch_cases, without_channels};
 use crate::Failure;
 use crate::args::{Global, Merge};
 use crate::exit;

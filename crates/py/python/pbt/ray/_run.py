@@ -58,7 +58,7 @@ def run(
     begun = time.time()
     _check(part=part, cpus=cpus, gpus=gpus, actors=actors)
     loaded = load(model.path if isinstance(model, Model) else model)
-    parts = parts_of(list_cases(input), part)
+    parts = parts_of(list_cases(input, len(loaded.channels)), part)
     job = Job(
         model=loaded._absolute_path,
         model_sha256=loaded.sha256,

@@ -125,6 +125,9 @@ def test_what_is_finished_is_left_alone_and_what_failed_is_tried_again(
     run = pbt.ray.run(tiny.model, cases, out, part=3, tables_only=True, resume=True)
     assert run["counts"] == {"cases": 9, "detected": 0, "resumed": 9, "failed": 0}
     assert run["options"]["actors"] == 0 and times(out) == third
+    # Where files of cases are wanted, there are none of these yet.
+    run = pbt.ray.run(tiny.model, cases, out, part=3, resume=True)
+    assert run["counts"]["resumed"] == 0 and (out / "p3.json").is_file()
 
 
 def test_an_image_that_takes_its_process_along_is_a_failed_case(two_cpus, tiny, tmp_path):

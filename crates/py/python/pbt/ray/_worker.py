@@ -32,7 +32,7 @@ class Job(NamedTuple):
 
     def key(self, part: Part) -> str:
         """What a part of this run is known by."""
-        return part.key(self.model_sha256, self.labels, self.no_paths)
+        return part.key(self.model_sha256, self.labels, self.no_paths, self.tables_only)
 
 
 class Worker:

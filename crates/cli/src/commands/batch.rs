@@ -17,7 +17,7 @@ use crate::output::{say, warn};
 use crate::progress::CaseProgress;
 use crate::session::{Crops, LoadedModel, VoxelOutput, Watcher, make_folder, write_json};
 use detection::{Work, detect_all};
-use earlier::{earlier_failures, earlier_result, is_of_this_image};
+use earlier::{EarlierRun, earlier_result, is_of_this_image};
 use pbt_io::{
     DeviceRecord, ModelRecord, ResultFile, check_writable, masks_among, remove_leftovers,
 };
@@ -271,7 +271,8 @@ pub(super) fn run(args: &Batch, global: &Global) -> Result<ExitCode, Failure> {
 /// and without a shard gathers everything.
 fn add_other_shards(args: &Batch, cases: &[BatchCase], model: &LoadedModel, states: &mut [State]) {
     let folder = &args.output;
-    let failures = earlier_failures(&folder.join(RUN_FILE), &model.sha256);
+    let run = EarlierRun::read(&folder.join(RUN_FILE));
+    let failures = run.map_or_else(Vec::new, |run| run.failures(&model.sha256));
     for (case, state) in cases.iter().zip(states) {
         if !matches!(state, State::Unknown) {
             continue;

@@ -127,6 +127,14 @@ fn label_maps_of_pictures_become_boxes_with_masks() {
         assert!(turn[1] == 0.0 && turn[2] == 0.0, "{turn}");
         assert!(detection["visible"].as_f64().unwrap() > 0.99, "{detection}");
     }
+    // What has no scale is not cut out, and has no result that would count as finished.
+    let cut = out.path().join("cut");
+    for more in [&[][..], &["--resume"]] {
+        let crop = [&["-o", text(&cut), "--crop", "leaf"][..], more].concat();
+        let told = pbt([&batch[..], &crop].concat()).exits_with(3).stderr;
+        assert!(told.contains("p10.png: --crop: takes volumes"), "{told}");
+        assert!(!cut.join("p10.json").exists());
+    }
     let page = out.path().join("page.html");
     pbt(["report", text(&found), "-o", text(&page)]).exits_with(0);
     assert!(std::fs::read_to_string(&page).unwrap().contains("mean area, thousand pixels"));

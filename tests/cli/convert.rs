@@ -1,6 +1,6 @@
 //! `pbt convert`
 
-use crate::support::{Outcome, pbt, scratch, tiny};
+use crate::support::{Outcome, pbt, scratch, text, tiny};
 use nalgebra::Matrix3;
 use pbt_io::{RawImage, Scaling, VoxelType, read_raw, write_image};
 use pbt_volume::{Geometry, PointLps};
@@ -114,4 +114,30 @@ fn voxels_of_the_input_are_never_replaced() {
     }
     assert_eq!(std::fs::read(at("x.raw")).unwrap(), voxels);
     convert(&at("x.mhd"), &at("y.nhdr")).exits_with(0);
+}
+
+#[test]
+fn only_images_are_replaced_by_images() {
+    let folder = scratch();
+    let at = |name: &str| folder.path().join(name);
+    let image = tiny().folder().join("c7.nii.gz");
+    std::fs::copy(tiny().model(), at("model.nii")).unwrap();
+    std::fs::write(at("x.raw"), "somebody's voxels").unwrap();
+    for (output, expected) in [
+        ("model.nii", "model.nii: OUT: is a model already"),
+        ("x.mhd", "x.raw: OUT: is there already"),
+    ] {
+        for command in ["convert", "components"] {
+            let outcome = pbt([command, text(&image), text(&at(output))]).exits_with(2);
+            assert!(outcome.error_line().contains(expected), "{}", outcome.stderr);
+        }
+    }
+    assert_eq!(std::fs::read(at("x.raw")).unwrap(), b"somebody's voxels");
+    let (output, model) = (at("out.nii"), tiny().model());
+    let table = ["components", text(&image), text(&output), "--table", text(&model)];
+    let outcome = pbt(table).exits_with(2);
+    assert!(outcome.error_line().contains("gland.pbt: --table: is a model already"));
+    for output in ["y.nii", "y.nii", "z.mhd", "z.mhd"] {
+        convert(&image, &at(output)).exits_with(0);
+    }
 }

@@ -111,3 +111,23 @@ fn of_an_absent_structure_there_is_none() {
         assert_ne!(std::fs::read(&stale).unwrap(), b"of an earlier run");
     }
 }
+
+#[test]
+fn a_case_whose_crop_cannot_be_written_is_done_again() {
+    let out = scratch();
+    let list = out.path().join("list.csv");
+    let image = tiny().folder().join("c7.nii.gz");
+    std::fs::write(&list, format!("case_id,path\nc7,{}\n", image.display())).unwrap();
+    let (model, found) = (tiny().model(), out.path().join("found"));
+    let crop = found.join("c7.gland.nii.gz");
+    std::fs::create_dir_all(&crop).unwrap();
+    let batch = ["batch", "-m", text(&model), "-i", text(&list), "-o", text(&found)];
+    let batch = [&batch[..], &["--crop", "gland", "--resume"]].concat();
+    for _ in 0..2 {
+        let outcome = pbt(&batch).exits_with(3);
+        assert!(outcome.stderr.contains("c7.gland.nii.gz: file: cannot"), "{}", outcome.stderr);
+    }
+    std::fs::remove_dir(&crop).unwrap();
+    pbt(&batch).exits_with(0);
+    assert_is_part(&crop, &image, &found.join("c7.json"), 0.0);
+}

@@ -70,9 +70,21 @@ fn tables_hold_no_formulas_and_no_paths_where_none_are_wanted() {
     std::fs::create_dir(&images).unwrap();
     std::fs::copy(tiny().folder().join("c7.nii.gz"), images.join("=1+1.nii.gz")).unwrap();
     std::fs::write(images.join("bad.nii.gz"), "no image").unwrap();
+    // Errors about a file within a case, and about a path that one line does not show as it is.
+    std::fs::create_dir(images.join("dicom")).unwrap();
+    std::fs::write(images.join("dicom/1.dcm"), "no image").unwrap();
+    std::fs::create_dir(folder.path().join("Jane_Doe  x")).unwrap();
+    std::fs::write(folder.path().join("Jane_Doe  x/bad.nii.gz"), "no image").unwrap();
     let list = folder.path().join("list.csv");
-    std::fs::write(&list, "case_id,path\n=1+1,Jane_Doe/=1+1.nii.gz\n@b,Jane_Doe/bad.nii.gz\n")
-        .unwrap();
+    let rows = [
+        "case_id,path",
+        "=1+1,Jane_Doe/=1+1.nii.gz",
+        "@b,Jane_Doe/bad.nii.gz",
+        "c,Jane_Doe/dicom",
+        "d,Jane_Doe  x/bad.nii.gz",
+        "e,Jane_Doe/missing.nii.gz",
+    ];
+    std::fs::write(&list, rows.join("\n")).unwrap();
     let (model, out) = (tiny().model(), folder.path().join("out"));
     let batch = ["batch", "-m", text(&model), "-i", text(&list), "-o", text(&out), "--no-paths"];
     pbt(batch).exits_with(3);
@@ -86,9 +98,18 @@ fn tables_hold_no_formulas_and_no_paths_where_none_are_wanted() {
         (&run["failed"][0]["case_id"], &run["options"]["no_paths"]),
         (&json!("@b"), &json!(true))
     );
+    let reasons = run["failed"].as_array().unwrap().iter().map(|f| f["reason"].as_str().unwrap());
+    assert!(reasons.clone().all(|reason| reason.contains(": ")), "{reasons:?}");
     // With paths, as everybody has them.
     pbt(&batch[..7]).exits_with(3);
     assert!(all_text(&out).contains("Jane_Doe"));
+    // These are not taken over where none are wanted, not even those of another part.
+    pbt(batch.iter().chain(&["--resume", "--shard", "1/2"])).exits_with(3);
+    let run = std::fs::read_to_string(out.join("run.json")).unwrap();
+    assert!(!run.contains("Jane_Doe") && run.contains("record with paths"), "{run}");
+    pbt(batch.iter().chain(&["--resume"])).exits_with(3);
+    assert!(!all_text(&out).contains("Jane_Doe"));
+    assert_eq!(read_json(&out.join("run.json"))["counts"]["resumed"], 1);
 
     let (image, one) = (images.join("=1+1.nii.gz"), folder.path().join("one"));
     pbt(["detect", "-m", text(&model), "-i", text(&image), "-o", text(&one), "--no-paths"])

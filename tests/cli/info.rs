@@ -1,6 +1,6 @@
 //! `pbt info`
 
-use crate::support::{TRAINING, pbt, read_json, scratch, tiny};
+use crate::support::{TRAINING, pbt, read_json, refused, scratch, text, tiny};
 use serde_json::Value;
 
 #[test]
@@ -76,4 +76,13 @@ fn what_is_no_model_is_refused() {
     let outcome = pbt(["info".as_ref(), cut.as_os_str()]).exits_with(5);
     assert!(outcome.error_line().contains("cut.pbt"));
     assert!(outcome.stdout.is_empty());
+}
+
+#[test]
+fn a_drawing_replaces_no_model() {
+    let folder = scratch();
+    let model = folder.path().join("m.pbt");
+    std::fs::copy(tiny().model(), &model).unwrap();
+    let outcome = pbt(["info", text(&model), "--svg", text(&model)]);
+    refused(outcome, 2, &["m.pbt: --svg: is a model already"]);
 }

@@ -89,6 +89,25 @@ fn the_folder_of_a_batch_is_completed_in_its_place() {
 }
 
 #[test]
+fn a_result_of_a_case_that_has_failed_since_does_not_count() {
+    let data = scratch();
+    let list = list(data.path());
+    let [out, merged] = ["out", "merged"].map(|name| data.path().join(name));
+    batch(&list, &out, &[]).exits_with(3);
+    std::fs::write(data.path().join("c8.nii.gz"), "no image").unwrap();
+    batch(&list, &out, &[]).exits_with(3);
+    assert!(out.join("p8.json").is_file());
+    let outcome = merge(&list, &merged, std::slice::from_ref(&out)).exits_with(3);
+    assert!(outcome.stderr.contains("10 cases: 8 with a result, 2 failed"), "{}", outcome.stderr);
+    assert_eq!(bytes(&merged, "detections.csv"), bytes(&out, "detections.csv"));
+    // Nor does the page show it.
+    let page = data.path().join("page.html");
+    pbt(["report", text(&out), "-o", text(&page)]).exits_with(0);
+    let page = std::fs::read_to_string(page).unwrap();
+    assert_eq!(page.matches("<span class=\"name\">p8<").count(), 1);
+}
+
+#[test]
 fn what_does_not_belong_together_is_refused() {
     let (data, merged) = (scratch(), scratch());
     let list = list(data.path());

@@ -160,8 +160,18 @@ fn a_folder_of_detect_is_shown() {
     let model = tiny().model();
     pbt(["detect", "-m", text(&model), "-i", text(&image), "-o", text(found.path())]).exits_with(0);
     std::fs::write(found.path().join("mine.json"), "{}").unwrap();
-    let page = page(found.path(), &["--pictures", "1"]);
-    assert!(page.contains(">c7</") && page.matches("data:image/png").count() == 3, "{page}");
+    let shown = page(found.path(), &["--pictures", "1"]);
+    assert!(shown.contains(">c7</") && shown.matches("data:image/png").count() == 3, "{shown}");
+
+    // So does a batch, and beside its results there may be explanations and a report.
+    let list = found.path().join("list.csv");
+    std::fs::write(&list, format!("case_id,path\nc7,{}\n", image.display())).unwrap();
+    pbt(["batch", "-m", text(&model), "-i", text(&list), "-o", text(found.path())]).exits_with(0);
+    let detect = ["detect", "-m", text(&model), "-i", text(&image), "-o", text(found.path())];
+    pbt([&detect[..], &["--explain"]].concat()).exits_with(0);
+    evaluation(found.path());
+    let shown = page(found.path(), &[]);
+    assert_eq!(shown.matches("<span class=\"name\">").count(), 1, "{shown}");
 }
 
 /// The first scene of a page for the viewer.

@@ -57,12 +57,13 @@ fn a_disk_that_becomes_full_leaves_older_files() {
     let folder = scratch();
     let at = |name: &str| folder.path().join(name);
     let (model, image) = (tiny().model(), tiny().folder().join("c7.nii.gz"));
-    for name in ["c7.mrk.json", "x.nii", "detections.csv", "run.json", "m.train.toml"] {
+    for name in ["c7.mrk.json", "detections.csv", "run.json", "m.train.toml"] {
         std::fs::write(at(name), "results of yesterday").unwrap();
     }
     std::fs::write(at("c7.json"), r#"{"schema": "pbt-result/1", "case_id": "yesterday's"}"#)
         .unwrap();
     std::fs::copy(&model, at("m.pbt")).unwrap();
+    std::fs::copy(&image, at("x.nii")).unwrap();
     let before = contents(folder.path());
     let out = text(folder.path());
     refused(

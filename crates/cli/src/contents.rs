@@ -18,6 +18,8 @@ pub(crate) enum Content {
     Picture,
     Page,
     Image,
+    /// The table of `pbt components`.
+    Components,
     Other,
 }
 
@@ -36,9 +38,10 @@ impl Content {
         let begins =
             |with: &str| text.get(..with.len()).is_some_and(|t| t.eq_ignore_ascii_case(with));
         let has = |at: usize, magic: &[u8]| head.get(at..).is_some_and(|h| h.starts_with(magic));
-        // gzip, NIfTI, DICOM, PNG, JPEG, TIFF
-        let images: [(usize, &[u8]); 8] = [
+        // gzip, NIfTI-1 and 2, DICOM, PNG, JPEG, TIFF
+        let images: [(usize, &[u8]); 9] = [
             (0, b"\x1f\x8b"),
+            (4, b"n+2"),
             (344, b"n+1"),
             (344, b"ni1"),
             (128, b"DICM"),
@@ -71,6 +74,8 @@ impl Content {
             Self::Picture
         } else if begins("<!doctype html") {
             Self::Page
+        } else if begins("label,value,voxels,") {
+            Self::Components
         } else {
             Self::Other
         }
@@ -86,6 +91,7 @@ impl Content {
             Self::Picture => "a picture",
             Self::Page => "a page",
             Self::Image => "an image",
+            Self::Components => "a table of components",
             Self::Empty | Self::Other => "a file of another kind",
         }
     }
@@ -98,7 +104,7 @@ mod tests {
     #[test]
     fn files_are_known_by_how_they_begin() {
         let model = b"\x10\0\0\0\0\0\0\0{\"__metadata__\":{\"pbt\":\"{}\"}}";
-        let contents: [(&[u8], Content); 12] = [
+        let contents: [(&[u8], Content); 13] = [
             (b"", Content::Empty),
             (b"\n", Content::Empty),
             (b"results of yesterday", Content::Other),
@@ -110,6 +116,7 @@ mod tests {
             (b"<svg xmlns=", Content::Picture),
             (b"<!doctype html>", Content::Page),
             (b"\x1f\x8b\x08\0 an image", Content::Image),
+            (b"label,value,voxels,volume_mm3,i_min", Content::Components),
             (&[&[0; 128][..], b"DICM"].concat(), Content::Image),
         ];
         let folder = tempfile::tempdir().unwrap();

@@ -64,7 +64,7 @@ pub(crate) fn tell(text: impl std::fmt::Display) {
     let _ = writeln!(std::io::stderr(), "{}", visible(&text.to_string()));
 }
 
-/// What a command writes to the file that `--output` names.
+/// What a command writes to a file that its user names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Written {
     Model,
@@ -72,18 +72,30 @@ pub(crate) enum Written {
     Report,
     /// TOML.
     Settings,
-    /// SVG.
+    /// SVG, of `--picture`.
     Picture,
+    /// SVG, of `--svg`.
+    Network,
     /// HTML.
     Page,
     /// `dataset.json`; what is there already is looked at elsewhere.
     DataSet,
+    /// The argument OUT.
+    Image,
+    /// CSV, of `--table`.
+    Components,
 }
 
 impl Written {
-    /// The option that names the file.
+    /// The option or argument that names the file.
     fn option(self) -> &'static str {
-        if self == Self::Picture { "--picture" } else { "--output" }
+        match self {
+            Self::Picture => "--picture",
+            Self::Network => "--svg",
+            Self::Image => "OUT",
+            Self::Components => "--table",
+            _ => "--output",
+        }
     }
 
     /// How the names of such files end.
@@ -92,8 +104,10 @@ impl Written {
             Self::Model => ".pbt",
             Self::Report | Self::DataSet => ".json",
             Self::Settings => ".toml",
-            Self::Picture => ".svg",
+            Self::Picture | Self::Network => ".svg",
             Self::Page => ".html",
+            Self::Image => ".nii.gz",
+            Self::Components => ".csv",
         }
     }
 
@@ -105,18 +119,23 @@ impl Written {
             Content::Empty => true,
             Content::Model => self == Self::Model,
             Content::Report => self == Self::Report,
-            Content::Picture => self == Self::Picture,
+            Content::Picture => matches!(self, Self::Picture | Self::Network),
             Content::Page => self == Self::Page,
-            Content::DataSet | Content::DetectionResult | Content::Json | Content::Image => false,
+            Content::Image => self == Self::Image,
+            Content::Components => self == Self::Components,
+            Content::DataSet | Content::DetectionResult | Content::Json => false,
             Content::Other => self == Self::Settings && is_toml(),
         }
     }
 }
 
-/// What is there already is replaced only by what is of its kind, and nothing new gets the name of an image.
-fn refuse_another_kind(path: &Path, written: Written) -> Result<(), Failure> {
+/// What is there already is replaced only by what is of its kind, and nothing but images gets the name of one.
+///
+/// # Errors
+/// Exit code 2.
+pub(crate) fn refuse_another_kind(path: &Path, written: Written) -> Result<(), Failure> {
     if !path.is_file() {
-        if !is_image_path(path) {
+        if written == Written::Image || !is_image_path(path) {
             return Ok(());
         }
         return Err(Failure::usage(format!(
@@ -191,9 +210,17 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("out");
         let model = b"\x10\0\0\0\0\0\0\0{\"__metadata__\":{\"pbt\":\"{}\"}}";
-        let all =
-            [Written::Model, Written::Report, Written::Settings, Written::Picture, Written::Page];
-        let contents: [(&[u8], &[Written]); 11] = [
+        let all = [
+            Written::Model,
+            Written::Report,
+            Written::Settings,
+            Written::Picture,
+            Written::Network,
+            Written::Page,
+            Written::Image,
+            Written::Components,
+        ];
+        let contents: [(&[u8], &[Written]); 12] = [
             (b"", &all),
             (b"results of yesterday", &[]),
             (model, &[Written::Model]),
@@ -201,10 +228,11 @@ mod tests {
             (b"{\"schema\":\"pbt-dataset/1\"", &[]),
             (b"{\"schema\":\"pbt-result/1\"", &[]),
             (b"{\"markups\": []}", &[]),
-            (b"<svg xmlns=", &[Written::Picture]),
+            (b"<svg xmlns=", &[Written::Picture, Written::Network]),
+            (b"label,value,voxels,volume_mm3", &[Written::Components]),
             (b"<!doctype html>", &[Written::Page]),
-            (b"\x1f\x8b\x08\0 an image", &[]),
-            (&[&[0; 128][..], b"DICM"].concat(), &[]),
+            (b"\x1f\x8b\x08\0 an image", &[Written::Image]),
+            (&[&[0; 128][..], b"DICM"].concat(), &[Written::Image]),
         ];
         for (content, replaced_by) in contents {
             std::fs::write(&path, content).unwrap();

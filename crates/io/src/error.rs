@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 /// Its display is exactly one line, `FILE: FIELD: what is wrong (what to do)`, whatever characters
 /// the file's name holds.
 #[derive(Debug, thiserror::Error)]
-#[error("{}", one_line(&format!("{}: {field}: {problem} ({advice})", path.display())))]
+#[error("{}: {}", one_line(&path.display().to_string()), self.without_path())]
 pub struct IoError {
     path: PathBuf,
     field: String,
@@ -108,6 +108,11 @@ impl IoError {
         &self.path
     }
 
+    /// The line without the file: `FIELD: what is wrong (what to do)`.
+    pub fn without_path(&self) -> String {
+        one_line(&format!("{}: {} ({})", self.field, self.problem, self.advice))
+    }
+
     /// The field of the file that is wrong, `file` when it is the file as a whole.
     pub fn field(&self) -> &str {
         &self.field
@@ -149,6 +154,7 @@ mod tests {
         let error =
             IoError::input(Path::new("a\nb.nii"), "dim[1]", "is -3", "convert the file anew");
         assert_eq!(error.to_string(), "a\u{fffd}b.nii: dim[1]: is -3 (convert the file anew)");
+        assert_eq!(error.without_path(), "dim[1]: is -3 (convert the file anew)");
         assert!(error.is_input());
         assert!(!IoError::output(Path::new("x"), &io::Error::other("no")).is_input());
     }

@@ -199,6 +199,12 @@ impl ResultFile {
         self
     }
 
+    /// Whether it names none of them.
+    pub fn has_no_paths(&self) -> bool {
+        let RunRecord { input_path, model_path, options, .. } = &self.run;
+        input_path.is_empty() && model_path.is_empty() && !options.contains_key("further")
+    }
+
     /// The same where lengths count this, also those that are called mm.
     pub fn counting(mut self, unit: LengthUnit) -> Self {
         self.coordinate_system = COORDINATE_SYSTEMS[usize::from(!unit.is_mm())].into();

@@ -4,7 +4,7 @@ use crate::device::all_cores;
 use crate::work::{Interrupted, off_interpreter};
 use clap::Parser;
 use pbt::args::Cli;
-use pbt::commands::{BatchCase, batch_cases};
+use pbt::commands::{BatchCase, batch_cases, without_channels};
 use pbt::host::Host;
 use pbt::{Failure, exit};
 use pyo3::prelude::*;
@@ -37,10 +37,14 @@ pub(crate) fn run(
 /// Name, image, series and time point of a case.
 type Case = (String, PathBuf, Option<String>, Option<usize>);
 
-/// The cases of a batch: those of a list, or the images below a folder, in the order of its tables.
+/// The cases of a batch: those of a list, or the images below a folder, in the order of its tables, for a
+/// model of so many channels.
 #[pyfunction]
-pub(crate) fn cases(py: Python<'_>, input: PathBuf) -> PyResult<Vec<Case>> {
-    let cases = off_interpreter(py, Interrupted::Left, None, move |_: &_| batch_cases(&input))?;
+#[pyo3(signature = (input, channels=1))]
+pub(crate) fn cases(py: Python<'_>, input: PathBuf, channels: usize) -> PyResult<Vec<Case>> {
+    let cases = off_interpreter(py, Interrupted::Left, None, move |_: &_| {
+        Ok(without_channels(batch_cases(&input)?, channels))
+    })?;
     let case = |case: BatchCase| (case.id, case.path, case.options.series, case.options.frame);
     Ok(cases.into_iter().map(case).collect())
 }

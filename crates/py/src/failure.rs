@@ -18,7 +18,9 @@ pub(crate) fn exception(py: Python<'_>, failure: &Failure) -> PyErr {
     let file = failure.file().map(|file| file.to_string_lossy().into_owned());
     let raise = || {
         let class = py.import("pbt._errors")?.getattr(class)?;
-        class.call1((failure.to_string(), file, failure.field()))
+        let error = class.call1((failure.to_string(), file, failure.field()))?;
+        error.setattr("_without_file", failure.without_file())?;
+        Ok::<_, PyErr>(error)
     };
     raise().map_or_else(|error| error, PyErr::from_value)
 }

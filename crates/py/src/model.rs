@@ -3,7 +3,7 @@
 use crate::device::open;
 use crate::failure::exception;
 use crate::image::{Affine, IN_MEMORY, image_of};
-use crate::result::ImageResult;
+use crate::result::{ImageResult, Labels};
 use crate::work::{Interrupted, off_interpreter};
 use numpy::PyReadonlyArray3;
 use pbt::Failure;
@@ -88,7 +88,7 @@ impl Model {
         device: String,
         threads: Option<u16>,
     ) -> PyResult<ImageResult> {
-        let model = Arc::clone(&self.loaded);
+        let (model, asked) = (Arc::clone(&self.loaded), Labels::new(&self.loaded, labels));
         let options = ReadOptions { series, frame, further, ..ReadOptions::default() };
         let detect = move |_: &_| {
             let case_id = case_id.unwrap_or_else(|| case_name(&path));
@@ -101,7 +101,8 @@ impl Model {
             let (device, _turn) = device.turn();
             label_image(&model, input, &image, load_ms, (device, VoxelOutput::new(labels, false)))
         };
-        off_interpreter(py, Interrupted::Left, None, detect).map(ImageResult::new)
+        let found = off_interpreter(py, Interrupted::Left, None, detect)?;
+        Ok(ImageResult::new(found, asked))
     }
 
     /// Detects in an array indexed `[i, j, k]`, or in one for each channel.
@@ -118,7 +119,7 @@ impl Model {
         device: String,
         threads: Option<u16>,
     ) -> PyResult<ImageResult> {
-        let model = Arc::clone(&self.loaded);
+        let (model, asked) = (Arc::clone(&self.loaded), Labels::new(&self.loaded, labels));
         let channel = |array| image_of(array, &affine, is_ras);
         let channels: Vec<Volume<f32>> = arrays
             .iter()
@@ -144,6 +145,7 @@ impl Model {
                 (device, VoxelOutput::new(labels, false)),
             )
         };
-        off_interpreter(py, Interrupted::Left, None, detect).map(ImageResult::new)
+        let found = off_interpreter(py, Interrupted::Left, None, detect)?;
+        Ok(ImageResult::new(found, asked))
     }
 }

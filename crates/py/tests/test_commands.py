@@ -161,6 +161,9 @@ def test_evaluation_is_that_of_the_command(tiny, model, command, tmp_path):
     assert pbt.evaluate(tiny.folder, **folds)["records"] == first["records"]
     paired = pbt.evaluate(tiny.folder, compare=(tiny.model, tiny.model))
     assert paired["a"] != {} and paired["b"] != {}
+    # A model by its name, and one that was loaded.
+    sides = ("phantom-us", pbt.load(tiny.model))
+    pbt.evaluate(tiny.folder, compare=sides, structure="gland", output=path)
 
 
 def test_a_batch_is_that_of_the_command(tiny, command, tmp_path):

@@ -70,6 +70,11 @@ def test_files_written_are_those_of_the_command(tiny, model, command, tmp_path):
     for name in ["c7.mrk.json", "c7.pbt.seg.nrrd"]:
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
     assert (tmp_path / "b" / "c7.json").read_text() == result.to_json()
+    # What was asked for is written where nothing is said.
+    asked = model.detect(str(tiny.image), labels=True)
+    for options, there in [({}, True), ({"labels": False}, False)]:
+        asked.write(tmp_path / "c", **options)
+        assert (tmp_path / "c" / "c7.pbt.seg.nrrd").exists() == there
     voxels, affine = pbt.read_image(tmp_path / "a" / "c7.pbt.seg.nrrd")
     labels = result.labels()
     assert labels.dtype == np.uint16 and labels.max() == 1

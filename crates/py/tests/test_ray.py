@@ -125,6 +125,9 @@ def test_what_is_finished_is_left_alone_and_what_failed_is_tried_again(
     run = pbt.ray.run(tiny.model, cases, out, part=3, tables_only=True, resume=True)
     assert run["counts"] == {"cases": 9, "detected": 0, "resumed": 9, "failed": 0}
     assert run["options"]["actors"] == 0 and times(out) == third
+    # Where files of cases are wanted, there are none of these yet.
+    run = pbt.ray.run(tiny.model, cases, out, part=3, resume=True)
+    assert run["counts"]["resumed"] == 0 and (out / "p3.json").is_file()
 
 
 def test_an_image_that_takes_its_process_along_is_a_failed_case(two_cpus, tiny, tmp_path):
@@ -148,7 +151,13 @@ def test_without_paths(two_cpus, tiny, cases, tmp_path):
     shown = json.dumps([run, table(out).to_pylist()]) + (out / "p3.json").read_text()
     assert str(tmp_path) not in shown and str(tiny.folder) not in shown
     assert [f["path"] for f in run["failed"]] == ["", ""]
+    assert all(f["reason"].startswith(("file: ", "sizeof_hdr: ")) for f in run["failed"]), run["failed"]
     assert (out / "p3.pbt.seg.nrrd").is_file()
+    # What has paths is made again where none are wanted.
+    pbt.ray.run(tiny.model, cases, out)
+    assert str(tiny.folder) in (out / "p3.json").read_text()
+    run = pbt.ray.run(tiny.model, cases, out, no_paths=True, resume=True)
+    assert run["counts"]["resumed"] == 0 and str(tiny.folder) not in (out / "p3.json").read_text()
 
 
 def test_detection_as_a_step_of_a_pipeline(two_cpus, tiny, cases, command, tmp_path):
@@ -168,6 +177,18 @@ def test_detection_as_a_step_of_a_pipeline(two_cpus, tiny, cases, command, tmp_p
             np.testing.assert_array_equal(rows[column].astype(float), theirs[column])
         else:
             assert rows[column].fillna("").tolist() == theirs[column].fillna("").tolist(), column
+
+
+def test_files_of_further_channels_are_no_cases(two_cpus, command, tmp_path):
+    folder = Path(os.environ["PBT_TWO_CHANNELS"])
+    images = tmp_path / "images"
+    images.mkdir()
+    for n in range(2):
+        shutil.copy(folder / f"c7_{n:04}.nii.gz", images)
+    command("batch", "-m", folder / "two.pbt", "-i", images, "-o", tmp_path / "a")
+    run = pbt.ray.run(folder / "two.pbt", images, tmp_path / "b")
+    assert run["counts"]["cases"] == 1 and table(tmp_path / "b").equals(table(tmp_path / "a"))
+    assert pbt.ray.read_cases(images, channels=2).count() == 1
 
 
 def test_cases_as_tables_have_them():

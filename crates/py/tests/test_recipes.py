@@ -14,6 +14,8 @@ import numpy as np
 import pytest
 from dicom_series import write_series
 
+import pbt
+
 RECIPES = Path(__file__).parents[3] / "docs" / "how-to" / "recipes.md"
 #: Lines of a recipe, at most.
 MOST = 5
@@ -111,3 +113,21 @@ def test_they_work_as_they_stand_there(folder, tiny):
         "report.json",
     ]
     assert [name for name in written if not (folder / name).is_file()] == []
+
+
+def test_labels_are_written_as_they_were_asked_for(folder, tmp_path):
+    """With the model of the recipes, which has learned masks."""
+    model, scan = pbt.load(folder / "models" / "gland.pbt"), folder / "scans" / "p01.nii.gz"
+    bare, asked = model.detect(scan), model.detect(scan, labels=True)
+    with pytest.raises(pbt.UsageError, match="labels: were not asked for"):
+        bare.write(tmp_path, labels=True)
+    assert list(tmp_path.iterdir()) == []
+    for result, options, there in [
+        (asked, {}, True),
+        (asked, {"labels": False}, False),
+        (asked, {"labels": True, "no_paths": True}, True),
+        (bare, {}, False),
+    ]:
+        result.write(tmp_path, **options)
+        for name in ["p01.labels.nii.gz", "p01.pbt.seg.nrrd"]:
+            assert (tmp_path / name).exists() == there, (options, name)

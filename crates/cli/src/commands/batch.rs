@@ -17,8 +17,10 @@ use crate::output::{say, warn};
 use crate::progress::CaseProgress;
 use crate::session::{Crops, LoadedModel, VoxelOutput, Watcher, make_folder, write_json};
 use detection::{Work, detect_all};
-use earlier::{earlier_failures, earlier_result, is_of_this_image};
-use pbt_io::{DeviceRecord, ModelRecord, check_writable, masks_among, remove_leftovers};
+use earlier::{EarlierRun, earlier_result, is_of_this_image};
+use pbt_io::{
+    DeviceRecord, ModelRecord, ResultFile, check_writable, masks_among, remove_leftovers,
+};
 use rayon::prelude::*;
 use serde::Serialize;
 use state::{FailedCase, State};
@@ -29,8 +31,7 @@ use tables::{Row, row_of_failure, write_tables};
 use warnings::Warnings;
 
 pub(crate) use cases::images_below;
-use cases::without_channels;
-pub use cases::{BatchCase, batch_cases};
+pub use cases::{BatchCase, batch_cases, without_channels};
 
 /// The record of the run.
 const RUN_FILE: &str = "run.json";
@@ -145,7 +146,10 @@ pub(super) fn run(args: &Batch, global: &Global) -> Result<ExitCode, Failure> {
     let earlier = own.par_iter().map(|&place| {
         let case = &cases[place];
         let result = args.resume.then(|| earlier_result(&args.output, case, &model, output));
-        result.flatten().filter(|result| is_of_this_image(case, &model, result))
+        let fits = |result: &ResultFile| {
+            (!args.no_paths || result.has_no_paths()) && is_of_this_image(case, &model, result)
+        };
+        result.flatten().filter(fits)
     });
     for (&place, result) in own.iter().zip(earlier.collect::<Vec<_>>()) {
         counts.cases += 1;
@@ -196,7 +200,7 @@ pub(super) fn run(args: &Batch, global: &Global) -> Result<ExitCode, Failure> {
         }
     }
     if args.shard.is_some() {
-        add_other_shards(&args.output, &cases, &model, &mut states);
+        add_other_shards(args, &cases, &model, &mut states);
     }
     let failed: Vec<FailedCase> = states
         .iter()
@@ -265,8 +269,10 @@ pub(super) fn run(args: &Batch, global: &Global) -> Result<ExitCode, Failure> {
 /// The other parts may have written into the same folder: the tables then show what they found,
 /// too. Parts that end at the same moment may miss each other's last cases; a batch with `--resume`
 /// and without a shard gathers everything.
-fn add_other_shards(folder: &Path, cases: &[BatchCase], model: &LoadedModel, states: &mut [State]) {
-    let failures = earlier_failures(&folder.join(RUN_FILE), &model.sha256);
+fn add_other_shards(args: &Batch, cases: &[BatchCase], model: &LoadedModel, states: &mut [State]) {
+    let folder = &args.output;
+    let run = EarlierRun::read(&folder.join(RUN_FILE));
+    let failures = run.map_or_else(Vec::new, |run| run.failures(&model.sha256));
     for (case, state) in cases.iter().zip(states) {
         if !matches!(state, State::Unknown) {
             continue;
@@ -274,7 +280,8 @@ fn add_other_shards(folder: &Path, cases: &[BatchCase], model: &LoadedModel, sta
         if let Some(result) = earlier_result(folder, case, model, VoxelOutput::default()) {
             *state = State::of_result(&result);
         } else if let Some(failure) = failures.iter().find(|f| f.case_id == case.id) {
-            *state = State::Failed(failure.clone());
+            let failure = failure.clone();
+            *state = State::Failed(if args.no_paths { failure.without_paths() } else { failure });
         }
     }
 }

@@ -2,10 +2,10 @@
 
 mod table;
 
-use super::image_output::{check_format, refuse_same, warn_of_rounding};
+use super::image_output::{check_format, refuse_another_image, refuse_same, warn_of_rounding};
 use crate::Failure;
 use crate::args::{Components as Arguments, Global};
-use crate::output::say;
+use crate::output::{Written, refuse_another_kind, say};
 use pbt_io::{IoError, OpenImage, RawImage, ReadOptions, VoxelType, check_writable, write_image};
 use pbt_volume::{
     Components, ComponentsError, Geometry, Joining, NotEnoughMemory, TOO_MANY_VOXELS, Volume,
@@ -62,8 +62,10 @@ fn check_outputs(args: &Arguments) -> Result<(), Failure> {
         if let Some(image) = &args.intensity {
             refuse_same(table, "--table", image, "the image of --intensity")?;
         }
+        refuse_another_kind(table, Written::Components)?;
         check_writable(table)?;
     }
+    refuse_another_image(&args.output)?;
     Ok(check_writable(&args.output)?)
 }
 

@@ -1,6 +1,6 @@
 //! `pbt convert`
 
-use super::image_output::{check_format, refuse_same, warn_of_rounding};
+use super::image_output::{check_format, refuse_another_image, refuse_same, warn_of_rounding};
 use crate::Failure;
 use crate::args::{Convert, Global};
 use crate::output::say;
@@ -10,6 +10,7 @@ use std::process::ExitCode;
 pub(super) fn run(args: &Convert, global: &Global) -> Result<ExitCode, Failure> {
     check_format(&args.output)?;
     refuse_same(&args.output, "OUT", &args.input, "the input itself, or has its file of voxels")?;
+    refuse_another_image(&args.output)?;
     let loaded = read_raw_with(&args.input, &args.volume.options())?;
     for warning in &loaded.warnings {
         say(global.quiet, format_args!("warning: {}: {warning}", args.input.display()));

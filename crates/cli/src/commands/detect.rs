@@ -7,7 +7,7 @@ use crate::args::{Detect, Global};
 use crate::commands::open_device::open_device;
 use crate::output::say;
 use crate::session::{
-    Crops, Device, Explained, Found, Input, LeafFile, LoadedModel, VoxelOutput, check_explanation,
+    Crops, Cut, Device, Explained, Input, LeafFile, LoadedModel, VoxelOutput, check_explanation,
     crop_path, explain_file, explanation_paths, label_file, label_map_path, leaves_path,
     probabilities_path, region_labels_path, write_results,
 };
@@ -34,16 +34,16 @@ pub(super) fn run(args: &Detect, global: &Global) -> Result<ExitCode, Failure> {
     if args.explain {
         check_explanation(&args.output, &case_id)?;
     }
-    let found = if args.explain {
-        explained(&model, input, args, (&device, output))?
+    let (result, cut) = if args.explain {
+        explained(&model, input, args, &crops, (&device, output))?
     } else {
         let mut found = label_file(&model, input, &device, output)?;
         found.result = named(found.result, args);
+        let cut = crops.cut(&args.output, input, &found)?;
         write_results(&args.output, &found, output)?;
-        found
+        (found.result, cut)
     };
-    let notes = crops.write(&args.output, input, &found)?;
-    let result = found.result;
+    let notes = cut.write()?;
     result
         .warnings
         .iter()
@@ -114,16 +114,18 @@ fn named(result: ResultFile, args: &Detect) -> ResultFile {
     if args.no_paths { result.without_paths() } else { result }
 }
 
-/// Detects, and writes the result with its explanation.
+/// Detects, and writes the result with its explanation. What is cut out is not written yet.
 fn explained(
     model: &LoadedModel,
     input: Input<'_>,
     args: &Detect,
+    crops: &Crops,
     (device, output): (&Device, VoxelOutput),
-) -> Result<Found, Failure> {
+) -> Result<(ResultFile, Cut), Failure> {
     let explained = explain_file(model, input, device, output)?;
     let Explained { found: mut written, image, detections, explanations } = explained;
     written.result = named(written.result, args);
+    let cut = crops.cut(&args.output, input, &written)?;
     write_results(&args.output, &written, output)?;
     let about = explain::About {
         case_id: input.case_id,
@@ -134,7 +136,7 @@ fn explained(
         image: &image.volume.numbers(),
     };
     explain::write(&args.output, &about, &detections, &explanations)?;
-    Ok(written)
+    Ok((written.result, cut))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! What commands that write an image check before, and say after.
 
 use crate::Failure;
-use crate::output::say;
+use crate::output::{Written, refuse_another_kind, say};
 use pbt_io::is_written;
 use pbt_volume::Geometry;
 use std::path::{Path, PathBuf};
@@ -43,6 +43,22 @@ pub(super) fn check_format(output: &Path) -> Result<(), Failure> {
         "{}: OUT: has no extension of a format that can be written (use .nii, .nii.gz, .mha, .mhd, .nrrd or .nhdr)",
         output.display()
     )))
+}
+
+/// Refuses an output that would replace what is no image, or voxels beside it that no header there claims.
+///
+/// # Errors
+/// Exit code 2.
+pub(super) fn refuse_another_image(output: &Path) -> Result<(), Failure> {
+    refuse_another_kind(output, Written::Image)?;
+    let beside = files(output).into_iter().nth(1);
+    match beside.filter(|voxels| voxels.is_file() && !output.is_file()) {
+        Some(voxels) => Err(Failure::usage(format!(
+            "{}: OUT: is there already, and would be its file of voxels (give another name, or remove it)",
+            voxels.display()
+        ))),
+        None => Ok(()),
+    }
 }
 
 /// An image's file, and the file of its voxels where the header is one of its own.

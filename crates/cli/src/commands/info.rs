@@ -7,7 +7,7 @@ mod series;
 
 use crate::Failure;
 use crate::args::{Global, Info};
-use crate::output::{file_size, print, print_text, say};
+use crate::output::{Written, check_output, file_size, print, print_text, say};
 use crate::session::{ListedDevice, LoadedModel, ModelCard, list_devices};
 use crate::table::{row, table};
 use pbt_detect::{
@@ -142,6 +142,7 @@ pub(super) fn run(args: &Info, global: &Global) -> Result<ExitCode, Failure> {
         let Some(loaded) = &model else {
             return Err(Failure::usage("--svg draws the network of a model (name the model)"));
         };
+        check_output(path, Written::Network)?;
         let network = loaded.model.network.as_ref().filter(|network| !network.arcs.is_empty());
         let Some(network) = network else {
             return Err(Failure::usage(format!(

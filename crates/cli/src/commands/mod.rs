@@ -20,7 +20,7 @@ mod train;
 mod tune;
 mod validate;
 
-pub use batch::{BatchCase, batch_cases};
+pub use batch::{BatchCase, batch_cases, without_channels};
 
 use crate::Failure;
 use crate::args::{Cli, Command};

@@ -102,12 +102,13 @@ struct FailedCase {
 fn batch_page(folder: &Path, wanted: Wanted) -> Result<String, Failure> {
     let run_file = folder.join("run.json");
     // `pbt detect` writes none.
-    let is_batch = run_file.is_file();
-    let run: Run = match is_batch {
+    let run: Run = match run_file.is_file() {
         true => parsed(&run_file, &read_file(&run_file, FileKind::Document)?)?,
         false => Run::default(),
     };
-    let results = results(folder, is_batch)?;
+    let mut results = results(folder)?;
+    // A case that has failed since keeps its earlier result.
+    results.retain(|(_, result)| run.failed.iter().all(|failed| failed.case_id != result.case_id));
     let Some((_, first)) = results.first() else {
         if run.failed.is_empty() {
             let what = "holds no result (give a folder that `pbt batch` or `pbt detect` wrote)";
@@ -119,9 +120,9 @@ fn batch_page(folder: &Path, wanted: Wanted) -> Result<String, Failure> {
     page(folder, model, first.run.pbt_version.clone(), &run, &results, wanted)
 }
 
-/// The results in a folder, by the names of their files. All JSON in the folder of a batch should be results;
-/// elsewhere there may be other files.
-fn results(folder: &Path, is_batch: bool) -> Result<Vec<(PathBuf, ResultFile)>, Failure> {
+/// The results in a folder, by the names of their files. There may be other JSON beside them: explanations,
+/// reports, and what is no business of ours.
+fn results(folder: &Path) -> Result<Vec<(PathBuf, ResultFile)>, Failure> {
     let listed = std::fs::read_dir(folder).map_err(|e| Failure::input(folder, e))?;
     let mut files: Vec<PathBuf> = listed
         .filter_map(|entry| Some(entry.ok()?.path()))
@@ -129,7 +130,7 @@ fn results(folder: &Path, is_batch: bool) -> Result<Vec<(PathBuf, ResultFile)>, 
             let name = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
             name.ends_with(".json") && !name.ends_with(".mrk.json") && name != "run.json"
         })
-        .filter(|path| is_batch || Content::of_file(path) == Content::DetectionResult)
+        .filter(|path| Content::of_file(path) == Content::DetectionResult)
         .collect();
     files.sort();
     let read = |path: PathBuf| read_result(&path).map(|result| (path, result));

@@ -1,8 +1,8 @@
 //! Parts of images that hold a structure, for other tools.
 
-use crate::session::results::{has_result, refuse_others};
+use crate::session::results::{has_result, is_voxel_file, refuse_others};
 use crate::session::{Failure, Found, Input, LoadedModel, there_is_no};
-use pbt_io::{DetectionRecord, IoError, read_raw_with, write_image};
+use pbt_io::{DetectionRecord, IoError, RawImage, read_raw_with, write_image};
 use pbt_volume::{Geometry, PointLps, Status, Volume};
 use std::path::{Path, PathBuf};
 
@@ -16,10 +16,10 @@ pub struct Crops {
 }
 
 impl Crops {
-    /// Whether a model finds all of these structures.
+    /// Whether a model finds all of these structures, and each has a file of its own.
     ///
     /// # Errors
-    /// Exit code 4 for the first that it does not.
+    /// Exit code 4 for the first that it does not, exit code 2 for the first whose file is that of another.
     pub fn check(&self, model: &LoadedModel) -> Result<(), Failure> {
         let boxes = model.model.structures.iter();
         let mut known: Vec<&str> = boxes.clone().map(|s| s.name.as_str()).collect();
@@ -31,9 +31,30 @@ impl Crops {
             return Err(Failure::input(&model.path, what));
         }
         let unknown = self.names.iter().find(|name| !known.contains(&name.as_str()));
-        unknown.map_or(Ok(()), |name| {
-            Err(Failure::input(&model.path, format!("--crop: {}", there_is_no(name, &known))))
-        })
+        if let Some(name) = unknown {
+            let what = format!("--crop: {}", there_is_no(name, &known));
+            return Err(Failure::input(&model.path, what));
+        }
+        self.check_files()
+    }
+
+    /// Whether no structure's file is one of the result or of another structure.
+    fn check_files(&self) -> Result<(), Failure> {
+        let case = |name: &String| crop_path(Path::new(""), "CASE", name);
+        for (n, name) in self.names.iter().enumerate() {
+            let path = case(name);
+            let of_another = self.names[..n].iter().find(|&o| o != name && case(o) == path);
+            let whose = match of_another {
+                Some(other) => format!("`{other}`"),
+                None if is_voxel_file(Path::new(""), "CASE", &path) => "the result".to_owned(),
+                None => continue,
+            };
+            return Err(Failure::usage(format!(
+                "--crop: the file of `{name}` would be {}, which is that of {whose} (leave one out)",
+                path.display()
+            )));
+        }
+        Ok(())
     }
 
     /// Before the result of a case is written: whether its crops may be.
@@ -49,21 +70,15 @@ impl Crops {
         refuse_others(paths.iter().map(PathBuf::as_path))
     }
 
-    /// Writes `FOLDER/<case>.<name>.nii.gz` for each structure that was found, with the voxels of the file
-    /// as they are. Returns what to tell: which structures have none, and which are doubtful. What an
-    /// earlier run has left for such a structure is removed.
+    /// Cuts out each structure that was found, with the voxels of the file as they are. Nothing is written
+    /// yet, so that a case that cannot be cut has no result, either.
     ///
     /// # Errors
-    /// Exit code 1 when a file cannot be written, and exit code 4 for an image without a scale.
-    pub fn write(
-        &self,
-        folder: &Path,
-        input: Input<'_>,
-        found: &Found,
-    ) -> Result<Vec<String>, Failure> {
-        let mut notes = Vec::new();
+    /// Exit code 4 for an image without a scale, or one that can no longer be read.
+    pub fn cut(&self, folder: &Path, input: Input<'_>, found: &Found) -> Result<Cut, Failure> {
+        let mut cut = Cut::default();
         if self.names.is_empty() {
-            return Ok(notes);
+            return Ok(cut);
         }
         if !found.result.unit().is_mm() {
             let what = "--crop: takes volumes, not 2D images in pixels (leave it out)";
@@ -80,22 +95,21 @@ impl Crops {
                     Status::Found | Status::Doubtful => "lies outside the image".to_owned(),
                     other => format!("is {other}"),
                 };
-                notes.push(format!("{name} {why}: there is nothing to cut out"));
-                if path.is_file() {
-                    std::fs::remove_file(&path).map_err(|e| IoError::output(&path, &e))?;
-                }
+                cut.notes.push(format!("{name} {why}: there is nothing to cut out"));
+                cut.files.push((path, None));
                 continue;
             };
             let several = found.result.detections.iter().filter(|d| d.name == *name).count();
             if several > 1 {
-                notes.push(format!("{name}: of {several} the surest is cut out"));
+                cut.notes.push(format!("{name}: of {several} the surest is cut out"));
             }
             if status == Status::Doubtful {
-                notes.push(format!("{name} is doubtful: look at {} first", path.display()));
+                let file = path.display();
+                cut.notes.push(format!("{name} is doubtful: look at {file} first"));
             }
-            write_image(&path, &image.part(first, shape))?;
+            cut.files.push((path, Some(image.part(first, shape))));
         }
-        Ok(notes)
+        Ok(cut)
     }
 
     /// The voxels of a detection with the margin: the first one and how many along each axis.
@@ -114,6 +128,35 @@ impl Crops {
         let map = found.map.as_ref()?;
         let (_, value) = map.regions.iter().find(|(name, _)| *name == record.name)?;
         voxels_about(&corners_of_label(&map.labels, *value)?, self.margin_mm, image)
+    }
+}
+
+/// What was cut out of an image.
+#[derive(Default)]
+pub struct Cut {
+    /// Where it goes; none for a structure that was not found.
+    files: Vec<(PathBuf, Option<RawImage>)>,
+    /// Which structures have none, and which are doubtful.
+    notes: Vec<String>,
+}
+
+impl Cut {
+    /// Writes the files, and removes what an earlier run has left of structures that were not found. Returns
+    /// what to tell.
+    ///
+    /// # Errors
+    /// Exit code 1 when a file cannot be written.
+    pub fn write(self) -> Result<Vec<String>, Failure> {
+        for (path, part) in &self.files {
+            match part {
+                Some(part) => write_image(path, part)?,
+                None if path.is_file() => {
+                    std::fs::remove_file(path).map_err(|e| IoError::output(path, &e))?;
+                }
+                None => {}
+            }
+        }
+        Ok(self.notes)
     }
 }
 
@@ -172,6 +215,23 @@ fn corners_of_label(labels: &Volume<u16>, value: u16) -> Option<[PointLps; 2]> {
 mod tests {
     use super::*;
     use nalgebra::Matrix3;
+
+    #[test]
+    fn every_crop_has_a_file_of_its_own() {
+        let check = |names: &[&str]| {
+            let names = names.iter().map(|&name| name.to_owned()).collect();
+            Crops { names, margin_mm: 0.0 }.check_files().map_err(|failure| failure.to_string())
+        };
+        assert_eq!(check(&["gland", "label", "gland"]), Ok(()));
+        for (names, part) in [
+            (&["labels"][..], "CASE.labels.nii.gz, which is that of the result"),
+            (&["gland", "first-tree-leaf"], "`first-tree-leaf` would be"),
+            (&["a/b", "a_b"], "CASE.a_b.nii.gz, which is that of `a/b`"),
+        ] {
+            let line = check(names).unwrap_err();
+            assert!(line.contains(part), "{line}");
+        }
+    }
 
     #[test]
     fn a_block_is_all_voxels_that_are_touched() {

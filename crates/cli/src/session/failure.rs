@@ -74,6 +74,14 @@ impl Failure {
         self.error.downcast_ref().map(IoError::path).or(self.file.as_deref())
     }
 
+    /// The line without the file that it is about, whose name may be that of a patient.
+    pub fn without_file(&self) -> String {
+        match self.error.downcast_ref::<IoError>() {
+            Some(error) => on_one_line(&error.without_path()),
+            None => on_one_line(&format!("{:#}", self.error)),
+        }
+    }
+
     /// What of the file, or which option, is wrong, where that is known.
     pub fn field(&self) -> Option<String> {
         if let Some(error) = self.error.downcast_ref::<IoError>() {
@@ -111,10 +119,13 @@ impl fmt::Display for Failure {
         if let Some(file) = &self.file {
             write!(f, "{}: ", file.display())?;
         }
-        // Whatever a library says, the user gets one line.
-        let text = format!("{:#}", self.error);
-        f.write_str(&text.split_whitespace().collect::<Vec<_>>().join(" "))
+        f.write_str(&on_one_line(&format!("{:#}", self.error)))
     }
+}
+
+/// Whatever a library says, the user gets one line.
+fn on_one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 impl From<IoError> for Failure {
@@ -160,5 +171,16 @@ mod tests {
         let what = DetectError::Model { field: "format".into(), what: "is 3".into() };
         assert_eq!(parts(&Failure::from(what).about(Path::new("m.pbt"))), named("m.pbt", "format"));
         assert_eq!(parts(&Failure::usage("give a model, or: two")), (None, None));
+    }
+
+    #[test]
+    fn the_file_can_be_left_out() {
+        let path = Path::new("Jane  Doe/a.nii");
+        let io = Failure::from(IoError::input(path, "dim[1]", "is -3", "mend it"));
+        assert_eq!(io.without_file(), "dim[1]: is -3 (mend it)");
+        assert!(io.to_string().ends_with(&io.without_file()), "{io}");
+        let input = Failure::input(path, "shape: is  flat");
+        assert_eq!(input.without_file(), "shape: is flat");
+        assert_eq!(Failure::device_failed("is gone").without_file(), "is gone");
     }
 }

@@ -34,7 +34,7 @@ mod watcher;
 
 pub use built_in_models::{BUILT_IN_MODELS, BuiltInModel};
 pub use cases::{AnnotatedCase, TrainingCases, Wanted, misfits, read_cases};
-pub use crop::{Crops, crop_path};
+pub use crop::{Crops, Cut, crop_path};
 pub use cross_validation::{CrossValidation, Folds};
 pub use detect::{
     Admitted, Explained, Found, Input, admit, chosen, detect_file, detect_image, explain_file,
@@ -55,7 +55,7 @@ pub use results::{
     LeafFile, label_map_path, leaves_path, make_folder, probabilities_path, region_labels_path,
     write_json, write_results,
 };
-pub(crate) use results::{check_explanation, explanation_paths};
+pub(crate) use results::{check_explanation, explanation_paths, mark_unfinished};
 pub use subjects::{divide_subjects, hold_back};
 pub use threads::install_threads;
 pub use train::{Resume, TrainedModel, Training, beside, checkpoint_of, read_config};

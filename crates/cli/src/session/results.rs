@@ -61,6 +61,13 @@ pub fn leaves_path(folder: &Path, case_id: &str, file: LeafFile) -> PathBuf {
     folder.join(format!("{case_id}{}", file.ending()))
 }
 
+/// Whether a file is one of those in which a result of the case has voxels.
+pub(crate) fn is_voxel_file(folder: &Path, case_id: &str, path: &Path) -> bool {
+    let leaves = [LeafFile::All, LeafFile::First].map(|file| leaves_path(folder, case_id, file));
+    let of_labels = [label_map_path, region_labels_path, probabilities_path];
+    of_labels.map(|place| place(folder, case_id)).iter().chain(&leaves).any(|own| own == path)
+}
+
 /// Where the explanation of a case goes: JSON and a picture.
 pub(crate) fn explanation_paths(folder: &Path, case_id: &str) -> [PathBuf; 2] {
     ["json", "svg"].map(|kind| folder.join(format!("{case_id}.explain.{kind}")))
@@ -163,6 +170,13 @@ pub fn write_results(
 /// files beside it are not taken for somebody's, and the case is done again.
 const UNFINISHED: &[u8] = b"{\n";
 
+/// What came after the result could not be written: it counts as a cut one from now on, so that the case is
+/// done again.
+pub(crate) fn mark_unfinished(folder: &Path, case_id: &str) {
+    // Where this fails, too, the result remains: its numbers are right.
+    let _ = std::fs::write(folder.join(format!("{case_id}.json")), UNFINISHED);
+}
+
 /// Files that are removed again, unless they are to be kept.
 struct NewFiles(Vec<PathBuf>);
 
@@ -210,10 +224,8 @@ pub(crate) fn refuse_others<'a>(paths: impl Iterator<Item = &'a Path>) -> Result
     let has_content =
         |path: &&Path| path.metadata().is_ok_and(|meta| meta.is_file() && meta.len() > 0);
     let Some(path) = paths.into_iter().find(has_content) else { return Ok(()) };
-    Err(Failure::usage(format!(
-        "{}: --output: is there already and belongs to no result (choose another folder, or move it away)",
-        path.display()
-    )))
+    let what = "--output: is there already and belongs to no result (choose another folder, or move it away)";
+    Err(Failure::usage(what).about(path))
 }
 
 /// A file of an earlier run, perhaps of another model, would not belong to this result.
@@ -271,14 +283,11 @@ fn landmarks(result: &ResultFile) -> Vec<Landmark> {
 /// Exit code 1 when it cannot be made.
 pub fn make_folder(folder: &Path) -> Result<(), Failure> {
     if folder.is_file() {
-        let what = format!("{}: --output: is a file (give a folder)", folder.display());
-        return Err(Failure::other(what));
+        return Err(Failure::other("--output: is a file (give a folder)").about(folder));
     }
     std::fs::create_dir_all(folder).map_err(|e| {
-        Failure::other(format!(
-            "{}: --output: the folder cannot be made: {e} (choose another)",
-            folder.display()
-        ))
+        let what = format!("--output: the folder cannot be made: {e} (choose another)");
+        Failure::other(what).about(folder)
     })
 }
 

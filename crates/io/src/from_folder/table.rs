@@ -3,6 +3,7 @@
 
 use super::columns::{Axes, CASE, Columns, NAME, Places, SPACE, STATUS, SUBJECT, VALUE, wide};
 use crate::annotations::pixel_box;
+use crate::delimiter::delimiter;
 use crate::points::signs;
 use crate::regular_file::{FileKind, read_file};
 use crate::{Landmark, LandmarkState};
@@ -59,20 +60,13 @@ pub(super) fn read(path: &Path, space: Option<&str>, only: &str) -> Result<Table
     let bytes = read_file(path, FileKind::Document).map_err(|error| error.to_string())?;
     let text = std::str::from_utf8(&bytes).map_err(|_| "is not UTF-8 (save it as UTF-8)")?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let tabs = path.extension().is_some_and(|e| e.eq_ignore_ascii_case("tsv"));
     let header = text.lines().find(|line| !line.starts_with('#')).unwrap_or_default();
-    // Where the decimal sign is a comma, spreadsheets part columns by semicolons.
-    let semicolons = header.contains(';') && !header.contains(',');
+    let delimiter = delimiter(path, header);
+    let semicolons = delimiter == b';';
     let mut reader = csv::ReaderBuilder::new()
         .comment(Some(b'#'))
         .trim(csv::Trim::All)
-        .delimiter(if semicolons {
-            b';'
-        } else if tabs {
-            b'\t'
-        } else {
-            b','
-        })
+        .delimiter(delimiter)
         .from_reader(text.as_bytes());
     let headers: Vec<String> = {
         let headers = reader.headers().map_err(|error| error.to_string())?;

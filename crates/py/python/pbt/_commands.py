@@ -65,7 +65,7 @@ def evaluate(
     split: str | None = None,
     output: PathLike | None = None,
     results: PathLike | None = None,
-    compare: tuple[PathLike, PathLike] | None = None,
+    compare: tuple[Model | PathLike, Model | PathLike] | None = None,
     leave_one_out: bool = False,
     labels: bool = False,
     folds: int | None = None,
@@ -106,9 +106,15 @@ def evaluate(
             threads=check_threads(threads),
         )
         if compare is not None:
-            options += ["--compare", *(os.path.abspath(side) for side in compare)]
+            options += ["--compare", *map(_side, compare)]
         _pbt.run(["evaluate", *options], progress)
         return json.loads(report.read_text(encoding="utf-8"))
+
+
+def _side(side: Model | PathLike) -> str:
+    """What is compared: an absolute path, which no option can look like, or the name of a model."""
+    path = os.fspath(side.path if isinstance(side, Model) else side)
+    return os.path.abspath(path) if os.path.exists(path) else path
 
 
 def batch(

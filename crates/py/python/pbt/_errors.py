@@ -14,6 +14,8 @@ class Error(Exception):
         super().__init__(message)
         self.file = file
         self.field = field
+        #: The line without the file, whose name may be that of a patient.
+        self._without_file = message
 
 
 class UsageError(Error):

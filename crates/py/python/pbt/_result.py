@@ -169,11 +169,16 @@ class Result:
         return self._result.labels()
 
     def write(
-        self, folder: str | os.PathLike[str], *, labels: bool = False, no_paths: bool = False
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        labels: bool | None = None,
+        no_paths: bool = False,
     ) -> None:
-        """Writes ``FOLDER/<case_id>.json`` and ``FOLDER/<case_id>.mrk.json``, and
-        ``FOLDER/<case_id>.pbt.seg.nrrd`` where labels are wanted; ``no_paths`` leaves the paths of
-        image and model out."""
+        """Writes ``FOLDER/<case_id>.json`` and ``FOLDER/<case_id>.mrk.json``, and the files of
+        ``labels`` where they are wanted: by default if ``detect`` was asked for them. Of a model that
+        has learned labels there are none otherwise; one of regions always writes them. ``no_paths``
+        leaves the paths of image and model out."""
         self._result.write(folder, labels, no_paths)
 
     def __repr__(self) -> str:

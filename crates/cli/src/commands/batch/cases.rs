@@ -3,7 +3,8 @@
 use crate::Failure;
 use crate::session::{Input, LeafFile};
 use pbt_io::{
-    FileKind, ReadOptions, case_name, channel_files, is_dicom_path, is_image_path, read_file,
+    FileKind, ReadOptions, case_name, channel_files, delimiter, is_dicom_path, is_image_path,
+    read_file,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -79,7 +80,7 @@ fn with_parents(input: &Path, mut cases: Vec<BatchCase>) -> Vec<BatchCase> {
 
 /// The cases without those that are files of another's channels, as nnU-Net names them, where an image
 /// has so many channels.
-pub(super) fn without_channels(cases: Vec<BatchCase>, channels: usize) -> Vec<BatchCase> {
+pub fn without_channels(cases: Vec<BatchCase>, channels: usize) -> Vec<BatchCase> {
     if channels < 2 {
         return cases;
     }
@@ -168,13 +169,17 @@ fn manifest(path: &Path) -> Result<Vec<BatchCase>, Failure> {
     let text = read_file(path, FileKind::Document)?;
     // Spreadsheets put a byte order mark first.
     let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&text);
-    let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(text);
+    let header = String::from_utf8_lossy(text.split(|&byte| byte == b'\n').next().unwrap_or(text));
+    let mut reader = csv::ReaderBuilder::new()
+        .trim(csv::Trim::All)
+        .delimiter(delimiter(path, &header))
+        .from_reader(text);
     let headers = reader
         .headers()
         .map_err(|e| Failure::input(path, format!("line 1: {e} (give a CSV file in UTF-8)")))?
         .clone();
     let column = |name: &str| {
-        headers.iter().position(|h| h == name).ok_or_else(|| {
+        headers.iter().position(|h| h.eq_ignore_ascii_case(name)).ok_or_else(|| {
             Failure::input(
                 path,
                 format!(
@@ -323,6 +328,10 @@ mod tests {
         assert_eq!(ids(&cases), ["one", "two"]);
         assert_eq!(cases[0].path, folder.path().join("d, e/1.nii"));
         assert_eq!(cases[1].path, Path::new("/abs/2.nii"));
+        // As spreadsheets write them where the decimal sign is a comma, and with capitals.
+        let cases = read("Case_ID;Path;Frame\none;d, e/1.nii;3\n").unwrap();
+        assert_eq!((ids(&cases), cases[0].options.frame), (vec!["one"], Some(3)));
+        assert_eq!(cases[0].path, folder.path().join("d, e/1.nii"));
         for (text, part) in [
             ("case_id\na\n", "no `path`"),
             ("case_id,path\n", "no case"),

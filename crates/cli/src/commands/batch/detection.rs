@@ -5,7 +5,8 @@ use super::state::{FailedCase, State};
 use crate::Failure;
 use crate::progress::CaseProgress;
 use crate::session::{
-    Crops, Device, LoadedModel, VoxelOutput, Watcher, admit, label_image, write_results,
+    Crops, Device, LoadedModel, VoxelOutput, Watcher, admit, label_image, mark_unfinished,
+    write_results,
 };
 use pbt_detect::DetectError;
 use pbt_io::Image;
@@ -143,8 +144,10 @@ fn detect_one(
             found.result = found.result.without_paths();
         }
         work.crops.check_places(work.output, input.case_id)?;
+        let cut = work.crops.cut(work.output, input, &found)?;
         write_results(work.output, &found, work.voxels)?;
-        for note in work.crops.write(work.output, input, &found)? {
+        let written = cut.write();
+        for note in written.inspect_err(|_| mark_unfinished(work.output, input.case_id))? {
             progress.warn(&format!("{}: --crop: {note}", case.id));
         }
         Ok(found.result)
@@ -154,14 +157,11 @@ fn detect_one(
         Err(failure) if failure.is_disk() => return Err(failure),
         Err(failure) => {
             progress.failed(&case.id, &failure);
-            let path = case.path.display().to_string();
-            let mut failed =
-                FailedCase { case_id: case.id.clone(), path, reason: failure.to_string() };
-            if work.no_paths {
-                failed.reason = failed.reason.replace(&failed.path, &failed.case_id);
-                failed.path.clear();
-            }
-            State::Failed(failed)
+            let (path, reason) = match work.no_paths {
+                true => (String::new(), failure.without_file()),
+                false => (case.path.display().to_string(), failure.to_string()),
+            };
+            State::Failed(FailedCase { case_id: case.id.clone(), path, reason })
         }
     };
     Ok(Done { place, state, load_seconds, detect_seconds: begun.elapsed().as_secs_f64() })

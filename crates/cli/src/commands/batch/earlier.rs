@@ -46,15 +46,27 @@ pub(super) fn is_of_this_image(case: &BatchCase, model: &LoadedModel, result: &R
     same_volume && hash().is_ok_and(|hash| hash == result.input.sha256)
 }
 
-/// The failures that an earlier run with this model recorded; none when there is no such record.
-pub(super) fn earlier_failures(path: &Path, model_sha256: &str) -> Vec<FailedCase> {
-    #[derive(Deserialize)]
-    struct Earlier {
-        model: ModelRecord,
-        failed: Vec<FailedCase>,
+/// What an earlier run recorded.
+#[derive(Deserialize)]
+pub(super) struct EarlierRun {
+    model: ModelRecord,
+    failed: Vec<FailedCase>,
+}
+
+impl EarlierRun {
+    /// Reads the record of a run; none where there is no such file.
+    pub(super) fn read(path: &Path) -> Option<Self> {
+        let bytes = read_file(path, FileKind::Document).ok()?;
+        serde_json::from_slice(&bytes).ok()
     }
-    let earlier = read_file(path, FileKind::Document)
-        .ok()
-        .and_then(|bytes| serde_json::from_slice::<Earlier>(&bytes).ok());
-    earlier.filter(|run| run.model.sha256 == model_sha256).map_or_else(Vec::new, |run| run.failed)
+
+    /// Whether a case failed: a result that it has all the same is older.
+    pub(super) fn has_failed(&self, case_id: &str) -> bool {
+        self.failed.iter().any(|failed| failed.case_id == case_id)
+    }
+
+    /// The cases that failed with this model.
+    pub(super) fn failures(self, model_sha256: &str) -> Vec<FailedCase> {
+        if self.model.sha256 == model_sha256 { self.failed } else { Vec::new() }
+    }
 }

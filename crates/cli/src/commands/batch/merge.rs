@@ -1,11 +1,10 @@
 //! `pbt merge`: the tables of a batch from the results of its parts, wherever these lie.
 
-use super::cases::without_channels;
-use super::earlier::earlier_failures;
+use super::earlier::EarlierRun;
 use super::state::FailedCase;
 use super::tables::{CSV, PARQUET, Row, row_of_failure, rows_of_result, write_tables};
 use super::warnings::Warnings;
-use super::{BatchCase, Counts, RUN_FILE, Seconds, batch_cases};
+use super::{BatchCase, Counts, RUN_FILE, Seconds, batch_cases, without_channels};
 use crate::Failure;
 use crate::args::{Global, Merge};
 use crate::exit;
@@ -92,8 +91,10 @@ pub(in crate::commands) fn run(args: &Merge, global: &Global) -> Result<ExitCode
     for file in [CSV, PARQUET, RUN_FILE] {
         check_writable(&args.output.join(file))?;
     }
+    let runs = args.folders.iter().map(|folder| EarlierRun::read(&folder.join(RUN_FILE)));
+    let parts: Vec<(&PathBuf, Option<EarlierRun>)> = args.folders.iter().zip(runs).collect();
     let look = |cases: &[BatchCase]| -> Vec<Option<Found>> {
-        cases.par_iter().map(|case| result_of(case, &args.folders)).collect()
+        cases.par_iter().map(|case| result_of(case, &parts)).collect()
     };
     let mut found = look(&cases);
     let channels = found.iter().flatten().map(|found| found.channels).max().unwrap_or(1);
@@ -114,10 +115,10 @@ pub(in crate::commands) fn run(args: &Merge, global: &Global) -> Result<ExitCode
         return Err(Failure::input(&other.file, what));
     }
     let sha256 = &first.model.sha256;
-    let failures: BTreeMap<String, FailedCase> = args
-        .folders
-        .iter()
-        .flat_map(|folder| earlier_failures(&folder.join(RUN_FILE), sha256))
+    let failures: BTreeMap<String, FailedCase> = parts
+        .into_iter()
+        .filter_map(|(_, run)| run)
+        .flat_map(|run| run.failures(sha256))
         .map(|failure| (failure.case_id.clone(), failure))
         .collect();
 
@@ -184,9 +185,12 @@ pub(in crate::commands) fn run(args: &Merge, global: &Global) -> Result<ExitCode
     Ok(if complete { ExitCode::SUCCESS } else { ExitCode::from(exit::SOME_FAILED) })
 }
 
-/// The case's result in the first folder that has one.
-fn result_of(case: &BatchCase, folders: &[PathBuf]) -> Option<Found> {
-    folders.iter().find_map(|folder| {
+/// The case's result in the first folder that has one, and in which the case has not failed since.
+fn result_of(case: &BatchCase, parts: &[(&PathBuf, Option<EarlierRun>)]) -> Option<Found> {
+    parts.iter().find_map(|(folder, run)| {
+        if run.as_ref().is_some_and(|run| run.has_failed(&case.id)) {
+            return None;
+        }
         let file = folder.join(format!("{}.json", case.id));
         let result = read_result(&file).ok().filter(|result| result.case_id == case.id)?;
         Some(Found::of(file, result))

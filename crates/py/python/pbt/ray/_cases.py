@@ -34,19 +34,20 @@ class Case(NamedTuple):
         )
 
 
-def list_cases(input: str | os.PathLike[str]) -> list[Case]:
-    """The cases that ``pbt batch`` would go through, in its order, with absolute paths: other
-    machines have other working folders."""
+def list_cases(input: str | os.PathLike[str], channels: int) -> list[Case]:
+    """The cases that ``pbt batch`` would go through with a model of so many channels, in its order,
+    with absolute paths: other machines have other working folders."""
     return [
         Case(case_id, os.path.abspath(path), series, frame)
-        for case_id, path, series, frame in _pbt.cases(input)
+        for case_id, path, series, frame in _pbt.cases(input, channels)
     ]
 
 
-def read_cases(input: str | os.PathLike[str]) -> ray.data.Dataset:
+def read_cases(input: str | os.PathLike[str], *, channels: int = 1) -> ray.data.Dataset:
     """The images of a folder or of a CSV list, as ``pbt batch`` takes them: a data set with the
-    columns ``case_id``, ``path``, ``series`` and ``frame``."""
-    table = pandas.DataFrame(list_cases(input), columns=Case._fields)
+    columns ``case_id``, ``path``, ``series`` and ``frame``. For a model of several ``channels``,
+    ``CASE_0000`` and those beside it are one image."""
+    table = pandas.DataFrame(list_cases(input, channels), columns=Case._fields)
     texts = {name: "string" for name in ("case_id", "path", "series")}
     return ray.data.from_pandas(table.astype({**texts, "frame": "Int64"}))
 

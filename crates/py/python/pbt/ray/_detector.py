@@ -106,17 +106,16 @@ class Detector:
         except DeviceError:
             raise
         except Error as error:
-            return self.failed(case, str(error))
+            return self.failed(case, error)
         record = result.to_dict()
         timing_ms = record["run"]["timing_ms"]
         load = timing_ms["load"] / 1e3
         rest = timing_ms["total"] / 1e3 - load
         return Found(rows_of_result(record), None, load, rest, record["run"]["device"])
 
-    def failed(self, case: Case, reason: str) -> Found:
+    def failed(self, case: Case, error: Error) -> Found:
         """A case that failed for this reason."""
-        if self._no_paths:
-            reason = reason.replace(case.path, case.case_id)
+        reason = error._without_file if self._no_paths else str(error)
         row = row_of_failure(case.case_id, self._model.sha256, reason)
         return Found([row], reason, 0.0, 0.0, None)
 

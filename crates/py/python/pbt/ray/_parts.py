@@ -36,9 +36,9 @@ class Part(NamedTuple):
         """The file of its journal, which is about these very cases."""
         return out / FOLDER / f"{self.number:06}-{key[:16]}.journal"
 
-    def key(self, model_sha256: str, labels: bool) -> str:
-        """Hash of all that its rows depend on, but for the images' voxels."""
-        of = [self.cases, model_sha256, labels]
+    def key(self, model_sha256: str, *options: bool) -> str:
+        """Hash of all that its rows and files depend on, but for the images' voxels."""
+        of = [self.cases, model_sha256, *options]
         return hashlib.sha256(json.dumps(of).encode()).hexdigest()
 
 

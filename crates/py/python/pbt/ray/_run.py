@@ -49,8 +49,8 @@ def run(
 
     Each of the ``actors``, by default as many as the cluster has room for, has ``cpus`` threads and
     ``gpus`` GPUs (½: two share one), reads the model once, and takes ``part`` cases at a time. With
-    ``resume``, parts that an earlier run with this list and model has finished are left alone, and
-    their failed cases are tried again.
+    ``resume``, parts that an earlier run with this list, model and options has finished are left
+    alone, and their failed cases are tried again.
 
     Uses the Ray that the process is connected to, or else the one at ``address`` (``auto``: that of
     this machine) or in ``RAY_ADDRESS``, or else one of its own on this machine.
@@ -58,7 +58,7 @@ def run(
     begun = time.time()
     _check(part=part, cpus=cpus, gpus=gpus, actors=actors)
     loaded = load(model.path if isinstance(model, Model) else model)
-    parts = parts_of(list_cases(input), part)
+    parts = parts_of(list_cases(input, len(loaded.channels)), part)
     job = Job(
         model=loaded._absolute_path,
         model_sha256=loaded.sha256,
@@ -152,7 +152,7 @@ def _check(**options: float | None) -> None:
 def _prepare(job: Job, parts: list[Part], resume: bool) -> list[Part]:
     """Makes the folder and returns the parts that are not finished there."""
     folder = job.out / FOLDER
-    keys = [part.key(job.model_sha256, job.labels) for part in parts]
+    keys = [job.key(part) for part in parts]
     ours = {part.path(job.out) for part in parts}
     ours |= {part.journal(job.out, key) for part, key in zip(parts, keys)}
     if not resume and folder.exists():

@@ -30,6 +30,10 @@ class Job(NamedTuple):
     no_paths: bool
     tables_only: bool
 
+    def key(self, part: Part) -> str:
+        """What a part of this run is known by."""
+        return part.key(self.model_sha256, self.labels, self.no_paths, self.tables_only)
+
 
 class Worker:
     """Detects in parts, for ``Dataset.map_batches`` with one part a batch. What ends the whole run
@@ -73,7 +77,7 @@ class Worker:
         rows already keep them, but for failed ones."""
         begun = time.time()
         job = self._job
-        key = part.key(job.model_sha256, job.labels)
+        key = job.key(part)
         path, journal = part.path(job.out), Journal(part.journal(job.out, key))
         kept = _kept(path, key)
         to_do = [n for n, case in enumerate(part.cases) if case.case_id not in kept]
@@ -121,11 +125,13 @@ def _detect(
             found[n] = detect(n)
         else:
             case = part.cases[n]
-            reason = (
-                f"{case.path}: process: ended {deaths[n]} times in the middle of this image"
+            what = (
+                f"process: ended {deaths[n]} times in the middle of this image"
                 " (it may need more memory than there is)"
             )
-            found[n] = detector.failed(case, reason)
+            error = Error(f"{case.path}: {what}", case.path, "process")
+            error._without_file = what
+            found[n] = detector.failed(case, error)
     others = [n for n in to_do if n not in deaths]
     found.update(zip(others, detector.map(detect, others)))
     return found

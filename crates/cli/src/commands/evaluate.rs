@@ -56,10 +56,6 @@ struct Report {
 
 pub(super) fn run(args: &Evaluate, global: &Global) -> Result<ExitCode, Failure> {
     let started = Instant::now();
-    if args.config.is_some() && folds(args).is_none() {
-        let what = "--config: says how to train, and only --leave-one-out and --folds train";
-        return Err(Failure::usage(what));
-    }
     if let Some(path) = &args.output {
         check_output(path, Written::Report)?;
     }

@@ -307,8 +307,56 @@ fn evaluation_has_dice_by_region_and_takes_results_too() {
     assert_eq!(table.lines().filter(|line| line.contains(",region,")).count(), 4);
     let more = ["--results", text(&found), "-o", text(&again)];
     pbt(common.into_iter().chain(more)).exits_with(0);
-    let again = read_json(&again);
-    assert_eq!(again["records"], report["records"]);
+    assert_eq!(read_json(&again)["records"], report["records"]);
+    // Also against a data set that gives the values of the regions to others.
+    let mut other = dataset(out.path());
+    other["labels"] = json!({ "3": "shell", "7": "core", "9": "ignore" });
+    for case in other["cases"].as_array_mut().unwrap() {
+        let map = read_labels(&folder.join(case["labels"].as_str().unwrap())).unwrap();
+        let file = out.path().join(case["labels"].as_str().unwrap());
+        write(
+            &file,
+            &map.map(|value| match value {
+                3 => 7,
+                7 => 3,
+                other => other as u8,
+            }),
+        );
+        case["image"] = json!(folder.join(case["image"].as_str().unwrap()));
+    }
+    let other_set = out.path().join("dataset.json");
+    std::fs::write(&other_set, other.to_string()).unwrap();
+    let to_other =
+        ["evaluate", "-i", text(&other_set), "--results", text(&found), "-o", text(&again)];
+    pbt(to_other).exits_with(0);
+    assert_eq!(read_json(&again)["records"], report["records"]);
+    // Without names beside them, values are those of the data set.
+    let unnamed = out.path().join("unnamed");
+    std::fs::create_dir(&unnamed).unwrap();
+    for n in [3, 4] {
+        let name = format!("c{n}.labels.nii.gz");
+        std::fs::copy(found.join(&name), unnamed.join(&name)).unwrap();
+    }
+    let more = ["--results", text(&unnamed), "-o", text(&again)];
+    pbt(common.into_iter().chain(more)).exits_with(0);
+    assert_eq!(read_json(&again)["records"], report["records"]);
+    // A case without labels counts as missed, all of them are a mistake.
+    std::fs::remove_file(unnamed.join("c3.labels.nii.gz")).unwrap();
+    pbt(common.into_iter().chain(more)).exits_with(0);
+    let missed = read_json(&again);
+    assert_eq!(missed["summary"][0]["cases"], 2);
+    for record in &missed["records"].as_array().unwrap()[..2] {
+        assert_eq!((&record["case"], &record["dice"]), (&json!("c3"), &json!(0.0)));
+    }
+    std::fs::remove_file(unnamed.join("c4.labels.nii.gz")).unwrap();
+    let line = pbt(common.into_iter().chain(more)).exits_with(4);
+    assert!(line.error_line().contains("c3.labels.nii.gz"), "{}", line.stderr);
+    // A region that the results do not have is not one that was missed.
+    other["structures"][1]["name"] = json!("rind");
+    other["labels"] = json!({ "3": "rind", "7": "core", "9": "ignore" });
+    std::fs::write(&other_set, other.to_string()).unwrap();
+    let line = pbt(to_other).exits_with(4);
+    assert!(line.error_line().contains("`rind`"), "{}", line.stderr);
     // Nothing is left to do.
     let before = std::fs::metadata(found.join("c3.json")).unwrap().modified().unwrap();
     pbt(batch.into_iter().chain(["--resume"])).exits_with(0);

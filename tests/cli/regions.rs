@@ -328,8 +328,11 @@ fn evaluation_has_dice_by_region_and_takes_results_too() {
     std::fs::write(&other_set, other.to_string()).unwrap();
     let to_other =
         ["evaluate", "-i", text(&other_set), "--results", text(&found), "-o", text(&again)];
-    pbt(to_other).exits_with(0);
-    assert_eq!(read_json(&again)["records"], report["records"]);
+    // All structures are regions: `--labels` changes nothing.
+    for more in [&[][..], &["--labels"]] {
+        pbt(to_other.iter().chain(more)).exits_with(0);
+        assert_eq!(read_json(&again)["records"], report["records"]);
+    }
     // Without names beside them, values are those of the data set.
     let unnamed = out.path().join("unnamed");
     std::fs::create_dir(&unnamed).unwrap();

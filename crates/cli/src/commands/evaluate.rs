@@ -67,7 +67,8 @@ pub(super) fn run(args: &Evaluate, global: &Global) -> Result<ExitCode, Failure>
         return paired::run([a, b], args, &dataset, &cases, &device, global);
     }
     let source = source(args, &dataset, &cases)?;
-    let names = if args.labels {
+    // Regions are labels and nothing else.
+    let names = if args.labels && dataset.structures.iter().any(|s| !dataset.is_region(&s.name)) {
         label_names(&dataset, (&args.structure, global), &source, &cases)?
     } else {
         region_names(&dataset, &args.structure, &source)?

@@ -21,6 +21,7 @@ use pbt_evaluate::{Answer, Comparison, Summaries, Tolerance, Truth};
 use pbt_io::{CaseSpec, Dataset, DeviceRecord, ModelRecord};
 use pbt_volume::{LengthUnit, StructureKind, StructureSpec};
 use serde::Serialize;
+use side::Given;
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -62,10 +63,13 @@ pub(super) fn run(args: &Evaluate, global: &Global) -> Result<ExitCode, Failure>
     let device = open_device(global)?;
     let dataset = Dataset::load(&args.input)?;
     dataset.warnings.iter().for_each(|w| warn(global, w));
-    let cases = wanted_cases(&dataset, args)?;
     if let [a, b] = args.compare.as_slice() {
-        return paired::run([a, b], args, &dataset, &cases, &device, global);
+        let given = [Given::new(a, args, &dataset)?, Given::new(b, args, &dataset)?];
+        let split = paired::split(&given, args)?;
+        let cases = wanted_cases(&dataset, args, split.as_deref())?;
+        return paired::run(given, (args, split), &dataset, &cases, &device, global);
     }
+    let cases = wanted_cases(&dataset, args, args.tested_split())?;
     let source = source(args, &dataset, &cases)?;
     // Regions are labels and nothing else.
     let names = if args.labels && dataset.structures.iter().any(|s| !dataset.is_region(&s.name)) {
@@ -219,8 +223,12 @@ fn folds(args: &Evaluate) -> Option<Folds> {
 }
 
 /// The cases of the split, or all of them.
-fn wanted_cases(dataset: &Dataset, args: &Evaluate) -> Result<Vec<CaseSpec>, Failure> {
-    let is_wanted = |case: &&CaseSpec| args.tested_split().is_none_or(|split| case.split == split);
+fn wanted_cases(
+    dataset: &Dataset,
+    args: &Evaluate,
+    split: Option<&str>,
+) -> Result<Vec<CaseSpec>, Failure> {
+    let is_wanted = |case: &&CaseSpec| split.is_none_or(|split| case.split == split);
     let mut cases: Vec<CaseSpec> = dataset.cases.iter().filter(is_wanted).cloned().collect();
     if folds(args).is_some() && args.cases.is_some_and(|cases| cases < 3) {
         let what =
@@ -231,7 +239,7 @@ fn wanted_cases(dataset: &Dataset, args: &Evaluate) -> Result<Vec<CaseSpec>, Fai
     if cases.is_empty() {
         return Err(no_case_of_split(
             dataset,
-            args.tested_split().unwrap_or_default(),
+            split.unwrap_or_default(),
             "choose another with --split",
         ));
     }

@@ -565,4 +565,13 @@ fn tuning_finds_settings_and_drops_bad_ones() {
     refused(&["--vary", "regions.forest.deep=1"], 2, "regions.forest.deep");
     refused(&["--vary", "regions.near=1", "--folds", "6"], 4, "--folds");
     refused(&["--vary", "regions.near"], 2, "KEY=VALUE");
+    // What the file has wrong is the file's.
+    let bad = out.path().join("bad.toml");
+    let tune = ["tune", "-i", text(&set), "-o", text(&tuned), "--config", text(&bad)];
+    for wrong in ["[regions]\nfeaturez = 9\n", "[regions\n"] {
+        std::fs::write(&bad, wrong).unwrap();
+        let told = pbt(tune.into_iter().chain(["--vary", "regions.near=1"])).exits_with(4);
+        let line = told.error_line();
+        assert!(line.contains("bad.toml") && !line.contains("--vary"), "{line}");
+    }
 }

@@ -321,11 +321,11 @@ fn model_text(model: &ModelInfo<'_>, features: bool) -> String {
     }
     for masks in &model.masks {
         lines.push(Vec::new());
-        lines.extend(masks.lines());
+        lines.extend(masks.lines(p.unit));
     }
     if let Some(regions) = &model.regions {
         lines.push(Vec::new());
-        lines.extend(regions.lines());
+        lines.extend(regions.lines(p.unit));
     }
     let mut text = table(2, &lines);
     if let Some(drawing) = &model.drawing {

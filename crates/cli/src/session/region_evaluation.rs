@@ -8,7 +8,7 @@ use crate::session::{
 use pbt_detect::DetectError;
 use pbt_evaluate::{RegionRecord, RegionSummary, compare_regions};
 use pbt_io::{CaseSpec, Dataset, IGNORED_CLASS, LandmarkState, RegionLabels, read_labels_on};
-use pbt_volume::{Geometry, StructureKind, Volume};
+use pbt_volume::{Geometry, LengthUnit, StructureKind, Volume};
 use std::path::{Path, PathBuf};
 
 /// What came out of some cases.
@@ -21,6 +21,8 @@ pub struct EvaluatedRegions {
     pub summaries: Vec<RegionSummary>,
     /// Number of cases with a label map.
     pub cases: usize,
+    /// What lengths are in.
+    pub unit: LengthUnit,
 }
 
 /// Compares the labels of cases with their label maps. A case that cannot be read is told at once and
@@ -73,7 +75,9 @@ pub fn evaluate_regions(
         failed: Vec::new(),
         summaries: Vec::new(),
         cases: labelled.len(),
+        unit: LengthUnit::default(),
     };
+    let mut units = Vec::new();
     watcher.begin(labelled.len());
     for case in &labelled {
         if watcher.interrupted() {
@@ -81,7 +85,10 @@ pub fn evaluate_regions(
         }
         watcher.case(&case.id);
         match of_case((dataset, names), &labels, source, case, device) {
-            Ok(compared) => evaluated.records.extend(compared),
+            Ok((compared, unit)) => {
+                evaluated.records.extend(compared);
+                units.push(unit);
+            }
             Err(failure) if failure.is_input() => {
                 watcher.failed(&case.id, &failure);
                 let reason = failure.to_string();
@@ -96,6 +103,7 @@ pub fn evaluate_regions(
         let what = format!("cases: none of the {} could be evaluated (see above)", labelled.len());
         return Err(Failure::input(&dataset.path, what));
     }
+    evaluated.unit = LengthUnit::of_all(units);
     evaluated.summaries =
         names.iter().map(|name| RegionSummary::new(name, &evaluated.records)).collect();
     evaluated.records.sort_by(RegionRecord::worse_first);
@@ -108,24 +116,25 @@ fn of_case(
     source: &Source,
     case: &CaseSpec,
     device: &Device,
-) -> Result<Vec<RegionRecord>, Failure> {
-    let found: Volume<u8> = match source {
+) -> Result<(Vec<RegionRecord>, LengthUnit), Failure> {
+    let (found, unit): (Volume<u8>, LengthUnit) = match source {
         Source::Model(model) => {
-            let Some(map) =
-                label_file(model, case.into(), device, VoxelOutput::new(true, false))?.map
-            else {
+            let found = label_file(model, case.into(), device, VoxelOutput::new(true, false))?;
+            let unit = found.result.unit();
+            let Some(map) = found.map else {
                 return Err(Failure::model(&model.path, "structures: the model labels no voxels"));
             };
             let named = map.regions.iter().map(|(name, value)| (name.as_str(), *value));
-            classes_by_name(&map.labels, named, names)
+            (classes_by_name(&map.labels, named, names), unit)
         }
         Source::Folder(folder) => {
-            let geometry = case.read_image()?.volume.geometry().clone();
-            classes_of_result(folder, case, (names, labels), &geometry)?
+            let image = case.read_image()?;
+            let geometry = image.volume.geometry();
+            (classes_of_result(folder, case, (names, labels), geometry)?, image.unit)
         }
         Source::CrossValidation(_) => return Err(Failure::usage(NO_CROSS_VALIDATION)),
     };
-    let Some(path) = &case.labels else { return Ok(Vec::new()) };
+    let Some(path) = &case.labels else { return Ok((Vec::new(), unit)) };
     let truth = labels.read_file(path, found.geometry())?;
     let classes = (truth.data(), found.data());
     let mut compared = compare_regions(&case.id, names, classes, IGNORED_CLASS, found.geometry());
@@ -140,7 +149,7 @@ fn of_case(
         let missing = |name: &String| annotations.landmark(name) == Some(LandmarkState::OutOfView);
         compared.retain(|record| shown(record) || missing(&record.region));
     }
-    Ok(compared)
+    Ok((compared, unit))
 }
 
 const NO_CROSS_VALIDATION: &str = "cross-validation takes boxes and landmarks, not regions";

@@ -445,7 +445,11 @@ fn what_cannot_be_is_refused_in_one_line() {
     pbt(detect.into_iter().chain(["--explain"])).exits_with(2);
     pbt(["evaluate", "--leave-one-out", "-i", text(&set)]).exits_with(4);
     pbt(["learning-curve", "-i", text(&set)]).exits_with(4);
-    pbt(["train", "--resume", "-i", text(&set), "-o", text(&model)]).exits_with(2);
+    for option in ["--resume", "--quick", "--no-segmentation", "--classifier=pbt"] {
+        let told = pbt(["train", option, "-i", text(&set), "-o", text(&model)]).exits_with(2);
+        let named = option.split('=').next().unwrap();
+        assert!(told.error_line().contains(&format!("{named}: ")), "{}", told.stderr);
+    }
     pbt(["validate", text(&set)]).exits_with(0);
 
     // Too little memory, and more than 2³¹ voxels, of which no byte is read.

@@ -113,6 +113,23 @@ fn label_maps_of_pictures_become_boxes_with_masks() {
     let (center, dice) = measured(&model, data);
     println!("pictures: centres within {center} pixels, Dice at least {dice}");
     assert!(center < 3.0 && dice > 0.85);
+    // Lengths are in pixels everywhere.
+    let svg = out.path().join("network.svg");
+    let info = pbt(["info", text(&model), "--svg", text(&svg)]).exits_with(0).stdout;
+    assert!(info.contains(" pixels away, ± ") && info.contains("masks of"), "{info}");
+    let svg = std::fs::read_to_string(&svg).unwrap();
+    let report = out.path().join("report.json");
+    let labels = ["evaluate", "--labels", "-m", text(&model), "-i", text(data), "-o"];
+    let table = pbt(labels.into_iter().chain([text(&report)])).exits_with(0).stdout;
+    assert!(table.contains("HD95 pixels") && table.contains("surface pixels"), "{table}");
+    assert_eq!(read_json(&report)["length_unit"], "pixels");
+    let page = out.path().join("labels.html");
+    pbt(["report", text(&report), "-o", text(&page)]).exits_with(0);
+    let page = std::fs::read_to_string(&page).unwrap();
+    assert!(page.contains("HD95, pixels") && !page.contains(", mm") && !page.contains(", ml"));
+    for shown in [info, svg, table] {
+        assert!(!shown.contains(" mm"), "{shown}");
+    }
 
     let (found, images) = (out.path().join("found"), data.join("imagesTs"));
     let batch = ["batch", "-q", "--labels", "-m", text(&model), "-i", text(&images)];

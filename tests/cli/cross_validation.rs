@@ -27,6 +27,13 @@ fn leaving_one_out_tests_every_case_once() {
         report["records"].as_array().unwrap().iter().map(|r| r["case"].as_str().unwrap()).collect();
     assert_eq!(cases, ["c0", "c1", "c2", "c3"]);
     assert_eq!((&report["mode"], &report["split"]), (&json!("leave-one-out"), &Value::Null));
+    // Two of them are compared in all splits.
+    let path = out.path().join("report.json");
+    let compare = ["--compare", text(&path), text(&path), "-i", text(tiny().folder())];
+    let compared = out.path().join("compared.json");
+    let shown = evaluate(&compare, &compared).exits_with(0).stdout;
+    assert!(shown.contains("all splits: 4 pairs in 4 cases"), "{shown}");
+    assert_eq!(read_json(&compared)["split"], Value::Null);
     // Four trainings on different cases are four models.
     assert_eq!(report["models"].as_array().unwrap().len(), 4);
     // The model of the first turn is the one that training on the others gives.
@@ -68,6 +75,7 @@ fn folds_test_every_training_case_once() {
     // In the order of the file, training cases alone.
     assert_eq!(cases, ["c0", "c1", "c2", "c3", "c4", "c5"]);
     assert_eq!(written["models"].as_array().unwrap().len(), 2);
+    reports_of_folds_are_compared(&report, set, &models.join("fold-1.pbt"));
     let of_first = std::fs::read(models.join("fold-1.pbt")).unwrap();
     an_interrupted_one_goes_on(&arguments, &models, &written);
 
@@ -88,6 +96,36 @@ fn folds_test_every_training_case_once() {
     refused(&["--folds", "2", "--split", "dev", "-i", set], 4, "none has the split `dev`");
     refused(&["--folds", "2", "--leave-one-out", "-i", set], 2, "--leave-one-out");
     assert_eq!(read_json(&report), written, "an older report stays");
+}
+
+/// In the split that they are about; what another option would mean is not guessed.
+fn reports_of_folds_are_compared(report: &Path, set: &str, model: &Path) {
+    let out = scratch();
+    let compared = out.path().join("compared.json");
+    let compare = |b: &Path, more: &[&str]| {
+        let sides = ["--compare", text(report), text(b), "-i", set];
+        evaluate(&[&sides[..], more].concat(), &compared)
+    };
+    let shown = compare(report, &[]).exits_with(0).stdout;
+    assert!(shown.contains("split train: 6 pairs in 6 cases"), "{shown}");
+    assert_eq!(read_json(&compared)["split"], "train");
+    std::fs::remove_file(&compared).unwrap();
+    let refused = |b: &Path, more: &[&str], code: i32, part: &str| {
+        let outcome = compare(b, more).exits_with(code);
+        assert!(outcome.error_line().contains(part), "{}", outcome.stderr);
+    };
+    let none = "report.json: records: none is of a case of the split `test` that is compared \
+                (they are of the split `train`: choose it with --split)";
+    refused(report, &["--split", "test"], 4, none);
+    // Of a model the usual cases are those for tests.
+    refused(model, &[], 4, none);
+    refused(report, &["--tolerance", "3"], 2, "--tolerance: ");
+    let other = out.path().join("other.json");
+    let mut of_tests = read_json(report);
+    of_tests["split"] = json!("test");
+    std::fs::write(&other, of_tests.to_string()).unwrap();
+    refused(&other, &[], 2, "--split: the reports are about different ones, train and test");
+    assert!(!compared.exists());
 }
 
 /// As if the run that has `written` a report had been interrupted in its second training.

@@ -79,6 +79,12 @@ fn series_are_listed_and_a_list_of_images_may_name_them() {
         "{listed}"
     );
     let folder = scratch();
+    for (option, file) in [("--devices", None), ("--svg", Some("network.svg"))] {
+        let file = file.map(|name| text(&folder.path().join(name)));
+        let info = ["info".to_owned(), text(&input), option.to_owned()];
+        let told = pbt(info.into_iter().chain(file)).exits_with(2);
+        assert!(told.error_line().contains(&format!("{option}: ")), "{}", told.stderr);
+    }
     let manifest = folder.path().join("list.csv");
     let rows =
         format!("case_id,path,series\none,{0},801.1\ntwo,{0},801.2\nthree,{0},\n", text(&input));

@@ -4,7 +4,9 @@
 use crate::column::{MEMBERS, column};
 use crate::support::{lasting, pbt, read_json, refused, scratch, text};
 use nalgebra::Matrix3;
-use pbt_io::{RawImage, VoxelType, read_markups, write_image, write_markups};
+use pbt_io::{
+    RawImage, VoxelType, read_labels, read_markups, read_raw, write_image, write_markups,
+};
 use pbt_volume::{Geometry, PointLps};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -247,6 +249,33 @@ fn cells_are_found_beside_what_occurs_once() {
     let features = "core: position: features used most";
     assert!(info.contains("with -v:") && !info.contains(features), "{info}");
     assert!(pbt(["info", "-v", text(&model)]).exits_with(0).stdout.contains(features));
+}
+
+/// Images that show no more than the edge of a cell, whose centre lies outside: what else is found in them must
+/// not be lost.
+#[test]
+fn a_cell_outside_the_image_is_absent() {
+    let (cells, out) = (cells(), scratch());
+    write_cells(out.path(), "one", 50, 1);
+    let image = read_raw(&out.path().join("one.nii.gz")).unwrap().raw;
+    let labels = read_labels(&out.path().join("one.labels.nii.gz")).unwrap();
+    let inside = (0..labels.data().len()).filter(|&n| labels.data()[n] == 1);
+    let last = inside.map(|n| n % SIDE).max().unwrap();
+    let middle = (0..labels.data().len()).filter(|&n| labels.data()[n] == 1 && n % SIDE == last);
+    let middle = middle.max().unwrap();
+    let [j, k] = [middle / SIDE % SIDE, middle / SIDE / SIDE];
+    let images = out.path().join("images");
+    std::fs::create_dir(&images).unwrap();
+    for back in 0..4 {
+        let cut = image.part([last - back, j - 3, k - 3], [3, 5, 5]);
+        write_image(&images.join(format!("cut{back}.nii.gz")), &cut).unwrap();
+    }
+    let (model, found) = (cells.model(), out.path().join("found"));
+    pbt(["batch", "-m", text(&model), "-i", text(&images), "-o", text(&found)]).exits_with(0);
+    let result = read_json(&found.join("cut0.json"));
+    let detections = result["detections"].as_array().unwrap();
+    assert_eq!((detections.len(), &detections[0]["status"]), (1, &json!("absent")));
+    assert!(detections[0]["position_lps_mm"].is_null());
 }
 
 #[test]

@@ -118,4 +118,15 @@ fn what_gives_no_curve_is_said_in_one_line() {
     );
     refused(&["-o", "curve.svg"], 2, "would overwrite");
     learning_curve(folder, &["--sizes", "x"]).exits_with(2);
+    // Six cases for training, of four subjects.
+    let data = tiny_copy();
+    let path = data.path().join("dataset.json");
+    let mut dataset = read_json(&path);
+    for n in 0..3 {
+        dataset["cases"][n]["subject"] = json!("thrice");
+    }
+    std::fs::write(&path, dataset.to_string()).unwrap();
+    let outcome = learning_curve(data.path(), &[]).exits_with(4);
+    let what = "cases: those of the split `train` are of fewer than 5 subjects";
+    assert!(outcome.error_line().contains(what), "{}", outcome.stderr);
 }

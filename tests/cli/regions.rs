@@ -307,8 +307,59 @@ fn evaluation_has_dice_by_region_and_takes_results_too() {
     assert_eq!(table.lines().filter(|line| line.contains(",region,")).count(), 4);
     let more = ["--results", text(&found), "-o", text(&again)];
     pbt(common.into_iter().chain(more)).exits_with(0);
-    let again = read_json(&again);
-    assert_eq!(again["records"], report["records"]);
+    assert_eq!(read_json(&again)["records"], report["records"]);
+    // Also against a data set that gives the values of the regions to others.
+    let mut other = dataset(out.path());
+    other["labels"] = json!({ "3": "shell", "7": "core", "9": "ignore" });
+    for case in other["cases"].as_array_mut().unwrap() {
+        let map = read_labels(&folder.join(case["labels"].as_str().unwrap())).unwrap();
+        let file = out.path().join(case["labels"].as_str().unwrap());
+        write(
+            &file,
+            &map.map(|value| match value {
+                3 => 7,
+                7 => 3,
+                other => other as u8,
+            }),
+        );
+        case["image"] = json!(folder.join(case["image"].as_str().unwrap()));
+    }
+    let other_set = out.path().join("dataset.json");
+    std::fs::write(&other_set, other.to_string()).unwrap();
+    let to_other =
+        ["evaluate", "-i", text(&other_set), "--results", text(&found), "-o", text(&again)];
+    // All structures are regions: `--labels` changes nothing.
+    for more in [&[][..], &["--labels"]] {
+        pbt(to_other.iter().chain(more)).exits_with(0);
+        assert_eq!(read_json(&again)["records"], report["records"]);
+    }
+    // Without names beside them, values are those of the data set.
+    let unnamed = out.path().join("unnamed");
+    std::fs::create_dir(&unnamed).unwrap();
+    for n in [3, 4] {
+        let name = format!("c{n}.labels.nii.gz");
+        std::fs::copy(found.join(&name), unnamed.join(&name)).unwrap();
+    }
+    let more = ["--results", text(&unnamed), "-o", text(&again)];
+    pbt(common.into_iter().chain(more)).exits_with(0);
+    assert_eq!(read_json(&again)["records"], report["records"]);
+    // A case without labels counts as missed, all of them are a mistake.
+    std::fs::remove_file(unnamed.join("c3.labels.nii.gz")).unwrap();
+    pbt(common.into_iter().chain(more)).exits_with(0);
+    let missed = read_json(&again);
+    assert_eq!(missed["summary"][0]["cases"], 2);
+    for record in &missed["records"].as_array().unwrap()[..2] {
+        assert_eq!((&record["case"], &record["dice"]), (&json!("c3"), &json!(0.0)));
+    }
+    std::fs::remove_file(unnamed.join("c4.labels.nii.gz")).unwrap();
+    let line = pbt(common.into_iter().chain(more)).exits_with(4);
+    assert!(line.error_line().contains("c3.labels.nii.gz"), "{}", line.stderr);
+    // A region that the results do not have is not one that was missed.
+    other["structures"][1]["name"] = json!("rind");
+    other["labels"] = json!({ "3": "rind", "7": "core", "9": "ignore" });
+    std::fs::write(&other_set, other.to_string()).unwrap();
+    let line = pbt(to_other).exits_with(4);
+    assert!(line.error_line().contains("`rind`"), "{}", line.stderr);
     // Nothing is left to do.
     let before = std::fs::metadata(found.join("c3.json")).unwrap().modified().unwrap();
     pbt(batch.into_iter().chain(["--resume"])).exits_with(0);
@@ -394,7 +445,11 @@ fn what_cannot_be_is_refused_in_one_line() {
     pbt(detect.into_iter().chain(["--explain"])).exits_with(2);
     pbt(["evaluate", "--leave-one-out", "-i", text(&set)]).exits_with(4);
     pbt(["learning-curve", "-i", text(&set)]).exits_with(4);
-    pbt(["train", "--resume", "-i", text(&set), "-o", text(&model)]).exits_with(2);
+    for option in ["--resume", "--quick", "--no-segmentation", "--classifier=pbt"] {
+        let told = pbt(["train", option, "-i", text(&set), "-o", text(&model)]).exits_with(2);
+        let named = option.split('=').next().unwrap();
+        assert!(told.error_line().contains(&format!("{named}: ")), "{}", told.stderr);
+    }
     pbt(["validate", text(&set)]).exits_with(0);
 
     // Too little memory, and more than 2³¹ voxels, of which no byte is read.
@@ -514,4 +569,13 @@ fn tuning_finds_settings_and_drops_bad_ones() {
     refused(&["--vary", "regions.forest.deep=1"], 2, "regions.forest.deep");
     refused(&["--vary", "regions.near=1", "--folds", "6"], 4, "--folds");
     refused(&["--vary", "regions.near"], 2, "KEY=VALUE");
+    // What the file has wrong is the file's.
+    let bad = out.path().join("bad.toml");
+    let tune = ["tune", "-i", text(&set), "-o", text(&tuned), "--config", text(&bad)];
+    for wrong in ["[regions]\nfeaturez = 9\n", "[regions\n"] {
+        std::fs::write(&bad, wrong).unwrap();
+        let told = pbt(tune.into_iter().chain(["--vary", "regions.near=1"])).exits_with(4);
+        let line = told.error_line();
+        assert!(line.contains("bad.toml") && !line.contains("--vary"), "{line}");
+    }
 }

@@ -326,6 +326,12 @@ fn results_named_after_images_of_nnunet_are_found() {
     };
     let table = evaluate(&found, &[]).exits_with(0).stdout;
     assert!(table.contains("1 of 1 cases evaluated"), "{table}");
+    // Labels are told by their names, not by values that happen to be the same.
+    let line = evaluate(&found, &["--labels"]).exits_with(4);
+    let what = "found: structures: the results have the labels thick, thin, and none of egg";
+    assert!(line.error_line().contains(what), "{}", line.stderr);
+    let named = made.to_string().replace("egg", "thick");
+    std::fs::write(set.join("dataset.json"), named).unwrap();
     let table = evaluate(&found, &["--labels"]).exits_with(0).stdout;
     assert!(table.contains("1 of 1 cases evaluated"), "{table}");
     let empty = evaluate(&images, &[]).exits_with(4);

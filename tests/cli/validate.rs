@@ -1,7 +1,7 @@
 //! `pbt validate`
 
 use crate::support::{
-    Outcome, TEST, TRAINING, numbers, pbt, read_json, scratch, tiny, tiny_copy, train,
+    Outcome, TEST, TRAINING, numbers, pbt, read_json, scratch, text, tiny, tiny_copy, train,
 };
 use pbt_io::{RawImage, VoxelType, read_raw, write_image};
 use serde_json::{Value, json};
@@ -235,6 +235,13 @@ fn a_folder_of_images_is_compared() {
         .unwrap();
     }
     assert_eq!(findings(folder.path(), 0), ("folder of images".to_owned(), Vec::new()));
+    // Of many images no one volume is meant.
+    for path in [folder.path(), tiny().folder(), &tiny().model()] {
+        for choice in [["--frame", "0"], ["--series", "1"]] {
+            let told = pbt(["validate", text(path)].into_iter().chain(choice)).exits_with(2);
+            assert!(told.error_line().contains(choice[0]), "{}", told.stderr);
+        }
+    }
     std::fs::copy(folder.path().join("c1.nii.gz"), folder.path().join("d.nii.gz")).unwrap();
     let (_, lines) = findings(folder.path(), 0);
     assert!(

@@ -2,9 +2,7 @@
 
 use crate::box_error::BoxError;
 use crate::confidence::Judged;
-use crate::instances::{
-    instance_tolerance_mm, intersection_over_union, is_unknown, matched, row_ends,
-};
+use crate::instances::{intersection_over_union, is_unknown, matched, row_ends};
 use crate::tolerance::Tolerance;
 use pbt_volume::{
     Detection, Instances, LengthUnit, Location, PointLps, Pose, Status, StructureKind,
@@ -239,7 +237,7 @@ pub fn compare(
     for &structure in structures {
         let Some(truly) = location(structure, annotated) else { continue };
         if structure.instances == Instances::Many {
-            all.extend(compare_instances(case, structure, annotated, detections)?);
+            all.extend(compare_instances(case, structure, annotated, detections, tolerance)?);
             continue;
         }
         let truth = if truly.point().is_some() { Truth::Present } else { Truth::Absent };
@@ -301,6 +299,7 @@ fn compare_instances(
     structure: &StructureSpec,
     annotated: &[(String, Location)],
     detections: &[Detection],
+    tolerance: &Tolerance,
 ) -> Result<Vec<Comparison>, CompareError> {
     let truths: Vec<Pose> = annotated
         .iter()
@@ -315,7 +314,7 @@ fn compare_instances(
     }
     found.sort_by(|a, b| b.0.score.total_cmp(&a.0.score));
     let poses: Vec<Pose> = found.iter().map(|(_, pose)| *pose).collect();
-    let matches = matched(&truths, &poses);
+    let matches = matched(&truths, &poses, |size_mm| tolerance.of_instance(size_mm));
     let answer = |detection: &Detection| match detection.status {
         Status::Found => Answer::Found,
         _ => Answer::Doubtful,
@@ -346,7 +345,7 @@ fn compare_instances(
         let mine = matches.iter().position(|&of| of == Some(n)).map(|f| found[f]);
         all.push(Comparison {
             error: mine.map(|(_, pose)| Distance::Box(BoxError::new(&pose, truth))),
-            tolerance_mm: Some(instance_tolerance_mm(truth.size_mm)),
+            tolerance_mm: Some(tolerance.of_instance(truth.size_mm)),
             right: mine.is_some(),
             radius_90_mm: mine.and_then(|(detection, _)| radius(detection)),
             overlap: mine.map(|(_, pose)| intersection_over_union(truth, &pose)),
@@ -508,6 +507,24 @@ mod tests {
             let all = compared(&[found("L1", 0.5, a_box(0.0, angle_deg.to_radians()))]).unwrap();
             assert_eq!(all[0].right, right, "{angle_deg} degrees");
         }
+    }
+
+    #[test]
+    fn instances_have_a_tolerance_too() {
+        let mut structure = structures().remove(0);
+        structure.instances = Instances::Many;
+        let compared = |fixed_mm: Option<f64>| {
+            let detections = [found("L1", 0.9, a_box(4.0, 0.0))];
+            let result = CaseResult { detections: &detections, spacing_mm: [0.5; 3] };
+            let tolerance = Tolerance::new(fixed_mm, std::slice::from_ref(&structure));
+            let annotated = [("L1".to_owned(), a_box(0.0, 0.0))];
+            let all = compare("c", &[&structure], &annotated, Some(result), &tolerance).unwrap();
+            (all[0].right, all[0].tolerance_mm.unwrap(), all.len())
+        };
+        let (right, tolerance_mm, count) = compared(None);
+        assert!(right && (tolerance_mm - 5.0).abs() < 1e-9 && count == 1, "{tolerance_mm}");
+        assert_eq!(compared(Some(3.0)), (false, 3.0, 2));
+        assert_eq!(compared(Some(4.5)), (true, 4.5, 1));
     }
 
     #[test]

@@ -44,13 +44,17 @@ pub fn is_same_instance(pose: &Pose, center: PointLps) -> bool {
 }
 
 /// Which of the true boxes each found one is, one to one: the first of the found ones, which are the
-/// surest first, takes the nearest truth within a quarter of its size.
-pub fn matched(truths: &[Pose], found: &[Pose]) -> Vec<Option<usize>> {
+/// surest first, takes the nearest truth within the tolerance of its size, usually
+/// [`instance_tolerance_mm`].
+pub fn matched(
+    truths: &[Pose],
+    found: &[Pose],
+    tolerance_mm: impl Fn([f64; 3]) -> f64,
+) -> Vec<Option<usize>> {
     let mut taken = vec![false; truths.len()];
     let take = |pose: &Pose| {
         let near = |&(n, truth): &(usize, &Pose)| {
-            !taken[n]
-                && truth.center.distance_mm(&pose.center) <= instance_tolerance_mm(truth.size_mm)
+            !taken[n] && truth.center.distance_mm(&pose.center) <= tolerance_mm(truth.size_mm)
         };
         let off = |truth: &Pose| truth.center.distance_mm(&pose.center);
         let nearest = truths
@@ -153,8 +157,10 @@ mod tests {
             pose([3.0, 0.0, 33.0]),
             pose([90.0, 0.0, 0.0]),
         ];
-        assert_eq!(matched(&truths, &found), [Some(0), None, Some(1), None]);
-        assert_eq!(matched(&[], &found), [None; 4]);
+        let matches = |truths| matched(truths, &found, instance_tolerance_mm);
+        assert_eq!(matches(&truths), [Some(0), None, Some(1), None]);
+        assert_eq!(matches(&[]), [None; 4]);
+        assert_eq!(matched(&truths, &found, |_| 1.5), [None, Some(0), None, None]);
     }
 
     #[test]

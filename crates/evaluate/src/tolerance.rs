@@ -1,5 +1,6 @@
 //! How near a position must be to be right.
 
+use crate::instances::instance_tolerance_mm;
 use pbt_volume::{
     Instances, LANDMARKS_BOX, Location, StructureKind, StructureSpec, box_of_landmarks,
 };
@@ -68,6 +69,11 @@ impl Tolerance {
     /// Whether a box is judged across its longest edge only.
     pub(crate) fn is_loose(&self, structure: &StructureSpec) -> bool {
         structure.kind == StructureKind::Box && self.loose.contains(&structure.name)
+    }
+
+    /// Up to which distance a detection is an instance of this size, mm.
+    pub(crate) fn of_instance(&self, size_mm: [f64; 3]) -> f64 {
+        self.fixed_mm.unwrap_or_else(|| instance_tolerance_mm(size_mm))
     }
 
     /// Up to which distance a structure of a case is right, mm: a tenth of the mean size (the

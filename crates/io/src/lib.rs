@@ -84,7 +84,7 @@ pub use points::read_points;
 pub use probability_map::write_probabilities;
 pub use raw::{RawImage, Scaling, VoxelType};
 pub use read_image::{Image, read_image, read_image_with, read_labels, read_raw, read_raw_with};
-pub use region_labels::{IGNORED_CLASS, RegionLabels};
+pub use region_labels::{IGNORED_CLASS, RegionLabels, read_labels_on};
 pub use region_map::RegionMap;
 pub use regular_file::{FileKind, read_file, read_start};
 pub use result::{

@@ -132,19 +132,26 @@ impl RegionLabels {
     /// # Errors
     /// Those of [`RegionLabels::read`].
     pub fn read_file(&self, path: &Path, image: &Geometry) -> Result<Volume<u8>, IoError> {
-        let labels = read_labels(path)?;
-        if !labels.geometry().is_same_grid(image) {
-            let ([a, b, c], [x, y, z]) = (labels.shape(), image.shape());
-            let problem = if labels.shape() == image.shape() {
-                "the voxels lie elsewhere than those of the image".to_owned()
-            } else {
-                format!("{a} x {b} x {c} voxels, where the image has {x} x {y} x {z}")
-            };
-            return Err(IoError::input(path, "grid", problem, "make it on the image's grid"));
-        }
-        let classes = labels.data().iter().map(|&value| self.classes[usize::from(value)]).collect();
-        Ok(Volume::new(image.clone(), classes))
+        Ok(read_labels_on(path, image)?.map(|value| self.classes[usize::from(value)]))
     }
+}
+
+/// The values of a label map that lies on the grid of an image.
+///
+/// # Errors
+/// [`IoError`] when the map cannot be read or lies on another grid than the image.
+pub fn read_labels_on(path: &Path, image: &Geometry) -> Result<Volume<u16>, IoError> {
+    let labels = read_labels(path)?;
+    if !labels.geometry().is_same_grid(image) {
+        let ([a, b, c], [x, y, z]) = (labels.shape(), image.shape());
+        let problem = if labels.shape() == image.shape() {
+            "the voxels lie elsewhere than those of the image".to_owned()
+        } else {
+            format!("{a} x {b} x {c} voxels, where the image has {x} x {y} x {z}")
+        };
+        return Err(IoError::input(path, "grid", problem, "make it on the image's grid"));
+    }
+    Ok(Volume::new(image.clone(), labels.into_data()))
 }
 
 #[cfg(test)]

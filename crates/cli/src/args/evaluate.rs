@@ -23,7 +23,7 @@ pub struct Evaluate {
     /// Data set with annotations
     #[arg(short, long, value_name = "DATASET")]
     pub input: PathBuf,
-    /// Cases of this split [default: test; with --folds train]
+    /// Cases of this split [default: test; with --folds train; with two reports to --compare theirs]
     #[arg(long, value_name = "NAME")]
     pub split: Option<String>,
     /// Report to write (JSON)
@@ -54,7 +54,7 @@ pub struct Evaluate {
     #[arg(long, value_name = "N", value_parser = from_one, allow_negative_numbers = true)]
     pub cases: Option<usize>,
     /// Distance up to which a position is right [default: a tenth of the mean size of the box that it belongs to,
-    /// without boxes a fortieth of what the landmarks span; two voxels at least]
+    /// without boxes a fortieth of what the landmarks span; two voxels at least; in a report to --compare its own]
     #[arg(long, value_name = "MM", value_parser = positive_mm, allow_negative_numbers = true)]
     pub tolerance: Option<f64>,
     /// Settings of the trainings (TOML), as for `pbt train`

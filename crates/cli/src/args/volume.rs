@@ -1,7 +1,9 @@
 //! Which volume of an image.
 
+use crate::Failure;
 use clap::Args;
 use pbt_io::ReadOptions;
+use std::path::Path;
 
 /// Which of several volumes of an input is meant.
 #[derive(Debug, Clone, Default, Args)]
@@ -15,6 +17,21 @@ pub struct VolumeChoice {
 }
 
 impl VolumeChoice {
+    /// Of what is not one image, whose volume could be chosen.
+    ///
+    /// # Errors
+    /// Exit code 2 where one is chosen nevertheless.
+    pub fn refuse(&self, path: &Path, kind: &str) -> Result<(), Failure> {
+        let chosen = [("--series", self.series.is_some()), ("--frame", self.frame.is_some())];
+        match chosen.into_iter().find(|(_, is_given)| *is_given) {
+            Some((option, _)) => Err(Failure::usage(format!(
+                "{}: {option}: chooses a volume of an image, and this is a {kind} (leave it out)",
+                path.display()
+            ))),
+            None => Ok(()),
+        }
+    }
+
     /// As the reader takes it.
     pub fn options(&self) -> ReadOptions {
         ReadOptions { series: self.series.clone(), frame: self.frame, ..ReadOptions::default() }

@@ -21,6 +21,7 @@ use pbt_evaluate::{Answer, Comparison, Summaries, Tolerance, Truth};
 use pbt_io::{CaseSpec, Dataset, DeviceRecord, ModelRecord};
 use pbt_volume::{LengthUnit, StructureKind, StructureSpec};
 use serde::Serialize;
+use side::Given;
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -56,23 +57,23 @@ struct Report {
 
 pub(super) fn run(args: &Evaluate, global: &Global) -> Result<ExitCode, Failure> {
     let started = Instant::now();
-    if args.config.is_some() && folds(args).is_none() {
-        let what = "--config: says how to train, and only --leave-one-out and --folds train";
-        return Err(Failure::usage(what));
-    }
     if let Some(path) = &args.output {
         check_output(path, Written::Report)?;
     }
     let device = open_device(global)?;
     let dataset = Dataset::load(&args.input)?;
     dataset.warnings.iter().for_each(|w| warn(global, w));
-    let cases = wanted_cases(&dataset, args)?;
     if let [a, b] = args.compare.as_slice() {
-        return paired::run([a, b], args, &dataset, &cases, &device, global);
+        let given = [Given::new(a, args, &dataset)?, Given::new(b, args, &dataset)?];
+        let split = paired::split(&given, args)?;
+        let cases = wanted_cases(&dataset, args, split.as_deref())?;
+        return paired::run(given, (args, split), &dataset, &cases, &device, global);
     }
+    let cases = wanted_cases(&dataset, args, args.tested_split())?;
     let source = source(args, &dataset, &cases)?;
-    let names = if args.labels {
-        label_names(&dataset, (&args.structure, global), &source)?
+    // Regions are labels and nothing else.
+    let names = if args.labels && dataset.structures.iter().any(|s| !dataset.is_region(&s.name)) {
+        label_names(&dataset, (&args.structure, global), &source, &cases)?
     } else {
         region_names(&dataset, &args.structure, &source)?
     };
@@ -160,18 +161,22 @@ fn region_names(
     Ok(if of_regions { names.collect() } else { Vec::new() })
 }
 
-/// The labels to evaluate: those of the data set that the model has.
+/// The labels to evaluate: those of the data set that the model or the results have.
 fn label_names(
     dataset: &Dataset,
     (named, global): (&[String], &Global),
     source: &Source,
+    cases: &[CaseSpec],
 ) -> Result<Vec<String>, Failure> {
     let Some(labels) = dataset.labels_of(&dataset.box_names()) else {
         return Err(Failure::input(&dataset.path, "labels: there are none (name them)"));
     };
-    let known = |name: &String| match source {
-        Source::Model(model) => model.model.label_names().any(|label| label == name),
-        _ => true,
+    let learned = source.label_names(cases);
+    let known = |name: &String| learned.as_ref().is_none_or(|learned| learned.contains(name));
+    let (path, whose) = match source {
+        Source::Model(model) => (&model.path, "the model has learned"),
+        Source::Folder(folder) => (folder, "the results have"),
+        Source::CrossValidation(_) => (&dataset.path, "the folds have"),
     };
     let all: Vec<String> = labels.regions.into_iter().map(|(name, _)| name).collect();
     if let Some(name) = named.iter().find(|name| !all.contains(name)) {
@@ -181,33 +186,34 @@ fn label_names(
     }
     let wanted = |name: &String| (named.is_empty() || named.contains(name)) && known(name);
     let names: Vec<String> = all.iter().filter(|name| wanted(name)).cloned().collect();
-    match (names.is_empty(), source) {
-        (true, Source::Model(model)) => {
-            let learned: Vec<&str> = model.model.label_names().collect();
-            let what = match learned.is_empty() {
-                true => "structures: the model has learned no labels (train it on cases with label maps, \
-                         without --quick and --no-segmentation)"
-                    .to_owned(),
-                false => format!(
-                    "structures: the model has learned the labels {}, and none of {} (name them alike in \
-                     `labels` of {})",
-                    learned.join(", "),
-                    if named.is_empty() { all.join(", ") } else { named.join(", ") },
-                    dataset.path.display()
-                ),
-            };
-            Err(Failure::input(&model.path, what))
-        }
-        _ => {
-            let left_out: Vec<&str> =
-                all.iter().filter(|name| !known(name)).map(String::as_str).collect();
-            if named.is_empty() && !left_out.is_empty() {
-                let names = left_out.join(", ");
-                warn(global, format_args!("labels: the model has not learned {names}: left out"));
+    if names.is_empty() {
+        let learned: Vec<String> = learned.into_iter().flatten().collect();
+        let what = match learned.is_empty() {
+            true => {
+                "structures: the model has learned no labels (train it on cases with label maps, \
+                     without --quick and --no-segmentation)"
+                    .to_owned()
             }
-            Ok(names)
-        }
+            false => format!(
+                "structures: {whose} the labels {}, and none of {} (name them alike in `labels` of {})",
+                learned.join(", "),
+                if named.is_empty() { all.join(", ") } else { named.join(", ") },
+                dataset.path.display()
+            ),
+        };
+        return Err(Failure::input(path, what));
     }
+    let left_out: Vec<&str> = all.iter().filter(|name| !known(name)).map(String::as_str).collect();
+    if named.is_empty() && !left_out.is_empty() {
+        let names = left_out.join(", ");
+        let who = if matches!(source, Source::Model(_)) {
+            "the model has not learned"
+        } else {
+            "the results do not have"
+        };
+        warn(global, format_args!("labels: {who} {names}: left out"));
+    }
+    Ok(names)
 }
 
 /// How a cross-validation divides the cases, if one is wanted.
@@ -217,8 +223,12 @@ fn folds(args: &Evaluate) -> Option<Folds> {
 }
 
 /// The cases of the split, or all of them.
-fn wanted_cases(dataset: &Dataset, args: &Evaluate) -> Result<Vec<CaseSpec>, Failure> {
-    let is_wanted = |case: &&CaseSpec| args.tested_split().is_none_or(|split| case.split == split);
+fn wanted_cases(
+    dataset: &Dataset,
+    args: &Evaluate,
+    split: Option<&str>,
+) -> Result<Vec<CaseSpec>, Failure> {
+    let is_wanted = |case: &&CaseSpec| split.is_none_or(|split| case.split == split);
     let mut cases: Vec<CaseSpec> = dataset.cases.iter().filter(is_wanted).cloned().collect();
     if folds(args).is_some() && args.cases.is_some_and(|cases| cases < 3) {
         let what =
@@ -229,7 +239,7 @@ fn wanted_cases(dataset: &Dataset, args: &Evaluate) -> Result<Vec<CaseSpec>, Fai
     if cases.is_empty() {
         return Err(no_case_of_split(
             dataset,
-            args.tested_split().unwrap_or_default(),
+            split.unwrap_or_default(),
             "choose another with --split",
         ));
     }

@@ -116,6 +116,14 @@ struct FeatureUse {
 
 pub(super) fn run(args: &Info, global: &Global) -> Result<ExitCode, Failure> {
     if let Some(path) = args.model.as_deref().filter(|path| path.is_dir() || is_dicom_path(path)) {
+        for (option, is_given) in [("--svg", args.svg.is_some()), ("--devices", args.devices)] {
+            if is_given {
+                return Err(Failure::usage(format!(
+                    "{}: {option}: goes with a model, and this is looked at for series of DICOM (leave it out)",
+                    path.display()
+                )));
+            }
+        }
         return series::run(path, args.json);
     }
     if let Some(path) = args.model.as_deref().filter(|path| is_image_path(path) && path.is_file()) {
@@ -322,11 +330,11 @@ fn model_text(model: &ModelInfo<'_>, features: bool) -> String {
     }
     for masks in &model.masks {
         lines.push(Vec::new());
-        lines.extend(masks.lines());
+        lines.extend(masks.lines(p.unit));
     }
     if let Some(regions) = &model.regions {
         lines.push(Vec::new());
-        lines.extend(regions.lines());
+        lines.extend(regions.lines(p.unit));
     }
     let mut text = table(2, &lines);
     if let Some(drawing) = &model.drawing {

@@ -202,7 +202,7 @@ fn divide(
     if tested.is_empty() {
         let too_few = || {
             let what = format!(
-                "cases: fewer than {HELD_BACK} have the split `train`, so that none can be held back (annotate more, or use --split)"
+                "cases: those of the split `train` are of fewer than {HELD_BACK} subjects, so that none can be held back (annotate more, or use --split)"
             );
             Failure::input(&dataset.path, what)
         };

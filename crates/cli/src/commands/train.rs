@@ -33,6 +33,9 @@ pub(super) fn run(args: &Train, global: &Global) -> Result<ExitCode, Failure> {
         let what = "--cases: 1 is too few to learn boxes or landmarks from (give 2 or more)";
         return Err(Failure::usage(what));
     }
+    if !wanted.regions.is_empty() {
+        refuse_for_regions(args)?;
+    }
     let training_cases = cases.len();
     cases.truncate(args.cases.unwrap_or(usize::MAX));
     say(
@@ -125,6 +128,30 @@ pub(super) fn run(args: &Train, global: &Global) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Options that mean nothing to a training of regions.
+///
+/// # Errors
+/// Exit code 2 for the first that is given.
+fn refuse_for_regions(args: &Train) -> Result<(), Failure> {
+    let given = [
+        (args.resume, "--resume: a training of regions has no checkpoints (leave it out)"),
+        (
+            args.quick,
+            "--quick: is for boxes and landmarks (for regions set `regions.samples` or `regions.features` in --config)",
+        ),
+        (
+            args.classifier.is_some(),
+            "--classifier: is that of boxes (for regions set `regions.classifier` in --config)",
+        ),
+        (
+            args.no_segmentation,
+            "--no-segmentation: is for boxes and landmarks, and regions are nothing but labels (leave it out)",
+        ),
+    ];
+    let refused = given.into_iter().find(|(is_given, _)| *is_given);
+    refused.map_or(Ok(()), |(_, what)| Err(Failure::usage(what)))
+}
+
 /// What the data set's file says that nobody may have meant.
 fn warnings_of(dataset: &Dataset) -> Vec<String> {
     [&dataset.warnings[..], &lost_to_training(dataset)].concat()
@@ -148,10 +175,6 @@ impl Run<'_> {
         device: &Device,
     ) -> Result<ExitCode, Failure> {
         let Self { args, global, dataset, .. } = self;
-        if args.resume {
-            let what = "--resume: a training of regions has no checkpoints (leave it out)";
-            return Err(Failure::usage(what));
-        }
         let cases = RegionCases::read(dataset, cases, wanted)?;
         let mut warnings = warnings_of(dataset);
         warnings.extend(cases.warnings());

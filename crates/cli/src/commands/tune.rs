@@ -11,7 +11,7 @@ use crate::output::{Written, check_output, print_text, say};
 use crate::progress::CaseProgress;
 use crate::session::{
     Device, LoadedModel, RegionCases, Source, Wanted, Watcher, divide_subjects, evaluate_regions,
-    train_regions, write_json,
+    read_config, train_regions, write_json,
 };
 use crate::table::{row, table};
 use combinations::{Combination, combinations};
@@ -72,11 +72,13 @@ pub(super) fn run(args: &Tune, global: &Global) -> Result<ExitCode, Failure> {
     check_output(&args.output, Written::Settings)?;
     check_output(&report_path, Written::Report)?;
     let device = open_device(global)?;
+    // What is wrong in the file is not to be blamed on what varies.
+    read_config(args.config.as_deref())?;
     let base = match &args.config {
         Some(path) => String::from_utf8_lossy(&read_file(path, FileKind::Settings)?).into_owned(),
         None => String::new(),
     };
-    let all = combinations(&args.vary, (args.config.as_deref(), &base), args.draws, args.seed)?;
+    let all = combinations(&args.vary, &base, args.draws, args.seed)?;
     let dataset = Dataset::load(&args.input)?;
     let wanted = Wanted::new(&dataset, &args.structure)?;
     if wanted.regions.is_empty() {

@@ -31,7 +31,7 @@ mod trainable;
 mod usual_shape;
 
 use crate::Failure;
-use crate::args::{Global, Validate};
+use crate::args::{Global, Validate, VolumeChoice};
 use crate::commands::batch::images_below;
 use crate::output::{Written, argument, check_output, print, print_text, say};
 use crate::session::LoadedModel;
@@ -41,7 +41,7 @@ use examination::Examination;
 use finding::{Finding, Severity};
 use images::ImageFacts;
 pub(super) use odd_boxes::warnings_of_boxes;
-use pbt_io::{Dataset, FileKind, ReadOptions, is_image_path, read_file, read_markups, read_result};
+use pbt_io::{Dataset, FileKind, is_image_path, read_file, read_markups, read_result};
 use pbt_volume::LengthUnit;
 use serde::Serialize;
 pub(super) use splits::lost_to_training;
@@ -76,14 +76,15 @@ pub(super) fn run(args: &Validate, global: &Global) -> Result<ExitCode, Failure>
         check_output(picture, Written::Picture)?;
     }
     let examination = match &args.model {
-        None => examine(path, &args.volume.options())?,
+        None => examine(path, &args.volume)?,
         Some(model) if is_data_set(path) => {
+            args.volume.refuse(path, "data set")?;
             dataset::examine(path, Some(&AskedModel::open(model, global)?))?
         }
         Some(_) => {
             // What is missing is no question of usage.
             if !path.exists() {
-                examine(path, &args.volume.options())?;
+                examine(path, &args.volume)?;
             }
             return Err(Failure::usage(format!(
                 "{}: --model: is not a data set (give one, whose annotations the model is to be held against)",
@@ -131,7 +132,8 @@ pub(super) fn run(args: &Validate, global: &Global) -> Result<ExitCode, Failure>
 }
 
 /// What a path holds decides what is looked at.
-fn examine(path: &Path, options: &ReadOptions) -> Result<Examination, Failure> {
+fn examine(path: &Path, volume: &VolumeChoice) -> Result<Examination, Failure> {
+    let options = &volume.options();
     let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
     let of_result = |kind, result: Result<(), String>| Examination {
         kind,
@@ -139,14 +141,23 @@ fn examine(path: &Path, options: &ReadOptions) -> Result<Examination, Failure> {
         ..Examination::default()
     };
     if is_data_set(path) {
+        volume.refuse(path, "data set")?;
         return dataset::examine(path, None);
     }
     if path.is_dir() {
         let below = images_below(path)?;
-        return Ok(match &below[..] {
-            [only] if only.path == path => folder::examine_file(path, options),
-            _ => folder::examine_folder(path, &below),
-        });
+        if let [only] = &below[..]
+            && only.path == path
+        {
+            return Ok(folder::examine_file(path, options));
+        }
+        volume.refuse(path, "folder of images")?;
+        return Ok(folder::examine_folder(path, &below));
+    }
+    for (ending, kind) in [(".mrk.json", "markups file"), (".json", "result"), (".pbt", "model")] {
+        if name.ends_with(ending) {
+            volume.refuse(path, kind)?;
+        }
     }
     Ok(if name.ends_with(".mrk.json") {
         of_result("markups", read_markups(path).map(drop).map_err(|e| e.to_string()))

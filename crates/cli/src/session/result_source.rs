@@ -1,9 +1,11 @@
 //! Where the results that are evaluated come from.
 
-use crate::session::{CrossValidation, Device, Failure, LoadedModel, Watcher, detect_file};
-use pbt_io::{CaseSpec, Dataset, ResultFile, case_name, read_result};
+use crate::session::{
+    CrossValidation, Device, Failure, LoadedModel, Watcher, detect_file, label_map_path,
+};
+use pbt_io::{CaseSpec, Dataset, ResultFile, case_name, read_result, segment_names};
 use pbt_volume::is_box_of_landmarks;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// Where results come from.
@@ -68,6 +70,19 @@ impl Source {
         names
     }
 
+    /// Names of the labels that the results hold; `None` where nothing says them.
+    pub fn label_names(&self, cases: &[CaseSpec]) -> Option<BTreeSet<String>> {
+        match self {
+            Self::Model(model) => Some(model.model.label_names().map(str::to_owned).collect()),
+            Self::Folder(folder) => {
+                let of = |case: &CaseSpec| result_labels(folder, case).into_values();
+                let names: BTreeSet<String> = cases.iter().flat_map(of).collect();
+                Some(names).filter(|names| !names.is_empty())
+            }
+            Self::CrossValidation(_) => None,
+        }
+    }
+
     /// How many models are trained on the way to the results.
     pub fn trainings(&self) -> usize {
         match self {
@@ -101,6 +116,11 @@ impl Source {
 /// Where a folder has the result of a case.
 pub(super) fn result_path(folder: &Path, case: &CaseSpec) -> PathBuf {
     folder.join(format!("{}.json", result_name(folder, case)))
+}
+
+/// What the values of a case's labels mean, as the result says; empty where it does not.
+pub(super) fn result_labels(folder: &Path, case: &CaseSpec) -> BTreeMap<u16, String> {
+    segment_names(&label_map_path(folder, &result_name(folder, case)))
 }
 
 /// What the files of a case's result are called: its name, or that of its image, `CASE_0000`, which a

@@ -49,7 +49,9 @@ impl Model {
         let (on, image) = (&images.prepared[n], images.channels[0].geometry());
         let certainty = self.certainty_of(index);
         let all = structure.instances_on(backend, (on, image), certainty, clock)?;
-        let is_listed = |detection: &&Detection| detection.score >= LISTED_FROM;
+        let is_listed = |detection: &&Detection| {
+            detection.score >= LISTED_FROM && !image.is_outside(detection.pose.center)
+        };
         let count = all.iter().take(MOST_LISTED).filter(is_listed).count();
         let mut detections = all;
         detections.truncate(count.max(1));
@@ -90,8 +92,13 @@ impl StructureModel {
     ) -> Result<Vec<Detection>, DetectError> {
         let (mut images, mut clock) = (Images::new(channels), Clock::default());
         let n = images.for_structure(backend, self, &mut clock)?;
-        let on = (&images.prepared[n], channels[0].geometry());
-        self.instances_on(backend, on, None, &mut clock)
+        let image = channels[0].geometry();
+        let on = (&images.prepared[n], image);
+        let all = self.instances_on(backend, on, None, &mut clock)?;
+        if all.iter().all(|detection| image.is_outside(detection.pose.center)) {
+            return Err(nothing_found());
+        }
+        Ok(all)
     }
 
     fn instances_on<B: Backend>(
@@ -109,7 +116,7 @@ impl StructureModel {
         let found = self.instances(&trace, certainty, image);
         clock.stop("verification");
         if found.is_empty() {
-            return Err(DetectError::image("voxels", "no candidate position in the image"));
+            return Err(nothing_found());
         }
         Ok(found)
     }
@@ -181,7 +188,7 @@ impl StructureModel {
     }
 
     /// What may be instances, as detections, the surest first; what has its centre outside the image
-    /// is left out.
+    /// is left out, but for the best guess where nothing else is left.
     fn instances(
         &self,
         trace: &Trace,
@@ -189,7 +196,12 @@ impl StructureModel {
         image: &Geometry,
     ) -> Vec<Detection> {
         let mut chosen = self.apart(trace);
-        chosen.retain(|(_, pose)| !image.is_outside(pose.center));
+        let is_inside = |(_, pose): &(usize, Pose)| !image.is_outside(pose.center);
+        if chosen.iter().any(is_inside) {
+            chosen.retain(is_inside);
+        } else {
+            chosen.truncate(1);
+        }
         let log_odds: Vec<f64> = trace.scores.iter().map(|score| score.log_odds()).collect();
         let likely = || chosen.iter().filter(|(n, _)| log_odds[*n] > 0.0);
         let detection = |&(n, pose): &(usize, Pose)| {
@@ -232,4 +244,8 @@ impl StructureModel {
         }
         found
     }
+}
+
+fn nothing_found() -> DetectError {
+    DetectError::image("voxels", "no candidate position in the image")
 }

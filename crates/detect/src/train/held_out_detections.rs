@@ -28,8 +28,8 @@ use crate::model::{Model, Provenance, StructureModel};
 use crate::refine::refinement::Refinement;
 use crate::side_by_side;
 use pbt_evaluate::{
-    BoxError, Distance, is_unknown, landmark_tolerance_mm, loose_axis, matched, row_ends,
-    tolerance_mm,
+    BoxError, Distance, instance_tolerance_mm, is_unknown, landmark_tolerance_mm, loose_axis,
+    matched, row_ends, tolerance_mm,
 };
 use pbt_tree::{Backend, LabelBackend};
 use pbt_volume::{PointLps, Pose, Status};
@@ -414,7 +414,7 @@ fn judge_instances(
     let poses: Vec<Pose> = detections.iter().map(|detection| detection.pose).collect();
     let ends = row_ends(truths);
     let mut judged = Vec::new();
-    for (detection, of) in detections.iter().zip(matched(truths, &poses)) {
+    for (detection, of) in detections.iter().zip(matched(truths, &poses, instance_tolerance_mm)) {
         if of.is_none() && is_unknown(&ends, detection.pose.center) {
             continue;
         }

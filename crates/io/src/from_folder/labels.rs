@@ -39,13 +39,19 @@ pub fn segment_names(path: &Path) -> BTreeMap<u16, String> {
             continue;
         };
         match (number.parse::<usize>(), what) {
-            (Ok(n), "Name") => drop(names.insert(n, value.to_owned())),
+            (Ok(n), "Name") => drop(names.insert(n, unescaped(value))),
             (Ok(n), "LabelValue") => drop(value.parse().map(|value: u16| values.insert(n, value))),
             _ => {}
         }
     }
     let named = values.into_iter().filter_map(|(n, value)| Some((value, names.remove(&n)?)));
     named.collect()
+}
+
+/// A value of a header of NRRD, in which `\n` stands for the end of a line and `\\` for a backslash.
+fn unescaped(value: &str) -> String {
+    let parts = value.split("\\\\").map(|part| part.replace("\\n", "\n"));
+    parts.collect::<Vec<_>>().join("\\")
 }
 
 /// One label map of several masks.
@@ -174,10 +180,11 @@ mod tests {
         let path = folder.path().join("a.seg.nrrd");
         let grid = Geometry::isotropic([3, 1, 1], 1.0).unwrap();
         let labels = Volume::new(grid, vec![0, 1, 9]);
-        let regions = vec![("soft tissue".to_owned(), 1), ("bone".to_owned(), 9)];
+        let odd = "soft\ntissue \\n";
+        let regions = vec![(odd.to_owned(), 1), ("bone".to_owned(), 9)];
         RegionMap { labels, regions }.write_segmentation(&path).unwrap();
         let names = segment_names(&path);
-        assert_eq!(names, BTreeMap::from([(1, "soft tissue".to_owned()), (9, "bone".to_owned())]));
+        assert_eq!(names, BTreeMap::from([(1, odd.to_owned()), (9, "bone".to_owned())]));
         assert_eq!(values_of(&path).unwrap(), BTreeSet::from([1, 9]));
     }
 }

@@ -4,6 +4,7 @@ use crate::page::chart::histogram;
 use crate::page::evaluation::{Device, Failed, Model, about, failed_case, no_scenes};
 use crate::page::view::{CaseView, Cell, Fact, PageError, Table, View, Viewer};
 use pbt_evaluate::{RegionRecord, RegionSummary};
+use pbt_volume::LengthUnit;
 use serde::Deserialize;
 
 /// What the page needs of a report of the schema `pbt-region-evaluation/1`.
@@ -16,6 +17,8 @@ pub struct RegionEvaluation {
     models: Vec<Model>,
     device: Device,
     seconds: f64,
+    #[serde(default)]
+    length_unit: LengthUnit,
     summary: Vec<RegionSummary>,
     failed: Vec<Failed>,
     records: Vec<RegionRecord>,
@@ -77,6 +80,7 @@ impl RegionEvaluation {
                 Cell::number(s.mean_volume_error_percent, 1),
             ]
         };
+        let [hd95, surface, ..] = heads(self.length_unit);
         Table {
             title: "Labels".to_owned(),
             columns: vec![
@@ -85,8 +89,8 @@ impl RegionEvaluation {
                 "Dice",
                 "worst",
                 "in",
-                "HD95, mm",
-                "surface, mm",
+                hd95,
+                surface,
                 "NSD",
                 "volume, %",
             ],
@@ -107,11 +111,21 @@ impl RegionEvaluation {
                 let mut own: Vec<&RegionRecord> =
                     self.records.iter().filter(|r| r.case == name).collect();
                 own.sort_by(|a, b| dice(a).total_cmp(&dice(b)));
-                (own.first().map_or(1.0, |r| dice(r)), case(name, &own))
+                (own.first().map_or(1.0, |r| dice(r)), case(name, &own, self.length_unit))
             })
             .collect();
         cases.sort_by(|a, b| a.0.total_cmp(&b.0));
         self.failed.iter().map(failed_case).chain(cases.into_iter().map(|(_, case)| case)).collect()
+    }
+}
+
+/// Heads of the columns of both distances and both volumes, which are areas in pixels.
+fn heads(unit: LengthUnit) -> [&'static str; 4] {
+    match unit {
+        LengthUnit::Mm => ["HD95, mm", "surface, mm", "true, ml", "found, ml"],
+        LengthUnit::Pixels => {
+            ["HD95, pixels", "surface, pixels", "true, thousand pixels", "found, thousand pixels"]
+        }
     }
 }
 
@@ -120,7 +134,7 @@ fn dice(record: &RegionRecord) -> f64 {
     record.dice.unwrap_or(1.0)
 }
 
-fn case(name: &str, records: &[&RegionRecord]) -> CaseView {
+fn case(name: &str, records: &[&RegionRecord], unit: LengthUnit) -> CaseView {
     let lowest = records.first().map_or(1.0, |r| dice(r));
     let row = |r: &&RegionRecord| {
         vec![
@@ -134,6 +148,7 @@ fn case(name: &str, records: &[&RegionRecord]) -> CaseView {
             Cell::number(r.volume_error_percent, 1),
         ]
     };
+    let [hd95, surface, truth, found] = heads(unit);
     CaseView {
         name: name.to_owned(),
         class: if lowest < LOW_DICE { "unsure" } else { "good" },
@@ -143,16 +158,7 @@ fn case(name: &str, records: &[&RegionRecord]) -> CaseView {
         notes: Vec::new(),
         table: Table {
             title: String::new(),
-            columns: vec![
-                "label",
-                "Dice",
-                "HD95, mm",
-                "surface, mm",
-                "NSD",
-                "true, ml",
-                "found, ml",
-                "volume, %",
-            ],
+            columns: vec!["label", "Dice", hd95, surface, "NSD", truth, found, "volume, %"],
             rows: records.iter().map(row).collect(),
         },
         picture: None,

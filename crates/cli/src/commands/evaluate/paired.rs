@@ -1,7 +1,7 @@
 //! `pbt evaluate --compare A B`: which of two is better on the same cases, and whether so few cases
 //! can tell.
 
-use super::side::{Side, SideRecord};
+use super::side::{Given, SideRecord};
 use crate::Failure;
 use crate::args::{Evaluate, Global};
 use crate::commands::report_file::write_report;
@@ -12,7 +12,6 @@ use crate::table::{row, table};
 use pbt_evaluate::{Difference, Interval, Paired};
 use pbt_io::{CaseSpec, Dataset};
 use serde::Serialize;
-use std::path::Path;
 use std::process::ExitCode;
 
 /// With fewer cases than this percentile intervals are known to be too narrow.
@@ -24,16 +23,38 @@ struct Report {
     schema: &'static str,
     pbt_version: &'static str,
     dataset: String,
-    split: String,
+    /// Null when cases of all splits are compared.
+    split: Option<String>,
     a: SideRecord,
     b: SideRecord,
     #[serde(flatten)]
     paired: Paired,
 }
 
+/// The split whose cases are compared: the one that is asked for, or else that of two reports; none where these
+/// are about cases of all splits.
+///
+/// # Errors
+/// Exit code 2 for reports of different splits.
+pub(super) fn split(given: &[Given; 2], args: &Evaluate) -> Result<Option<String>, Failure> {
+    match [given[0].split(), given[1].split()] {
+        [Some(a), Some(b)] if args.split.is_none() => {
+            if a != b {
+                let [a, b] = [a, b].map(|split| split.unwrap_or("all of them"));
+                let what = format!(
+                    "--split: the reports are about different ones, {a} and {b} (name one)"
+                );
+                return Err(Failure::usage(what));
+            }
+            Ok(a.map(str::to_owned))
+        }
+        _ => Ok(args.tested_split().map(str::to_owned)),
+    }
+}
+
 pub(super) fn run(
-    paths: [&Path; 2],
-    args: &Evaluate,
+    given: [Given; 2],
+    (args, split): (&Evaluate, Option<String>),
     dataset: &Dataset,
     cases: &[CaseSpec],
     device: &Device,
@@ -46,7 +67,8 @@ pub(super) fn run(
         let what = format!("structures: {name}: --compare takes structures that occur once");
         return Err(Failure::input(&dataset.path, what));
     }
-    let [a, b] = paths.map(|path| Side::open(path, args, dataset, cases, device, global));
+    let paths = [given[0].path, given[1].path];
+    let [a, b] = given.map(|given| given.side(args, dataset, cases, device, global));
     let (a, b) = (a?, b?);
     let names = dataset.structures.iter().map(|s| s.name.as_str());
     let paired = Paired::new(&a.records, &b.records, names, a.length_unit)
@@ -61,7 +83,7 @@ pub(super) fn run(
         schema: "pbt-comparison/1",
         pbt_version: env!("CARGO_PKG_VERSION"),
         dataset: dataset.name.clone(),
-        split: args.tested_split().unwrap_or_default().to_owned(),
+        split,
         a: a.record,
         b: b.record,
         paired,
@@ -125,9 +147,11 @@ fn cells(difference: &Difference, first: &str) -> Vec<String> {
 impl Report {
     fn shown(&self) -> String {
         let paired = &self.paired;
+        let split =
+            self.split.as_ref().map_or("all splits".to_owned(), |split| format!("split {split}"));
         let mut text = format!(
-            "{}, split {}: {} pairs in {} cases\nA  {}\nB  {}\n\n",
-            self.dataset, self.split, paired.pairs, paired.cases, self.a.path, self.b.path
+            "{}, {split}: {} pairs in {} cases\nA  {}\nB  {}\n\n",
+            self.dataset, paired.pairs, paired.cases, self.a.path, self.b.path
         );
         if paired.unpaired > 0 {
             text.push_str(&format!(

@@ -10,6 +10,7 @@ use crate::session::{Device, FailedCase, Source, evaluate_regions};
 use crate::table::{row, table};
 use pbt_evaluate::{RegionRecord, RegionSummary};
 use pbt_io::{CaseSpec, Dataset, DeviceRecord, ModelRecord};
+use pbt_volume::LengthUnit;
 use serde::Serialize;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -26,6 +27,8 @@ struct Report {
     models: Vec<ModelRecord>,
     device: DeviceRecord,
     seconds: f64,
+    /// What fields called `_mm` count.
+    length_unit: LengthUnit,
     summary: Vec<RegionSummary>,
     failed: Vec<FailedCase>,
     records: Vec<RegionRecord>,
@@ -59,6 +62,7 @@ pub(super) fn run(
         models,
         device: device.record.clone(),
         seconds: started.elapsed().as_secs_f64(),
+        length_unit: evaluated.unit,
         summary: evaluated.summaries,
         failed: evaluated.failed,
         records: evaluated.records,
@@ -77,7 +81,8 @@ fn shown(report: &Report, cases: usize) -> String {
     let number = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |v| format!("{v:.3}"));
     let mm = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |v| format!("{v:.2}"));
     let percent = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |v| format!("{v:+.1}"));
-    let figures = ["Dice", "HD95 mm", "surface mm", "NSD", "volume %"];
+    let [hd95, surface] = ["HD95", "surface"].map(|what| format!("{what} {}", report.length_unit));
+    let figures = ["Dice", &hd95, &surface, "NSD", "volume %"];
     let mut regions = vec![[row(["region", "cases"]), row(figures)].concat()];
     regions.extend(report.summary.iter().map(|s| {
         row([

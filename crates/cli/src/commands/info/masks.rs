@@ -2,7 +2,7 @@
 
 use crate::table::row;
 use pbt_detect::{MaskStage, Model};
-use pbt_volume::IntensityPolicy;
+use pbt_volume::{IntensityPolicy, LengthUnit};
 use serde::Serialize;
 
 #[derive(Serialize)]
@@ -68,7 +68,7 @@ impl<'a> MasksInfo<'a> {
     }
 
     /// The same as rows of a table.
-    pub(super) fn lines(&self) -> Vec<Vec<String>> {
+    pub(super) fn lines(&self, unit: LengthUnit) -> Vec<Vec<String>> {
         let labels = self.labels.iter().flatten();
         let labels: Vec<String> =
             labels.map(|label| format!("{} ({})", label.name, label.value)).collect();
@@ -89,7 +89,7 @@ impl<'a> MasksInfo<'a> {
             row(["cases".to_owned(), self.cases.to_string()]),
             row([
                 "grid".to_owned(),
-                format!("{nx} × {ny} × {nz} voxels of about {:.2} mm", self.voxel_mm),
+                format!("{nx} × {ny} × {nz} voxels of about {:.2} {unit}", self.voxel_mm),
             ]),
             row(["trees by round".to_owned(), trees.join(", ")]),
             row([

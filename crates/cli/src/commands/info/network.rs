@@ -50,10 +50,11 @@ fn branch(
 ) {
     let indent = "  ".repeat(depth);
     let name = &model.structures[structure].name;
+    let unit = model.provenance.unit;
     let _ = match arc {
         Some(arc) => writeln!(
             text,
-            "{indent}{name}  {:.1} mm away, ± {:.1} mm",
+            "{indent}{name}  {:.1} {unit} away, ± {:.1} {unit}",
             distance_mm(arc),
             spread_mm(arc)
         ),
@@ -103,8 +104,9 @@ pub(super) fn svg(model: &Model, network: &Network) -> String {
         let (x, y) = ((x1 + x2) / 2.0 + 8.0, (y1 + y2) / 2.0);
         let _ = writeln!(
             svg,
-            "<text x=\"{x:.1}\" y=\"{y:.1}\" fill=\"#666\" font-size=\"11\">± {:.1} mm</text>",
-            spread_mm(arc)
+            "<text x=\"{x:.1}\" y=\"{y:.1}\" fill=\"#666\" font-size=\"11\">± {:.1} {}</text>",
+            spread_mm(arc),
+            model.provenance.unit
         );
     }
     for (s, structure) in model.structures[..model.once()].iter().enumerate() {

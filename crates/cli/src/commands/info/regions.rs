@@ -4,7 +4,7 @@ use crate::table::row;
 use pbt_detect::RegionForest;
 use pbt_features::Filter;
 use pbt_tree::{LEAF, Outside, Vote};
-use pbt_volume::IntensityPolicy;
+use pbt_volume::{IntensityPolicy, LengthUnit};
 use serde::Serialize;
 
 #[derive(Serialize)]
@@ -61,38 +61,40 @@ impl<'a> RegionsInfo<'a> {
     }
 
     /// The same as rows of a table.
-    pub(super) fn lines(&self) -> Vec<Vec<String>> {
+    pub(super) fn lines(&self, unit: LengthUnit) -> Vec<Vec<String>> {
         let named = self.names.iter().zip(&self.values);
         let names: Vec<String> = named.map(|(name, value)| format!("{name} ({value})")).collect();
         let mut lines = vec![
             row(["regions".to_owned(), names.join(", ")]),
             row(["cases".to_owned(), self.cases.to_string()]),
-            row(["working grid".to_owned(), format!("{:.3} mm", self.spacing_mm)]),
+            row(["working grid".to_owned(), format!("{:.3} {unit}", self.spacing_mm)]),
             row([
                 "forest".to_owned(),
                 format!("{} trees, {} nodes, {} features", self.trees, self.nodes, self.features),
             ]),
-            row(["reach".to_owned(), format!("{:.1} mm", self.reach_mm)]),
+            row(["reach".to_owned(), format!("{:.1} {unit}", self.reach_mm)]),
         ];
         let all: usize = self.channels.iter().map(|channel| channel.tests).sum();
         lines.extend(self.channels.iter().map(|channel| {
             let share = 100.0 * channel.tests as f64 / all.max(1) as f64;
-            row(["tests in".to_owned(), format!("{share:4.1} % {}", words(channel.filter))])
+            row(["tests in".to_owned(), format!("{share:4.1} % {}", words(channel.filter, unit))])
         }));
         lines
     }
 }
 
 /// What a channel shows.
-fn words(filter: &Filter) -> String {
+fn words(filter: &Filter, unit: LengthUnit) -> String {
     let axis = |axis: u8| ["i", "j", "k"][usize::from(axis.min(2))];
     match *filter {
         Filter::Intensity => "intensities".to_owned(),
         Filter::Gradient { axis: a } => format!("gradient along {}", axis(a)),
         Filter::GradientMagnitude => "length of the gradient".to_owned(),
-        Filter::Gaussian { sigma_mm } => format!("Gaussian of {sigma_mm:.1} mm"),
-        Filter::Laplacian { sigma_mm } => format!("Laplacian of a Gaussian of {sigma_mm:.1} mm"),
-        Filter::LocalMean { radius_mm } => format!("mean within {radius_mm:.1} mm"),
+        Filter::Gaussian { sigma_mm } => format!("Gaussian of {sigma_mm:.1} {unit}"),
+        Filter::Laplacian { sigma_mm } => {
+            format!("Laplacian of a Gaussian of {sigma_mm:.1} {unit}")
+        }
+        Filter::LocalMean { radius_mm } => format!("mean within {radius_mm:.1} {unit}"),
         Filter::Place { axis: a } => format!("place along {}", axis(a)),
         Filter::Layer { layer } => format!("layer {layer}"),
     }

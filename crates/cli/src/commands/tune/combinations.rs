@@ -3,7 +3,6 @@
 use crate::Failure;
 use pbt_detect::TrainConfig;
 use pbt_volume::Random;
-use std::path::Path;
 use toml::{Table, Value};
 
 /// Most combinations that may be tried.
@@ -50,15 +49,14 @@ impl Variation {
     }
 }
 
-/// The combinations of `vary`, each on top of the settings of a file, or so many of them, drawn at
-/// random. The last variation changes fastest.
+/// The combinations of `vary`, each on top of the settings of a file, which have been checked, or so many of
+/// them, drawn at random. The last variation changes fastest.
 ///
 /// # Errors
-/// Exit code 2 for what is no variation and for too many combinations, 4 for settings that cannot
-/// be.
+/// Exit code 2 for what is no variation, for too many combinations and for settings that cannot be.
 pub(super) fn combinations(
     vary: &[String],
-    base: (Option<&Path>, &str),
+    base: &str,
     draws: Option<u32>,
     seed: u64,
 ) -> Result<Vec<Combination>, Failure> {
@@ -86,8 +84,7 @@ pub(super) fn combinations(
             numbers.push(number);
         }
     }
-    let (path, base) = base;
-    let base: Table = toml::from_str(base).map_err(|e| Failure::usage(format!("--config: {e}")))?;
+    let base: Table = toml::from_str(base).map_err(Failure::other)?;
     let of = |mut number: usize| -> Result<Combination, Failure> {
         let (mut values, mut table) = (Vec::new(), base.clone());
         for variation in variations.iter().rev() {
@@ -98,10 +95,8 @@ pub(super) fn combinations(
         }
         values.reverse();
         let text = toml::to_string(&table).map_err(Failure::other)?;
-        let config = TrainConfig::from_toml(&text).map_err(|e| match path {
-            Some(path) if values.is_empty() => Failure::from(e).about(path),
-            _ => Failure::usage(format!("--vary: {e}")),
-        })?;
+        let config =
+            TrainConfig::from_toml(&text).map_err(|e| Failure::usage(format!("--vary: {e}")))?;
         Ok(Combination { values, text, config })
     };
     numbers.into_iter().map(of).collect()
@@ -126,7 +121,7 @@ mod tests {
 
     fn of(vary: &[&str], base: &str, draws: Option<u32>) -> Result<Vec<Combination>, Failure> {
         let vary: Vec<String> = vary.iter().map(|&v| v.to_owned()).collect();
-        combinations(&vary, (None, base), draws, 3)
+        combinations(&vary, base, draws, 3)
     }
 
     #[test]

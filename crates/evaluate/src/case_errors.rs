@@ -237,7 +237,11 @@ pub fn compare(
     for &structure in structures {
         let Some(truly) = location(structure, annotated) else { continue };
         if structure.instances == Instances::Many {
-            all.extend(compare_instances(case, structure, annotated, detections, tolerance)?);
+            let mut own = compare_instances(case, structure, annotated, detections, tolerance)?;
+            if result.is_none() {
+                own.iter_mut().for_each(|comparison| comparison.answer = Answer::NoResult);
+            }
+            all.extend(own);
             continue;
         }
         let truth = if truly.point().is_some() { Truth::Present } else { Truth::Absent };
@@ -518,6 +522,8 @@ mod tests {
             let result = CaseResult { detections: &detections, spacing_mm: [0.5; 3] };
             let tolerance = Tolerance::new(fixed_mm, std::slice::from_ref(&structure));
             let annotated = [("L1".to_owned(), a_box(0.0, 0.0))];
+            let none = compare("c", &[&structure], &annotated, None, &tolerance).unwrap();
+            assert!(none.len() == 1 && none[0].answer == Answer::NoResult);
             let all = compare("c", &[&structure], &annotated, Some(result), &tolerance).unwrap();
             (all[0].right, all[0].tolerance_mm.unwrap(), all.len())
         };

@@ -1,6 +1,7 @@
 //! A data set made of what lies in a folder: images with label maps, masks, Slicer markups or tables, as
 //! the names of files and folders join them.
 
+mod by_name;
 mod channels;
 mod columns;
 mod files;

@@ -56,6 +56,7 @@ mod side_by_side;
 mod similarity;
 mod source;
 mod stored;
+mod table_text;
 mod text_header;
 mod write_image;
 

@@ -92,4 +92,4 @@ pub use result::{
 };
 pub use side_by_side::read_side_by_side;
 pub use similarity::Similarity;
-pub use write_image::{is_written, write_image};
+pub use write_image::{fits_nifti, is_written, write_image};

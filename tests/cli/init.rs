@@ -1,7 +1,7 @@
 //! `pbt init`: a folder becomes a data set that validates and trains.
 
 use crate::support::{Outcome, pbt, read_json, scratch, text, tiny};
-use pbt_io::{RegionMap, read_image, read_markups, write_markups};
+use pbt_io::{RegionMap, read_image, read_labels, read_markups, write_markups};
 use pbt_volume::{Pose, Volume, VoxelIndex};
 use serde_json::{Value, json};
 use std::fs::{copy, create_dir_all, write};
@@ -120,6 +120,10 @@ fn images_with_masks_become_a_data_set_that_trains() {
     ] {
         assert!(outcome.contains(part), "{part}: {outcome}");
     }
+    write(scans.join("splits.csv"), "case,split\nc0,train\nc1,test\nc0,test\n").unwrap();
+    let outcome = init(&scans, &["--force", "--structure", "gland"]).exits_with(0).stdout;
+    let part = "splits.csv: line 4: `test` is not the split `train` of `c0` in another row";
+    assert!(outcome.contains(part), "{outcome}");
     std::fs::remove_file(scans.join("splits.csv")).unwrap();
     // Elsewhere, paths lead back.
     let elsewhere = folder.path().join("sets/glands.json");
@@ -340,8 +344,12 @@ fn nnunet_folders_keep_their_file() {
         copy_image(n, &folder.path().join(format!("imagesTr/c{n}_0000.nii.gz")));
         write_mask(&folder.path().join(format!("labelsTr/c{n}.nii.gz")), n, 1.0, 1);
     }
+    let path = folder.path().join("labelsTr/c0.nii.gz");
+    let mut labels = read_labels(&path).unwrap();
+    labels.data_mut()[0] = 2;
+    RegionMap { labels, regions: Vec::new() }.write_labels(&path).unwrap();
     let theirs = json!({
-        "channel_names": { "0": "US" }, "labels": { "background": 0, "gland": 1 },
+        "channel_names": { "0": "US" }, "labels": { "background": 0, "gland": 1, "ignore": 2 },
         "numTraining": 5, "file_ending": ".nii.gz"
     });
     write(folder.path().join("dataset.json"), theirs.to_string()).unwrap();
@@ -351,12 +359,14 @@ fn nnunet_folders_keep_their_file() {
     let outcome = init(folder.path(), &["-o", text(&path)]).exits_with(0);
     assert!(outcome.stdout.contains("an nnU-Net folder with 5 images"), "{}", outcome.stdout);
     let dataset = sound(&path);
-    assert_eq!(dataset["labels"], json!({ "1": "gland" }));
+    assert_eq!(dataset["labels"], json!({ "1": "gland", "2": "ignore" }));
+    assert!(!outcome.stdout.contains("label_2"), "{}", outcome.stdout);
     assert_eq!(dataset["modality"], "US");
     assert_eq!(splits(&dataset)[4], ("c4", "test"));
-    // Without their file, names of folders say the same but for the label's.
+    // Without their file, names of folders say the same but for the labels'.
     std::fs::remove_file(folder.path().join("dataset.json")).unwrap();
-    init(folder.path(), &["--label", "1=gland", "--modality", "US"]).exits_with(0);
+    let labels = ["--label", "1=gland", "--label", "2=ignore"];
+    init(folder.path(), &[&labels[..], &["--modality", "US"]].concat()).exits_with(0);
     let again = read_json(&folder.path().join("dataset.json"));
     assert_eq!((&again["cases"], &again["labels"]), (&dataset["cases"], &dataset["labels"]));
 }

@@ -301,7 +301,11 @@ fn label_names(labels: &Node, structures: &[StructureSpec]) -> Result<LabelNames
         let value: u16 = key
             .parse()
             .map_err(|_| node.error("is no label value", "use integers from 0 to 65535 as keys"))?;
-        names.insert(value, node.text()?.to_owned());
+        // `1`, `01` and `+1` are one value.
+        if let Some(other) = names.insert(value, node.text()?.to_owned()) {
+            let problem = format!("the value {value} is `{other}`, too");
+            return Err(node.error(problem, "give each value one name"));
+        }
     }
     Ok((names, every))
 }
@@ -371,6 +375,7 @@ mod tests {
                 "structures[0].parent",
             ),
             ("\"3\"", "\"-3\"", "labels.-3"),
+            ("\"3\"", "\"03\": \"nose\", \"3\"", "labels.3"),
             ("\"id\": \"b\"", "\"id\": \"a\"", "cases[1].id"),
             ("\"id\": \"b\"", "\"id\": \"../b\"", "cases[1].id"),
             ("\"id\": \"b\", ", "", "cases[1].id"),

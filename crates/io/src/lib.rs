@@ -57,6 +57,7 @@ mod side_by_side;
 mod similarity;
 mod source;
 mod stored;
+mod table_text;
 mod text_header;
 mod write_image;
 
@@ -93,4 +94,4 @@ pub use result::{
 };
 pub use side_by_side::read_side_by_side;
 pub use similarity::Similarity;
-pub use write_image::{is_written, write_image};
+pub use write_image::{fits_nifti, is_written, write_image};

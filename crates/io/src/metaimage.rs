@@ -47,7 +47,14 @@ pub(crate) fn open(path: &Path, volumes: Volumes) -> Result<StoredImage, IoError
         (Some("-1"), _) if compression == Compression::None => Start::End,
         (Some(text), _) => {
             let [file_offset] = header.numbers("HeaderSize", text)?;
-            Start::At { file_offset, stream_offset: 0 }
+            match file_offset {
+                // As in MetaIO, 0 says nothing: before the voxels is at least this header.
+                0 if local => Start::At { file_offset: header_end, stream_offset: 0 },
+                1.. if local && file_offset < header_end => {
+                    return Err(header.error("HeaderSize", format!("{text} ends in the header")));
+                }
+                _ => Start::At { file_offset, stream_offset: 0 },
+            }
         }
     };
     let detached = if local { None } else { Some(header.data_file("ElementDataFile", data)?) };

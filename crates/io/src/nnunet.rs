@@ -6,6 +6,7 @@
 use crate::dataset::{CaseSpec, Dataset, Modality};
 use crate::file_names::is_photo_path;
 use crate::json::Node;
+use crate::region_labels::IGNORE;
 use crate::{IoError, ReadOptions, names};
 use pbt_volume::{Instances, MOST_CHANNELS, StructureKind, StructureSpec};
 use serde_json::Value;
@@ -68,7 +69,7 @@ pub(crate) fn load(path: &Path, root: &Node) -> Result<Dataset, IoError> {
     }
     let label_names = labels(&root.get_among("labels", &KEYS)?)?;
     let mut structures: Vec<StructureSpec> = Vec::new();
-    for name in label_names.values() {
+    for name in label_names.values().filter(|name| *name != IGNORE) {
         if let Some((problem, remedy)) = names::fault(name, structures.len()) {
             return Err(IoError::input(path, "labels", problem, remedy));
         }
@@ -131,7 +132,7 @@ fn modality(channel: &str) -> Modality {
     }
 }
 
-/// Label values and names without the background: `{"liver": 1}` in version 2, `{"1": "liver"}` in
+/// Label values and names without the background, but with what is to be ignored: `{"liver": 1}` in version 2, `{"1": "liver"}` in
 /// version 1.
 fn labels(node: &Node) -> Result<BTreeMap<u16, String>, IoError> {
     let mut names = BTreeMap::new();
@@ -148,7 +149,7 @@ fn labels(node: &Node) -> Result<BTreeMap<u16, String>, IoError> {
                 "regions of several labels are not supported; list plain labels",
             )
         })?;
-        if number == 0 || name == "ignore" {
+        if number == 0 {
             continue;
         }
         if let Some(other) = names.insert(number, name) {
@@ -158,7 +159,7 @@ fn labels(node: &Node) -> Result<BTreeMap<u16, String>, IoError> {
             ));
         }
     }
-    if names.is_empty() {
+    if names.values().all(|name| name == IGNORE) {
         return Err(node.error("holds only the background", "list what is labelled"));
     }
     Ok(names)
@@ -270,6 +271,16 @@ mod tests {
                     && set.cases[1].annotations.len() == 1
             );
         }
+    }
+
+    #[test]
+    fn what_is_ignored_is_a_label_and_no_structure() {
+        let json = VERSION_2.replace("\"spleen\": 2", "\"ignore\": 2");
+        let set = Dataset::load(folder(&json, &FILES).path()).unwrap();
+        assert_eq!(set.label_names[&2], "ignore");
+        assert!(matches!(&set.structures[..], [one] if one.name == "liver"));
+        let json = json.replace("\"liver\": 1, ", "");
+        assert_eq!(Dataset::load(folder(&json, &FILES).path()).unwrap_err().field(), "labels");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use crate::annotations::{Annotations, Landmark, LandmarkState, pixel_box};
 use crate::regular_file::{FileKind, read_file};
+use crate::table_text::without_comments;
 use crate::{IoError, names};
 use nalgebra::{Point3, Vector3};
 use pbt_volume::{PointLps, Pose};
@@ -44,13 +45,16 @@ pub fn read_points(path: &Path) -> Result<Annotations, IoError> {
         None
     };
     let tabs = path.extension().is_some_and(|e| e.eq_ignore_ascii_case("tsv"));
+    let delimiter = if tabs { b'\t' } else { b',' };
+    // Slicer's rows begin with the number of a point, never with a name.
+    let rows = if is_fcsv { text.to_owned() } else { without_comments(text, delimiter) };
     let mut reader = csv::ReaderBuilder::new()
-        .comment(Some(b'#'))
+        .comment(is_fcsv.then_some(b'#'))
         .has_headers(!is_fcsv)
         .flexible(is_fcsv)
         .trim(csv::Trim::All)
-        .delimiter(if tabs { b'\t' } else { b',' })
-        .from_reader(text.as_bytes());
+        .delimiter(delimiter)
+        .from_reader(rows.as_bytes());
     let bad = |what: String| IoError::input(path, "table", what, "repair the table");
     let names: Vec<String> = match columns {
         Some(columns) => columns.split(',').map(|name| name.trim().to_ascii_lowercase()).collect(),
@@ -87,6 +91,10 @@ pub fn read_points(path: &Path) -> Result<Annotations, IoError> {
     let in_pixels = matches!(table.coordinates, Coordinates::Pixels { .. });
     Ok(Annotations { boxes, landmarks, in_pixels, ..Annotations::default() })
 }
+
+/// What is wrong where two places of a table name its space, each another one.
+pub(crate) const CONTRADICTED: &str =
+    "the table says LPS and RAS of the same coordinates, so left and right are unknown";
 
 /// Signs that turn coordinates into LPS.
 pub(crate) fn signs(path: &Path, code: &str) -> Result<[f64; 3], IoError> {
@@ -134,7 +142,8 @@ impl Coordinates {
 }
 
 enum Space {
-    Declared([f64; 3]),
+    /// By the table or the names of its columns, and perhaps again in this column.
+    Declared([f64; 3], Option<usize>),
     /// In this column, row by row.
     Column(usize),
 }
@@ -155,7 +164,7 @@ impl Columns {
         if let (Some(x), Some(y)) = (find(&["x_px"]), find(&["y_px"])) {
             let size = find(&["size_x_px"]).zip(find(&["size_y_px"])).map(|(a, b)| [a, b]);
             let coordinates = Coordinates::Pixels { at: [x, y], size, angle: find(&["angle_deg"]) };
-            return Ok(Self { label, coordinates, status, space: Space::Declared(LPS) });
+            return Ok(Self { label, coordinates, status, space: Space::Declared(LPS, None) });
         }
         let axis = |letter: char| {
             let known = ["", "_mm", "_lps", "_lps_mm", "_ras", "_ras_mm"]
@@ -166,11 +175,18 @@ impl Columns {
                 .ok_or_else(|| missing(&letter.to_string()))
         };
         let coordinates = [axis('x')?, axis('y')?, axis('z')?];
-        let named = |word: &str| coordinates.iter().all(|&column| names[column].contains(word));
-        let space = match (declared, find(&["space", "coordinate_system", "coordinatesystem"])) {
-            _ if named("_lps") => Space::Declared(LPS),
-            _ if named("_ras") => Space::Declared(RAS),
-            (Some(signs), _) => Space::Declared(signs),
+        let says = |word: &str| coordinates.map(|column| names[column].contains(word));
+        let of_names = [(says("_lps"), LPS), (says("_ras"), RAS)];
+        let differs = |(said, signs): &([bool; 3], [f64; 3])| {
+            said.contains(&true) && declared.is_some_and(|declared| declared != *signs)
+        };
+        if of_names.iter().any(differs) {
+            return Err(IoError::input(path, "CoordinateSystem", CONTRADICTED, "repair the table"));
+        }
+        let named = of_names.iter().find(|(said, _)| *said == [true; 3]).map(|(_, signs)| *signs);
+        let column = find(&["space", "coordinate_system", "coordinatesystem"]);
+        let space = match (named.or(declared), column) {
+            (Some(signs), column) => Space::Declared(signs, column),
             (None, Some(column)) => Space::Column(column),
             (None, None) => {
                 let advice =
@@ -241,7 +257,13 @@ impl Columns {
             other => return Err(bad(format!("the status `{other}` is not known"))),
         }
         let signs = match self.space {
-            Space::Declared(signs) => signs,
+            Space::Declared(declared, column) => {
+                let of_row = column.and_then(|column| signs(path, cell(column)).ok());
+                if of_row.is_some_and(|of_row| of_row != declared) {
+                    return Err(bad(CONTRADICTED.to_owned()));
+                }
+                declared
+            }
             Space::Column(column) => signs(path, cell(column))?,
         };
         let mut position = Vector3::zeros();
@@ -314,11 +336,21 @@ mod tests {
             let annotations = read(name, text).unwrap();
             assert_eq!(annotations.landmark("p"), at, "{text}");
         }
+        // What begins as a comment may be a point; what the space column means besides is not ours.
+        let text = "# CoordinateSystem = RAS\nlabel,x,y,z,space\n#1,1,2,3,MNI\n# one point\n";
+        assert_eq!(read("a.csv", text).unwrap().landmark("#1"), at);
         let pixels = read("a.csv", "label,x_px,y_px\np,1.5,2\n").unwrap();
         let at = LandmarkState::At(PointLps::new(1.5, 2.0, 0.0));
         assert!(pixels.in_pixels && pixels.landmark("p") == Some(at));
         for (text, part) in [
             ("label,x,y,z\np,1,2,3\n", "not declared"),
+            ("# CoordinateSystem = RAS\nlabel,x_lps,y_lps,z_lps\np,1,2,3\n", "says LPS and RAS"),
+            ("# CoordinateSystem = RAS\nlabel,x_ras,y_lps,z_ras\np,1,2,3\n", "says LPS and RAS"),
+            (
+                "# CoordinateSystem = RAS\nlabel,x,y,z,space\np,1,2,3,RAS\nq,1,2,3,LPS\n",
+                "line 4: the table says LPS and RAS",
+            ),
+            ("label,x_ras,y_ras,z_ras,space\np,1,2,3,LPS\n", "line 2: the table says LPS"),
             ("label,x_px,y_px\np,1,\n", "line 2: `` is no coordinate"),
             ("label,x_ras,y_lps,z_ras\np,1,2,3\n", "not declared"),
             ("x_lps,y_lps,z_lps\n1,2,3\n", "no `label`"),

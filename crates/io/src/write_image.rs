@@ -24,8 +24,9 @@ pub fn is_written(path: &Path) -> bool {
 
 /// Writes an image in the format that the file's extension names. The voxel type and its bits are
 /// kept, compressed in `.nii.gz`, `.mha` and `.nrrd`; `.mhd` and `.nhdr` are headers whose voxels
-/// go into a `.raw` file of the same name beside them. NIfTI keeps a scaling; the other two formats
-/// have no field for it, so scaled voxels become `f64` there.
+/// go into a `.raw` file of the same name beside them. NIfTI keeps a scaling, as `f32`; the other two
+/// formats have no field for it, so scaled voxels become `f64` there, and in NIfTI where `f32` would make
+/// a number of the scaling 0 or infinite.
 ///
 /// NIfTI-1 stores the affine as `f32` (an affine that was read from such a file is written bit for
 /// bit); the other formats keep `f64`.
@@ -38,6 +39,7 @@ pub fn write_image(path: &Path, image: &RawImage) -> Result<(), IoError> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let is = |extension| ends_with_extension(&name, extension);
     if is("nii") || is("nii.gz") {
+        let image = &*with_storable_scaling(path, image)?;
         let header = nifti_header(path, image)?;
         if is("nii") {
             return write_atomically(path, |writer| write_both(writer, &header, image.bytes()));
@@ -169,6 +171,30 @@ fn real_voxels<'a>(
     let bytes = 2 * size_of::<f64>() as u64 * image.geometry().len() as u64;
     check_memory(bytes).map_err(|error| IoError::memory(path, &error))?;
     Ok((VoxelType::F64, image.to_f64().iter().flat_map(|v| v.to_le_bytes()).collect()))
+}
+
+/// Whether NIfTI-1 can hold a scaling, whose numbers it rounds to `f32`: none may become 0, which says
+/// that there is no scaling, or infinite.
+pub fn fits_nifti(scaling: Scaling) -> bool {
+    [scaling.slope, scaling.intercept].into_iter().all(|number| {
+        let stored = number as f32;
+        stored.is_finite() && (stored != 0.0 || number == 0.0)
+    })
+}
+
+/// The image as NIfTI-1 can hold it.
+fn with_storable_scaling<'a>(
+    path: &Path,
+    image: &'a RawImage,
+) -> Result<Cow<'a, RawImage>, IoError> {
+    if image.scaling().is_none_or(fits_nifti) {
+        return Ok(Cow::Borrowed(image));
+    }
+    let (voxel_type, bytes) = real_voxels(path, image)?;
+    let real = RawImage::new(image.geometry().clone(), voxel_type, bytes.into_owned(), None);
+    let odd =
+        || IoError::unwritable(path, "voxels", "are not as many as its shape says", "write .nrrd");
+    real.map(Cow::Owned).ok_or_else(odd)
 }
 
 /// The 348 bytes of a little-endian header and four that say "no extension" (nifti1.h). The sform
@@ -364,6 +390,28 @@ mod tests {
             assert!(!error.is_input() && error.field() == field, "{error}");
         }
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn what_f32_cannot_hold_of_a_scaling_is_in_the_voxels() {
+        let geometry = Geometry::isotropic([2, 1, 1], 1.0).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.nii");
+        for (slope, intercept, voxel_type) in [
+            (1e-46, 0.0, VoxelType::F64),
+            (1e39, 0.0, VoxelType::F64),
+            (1.0, 1e39, VoxelType::F64),
+            (0.1, -3.0, VoxelType::U8),
+        ] {
+            let scaling = Some(Scaling { slope, intercept });
+            let image =
+                RawImage::new(geometry.clone(), VoxelType::U8, vec![2, 7], scaling).unwrap();
+            write_image(&path, &image).unwrap();
+            let again = read_raw(&path).unwrap().raw;
+            assert_eq!(again.voxel_type(), voxel_type, "{slope}");
+            let close = |(a, b): (&f64, &f64)| (a - b).abs() <= 1e-7 * b.abs();
+            assert!(again.to_f64().iter().zip(&image.to_f64()).all(close), "{slope}");
+        }
     }
 
     proptest! {

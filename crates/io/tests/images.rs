@@ -450,6 +450,9 @@ fn metaimage_and_nrrd_by_hand() {
     assert_eq!(image.volume.geometry().matrix().column(0).as_slice(), [0.0, 0.5, 0.0]);
     assert_eq!(image.volume.geometry().origin(), PointLps::new(10.0, 20.0, 30.0));
     assert!(image.volume.numbers().data().iter().all(|&v| v == 258.0));
+    // 0 is no place of voxels behind a header.
+    let image = mha(&|h| h.replace("NDims", "HeaderSize = 0\nNDims")).unwrap();
+    assert!(image.volume.numbers().data().iter().all(|&v| v == 258.0));
     for (from, to, field) in [
         ("NDims = 3", "NDims = 5", "NDims"),
         ("0.5 2 3", "0.5 0 3", "ElementSpacing"),
@@ -460,6 +463,7 @@ fn metaimage_and_nrrd_by_hand() {
         ("LOCAL", "gone.raw", "ElementDataFile"),
         ("0 1 0 -1", "1 0 0 1", "TransformMatrix"),
         ("NDims", "DimSize = 2 2 2\nNDims", "DimSize"),
+        ("NDims", "HeaderSize = 20\nNDims", "HeaderSize"),
     ] {
         assert_eq!(mha(&|h| h.replace(from, to)).unwrap_err().field(), field, "{to}");
     }

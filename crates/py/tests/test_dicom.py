@@ -20,6 +20,7 @@ from pydicom.sr.codedict import codes
 
 import pbt
 import pbt.dicom
+from pbt.dicom._segmentation import _names
 
 #: Row, column and slice direction of an oblique series, all different spacings. Lengths have few digits, since DICOM keeps 16 characters.
 SPACING = [1.75, 1.8, 1.9]
@@ -309,6 +310,12 @@ def test_series_of_scanners(result, tmp_path):
         image = {"sha256": "0" * 64, "shape": list(voxels.shape), "affine_lps": affine.tolist()}
         with pytest.raises(pbt.InputError, match="InstanceUID: is missing"):
             pbt.dicom.write_sr(edited(result, [], input=image), tmp_path / "sr.dcm", folder)
+
+
+def test_names_of_segments_are_those_that_were_written(tmp_path):
+    path = tmp_path / "a.seg.nrrd"
+    write_labels(path, np.zeros((1, 1, 1), np.uint8), np.eye(4), {7: r"half\\new\na plane"})
+    assert _names(path) == {7: "half\\new\na plane"}
 
 
 def write_labels(path, voxels, affine, names):

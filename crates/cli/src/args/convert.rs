@@ -13,7 +13,7 @@ use std::path::PathBuf;
 Reads .nii, .nii.gz, .hdr with .img, .mha, .mhd, .nrrd, .nhdr and DICOM files, folders and zip archives; writes .nii, .nii.gz, .mha, .mhd \
 (with .raw), .nrrd and .nhdr (with .raw). The voxel type and its bits stay; \
 voxels with a scaling become 64-bit numbers in MetaImage and NRRD, which have no field for it. NIfTI keeps 32 bits of each number of the \
-affine; a warning says when that moves voxels.")]
+affine and of a scaling; a warning says when that changes them.")]
 pub struct Convert {
     /// Image to read
     #[arg(value_name = "IN")]

@@ -1,6 +1,8 @@
 //! `pbt convert`
 
-use super::image_output::{check_format, refuse_another_image, refuse_same, warn_of_rounding};
+use super::image_output::{
+    check_format, refuse_another_image, refuse_same, warn_of_rounding, warn_of_scaling,
+};
 use crate::Failure;
 use crate::args::{Convert, Global};
 use crate::output::say;
@@ -16,6 +18,7 @@ pub(super) fn run(args: &Convert, global: &Global) -> Result<ExitCode, Failure> 
         say(global.quiet, format_args!("warning: {}: {warning}", args.input.display()));
     }
     write_image(&args.output, &loaded.raw)?;
+    warn_of_scaling(&args.output, loaded.raw.scaling(), global.quiet);
     warn_of_rounding(&args.output, loaded.raw.geometry(), global.quiet);
     Ok(ExitCode::SUCCESS)
 }

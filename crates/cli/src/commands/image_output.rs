@@ -2,7 +2,7 @@
 
 use crate::Failure;
 use crate::output::{Written, refuse_another_kind, say};
-use pbt_io::is_written;
+use pbt_io::{Scaling, fits_nifti, is_written};
 use pbt_volume::Geometry;
 use std::path::{Path, PathBuf};
 
@@ -78,6 +78,29 @@ fn resolved(path: &Path) -> Option<PathBuf> {
     })
 }
 
+/// Says what becomes of a scaling that the format of the output rounds.
+pub(super) fn warn_of_scaling(output: &Path, scaling: Option<Scaling>, quiet: bool) {
+    for what in scaling.filter(|_| is_nifti(output)).iter().flat_map(rounded_to_f32) {
+        say(quiet, format_args!("warning: {}: {what}", output.display()));
+    }
+}
+
+/// What becomes of a scaling in `f32`, where it changes.
+fn rounded_to_f32(scaling: &Scaling) -> Vec<String> {
+    if !fits_nifti(*scaling) {
+        return vec!["scaling: does not fit 32 bits; voxels become 64-bit numbers".to_owned()];
+    }
+    let numbers = [("slope", scaling.slope), ("intercept", scaling.intercept)];
+    let changed = numbers.into_iter().filter(|(_, n)| f64::from(*n as f32) != *n);
+    let told = |(name, number): (&str, f64)| {
+        let stored = f64::from(number as f32);
+        format!(
+            "{name}: NIfTI-1 keeps 32 bits a number; {number:?} becomes {stored:?} (.nrrd keeps all)"
+        )
+    };
+    changed.map(told).collect()
+}
+
 /// Says how far voxels move where the format of the output rounds the affine.
 pub(super) fn warn_of_rounding(output: &Path, geometry: &Geometry, quiet: bool) {
     let lost_mm = if is_nifti(output) { lost_in_f32_mm(geometry) } else { 0.0 };
@@ -112,6 +135,22 @@ fn lost_in_f32_mm(geometry: &Geometry) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_f32_makes_of_a_scaling_is_said() {
+        let told = |slope, intercept| rounded_to_f32(&Scaling { slope, intercept });
+        assert!(told(0.5, -1024.0).is_empty());
+        assert_eq!(
+            told(0.1, 0.25),
+            [
+                "slope: NIfTI-1 keeps 32 bits a number; 0.1 becomes 0.10000000149011612 (.nrrd keeps all)"
+            ]
+        );
+        assert_eq!(told(0.1, 0.1).len(), 2);
+        for (slope, intercept) in [(1e-46, 0.0), (1.0, 1e39)] {
+            assert!(told(slope, intercept)[0].contains("become 64-bit numbers"));
+        }
+    }
 
     #[test]
     fn what_f32_cannot_hold_is_bounded() {

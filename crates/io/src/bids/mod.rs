@@ -5,6 +5,7 @@
 
 use crate::dataset::{CaseSpec, Dataset, Modality};
 use crate::json::{Node, parse};
+use crate::region_labels::IGNORE;
 use crate::{IoError, ReadOptions};
 use pbt_volume::{Instances, StructureKind, StructureSpec};
 use serde_json::Value;
@@ -119,7 +120,7 @@ pub(crate) fn load(path: &Path, root: &Node) -> Result<Dataset, IoError> {
     let mut in_order: Vec<&String> = label_names.values().collect();
     in_order.retain({
         let mut left = names;
-        move |name| left.remove(name)
+        move |name| *name != IGNORE && left.remove(name)
     });
     let structure = |name: &String| StructureSpec {
         name: name.clone(),
@@ -310,6 +311,25 @@ mod tests {
             set.label_names.into_values().collect::<Vec<_>>(),
             ["liver", "spleen", "kidney"]
         );
+    }
+
+    #[test]
+    fn what_is_ignored_is_a_label_and_no_structure() {
+        let mut files = FILES.to_vec();
+        files[7].1 = "index\tname\n2\tliver\n9\tignore\n";
+        let set = Dataset::load(folder(&files).path()).unwrap();
+        assert!(matches!(&set.structures[..], [one] if one.name == "liver"));
+        assert_eq!(set.label_names[&9], "ignore");
+    }
+
+    #[test]
+    fn of_two_tables_none_is_chosen() {
+        let mut files = FILES.to_vec();
+        files.push(("derivatives/manual/sub-01/anat/seg-x_dseg.tsv", "index\tname\n2\tlung\n"));
+        files.push(("derivatives/manual/sub-01/anat/space-orig_dseg.tsv", NAMES));
+        let error = Dataset::load(folder(&files).path()).unwrap_err().to_string();
+        let part = "space-orig_dseg.tsv: file: names the labels of sub-01_space-orig_seg-x_dseg, as does seg-x_dseg.tsv";
+        assert!(error.contains(part), "{error}");
     }
 
     #[test]

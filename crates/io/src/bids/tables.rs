@@ -20,9 +20,21 @@ pub(super) fn add_names(
     for folder in map.path.ancestors().skip(1) {
         let entries =
             std::fs::read_dir(folder).map_err(|error| IoError::unreadable(folder, &error))?;
-        let tables =
-            entries.filter_map(|entry| Named::of(&entry.ok()?.path(), &[".tsv"])).filter(applies);
-        if let Some(table) = tables.max_by_key(|table| table.entities.len()) {
+        let tables = entries.filter_map(|entry| Named::of(&entry.ok()?.path(), &[".tsv"]));
+        let mut tables: Vec<Named> = tables.filter(applies).collect();
+        tables.sort_by(|a, b| b.entities.len().cmp(&a.entities.len()).then(a.path.cmp(&b.path)));
+        if let [first, second, ..] = &tables[..]
+            && first.entities.len() == second.entities.len()
+        {
+            let other = first.path.file_name().unwrap_or_default().display();
+            return Err(IoError::input(
+                &second.path,
+                "file",
+                format!("names the labels of {}, as does {other}", map.stem),
+                "keep one of the two, or name one as the label map",
+            ));
+        }
+        if let Some(table) = tables.first() {
             return read_names(names, &table.path);
         }
         if folder == root {

@@ -48,10 +48,11 @@ pub fn segment_names(path: &Path) -> BTreeMap<u16, String> {
     named.collect()
 }
 
-/// A value of a header of NRRD, in which `\n` stands for the end of a line and `\\` for a backslash.
+/// A value of a key in the header of an NRRD file: `\n` is a line break, and `\\` a backslash
+/// (<https://teem.sourceforge.net/nrrd/format.html#general.4>).
 fn unescaped(value: &str) -> String {
-    let parts = value.split("\\\\").map(|part| part.replace("\\n", "\n"));
-    parts.collect::<Vec<_>>().join("\\")
+    let parts: Vec<String> = value.split(r"\\").map(|part| part.replace(r"\n", "\n")).collect();
+    parts.join(r"\")
 }
 
 /// One label map of several masks.
@@ -180,11 +181,10 @@ mod tests {
         let path = folder.path().join("a.seg.nrrd");
         let grid = Geometry::isotropic([3, 1, 1], 1.0).unwrap();
         let labels = Volume::new(grid, vec![0, 1, 9]);
-        let odd = "soft\ntissue \\n";
-        let regions = vec![(odd.to_owned(), 1), ("bone".to_owned(), 9)];
+        let regions = vec![("soft tissue".to_owned(), 1), ("\\new\nb\\\\o".to_owned(), 9)];
+        let expected = regions.iter().map(|(name, value)| (*value, name.clone())).collect();
         RegionMap { labels, regions }.write_segmentation(&path).unwrap();
-        let names = segment_names(&path);
-        assert_eq!(names, BTreeMap::from([(1, odd.to_owned()), (9, "bone".to_owned())]));
+        assert_eq!(segment_names(&path), expected);
         assert_eq!(values_of(&path).unwrap(), BTreeSet::from([1, 9]));
     }
 }

@@ -169,32 +169,7 @@ fn write<'a>(
     std::fs::create_dir_all(own).map_err(|error| IoError::output(own, &error))?;
     if scan.in_pixels {
         let path = own.join(format!("{}.csv", scan.id));
-        let mut table = csv::Writer::from_writer(Vec::new());
-        let line = |name: &String, at: PointLps, more: [String; 3]| {
-            let [a, b, angle] = more;
-            vec![name.clone(), at.0.x.to_string(), at.0.y.to_string(), a, b, angle]
-        };
-        let of_row = |row: &Marked| match row {
-            Marked::Point(point) => match point.state {
-                LandmarkState::At(at) => Some(line(&point.name, at, Default::default())),
-                LandmarkState::OutOfView => None,
-            },
-            Marked::Box(name, pose) => {
-                let degrees = rotation_to_vector(&pose.orientation).z.to_degrees();
-                let more = [pose.size_mm[0], pose.size_mm[1], degrees].map(|n| n.to_string());
-                Some(line(name, pose.center, more))
-            }
-        };
-        let header = ["label", "x_px", "y_px", "size_x_px", "size_y_px", "angle_deg"];
-        let columns = if rows.clone().any(|row| matches!(row, Marked::Box(..))) { 6 } else { 3 };
-        let lines =
-            std::iter::once(header.map(str::to_owned).to_vec()).chain(rows.filter_map(of_row));
-        let lines = lines.map(|line| line[..columns].to_vec());
-        let bad = |error: csv::Error| IoError::output(&path, &std::io::Error::other(error));
-        for line in lines {
-            table.write_record(&line).map_err(bad)?;
-        }
-        let bytes = table.into_inner().map_err(|error| bad(error.into_error().into()))?;
+        let bytes = pixel_table(rows).map_err(|error| IoError::output(&path, &error))?;
         write_atomically(&path, |writer| writer.write_all(&bytes))?;
         return Ok(path);
     }
@@ -211,4 +186,75 @@ fn write<'a>(
         String::new()
     })?;
     Ok(path)
+}
+
+/// Boxes and points in pixels as a table.
+fn pixel_table<'a>(rows: impl Iterator<Item = &'a Marked> + Clone) -> std::io::Result<Vec<u8>> {
+    // Names that begin as comments do are quoted.
+    let mut table = csv::WriterBuilder::new().comment(Some(b'#')).from_writer(Vec::new());
+    let line = |name: &String, at: Option<PointLps>, more: [String; 3]| {
+        let [x, y] = at.map(|at| [at.0.x, at.0.y].map(|n| n.to_string())).unwrap_or_default();
+        let status = if at.is_some() { "defined" } else { "missing" }.to_owned();
+        let [a, b, angle] = more;
+        [name.clone(), x, y, a, b, angle, status]
+    };
+    let of_row = |row: &Marked| match row {
+        Marked::Point(point) => {
+            let at = match point.state {
+                LandmarkState::At(at) => Some(at),
+                LandmarkState::OutOfView => None,
+            };
+            line(&point.name, at, Default::default())
+        }
+        Marked::Box(name, pose) => {
+            let degrees = rotation_to_vector(&pose.orientation).z.to_degrees();
+            let more = [pose.size_mm[0], pose.size_mm[1], degrees].map(|n| n.to_string());
+            line(name, Some(pose.center), more)
+        }
+    };
+    let header = ["label", "x_px", "y_px", "size_x_px", "size_y_px", "angle_deg", "status"];
+    let has_boxes = rows.clone().any(|row| matches!(row, Marked::Box(..)));
+    let has_missing = rows.clone().any(|row| match row {
+        Marked::Point(point) => point.state == LandmarkState::OutOfView,
+        Marked::Box(..) => false,
+    });
+    let is_needed = |n: &usize| match n {
+        0..3 => true,
+        3..6 => has_boxes,
+        _ => has_missing,
+    };
+    let columns: Vec<usize> = (0..header.len()).filter(is_needed).collect();
+    for line in std::iter::once(header.map(str::to_owned)).chain(rows.map(of_row)) {
+        table.write_record(columns.iter().map(|&n| &line[n]))?;
+    }
+    table.into_inner().map_err(csv::IntoInnerError::into_error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Landmark;
+
+    #[test]
+    fn tables_in_pixels_hold_all_there_is() {
+        let point = |name: &str, state| Marked::Point(Landmark { name: name.to_owned(), state });
+        let at = LandmarkState::At(PointLps::new(3.5, 4.0, 0.0));
+        let points = [point("#1", at), point("2", LandmarkState::OutOfView)];
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.csv");
+        let read = |rows: &[Marked]| {
+            let bytes = pixel_table(rows.iter()).unwrap();
+            std::fs::write(&path, &bytes).unwrap();
+            (String::from_utf8(bytes).unwrap(), read_annotations(&path).unwrap())
+        };
+        let (text, again) = read(&points);
+        assert_eq!(text, "label,x_px,y_px,status\n\"#1\",3.5,4,defined\n2,,,missing\n");
+        assert_eq!(again.landmark("#1"), Some(at));
+        assert_eq!(again.landmark("2"), Some(LandmarkState::OutOfView));
+        assert_eq!(read(&points[..1]).0, "label,x_px,y_px\n\"#1\",3.5,4\n");
+        let pose = crate::annotations::pixel_box([8.0, 9.0], [4.0, 5.0], 0.0).unwrap();
+        let (text, again) = read(&[points.to_vec(), vec![Marked::Box("b".into(), pose)]].concat());
+        assert!(text.ends_with("\n2,,,,,,missing\nb,8,9,4,5,0,defined\n"), "{text}");
+        assert!(again.pose("b").is_some() && again.landmarks.len() == 2);
+    }
 }

@@ -1,6 +1,7 @@
 //! A data set made of what lies in a folder: images with label maps, masks, Slicer markups or tables, as
 //! the names of files and folders join them.
 
+mod by_name;
 mod channels;
 mod columns;
 mod files;
@@ -20,6 +21,7 @@ mod table;
 mod tps;
 
 use crate::dataset::{CaseSpec, Dataset};
+use crate::region_labels::IGNORE;
 use crate::{IoError, names};
 use files::Listing;
 pub use labels::segment_names;
@@ -131,10 +133,11 @@ pub fn dataset_from_folder(
     let shown: BTreeSet<u16> =
         labels.maps.iter().flatten().flat_map(|(_, values)| values).copied().collect();
     let named = labels.names.iter().filter(|(value, _)| shown.contains(value));
-    let named = named.map(|(_, name)| name).filter(|name| *name != "ignore");
+    let named = named.map(|(_, name)| name).filter(|name| *name != IGNORE);
     named.for_each(|name| add(&mut structures, name, StructureKind::Box));
     let empty = labels.names.iter().filter(|(value, _)| !shown.contains(value));
-    let empty: Vec<String> = empty.map(|(_, name)| name.clone()).collect();
+    let empty = empty.map(|(_, name)| name).filter(|name| *name != IGNORE);
+    let empty: Vec<String> = empty.cloned().collect();
     if !empty.is_empty() {
         let (some, list) = (structures_of(empty.len()), few(&empty, ", "));
         notes.left_out.push(format!("{some} without a voxel anywhere: {list}"));
@@ -159,7 +162,7 @@ pub fn dataset_from_folder(
     let label_names: BTreeMap<u16, String> = labels
         .names
         .iter()
-        .filter(|(_, name)| kept.contains(name) || *name == "ignore")
+        .filter(|(_, name)| kept.contains(name) || *name == IGNORE)
         .map(|(value, name)| (*value, name.clone()))
         .collect();
     say_structures(&structures, &label_names, &mut notes);

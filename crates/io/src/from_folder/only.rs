@@ -3,6 +3,7 @@
 use super::notes::{few, structures_of};
 use super::scans::Scan;
 use crate::IoError;
+use crate::region_labels::IGNORE;
 use pbt_volume::{StructureSpec, did_you_mean};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -41,7 +42,7 @@ impl Only {
 
     /// Takes away masks that nobody wants: in a label map of all masks they would have voxels of others.
     pub(super) fn keep_masks(&self, scans: &mut [Scan]) {
-        let wanted = |name: &String| self.names.contains(name) || name == "ignore";
+        let wanted = |name: &String| self.names.contains(name) || name == IGNORE;
         if !self.names.is_empty() {
             scans.iter_mut().for_each(|scan| scan.masks.retain(|mask| wanted(&mask.name)));
         }

@@ -1,8 +1,9 @@
 //! The scans of a folder with what belongs to each.
 
+use super::by_name::{ByName, Unclear};
 use super::files::Listing;
 use super::labels::Mask;
-use super::notes::{Notes, cases_of, few};
+use super::notes::{Notes, few};
 use super::options::Options;
 use super::pairs::{Images, Owner, base};
 use super::place::{Place, Role};
@@ -237,31 +238,30 @@ impl Taker<'_> {
             false => table::read(path, space, options.structure()),
         };
         let by_name = self.by_name();
+        let beside = match owner {
+            Owner::Image(n) | Owner::Part(n, _) => Some(n),
+            Owner::None | Owner::Several(_) => None,
+        };
         match table {
             Ok(Table::Cases(facts)) => self.facts(path, &facts, &by_name),
             Ok(Table::Names(names)) => self.scans.label_names.extend(names),
             Ok(Table::Rows { rows, in_pixels })
-                if rows
-                    .iter()
-                    .any(|row| row.case.as_ref().is_some_and(|c| by_name.contains_key(c))) =>
+                if rows.iter().any(|row| row.case.as_ref().is_some_and(|c| by_name.knows(c))) =>
             {
-                let mut strangers = BTreeSet::new();
+                let mut unclear = Unclear::default();
                 for row in rows {
                     let case = row.case.unwrap_or_default();
-                    let Some(&n) = by_name.get(&case) else {
-                        strangers.insert(case);
-                        continue;
-                    };
+                    let Some(n) = by_name.find(&case, beside, &mut unclear) else { continue };
                     self.scans.list[n].rows.push(row.what);
                     self.scans.list[n].in_pixels |= in_pixels;
                 }
-                self.say_strangers(path, strangers);
+                self.say_unclear(path, &unclear);
             }
             Ok(Table::Rows { rows, .. })
                 if matches!(owner, Owner::None) && rows.iter().any(|row| row.case.is_some()) =>
             {
-                let strangers = rows.into_iter().filter_map(|row| row.case).collect();
-                self.say_strangers(path, strangers);
+                let strangers = rows.into_iter().filter_map(|row| row.case);
+                self.say_unclear(path, &Unclear::strangers(strangers));
             }
             // A table of all cases that cannot be used is not one of no image.
             Err(why) if !is_fcsv && !matches!(owner, Owner::Image(_) | Owner::Part(..)) => {
@@ -287,12 +287,9 @@ impl Taker<'_> {
     /// Takes the landmarks of a TPS file.
     fn specimens(&mut self, path: &Path) -> Result<(), String> {
         let by_name = self.by_name();
-        let mut strangers = BTreeSet::new();
+        let mut unclear = Unclear::default();
         for specimen in tps::read(path)? {
-            let Some(&n) = by_name.get(&specimen.image) else {
-                strangers.insert(specimen.image);
-                continue;
-            };
+            let Some(n) = by_name.find(&specimen.image, None, &mut unclear) else { continue };
             let scan = &mut self.scans.list[n];
             let image = match OpenImage::open(&scan.image, &scan.read) {
                 Ok(image) => image,
@@ -308,53 +305,35 @@ impl Taker<'_> {
             }));
             scan.in_pixels = true;
         }
-        self.say_strangers(path, strangers);
+        self.say_unclear(path, &unclear);
         Ok(())
     }
 
     /// The scans by all names that a table may have for them.
-    fn by_name(&self) -> BTreeMap<String, usize> {
-        let mut by_name = BTreeMap::new();
-        for (n, scan) in self.scans.list.iter().enumerate().rev() {
+    fn by_name(&self) -> ByName {
+        ByName::of(self.scans.list.iter().map(|scan| {
             let file = scan.image.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            for name in [self.shown(&scan.image), file, case_name(&scan.image), scan.id.clone()] {
-                by_name.insert(name, n);
-            }
-        }
-        by_name
+            (self.shown(&scan.image), [file, case_name(&scan.image), scan.id.clone()])
+        }))
     }
 
-    fn facts(
-        &mut self,
-        path: &Path,
-        facts: &BTreeMap<String, Facts>,
-        by_name: &BTreeMap<String, usize>,
-    ) {
-        let mut strangers = BTreeSet::new();
+    fn facts(&mut self, path: &Path, facts: &BTreeMap<String, Facts>, by_name: &ByName) {
+        let mut unclear = Unclear::default();
         for (case, facts) in facts {
-            let Some(&n) = by_name.get(case) else {
-                strangers.insert(case.clone());
-                continue;
-            };
+            let Some(n) = by_name.find(case, None, &mut unclear) else { continue };
             let scan = &mut self.scans.list[n];
             scan.subject = facts.subject.clone().or(scan.subject.take());
             scan.split = facts.split.clone().or(scan.split.take());
         }
-        self.say_strangers(path, strangers);
+        self.say_unclear(path, &unclear);
     }
 
-    /// Says which cases a table speaks of that have no image.
-    fn say_strangers(&mut self, path: &Path, strangers: BTreeSet<String>) {
-        if !strangers.is_empty() {
-            let names: Vec<String> = strangers.into_iter().collect();
-            let (path, count) = (self.shown(path), cases_of(names.len()));
-            let (names, images) = (few(&names, ", "), self.scans.list.iter().take(2));
-            let images: Vec<String> = images.map(|scan| self.shown(&scan.image)).collect();
-            let images = images.join(", ");
-            self.notes.left_out.push(format!(
-                "{path}: {count} without an image: {names} (images are called {images}, …)"
-            ));
-        }
+    /// Says which cases a table speaks of that have no image, or may have several.
+    fn say_unclear(&mut self, path: &Path, unclear: &Unclear) {
+        let list = &self.scans.list;
+        let told = unclear.told(list.len(), |n| self.shown(&list[n].image));
+        let path = self.shown(path);
+        self.notes.left_out.extend(told.into_iter().map(|what| format!("{path}: {what}")));
     }
 }
 

@@ -4,8 +4,9 @@
 use super::columns::{Axes, CASE, Columns, NAME, Places, SPACE, STATUS, SUBJECT, VALUE, wide};
 use crate::annotations::pixel_box;
 use crate::delimiter::delimiter;
-use crate::points::signs;
+use crate::points::{CONTRADICTED, signs};
 use crate::regular_file::{FileKind, read_file};
+use crate::table_text::without_comments;
 use crate::{Landmark, LandmarkState};
 use nalgebra::{Matrix3, Point3, Quaternion, UnitQuaternion, Vector3};
 use pbt_volume::{LARGEST_EDGE_MM, PointLps, Pose, SMALLEST_EDGE_MM, positive};
@@ -51,6 +52,30 @@ pub(super) struct Facts {
     pub(super) split: Option<String>,
 }
 
+impl Facts {
+    /// Adds what another row says of the case.
+    ///
+    /// # Errors
+    /// What the rows contradict each other in.
+    fn add(&mut self, other: Self) -> Result<(), String> {
+        for (what, mine, other) in
+            [("subject", &mut self.subject, other.subject), ("split", &mut self.split, other.split)]
+        {
+            if let (Some(mine), Some(other)) = (&*mine, &other)
+                && mine != other
+            {
+                return Err(format!("`{other}` is not the {what} `{mine}`"));
+            }
+            *mine = mine.take().or(other);
+        }
+        Ok(())
+    }
+}
+
+fn line_of(record: &csv::StringRecord) -> u64 {
+    record.position().map_or(0, csv::Position::line)
+}
+
 /// Reads a table. `space`, LPS or RAS, counts where the table names none; `only` is the name of
 /// structures where it has no column for it.
 ///
@@ -63,11 +88,11 @@ pub(super) fn read(path: &Path, space: Option<&str>, only: &str) -> Result<Table
     let header = text.lines().find(|line| !line.starts_with('#')).unwrap_or_default();
     let delimiter = delimiter(path, header);
     let semicolons = delimiter == b';';
+    let table = without_comments(text, delimiter);
     let mut reader = csv::ReaderBuilder::new()
-        .comment(Some(b'#'))
         .trim(csv::Trim::All)
         .delimiter(delimiter)
-        .from_reader(text.as_bytes());
+        .from_reader(table.as_bytes());
     let headers: Vec<String> = {
         let headers = reader.headers().map_err(|error| error.to_string())?;
         headers.iter().map(str::to_owned).collect()
@@ -78,13 +103,14 @@ pub(super) fn read(path: &Path, space: Option<&str>, only: &str) -> Result<Table
     }
     let mut comments = text.lines().filter_map(|line| line.strip_prefix('#')?.split_once('='));
     let declared = comments.find(|(key, _)| key.trim().eq_ignore_ascii_case("coordinatesystem"));
-    let space = declared.map(|(_, space)| space.trim()).or(space);
+    let declared = declared.map(|(_, space)| space.trim());
     let records = reader.records().collect::<Result<Vec<_>, _>>().map_err(|e| e.to_string())?;
     if let Some(places) = Places::of(&columns) {
         let named = Named {
             path,
             columns: &columns,
             places: &places,
+            declared,
             space,
             only,
             decimal_commas: semicolons,
@@ -103,6 +129,7 @@ pub(super) fn read(path: &Path, space: Option<&str>, only: &str) -> Result<Table
                     path,
                     columns: &columns,
                     places,
+                    declared,
                     space,
                     only,
                     decimal_commas: semicolons,
@@ -118,26 +145,35 @@ pub(super) fn read(path: &Path, space: Option<&str>, only: &str) -> Result<Table
     if let Some(case) = case.or(subject)
         && (split.is_some() || subject.is_some_and(|subject| subject != case))
     {
-        let facts = |record: &csv::StringRecord| {
+        let mut cases: BTreeMap<String, Facts> = BTreeMap::new();
+        for record in &records {
             let cell = |column: Option<usize>| {
                 column
                     .and_then(|n| record.get(n))
                     .filter(|text| !text.is_empty())
                     .map(str::to_owned)
             };
-            (
-                cell(Some(case)).unwrap_or_default(),
-                Facts { subject: cell(subject), split: cell(split) },
-            )
-        };
-        return Ok(Table::Cases(records.iter().map(facts).collect()));
+            // Spreadsheets end with empty rows.
+            let Some(case) = cell(Some(case)) else { continue };
+            let facts = Facts { subject: cell(subject), split: cell(split) };
+            let line = line_of(record);
+            let add = cases.entry(case.clone()).or_default().add(facts);
+            add.map_err(|what| format!("line {line}: {what} of `{case}` in another row"))?;
+        }
+        return Ok(Table::Cases(cases));
     }
     if let (Some(value), Some(name)) = (columns.find(VALUE), columns.find(&["name", "structure"])) {
-        let pair = |record: &csv::StringRecord| {
-            Some((record.get(value)?.parse().ok()?, record.get(name)?.to_owned()))
-        };
-        let names: Option<BTreeMap<u16, String>> = records.iter().map(pair).collect();
-        return names.map(Table::Names).ok_or_else(|| "has values that are no labels".to_owned());
+        let mut names: BTreeMap<u16, String> = BTreeMap::new();
+        for record in &records {
+            let pair = || Some((record.get(value)?.parse().ok()?, record.get(name)?));
+            let (value, name) = pair().ok_or("has values that are no labels")?;
+            let known = names.entry(value).or_insert_with(|| name.to_owned());
+            if known != name {
+                let line = line_of(record);
+                return Err(format!("line {line}: the value {value} is `{known}` in another row"));
+            }
+        }
+        return Ok(Table::Names(names));
     }
     Err("has no columns that say boxes, points, splits, subjects or names of labels".to_owned())
 }
@@ -147,6 +183,9 @@ struct Named<'a> {
     path: &'a Path,
     columns: &'a Columns,
     places: &'a Places,
+    /// What a comment of the table says of its space.
+    declared: Option<&'a str>,
+    /// The space of tables that do not say it.
     space: Option<&'a str>,
     only: &'a str,
     /// Whether the decimal sign is a comma.
@@ -156,7 +195,7 @@ struct Named<'a> {
 impl Named<'_> {
     /// A row's box or point; none where the row says that it was not found.
     fn row(&self, record: &csv::StringRecord) -> Result<Option<Row>, String> {
-        let line = record.position().map_or(0, csv::Position::line);
+        let line = line_of(record);
         let bad = |what: &str| format!("line {line}: {what}");
         let cell = |column: usize| record.get(column).unwrap_or_default();
         let text = |names: &[&str]| self.columns.find(names).map(cell).filter(|t| !t.is_empty());
@@ -177,7 +216,7 @@ impl Named<'_> {
         if self.is_blank(record) {
             return Ok(None);
         }
-        let line = record.position().map_or(0, csv::Position::line);
+        let line = line_of(record);
         let what = self.marked(record, name.to_owned());
         let what = what.map_err(|what| format!("line {line}: {name}: {what}"))?;
         let case = self.columns.find(CASE).and_then(|n| record.get(n)).filter(|t| !t.is_empty());
@@ -299,14 +338,21 @@ impl Named<'_> {
     fn signs(&self, record: &csv::StringRecord, column: usize) -> Result<Vector3<f64>, String> {
         let name = &self.columns.0[column];
         let of_row = self.columns.find(SPACE).and_then(|n| record.get(n)).filter(|t| !t.is_empty());
-        let space = match (name.contains("_lps"), name.contains("_ras")) {
+        let of_column = match (name.contains("_lps"), name.contains("_ras")) {
             (true, _) => Some("LPS"),
             (_, true) => Some("RAS"),
-            _ => of_row.or(self.space),
+            _ => None,
         };
+        let said = [of_column, of_row, self.declared];
+        let known: Vec<_> =
+            said.iter().flatten().filter_map(|code| signs(self.path, code).ok()).collect();
+        if known.iter().any(|signs| *signs != known[0]) {
+            return Err(CONTRADICTED.to_owned());
+        }
         let undeclared = "does not say whether its coordinates are LPS or RAS, so left and right are \
                           unknown (give --space LPS or --space RAS)";
-        let code = space.ok_or_else(|| undeclared.to_owned())?;
+        let code = said.into_iter().flatten().next().or(self.space);
+        let code = code.ok_or_else(|| undeclared.to_owned())?;
         signs(self.path, code).map(Vector3::from).map_err(|error| error.to_string())
     }
 }
@@ -385,6 +431,16 @@ mod tests {
     }
 
     #[test]
+    fn names_may_begin_as_comments_do() {
+        let text = "# CoordinateSystem = LPS\ncase,name,x,y,z\n#1,#2,1,2,3\n# the end\n";
+        let Table::Rows { rows, .. } = read_text(text, None).unwrap() else { panic!("no rows") };
+        let [Row { case: Some(case), what: Marked::Point(point) }] = &rows[..] else {
+            panic!("{rows:?}")
+        };
+        assert_eq!((case.as_str(), point.name.as_str()), ("#1", "#2"));
+    }
+
+    #[test]
     fn axes_turn_with_the_space() {
         let text = "case,name,cx,cy,cz,e1x,e1y,e1z,e2x,e2y,e2z,e3x,e3y,e3z,len1,len2,len3\n\
                     a,liver,0,0,0,0.6,0.8,0,-0.8,0.6,0,0,0,1,4,5,6\n";
@@ -399,12 +455,27 @@ mod tests {
         let Table::Cases(cases) = cases else { panic!("{cases:?}") };
         assert_eq!(cases["a"], Facts { subject: Some("p1".into()), split: Some("test".into()) });
         assert_eq!(cases["b"], Facts::default());
+        // Of several rows each may say a part, or the same again.
+        let cases = read_text("case,patient,split\na,p1,\na,,test\na,p1,test\n,,\n", None).unwrap();
+        let facts = Facts { subject: Some("p1".into()), split: Some("test".into()) };
+        assert_eq!(cases, Table::Cases([("a".into(), facts)].into()));
         let names = read_text("index,name\n1,liver\n7,spleen\n", None).unwrap();
         assert_eq!(names, Table::Names([(1, "liver".into()), (7, "spleen".into())].into()));
         let points = read_text("case,label,x_px,y_px\na,tip,3,4\n", None).unwrap();
         assert!(matches!(points, Table::Rows { in_pixels: true, .. }));
         for (text, part) in [
             ("case,name,x,y,z\na,tip,1,2,3\n", "LPS or RAS"),
+            (
+                "case,split\na,train\nb,test\na,test\n",
+                "line 4: `test` is not the split `train` of `a` in another row",
+            ),
+            ("case,patient\na,1\na,2\n", "line 3: `2` is not the subject `1` of `a`"),
+            ("index,name\n1,a\n1,b\n", "line 3: the value 1 is `a` in another row"),
+            (
+                "# CoordinateSystem = RAS\ncase,name,x_lps,y_lps,z_lps\na,tip,1,2,3\n",
+                "line 3: the table says LPS and RAS",
+            ),
+            ("case,name,space,x_ras,y_ras,z_ras\na,tip,LPS,1,2,3\n", "says LPS and RAS"),
             ("case,name,x_lps,y_lps,z_lps\na,tip,1,x,3\n", "line 2: `x` is no number"),
             ("case,weight\na,3\n", "no columns"),
             ("case_id,name,x_lps_mm,y_lps_mm,z_lps_mm,model_sha256\n", "table of detections"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -137,7 +138,8 @@ def _names(path: Path) -> dict[int, str]:
                 break
             key, separator, value = line.decode("utf-8", "replace").rstrip("\r\n").partition(":=")
             if separator:
-                fields[key] = value
+                # In NRRD `\n` is a line break, and `\\` a backslash.
+                fields[key] = re.sub(r"\\([\\n])", lambda m: {"n": "\n"}.get(m[1], m[1]), value)
     names = {}
     n = 0
     while f"Segment{n}_Name" in fields:

@@ -14,7 +14,7 @@ pub struct PoseError {
 }
 
 /// Of a rotation that does not occur, as out of a plane, radians²: a covariance must have an inverse.
-const LEAST_VARIANCE: f64 = 1e-8;
+const LEAST_VARIANCE: f64 = 1e-16;
 
 impl PoseError {
     /// Covariance of the rotation vector in the frame of the box, radians².

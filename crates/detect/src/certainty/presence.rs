@@ -38,8 +38,8 @@ impl Presence {
         logistic(self.intercept + weighed).clamp(least(self.without), 1.0 - least(self.with))
     }
 
-    /// A structure is absent where the probability is less: as sure as one must be to call it found, and
-    /// at least more likely than not.
+    /// A structure is absent where the probability is less: as sure as one must be to call it found, but
+    /// never where it is more likely there than not.
     pub(crate) fn absent_below(found_from: f64) -> f64 {
         (1.0 - found_from).min(0.5)
     }

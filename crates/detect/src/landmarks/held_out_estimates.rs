@@ -48,7 +48,7 @@ pub(super) fn held_out_errors<B: Backend>(
     let folds = Folds::of(cases);
     let mut errors: Vec<Vec<Option<Estimates>>> =
         landmarks.iter().map(|(_, points)| vec![None; points.len()]).collect();
-    // Without a single subject there would be nothing to learn from.
+    // Without the only subject nothing would be left to learn from.
     if folds.count() < 2 {
         return Ok(errors);
     }

@@ -104,7 +104,7 @@ impl<'a, B: Backend> VerificationTraining<'a, B> {
         let &StageInput { backend, cases, images, .. } = self.input;
         let folds = Folds::of(cases);
         let mut held_out = Vec::new();
-        // Without a single subject there would be nothing to learn from.
+        // Without the only subject nothing would be left to learn from.
         if folds.count() < 2 {
             return Ok(held_out);
         }

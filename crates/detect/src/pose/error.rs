@@ -13,14 +13,10 @@ pub struct PoseError {
     pub angle_rad: [f64; 3],
 }
 
-/// Of a rotation that does not occur, as out of a plane, radians²: a covariance must have an inverse.
-const LEAST_VARIANCE: f64 = 1e-16;
-
 impl PoseError {
     /// Covariance of the rotation vector in the frame of the box, radians².
     pub(crate) fn turn_covariance(&self) -> Matrix3<f64> {
-        let variance = |deviation: f64| (deviation * deviation).max(LEAST_VARIANCE);
-        Matrix3::from_diagonal(&Vector3::from(self.angle_rad.map(variance)))
+        Matrix3::from_diagonal(&Vector3::from(self.angle_rad.map(|s| s * s)))
     }
 
     /// Of a pose that is right with this probability only: by inverse covariances it weighs as much

@@ -28,9 +28,8 @@ const MOST_MEDIANS: f64 = 3.0;
 /// A rotation of which less is kept is drawn as if so much were.
 const LEAST_KEPT: f64 = 0.01;
 
-/// The root mean square length of a normally distributed vector, over its median length: of one, two and three
-/// components.
-const MEDIAN_TO_RMS: [f64; 3] = [1.483, 1.201, 1.126];
+/// The root mean square length of a normally distributed vector, over its median length.
+const MEDIAN_TO_RMS: f64 = 1.126;
 
 /// Shares of the way from the training mean to what was found, and the errors of the refinement
 /// that limit how far a pose may be moved, both from held-out cases.
@@ -79,13 +78,10 @@ impl Shrinkage {
                 (Step::between(&mean, end), Step::between(&mean, truth))
             })
             .collect();
-        // In a plane a pose turns about one axis.
-        let [turns, lengths] = if prior.flat { [1, 2] } else { [3, 3] };
-        let (rotation, angle_rad) = share(&steps, turns, |step| step.rotation);
-        let (size, log_size) = share(&steps, lengths, |step| step.log_size.into());
+        let (rotation, angle_rad) = share(&steps, |step| step.rotation);
+        let (size, log_size) = share(&steps, |step| step.log_size.into());
         let center_mm = upper_median(pairs.iter().map(|(a, b)| a.center.distance_mm(&b.center)));
-        let center_mm = MEDIAN_TO_RMS[lengths - 1] * center_mm;
-        let error = Reach { angle_rad, center_mm, log_size };
+        let error = Reach { angle_rad, center_mm: MEDIAN_TO_RMS * center_mm, log_size };
         Self { rotation, size, most: config.most, error }
     }
 
@@ -119,13 +115,8 @@ pub(crate) fn end_at(truth: &Pose, ends: &[Pose], scale_mm: f64) -> Option<Pose>
 }
 
 /// The least-squares share to keep, plus its standard error, so that shrinkage stays conservative; 1
-/// with too few ends. And the root mean square error. So many components of a part vary.
-fn share(
-    steps: &[(Step, Step)],
-    components: usize,
-    part: impl Fn(&Step) -> Vector3<f64>,
-) -> (f64, f64) {
-    let to_rms = MEDIAN_TO_RMS[components - 1];
+/// with too few ends. And the root mean square error.
+fn share(steps: &[(Step, Step)], part: impl Fn(&Step) -> Vector3<f64>) -> (f64, f64) {
     let left = |(found, truth): &(Step, Step)| (part(truth) - part(found)).norm();
     let error = upper_median(steps.iter().map(left));
     let kept = || steps.iter().filter(|step| left(step) <= MOST_MEDIANS * error);
@@ -134,13 +125,13 @@ fn share(
     };
     let own = sum(&|found, _| found.norm_squared());
     if steps.len() < FEWEST_ENDS || own <= 0.0 {
-        return (1.0, to_rms * error);
+        return (1.0, MEDIAN_TO_RMS * error);
     }
     let best = sum(&|found, truth| found.dot(&truth)) / own;
-    // One parameter.
+    // Three components a case, one parameter.
     let rest = sum(&|found, truth| (truth - found * best).norm_squared())
-        / (components * kept().count() - 1) as f64;
-    ((best + (rest / own).sqrt()).clamp(0.0, 1.0), to_rms * error)
+        / (3 * kept().count() - 1) as f64;
+    ((best + (rest / own).sqrt()).clamp(0.0, 1.0), MEDIAN_TO_RMS * error)
 }
 
 /// The upper median; 0 of nothing.

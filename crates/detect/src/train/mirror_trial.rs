@@ -10,7 +10,7 @@ use crate::data::case::TrainingCase;
 use crate::data::look_alikes::others_alike;
 use crate::data::mirror_doubt::are_unlike_originals;
 use crate::data::pyramids::Pyramids;
-use crate::data::training_data::{AnyData, Subjects, TrainingData, is_flat};
+use crate::data::training_data::{AnyData, Subjects, TrainingData};
 use crate::pose::prior::Prior;
 use crate::random::Seeds;
 use crate::refine::border_and_ridge::{FEWEST_TO_CHOOSE, regressor_trial, volumes_of_trial};
@@ -89,8 +89,7 @@ fn try_structure<B: Backend, D: TrainingData + ?Sized>(
     let poses: Vec<Pose> = originals.iter().map(|&(_, pose)| pose).collect();
     let middle = |case: usize| mirrored.list().geometry(case).center();
     let middles: Vec<PointLps> = originals.iter().map(|&(case, _)| middle(case)).collect();
-    let flat = is_flat(mirrored);
-    let prior = Prior::new(&poses, &middles, config.orientation.orientations).of_slices(flat);
+    let prior = Prior::new(&poses, &middles, config.orientation.orientations);
     let working = working_spec(mirrored, config, &prior, intensities);
     let shown = annotated.iter().map(|&(case, _)| case);
     let pyramids = pyramids.get_all(mirrored, shown, &working, || observer.interrupted())?;
@@ -123,7 +122,7 @@ fn try_structure<B: Backend, D: TrainingData + ?Sized>(
             working: &working,
             prior: &prior,
             config,
-            seeds: seeds.in_plane(flat),
+            seeds,
         })
     };
     let (without, with) = (errors(originals.len())?, errors(cases.len())?);
